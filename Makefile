@@ -1,0 +1,54 @@
+# `make demo` and `make test` need only Python 3.11+ and make; everything else is installed into $(VENV).
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
+export PIP_NO_INPUT = 1
+
+.PHONY: demo test check bench golden docs clean
+
+demo: $(VENV)/.base
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto tests
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+golden: $(VENV)/.dev        # rewrites tests/golden/*; read the diff before you commit it
+	ONHAND_GOLDEN=write $(BIN)/python -m pytest tests/golden
+
+docs: $(VENV)/.dev          # rewrites docs/reference/*; the tests check that they are current
+	$(BIN)/python -m docs.generate
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist
+
+$(VENV)/.pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "onhand needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "creating $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c constraints.txt pip
+	@touch $@
+
+$(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.pip
+	@echo "installing onhand …"
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "installing the development tools …"
+	@$(PIP) install -c constraints.txt --group dev
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	@echo "installing the peers to measure against …"
+	@$(PIP) install -c constraints.txt --group bench
+	@touch $@

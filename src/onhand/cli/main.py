@@ -1,0 +1,61 @@
+"""Which noun was asked for? The first word picks the module; nothing else is imported."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from onhand import __version__
+from onhand.errors import InputError, OnhandError
+
+# noun → what it is for. The module of the same name in this package has add_arguments(parser) and run(arguments).
+NOUNS = {
+    "context": "project context: what is pinned, what is searchable, search it",
+    "config": "every setting, its value and where it came from",
+    "init": "write a commented configuration file",
+    "trust": "allow this directory's configuration to start programs and reach outside it",
+    "doctor": "what is installed, what is missing, what to do about it",
+}
+
+EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except SystemExit as stop:  # argparse ends this way, after it has printed
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe has gone: not our failure
+        sys.stdout = None  # type: ignore[assignment]  # nothing more can be flushed to it
+        return EXIT_OK
+    except OnhandError as error:
+        print(f"onhand: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILURE
+
+
+def _run(words: list[str]) -> int:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="onhand",
+        description="Everything an agent might need is on hand; nothing it does not need is in the prompt.",
+    )
+    parser.add_argument("--version", action="version", version=f"onhand {__version__}")
+    nouns = parser.add_subparsers(dest="noun", metavar="COMMAND", required=True)
+    for noun, summary in NOUNS.items():
+        # Only the noun that was asked for is built: a parser of everything would cost more than a search.
+        if words[:1] == [noun]:
+            module = import_module(f"onhand.cli.{noun}")
+            module.add_arguments(nouns.add_parser(noun, help=summary, description=module.__doc__))
+        else:
+            nouns.add_parser(noun, help=summary, add_help=False)
+    arguments = parser.parse_args(words)
+    result: int = import_module(f"onhand.cli.{arguments.noun}").run(arguments)
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

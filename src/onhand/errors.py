@@ -1,0 +1,33 @@
+"""What can go wrong? One tree, drawn here; every message says what to do next.
+
+OnhandError
+├── InputError      what the caller passed cannot be used (a door answers "invalid argument")
+│   └── ConfigError a configuration file, variable or flag cannot be used
+├── MissingExtra    a feature needs packages that are not installed
+└── ToolError       text addressed to the model: what it should change in its next call
+"""
+
+
+class OnhandError(Exception):
+    """Base of every error that onhand raises on purpose."""
+
+
+class InputError(OnhandError):
+    """The caller passed something that cannot be used."""
+
+
+class ConfigError(InputError):
+    """A configuration file, environment variable or flag cannot be used."""
+
+
+class MissingExtra(OnhandError):
+    """A feature needs packages of an extra that is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        self.feature = feature
+        self.extra = extra
+        super().__init__(f"{feature} needs the '{extra}' extra: pip install 'onhand[{extra}]'")
+
+
+class ToolError(OnhandError):
+    """A tool refuses or fails; the text is for the model."""
