@@ -1,0 +1,5 @@
+"""Which promises does onhand make, and which test shows each?"""
+
+import pytest
+
+requirement = pytest.mark.requirement
