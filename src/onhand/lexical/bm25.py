@@ -1,0 +1,268 @@
+"""Which documents match these words best? The BM25 family over weighted fields, in memory.
+
+Documents are added, replaced and removed one by one; nothing is ever rebuilt. Not safe for concurrent use: who shares
+an index between threads holds a lock around it. Scores are the same to the last bit with and without numpy.
+
+Sources: Robertson & Zaragoza 2009 (BM25, BM25F), Lv & Zhai 2011 (BM25+).
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from heapq import nsmallest
+from math import log
+from typing import Any, NamedTuple
+
+from onhand.document import Contribution
+from onhand.lexical.postings import INVERT_AT, Postings
+from onhand.lexical.tokenize import IdentifierTokenizer, Tokenizer
+
+
+class Formula(NamedTuple):
+    """The constants of BM25."""
+
+    k1: float  # how soon more occurrences of a term stop counting
+    b: float  # how far a long document is held against it: 0 not at all, 1 in full
+    delta: float = 0.0  # what a term is worth for being there at all (BM25+)
+
+
+BM25 = Formula(k1=1.5, b=0.75)
+BM25_PLUS = Formula(k1=1.2, b=0.75, delta=1.0)
+
+
+class Match(NamedTuple):
+    """A document that has a term of the query."""
+
+    id: str
+    score: float
+
+
+class LexicalIndex:
+    """Ranks documents by the words they share with a query.
+
+    `fields` gives each field's weight. With `per_field_length` a field is normalised by its own average length
+    (BM25F); otherwise the weighted length of the whole document counts. With `count_repeats` a word that a query says
+    twice counts twice.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer | None = None,
+        *,
+        fields: Mapping[str, float] | None = None,
+        formula: Formula = BM25,
+        per_field_length: bool = False,
+        count_repeats: bool = False,
+    ) -> None:
+        self.tokenizer = tokenizer or IdentifierTokenizer()
+        self.formula = formula
+        self._fields = [_Field(name, weight) for name, weight in (fields or {"text": 1.0}).items()]
+        self._per_field_length = per_field_length
+        self._count_repeats = count_repeats
+        self._slots: dict[str, int] = {}
+        self._ids: list[str] = []  # by slot; "" where a slot is free
+        self._texts: list[tuple[str, ...]] = []  # by slot, one text per field
+        self._free: list[int] = []
+        self._impacts: dict[str, Any] = {}  # term → what it adds to which slots; good until the next change
+        self._arrays: list[Any] | None = None  # the fields' lengths for numpy; good until the next change
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, document_id: object) -> bool:
+        return document_id in self._slots
+
+    def add(self, document_id: str, texts: str | Mapping[str, str]) -> None:
+        """Enter a document, or replace the one of that id; a plain text is the first field's."""
+        if document_id in self._slots:
+            self.remove(document_id)
+        by_field = {self._fields[0].name: texts} if isinstance(texts, str) else texts
+        row = tuple([by_field.get(field.name, "") for field in self._fields])
+        slot = self._take_slot(document_id, row)
+        for field, text in zip(self._fields, row, strict=True):
+            field.add(slot, Counter(self.tokenizer.terms(text)))
+        self._forget()
+
+    def remove(self, document_id: str) -> None:
+        """Take a document out; one that is not there is an error (KeyError)."""
+        slot = self._slots.pop(document_id)
+        for field, text in zip(self._fields, self._texts[slot], strict=True):
+            field.remove(slot, Counter(self.tokenizer.terms(text)))
+        self._ids[slot], self._texts[slot] = "", ()
+        self._free.append(slot)
+        self._forget()
+
+    def search(self, query: str, limit: int | None = 10) -> list[Match]:
+        """The best matches, by descending score, then id; without a limit, all of them."""
+        if limit is not None and limit <= 0:
+            return []
+        weights = self._weights_of(query)
+        scored = self._sum_large(weights, limit) if self._is_large() else self._sum_small(weights)
+        ranked = ((-score, self._ids[slot]) for slot, score in scored)
+        best = sorted(ranked) if limit is None else nsmallest(limit, ranked)
+        return [Match(document_id, -negative) for negative, document_id in best]
+
+    def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
+        """What each term in each field added to a document's score, largest first; they add up to the score."""
+        slot = self._slots[document_id]
+        counts = [Counter(self.tokenizer.terms(text)) for text in self._texts[slot]]
+        contributions = []
+        for term, weight in self._weights_of(query).items():
+            shares = [
+                self._weight(field, field.lengths[slot]) * count[term]
+                for field, count in zip(self._fields, counts, strict=True)
+            ]
+            frequency = sum(shares)
+            if not frequency:
+                continue
+            score = weight * self._score(frequency, self._norm(self._lengths(slot)), self._idf(term))
+            contributions += [
+                Contribution(term, field.name, score * share / frequency)
+                for field, share in zip(self._fields, shares, strict=True)
+                if share
+            ]
+        return tuple(sorted(contributions, key=lambda c: (-c.score, c.term, c.field)))
+
+    def _take_slot(self, document_id: str, row: tuple[str, ...]) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self._ids[slot], self._texts[slot] = document_id, row
+        else:
+            slot = len(self._ids)
+            self._ids.append(document_id)
+            self._texts.append(row)
+        self._slots[document_id] = slot
+        return slot
+
+    def _forget(self) -> None:
+        """Every score depends on how many documents there are and how long they are on average."""
+        if self._impacts:
+            self._impacts = {}
+        self._arrays = None
+
+    def _weights_of(self, query: str) -> dict[str, float]:
+        weights: dict[str, float] = {}
+        for term, weight in self.tokenizer.query_terms(query):
+            before = weights.get(term, 0.0)
+            weights[term] = before + weight if self._count_repeats else max(before, weight)
+        return weights
+
+    def _idf(self, term: str) -> float:
+        """How much a term tells: the rarer, the more."""
+        postings = [posting for field in self._fields if (posting := field.postings.get(term))]
+        having = len(postings[0].slots) if len(postings) == 1 else len({s for p in postings for s in p.slots})
+        return log(1 + (len(self._slots) - having + 0.5) / (having + 0.5))
+
+    # The numbers of these three may be floats or numpy arrays; the operations and their order are the same for both.
+
+    def _weight(self, field: "_Field", length: Any) -> Any:
+        """What one occurrence in a field of that length counts."""
+        if not self._per_field_length:
+            return field.weight
+        b = self.formula.b
+        return field.weight / (1 - b + b * (length / (field.total / len(self._slots) or 1.0)))
+
+    def _norm(self, lengths: Sequence[Any]) -> Any:
+        """What a term's weighted frequency is measured against in a document with fields of those lengths."""
+        k1, b, _ = self.formula
+        if self._per_field_length:
+            return k1
+        average = sum(field.weight * field.total for field in self._fields) / len(self._slots) or 1.0
+        length = sum(field.weight * length for field, length in zip(self._fields, lengths, strict=True))
+        return k1 * (1 - b + b * (length / average))
+
+    def _score(self, frequency: Any, norm: Any, idf: float) -> Any:
+        return idf * (frequency * (self.formula.k1 + 1) / (frequency + norm) + self.formula.delta)
+
+    def _lengths(self, slot: int) -> list[float]:
+        return [field.lengths[slot] for field in self._fields]
+
+    def _sum_small(self, weights: dict[str, float]) -> Iterable[tuple[int, float]]:
+        scores: dict[int, float] = {}
+        for term, weight in weights.items():
+            impact = self._impacts.get(term)
+            if impact is None:
+                impact = self._impacts[term] = self._impact_small(term)
+            for slot, score in impact:
+                scores[slot] = scores.get(slot, 0.0) + weight * score
+        return scores.items()
+
+    def _impact_small(self, term: str) -> list[tuple[int, float]]:
+        frequencies: dict[int, float] = {}
+        for field in self._fields:
+            posting = field.postings.get(term)
+            for slot, count in zip(*posting, strict=True) if posting else ():
+                weight = self._weight(field, field.lengths[slot])
+                frequencies[slot] = frequencies.get(slot, 0.0) + weight * count
+        if not frequencies:
+            return []
+        idf = self._idf(term)
+        return [(slot, self._score(f, self._norm(self._lengths(slot)), idf)) for slot, f in frequencies.items()]
+
+    def _is_large(self) -> bool:
+        return len(self._slots) >= INVERT_AT and _numpy() is not None
+
+    def _sum_large(self, weights: dict[str, float], limit: int | None) -> Iterable[tuple[int, float]]:
+        numpy = _numpy()
+        scores = numpy.zeros(len(self._ids))
+        for term, weight in weights.items():
+            impact = self._impacts.get(term)
+            if impact is None:
+                impact = self._impacts[term] = self._impact_large(numpy, term)
+            slots, added = impact
+            scores[slots] += weight * added
+        found = numpy.flatnonzero(scores)
+        if limit is not None and len(found) > limit:
+            # Equal scores at the border all stay, so that the id decides between them.
+            border = numpy.partition(scores[found], len(found) - limit)[len(found) - limit]
+            found = found[scores[found] >= border]
+        return zip(found.tolist(), scores[found].tolist(), strict=True)
+
+    def _impact_large(self, numpy: Any, term: str) -> tuple[Any, Any]:
+        if self._arrays is None:
+            self._arrays = [numpy.array(field.lengths) for field in self._fields]
+        frequencies = numpy.zeros(len(self._ids))
+        for field, lengths in zip(self._fields, self._arrays, strict=True):
+            posting = field.postings.get(term)
+            if posting is not None:
+                slots = numpy.array(posting.slots, dtype=numpy.intp)
+                frequencies[slots] += self._weight(field, lengths[slots]) * numpy.array(posting.counts)
+        slots = numpy.flatnonzero(frequencies)
+        if not len(slots):
+            return slots, frequencies[slots]
+        norm = self._norm([lengths[slots] for lengths in self._arrays])
+        return slots, self._score(frequencies[slots], norm, self._idf(term))
+
+
+class _Field:
+    """One field of every document: where its terms occur and how long it is."""
+
+    def __init__(self, name: str, weight: float) -> None:
+        self.name = name
+        self.weight = weight
+        self.postings = Postings()
+        self.lengths = array("d")  # by slot, in terms
+        self.total = 0.0
+
+    def add(self, slot: int, counts: "Counter[str]") -> None:
+        if slot == len(self.lengths):
+            self.lengths.append(0.0)
+        self.lengths[slot] = counts.total()
+        self.total += self.lengths[slot]
+        self.postings.add(slot, counts)
+
+    def remove(self, slot: int, counts: "Counter[str]") -> None:
+        self.total -= self.lengths[slot]
+        self.lengths[slot] = 0.0
+        self.postings.remove(slot, counts)
+
+
+@cache
+def _numpy() -> Any:
+    """numpy where it is installed; it costs more to import than a small search, so only large ones ask."""
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy

@@ -1,0 +1,45 @@
+"""What is the plain form of an English word? A light stemmer: plurals, -ing, -ed, a final -e.
+
+It is meant to stand beside the word, so it may be rough; it must only be the same for forms of one word.
+"""
+
+_VOWELS = frozenset("aeiouy")
+_DOUBLED_ON_PURPOSE = frozenset("lsz")  # fall, pass, buzz
+
+
+def stem(word: str) -> str:
+    """The light stem of a lower-case word; the word itself when it is short or not plain ASCII letters."""
+    if len(word) < 4 or not (word.isascii() and word.isalpha()):
+        return word
+    singular = _without_plural(word)
+    for suffix in ("ing", "ed"):
+        if singular.endswith(suffix):
+            return _without_e(_without_participle(singular, suffix))
+    return _without_e(singular)
+
+
+def _without_plural(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _without_participle(word: str, suffix: str) -> str:
+    base = word[: -len(suffix)]
+    if len(base) < 3 or not _VOWELS.intersection(base):
+        return word  # bring, need
+    if base[-1] == base[-2] and base[-1] not in _DOUBLED_ON_PURPOSE:
+        return base[:-1]  # running → run
+    return base
+
+
+def _without_e(word: str) -> str:
+    if word.endswith("e") and len(word) > 3:
+        return word[:-1]  # cache, caching → cach
+    if word.endswith("y") and len(word) > 3 and word[-2] not in _VOWELS:
+        return word[:-1] + "i"  # policy, policies → polici
+    return word

@@ -1,0 +1,251 @@
+"""Which words are in a text? Turns text into terms; knows nothing of documents, fields or scores.
+
+`PlainTokenizer` is the ASCII tokenizer of small, hand-written corpora. `IdentifierTokenizer` is the default:
+any script, and identifiers in every spelling (`readFile`, `read_file`, `read-file`, `read file`) find each other,
+because both the parts and their joined forms are terms.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, pairwise
+from typing import Protocol
+
+from onhand.lexical.stem import stem
+
+# The stop words of `PlainTokenizer`, which leaves them out of texts and queries alike.
+PLAIN_STOP_WORDS = frozenset(
+    ["the", "a", "an", "and", "or", "of", "to", "in", "is", "it", "for", "on", "with", "this", "that", "do", "not", "be", "as", "at", "by", "are", "you", "your", "if", "use", "when", "from", "into", "than"]
+)
+
+# English words that say how a question is put, not what it is about. Left out of queries only: a text keeps them.
+FUNCTION_WORDS = frozenset(
+    ["a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "doing", "down", "during", "each", "few", "for", "from", "further", "had", "has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "me", "might", "more", "most", "must", "my", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "ours", "out", "over", "own", "please", "same", "shall", "she", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up", "us", "use", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "would", "you", "your", "yours"]
+)
+
+# What the forms of a word weigh in a query. An identifier is one word of the query, so its forms share a vote; so do
+# a word and its stem. Read off twelve public sets (benchmarks/quality.py), where the plateau around them is wide.
+PART_WEIGHT = 0.7
+JOINED_WEIGHT = 0.5
+EXACT_SHARE = 0.3
+
+MAX_WORD_CHARS = 200  # a longer "word" is a blob (base64, minified code): its head is enough to find it by
+MAX_JOINED_PARTS = 8  # past this many parts the pairs of an identifier no longer mean anything
+MIN_JOINED_CHARS = 3  # "git hub" may mean "github"; "in to" never means "into"
+
+# Characters that separate words, as a table for bytes.translate: several times faster than a regex over ASCII text.
+_SEPARATE = bytes(c if chr(c).isalnum() or c in b"_-" else 0x20 for c in range(128)) + b" " * 128
+_SEPARATE_AND_LOWER = bytes(ord(chr(c).lower()) if chr(c).isalnum() else 0x20 for c in range(128)) + b" " * 128
+
+_EMOJI = "\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
+_WORD_OR_EMOJI = re.compile(rf"[\w-]+|[{_EMOJI}]")
+# Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese), as the inside of a regex class.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_UNSPACED = re.compile(f"[{UNSPACED}]+")
+_VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
+
+
+class Tokenizer(Protocol):
+    """Turns text into terms."""
+
+    def terms(self, text: str) -> Iterable[str]:
+        """Every term of an indexed text, repeats included."""
+
+    def query_terms(self, query: str) -> list[tuple[str, float]]:
+        """The terms to look up for a query and what each weighs, in its order, repeats included."""
+
+
+class PlainTokenizer:
+    """Lower-case ASCII words of two or more characters, without stop words."""
+
+    def __init__(self, stop_words: frozenset[str] = PLAIN_STOP_WORDS) -> None:
+        self._stop_words = stop_words
+
+    def terms(self, text: str) -> list[str]:
+        ascii_bytes = text.lower().encode("ascii", "replace").translate(_SEPARATE_AND_LOWER)
+        words = ascii_bytes.decode("ascii").split()
+        return [word for word in words if len(word) > 1 and word not in self._stop_words]
+
+    def query_terms(self, query: str) -> list[tuple[str, float]]:
+        return [(term, 1.0) for term in self.terms(query)]
+
+
+class IdentifierTokenizer:
+    """Words of any script, each identifier both whole and in parts.
+
+    `joined=False, bigrams=False` gives the parts alone and leaves unspaced scripts as they stand; `stems=True` adds
+    a light English stem beside each word, never instead of it. Words of `stop_words` are left out of a query that
+    has others.
+    """
+
+    def __init__(
+        self,
+        *,
+        joined: bool = True,
+        bigrams: bool = True,
+        stems: bool = False,
+        stop_words: frozenset[str] = frozenset(),
+    ) -> None:
+        self._joined = joined
+        self._bigrams = bigrams
+        self._stems = stems
+        self._stop_words = stop_words
+        self._forms = _Forms(self._forms_of)
+
+    def terms(self, text: str) -> Iterable[str]:
+        return chain.from_iterable(map(self._forms.__getitem__, _words(text)))
+
+    def query_terms(self, query: str) -> list[tuple[str, float]]:
+        words = _words(query)
+        kept = [word for word in words if word.lower() not in self._stop_words] or words
+        terms = [term for word in kept for term in self._query_forms_of(word)]
+        if self._joined:
+            terms += [(joined, JOINED_WEIGHT) for joined in _joined_neighbours(kept)]
+        return terms
+
+    def _forms_of(self, word: str) -> tuple[str, ...]:
+        """The terms of one word of a text."""
+        if _is_plain(word):
+            parts = [word.lower()]
+            joined: list[str] = []
+        elif self._is_unspaced(word):
+            return tuple(self._unspaced_forms_of(word))
+        else:
+            parts = _parts(word)
+            joined = self._joined_forms(parts)
+        stems = [found for part in parts if (found := stem(part)) != part] if self._stems else []
+        return (*parts, *joined, *stems)
+
+    def _query_forms_of(self, word: str) -> Iterable[tuple[str, float]]:
+        """The terms of one word of a query, with their weights."""
+        if self._is_unspaced(word):
+            return [(term, 1.0) for term in self._unspaced_query_forms_of(word)]
+        parts = _parts(word)
+        part_weight = PART_WEIGHT if self._joined and len(parts) > 1 else 1.0
+        forms = [form for part in parts for form in self._with_stem(part, part_weight)]
+        return forms + [(form, JOINED_WEIGHT) for form in self._joined_forms(parts)]
+
+    def _with_stem(self, part: str, weight: float) -> list[tuple[str, float]]:
+        found = stem(part) if self._stems else part
+        if found == part:
+            return [(part, weight)]
+        return [(found, weight * (1 - EXACT_SHARE)), (part, weight * EXACT_SHARE)]
+
+    def _joined_forms(self, parts: Sequence[str]) -> list[str]:
+        if not self._joined or len(parts) < 2:
+            return []
+        whole = "".join(parts)
+        if len(parts) == 2 or len(parts) > MAX_JOINED_PARTS:
+            return [whole]
+        # Pairs too, so that "github" is found inside GitHubIssue.
+        return [*(left + right for left, right in pairwise(parts)), whole]
+
+    def _is_unspaced(self, word: str) -> bool:
+        return self._bigrams and not word.isascii() and _UNSPACED.search(word) is not None
+
+    def _unspaced_forms_of(self, word: str) -> Iterable[str]:
+        """Single characters and pairs of neighbours; what stands between them as any word."""
+        for run in _runs(word):
+            if _UNSPACED.match(run):
+                yield from run
+                yield from (left + right for left, right in pairwise(run))
+            else:
+                yield from self._forms_of(run)
+
+    def _unspaced_query_forms_of(self, word: str) -> Iterable[str]:
+        """Pairs of neighbours alone, or the one character there is: single ones are in nearly every text."""
+        for run in _runs(word):
+            if _UNSPACED.match(run):
+                yield from [left + right for left, right in pairwise(run)] or run
+            else:
+                yield from self._forms_of(run)
+
+
+class _Forms(dict[str, tuple[str, ...]]):
+    """Remembers the terms of each word: a corpus repeats its words far more often than it brings new ones."""
+
+    LIMIT = 200_000  # distinct spellings; then start afresh rather than grow without bound
+
+    def __init__(self, analyse: Callable[[str], tuple[str, ...]]) -> None:
+        self._analyse = analyse
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        if len(self) >= self.LIMIT:
+            self.clear()
+        forms = self[word] = self._analyse(word)
+        return forms
+
+
+def _words(text: str) -> list[str]:
+    """Runs of letters, digits, `_` and `-`, and single emoji, in compatibility form and without accents."""
+    if not text.isascii():
+        text = fold(text)
+        if not text.isascii():
+            return _WORD_OR_EMOJI.findall(text)
+    return text.encode("ascii").translate(_SEPARATE).decode("ascii").split()
+
+
+def fold(text: str) -> str:
+    """Compatibility form without accents: `ﬁlé` becomes `file`."""
+    from unicodedata import normalize
+
+    # Marks go first: normalising a long run of them takes quadratic time.
+    bare = normalize("NFKD", text.translate(_WITHOUT_MARKS)).translate(_WITHOUT_MARKS)
+    return normalize("NFC", bare)  # puts Hangul syllables and voiced kana together again
+
+
+class _WithoutMarks(dict[int, int | None]):
+    """For str.translate: removes every combining mark; learns each character when it first meets it."""
+
+    def __missing__(self, code: int) -> int | None:
+        from unicodedata import category
+
+        character = chr(code)
+        is_accent = category(character).startswith("M") and character not in _VOICED_MARKS
+        kept = self[code] = None if is_accent else code
+        return kept
+
+
+_WITHOUT_MARKS = _WithoutMarks()
+
+
+def _is_plain(word: str) -> bool:
+    """Whether a word is ASCII letters with no capital inside: nearly all words are, and need no taking apart."""
+    return word.isalpha() and word.isascii() and (word[1:].islower() or word.isupper() or len(word) == 1)
+
+
+def _runs(word: str) -> list[str]:
+    """A word cut where it changes between an unspaced script and any other."""
+    return [run for run in re.split(f"({_UNSPACED.pattern})", word[:MAX_WORD_CHARS]) if run]
+
+
+def _parts(word: str) -> list[str]:
+    """The lower-case parts of an identifier."""
+    pieces = re.split("[-_]+", word[:MAX_WORD_CHARS])
+    return [part.casefold() for piece in pieces for part in _camel_parts(piece)]
+
+
+def _camel_parts(word: str) -> list[str]:
+    """`HTTPServer2Go` → HTTP, Server2, Go: a part begins at a capital after a small letter or digit, and at the
+    last capital of a run that a small letter follows."""
+    parts = []
+    start = 0
+    for i in range(1, len(word)):
+        if word[i].isupper() and (not word[i - 1].isupper() or (i + 1 < len(word) and word[i + 1].islower())):
+            parts.append(word[start:i])
+            start = i
+    if start < len(word):
+        parts.append(word[start:])
+    return parts
+
+
+def _joined_neighbours(words: Sequence[str]) -> list[str]:
+    """`git hub` may be written `github` in the text."""
+    plain = [word.lower() if word.isalnum() and word.isascii() else "" for word in words]
+    return [
+        left + right
+        for left, right in pairwise(plain)
+        if len(left) >= MIN_JOINED_CHARS and len(right) >= MIN_JOINED_CHARS
+    ]
