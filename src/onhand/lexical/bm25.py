@@ -10,13 +10,15 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from heapq import nsmallest
 from math import log
 from typing import Any, NamedTuple
 
 from onhand.document import Contribution
-from onhand.lexical.postings import INVERT_AT, Postings
+from onhand.lexical.postings import Postings
 from onhand.lexical.tokenize import IdentifierTokenizer, Tokenizer
+
+# Documents from which on numpy is asked for: below, importing it costs more than it saves in a whole session.
+LARGE = 2000
 
 
 class Formula(NamedTuple):
@@ -64,8 +66,10 @@ class LexicalIndex:
         self._ids: list[str] = []  # by slot; "" where a slot is free
         self._texts: list[tuple[str, ...]] = []  # by slot, one text per field
         self._free: list[int] = []
-        self._impacts: dict[str, Any] = {}  # term → what it adds to which slots; good until the next change
-        self._arrays: list[Any] | None = None  # the fields' lengths for numpy; good until the next change
+        # Good until the next change, because every score depends on how many documents there are and how long:
+        self._impacts: dict[str, Any] = {}  # term → what it adds to which slots
+        self._arrays: list[Any] | None = None  # the fields' lengths for numpy, by slot
+        self._norms: Any = None  # for numpy, by slot
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -81,14 +85,14 @@ class LexicalIndex:
         row = tuple([by_field.get(field.name, "") for field in self._fields])
         slot = self._take_slot(document_id, row)
         for field, text in zip(self._fields, row, strict=True):
-            field.add(slot, Counter(self.tokenizer.terms(text)))
+            field.add(slot, list(self.tokenizer.terms(text)))
         self._forget()
 
     def remove(self, document_id: str) -> None:
         """Take a document out; one that is not there is an error (KeyError)."""
         slot = self._slots.pop(document_id)
         for field, text in zip(self._fields, self._texts[slot], strict=True):
-            field.remove(slot, Counter(self.tokenizer.terms(text)))
+            field.remove(slot, self.tokenizer.terms(text))
         self._ids[slot], self._texts[slot] = "", ()
         self._free.append(slot)
         self._forget()
@@ -99,14 +103,14 @@ class LexicalIndex:
             return []
         weights = self._weights_of(query)
         scored = self._sum_large(weights, limit) if self._is_large() else self._sum_small(weights)
-        ranked = ((-score, self._ids[slot]) for slot, score in scored)
-        best = sorted(ranked) if limit is None else nsmallest(limit, ranked)
-        return [Match(document_id, -negative) for negative, document_id in best]
+        ranked = sorted([(-score, self._ids[slot]) for slot, score in scored])
+        return [Match(document_id, -negative) for negative, document_id in ranked[:limit]]
 
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
         counts = [Counter(self.tokenizer.terms(text)) for text in self._texts[slot]]
+        norm = self._norm([field.lengths[slot] for field in self._fields])
         contributions = []
         for term, weight in self._weights_of(query).items():
             shares = [
@@ -116,7 +120,7 @@ class LexicalIndex:
             frequency = sum(shares)
             if not frequency:
                 continue
-            score = weight * self._score(frequency, self._norm(self._lengths(slot)), self._idf(term))
+            score = weight * self._score(frequency, norm, self._idf(self._having(term)))
             contributions += [
                 Contribution(term, field.name, score * share / frequency)
                 for field, share in zip(self._fields, shares, strict=True)
@@ -136,10 +140,9 @@ class LexicalIndex:
         return slot
 
     def _forget(self) -> None:
-        """Every score depends on how many documents there are and how long they are on average."""
         if self._impacts:
             self._impacts = {}
-        self._arrays = None
+        self._arrays = self._norms = None
 
     def _weights_of(self, query: str) -> dict[str, float]:
         weights: dict[str, float] = {}
@@ -148,10 +151,12 @@ class LexicalIndex:
             weights[term] = before + weight if self._count_repeats else max(before, weight)
         return weights
 
-    def _idf(self, term: str) -> float:
-        """How much a term tells: the rarer, the more."""
-        postings = [posting for field in self._fields if (posting := field.postings.get(term))]
-        having = len(postings[0].slots) if len(postings) == 1 else len({s for p in postings for s in p.slots})
+    def _having(self, term: str) -> int:
+        """How many documents have a term in any field."""
+        return len({slot for field in self._fields for slot in field.postings.get(term) or ()})
+
+    def _idf(self, having: int) -> float:
+        """How much a term tells: the fewer documents have it, the more."""
         return log(1 + (len(self._slots) - having + 0.5) / (having + 0.5))
 
     # The numbers of these three may be floats or numpy arrays; the operations and their order are the same for both.
@@ -175,9 +180,6 @@ class LexicalIndex:
     def _score(self, frequency: Any, norm: Any, idf: float) -> Any:
         return idf * (frequency * (self.formula.k1 + 1) / (frequency + norm) + self.formula.delta)
 
-    def _lengths(self, slot: int) -> list[float]:
-        return [field.lengths[slot] for field in self._fields]
-
     def _sum_small(self, weights: dict[str, float]) -> Iterable[tuple[int, float]]:
         scores: dict[int, float] = {}
         for term, weight in weights.items():
@@ -191,48 +193,51 @@ class LexicalIndex:
     def _impact_small(self, term: str) -> list[tuple[int, float]]:
         frequencies: dict[int, float] = {}
         for field in self._fields:
-            posting = field.postings.get(term)
-            for slot, count in zip(*posting, strict=True) if posting else ():
+            for slot, count in Counter(field.postings.get(term) or ()).items():
                 weight = self._weight(field, field.lengths[slot])
                 frequencies[slot] = frequencies.get(slot, 0.0) + weight * count
-        if not frequencies:
-            return []
-        idf = self._idf(term)
-        return [(slot, self._score(f, self._norm(self._lengths(slot)), idf)) for slot, f in frequencies.items()]
+        idf = self._idf(len(frequencies))
+        return [
+            (slot, self._score(frequency, self._norm([field.lengths[slot] for field in self._fields]), idf))
+            for slot, frequency in frequencies.items()
+        ]
 
     def _is_large(self) -> bool:
-        return len(self._slots) >= INVERT_AT and _numpy() is not None
+        return len(self._slots) >= LARGE and _numpy() is not None
 
     def _sum_large(self, weights: dict[str, float], limit: int | None) -> Iterable[tuple[int, float]]:
         numpy = _numpy()
+        if self._arrays is None:
+            self._arrays = [numpy.array(field.lengths) for field in self._fields]
+            self._norms = self._norm(self._arrays)
         scores = numpy.zeros(len(self._ids))
         for term, weight in weights.items():
             impact = self._impacts.get(term)
             if impact is None:
                 impact = self._impacts[term] = self._impact_large(numpy, term)
-            slots, added = impact
-            scores[slots] += weight * added
-        found = numpy.flatnonzero(scores)
+            if impact:
+                slots, added = impact
+                scores[slots] += added if weight == 1.0 else weight * added
+        found = (scores > 0).nonzero()[0]  # several times faster over booleans than over floats
         if limit is not None and len(found) > limit:
             # Equal scores at the border all stay, so that the id decides between them.
             border = numpy.partition(scores[found], len(found) - limit)[len(found) - limit]
             found = found[scores[found] >= border]
         return zip(found.tolist(), scores[found].tolist(), strict=True)
 
-    def _impact_large(self, numpy: Any, term: str) -> tuple[Any, Any]:
-        if self._arrays is None:
-            self._arrays = [numpy.array(field.lengths) for field in self._fields]
-        frequencies = numpy.zeros(len(self._ids))
-        for field, lengths in zip(self._fields, self._arrays, strict=True):
+    def _impact_large(self, numpy: Any, term: str) -> tuple[Any, ...]:
+        weighted = []
+        for field, lengths in zip(self._fields, self._arrays or (), strict=True):
             posting = field.postings.get(term)
             if posting is not None:
-                slots = numpy.array(posting.slots, dtype=numpy.intp)
-                frequencies[slots] += self._weight(field, lengths[slots]) * numpy.array(posting.counts)
-        slots = numpy.flatnonzero(frequencies)
-        if not len(slots):
-            return slots, frequencies[slots]
-        norm = self._norm([lengths[slots] for lengths in self._arrays])
-        return slots, self._score(frequencies[slots], norm, self._idf(term))
+                slots, counts = _counted(numpy, posting)
+                weight = self._weight(field, lengths[slots]) if self._per_field_length else field.weight
+                weighted.append((slots, weight * counts))
+        if not weighted:
+            return ()
+        slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
+        norms = self._norms if self._per_field_length else self._norms[slots]
+        return slots, self._score(frequencies, norms, self._idf(len(slots)))
 
 
 class _Field:
@@ -245,17 +250,36 @@ class _Field:
         self.lengths = array("d")  # by slot, in terms
         self.total = 0.0
 
-    def add(self, slot: int, counts: "Counter[str]") -> None:
+    def add(self, slot: int, terms: list[str]) -> None:
         if slot == len(self.lengths):
             self.lengths.append(0.0)
-        self.lengths[slot] = counts.total()
-        self.total += self.lengths[slot]
-        self.postings.add(slot, counts)
+        self.lengths[slot] = len(terms)
+        self.total += len(terms)
+        self.postings.add(slot, terms)
 
-    def remove(self, slot: int, counts: "Counter[str]") -> None:
+    def remove(self, slot: int, terms: Iterable[str]) -> None:
         self.total -= self.lengths[slot]
         self.lengths[slot] = 0.0
-        self.postings.remove(slot, counts)
+        self.postings.remove(slot, terms)
+
+
+def _counted(numpy: Any, posting: "array[int]") -> tuple[Any, Any]:
+    """The slots of a posting, each once, and how often each stands in it."""
+    occurrences = numpy.array(posting, dtype=numpy.intp)
+    is_new = occurrences[1:] != occurrences[:-1]
+    if is_new.all():
+        return occurrences, 1.0
+    starts = numpy.concatenate(([0], is_new.nonzero()[0] + 1, [len(occurrences)]))
+    return occurrences[starts[:-1]], numpy.diff(starts)
+
+
+def _merged(numpy: Any, weighted: list[tuple[Any, Any]], size: int) -> tuple[Any, Any]:
+    """One frequency per slot from those of several fields."""
+    frequencies = numpy.zeros(size)
+    for slots, added in weighted:
+        frequencies[slots] += added
+    slots = (frequencies > 0).nonzero()[0]
+    return slots, frequencies[slots]
 
 
 @cache

@@ -3,13 +3,14 @@
 It is meant to stand beside the word, so it may be rough; it must only be the same for forms of one word.
 """
 
+_ENDINGS = frozenset("sgdey")  # of all words that change: plural, -ing, -ed, -e, -y
 _VOWELS = frozenset("aeiouy")
 _DOUBLED_ON_PURPOSE = frozenset("lsz")  # fall, pass, buzz
 
 
 def stem(word: str) -> str:
     """The light stem of a lower-case word; the word itself when it is short or not plain ASCII letters."""
-    if len(word) < 4 or not (word.isascii() and word.isalpha()):
+    if len(word) < 4 or word[-1] not in _ENDINGS or not (word.isascii() and word.isalpha()):
         return word
     singular = _without_plural(word)
     for suffix in ("ing", "ed"):

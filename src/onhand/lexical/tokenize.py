@@ -8,18 +8,24 @@ because both the parts and their joined forms are terms.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from onhand.lexical.stem import stem
 
 # The stop words of `PlainTokenizer`, which leaves them out of texts and queries alike.
 PLAIN_STOP_WORDS = frozenset(
-    ["the", "a", "an", "and", "or", "of", "to", "in", "is", "it", "for", "on", "with", "this", "that", "do", "not", "be", "as", "at", "by", "are", "you", "your", "if", "use", "when", "from", "into", "than"]
+    "the a an and or of to in is it for on with this that do not be as at by are you your if use when "
+    "from into than".split()
 )
 
 # English words that say how a question is put, not what it is about. Left out of queries only: a text keeps them.
 FUNCTION_WORDS = frozenset(
-    ["a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "doing", "down", "during", "each", "few", "for", "from", "further", "had", "has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "me", "might", "more", "most", "must", "my", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "ours", "out", "over", "own", "please", "same", "shall", "she", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up", "us", "use", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "would", "you", "your", "yours"]
+    "a about above after again all also am an and any are as at be because been before being below "
+    "between both but by can could did do does doing down during each few for from further had has have "
+    "having he her here hers him his how i if in into is it its just me might more most must my no nor "
+    "not now of off on once only or other our ours out over own please same shall she should so some such "
+    "than that the their them then there these they this those through to too under until up us use very "
+    "was we were what when where which while who whom why will with would you your yours".split()
 )
 
 # What the forms of a word weigh in a query. An identifier is one word of the query, so its forms share a vote; so do
@@ -92,7 +98,8 @@ class IdentifierTokenizer:
         self._bigrams = bigrams
         self._stems = stems
         self._stop_words = stop_words
-        self._forms = _Forms(self._forms_of)
+        self._forms = _Remembered(self._forms_of)
+        self._query_forms = _Remembered(self._query_forms_of)
 
     def terms(self, text: str) -> Iterable[str]:
         return chain.from_iterable(map(self._forms.__getitem__, _words(text)))
@@ -100,7 +107,7 @@ class IdentifierTokenizer:
     def query_terms(self, query: str) -> list[tuple[str, float]]:
         words = _words(query)
         kept = [word for word in words if word.lower() not in self._stop_words] or words
-        terms = [term for word in kept for term in self._query_forms_of(word)]
+        terms = [term for word in kept for term in self._query_forms[word]]
         if self._joined:
             terms += [(joined, JOINED_WEIGHT) for joined in _joined_neighbours(kept)]
         return terms
@@ -118,7 +125,7 @@ class IdentifierTokenizer:
         stems = [found for part in parts if (found := stem(part)) != part] if self._stems else []
         return (*parts, *joined, *stems)
 
-    def _query_forms_of(self, word: str) -> Iterable[tuple[str, float]]:
+    def _query_forms_of(self, word: str) -> list[tuple[str, float]]:
         """The terms of one word of a query, with their weights."""
         if self._is_unspaced(word):
             return [(term, 1.0) for term in self._unspaced_query_forms_of(word)]
@@ -163,19 +170,22 @@ class IdentifierTokenizer:
                 yield from self._forms_of(run)
 
 
-class _Forms(dict[str, tuple[str, ...]]):
-    """Remembers the terms of each word: a corpus repeats its words far more often than it brings new ones."""
+T = TypeVar("T")
+
+
+class _Remembered(dict[str, T]):
+    """What was found for each word: a corpus repeats its words far more often than it brings new ones."""
 
     LIMIT = 200_000  # distinct spellings; then start afresh rather than grow without bound
 
-    def __init__(self, analyse: Callable[[str], tuple[str, ...]]) -> None:
-        self._analyse = analyse
+    def __init__(self, find: Callable[[str], T]) -> None:
+        self._find = find
 
-    def __missing__(self, word: str) -> tuple[str, ...]:
+    def __missing__(self, word: str) -> T:
         if len(self) >= self.LIMIT:
             self.clear()
-        forms = self[word] = self._analyse(word)
-        return forms
+        found = self[word] = self._find(word)
+        return found
 
 
 def _words(text: str) -> list[str]:
