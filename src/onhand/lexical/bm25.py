@@ -219,11 +219,12 @@ class LexicalIndex:
                 slots, added = impact
                 scores[slots] += added if weight == 1.0 else weight * added
         found = (scores > 0).nonzero()[0]  # several times faster over booleans than over floats
+        values = scores[found]
         if limit is not None and len(found) > limit:
             # Equal scores at the border all stay, so that the id decides between them.
-            border = numpy.partition(scores[found], len(found) - limit)[len(found) - limit]
-            found = found[scores[found] >= border]
-        return zip(found.tolist(), scores[found].tolist(), strict=True)
+            kept = values >= numpy.partition(values, len(found) - limit)[len(found) - limit]
+            found, values = found[kept], values[kept]
+        return zip(found.tolist(), values.tolist(), strict=True)
 
     def _impact_large(self, numpy: Any, term: str) -> tuple[Any, ...]:
         weighted = []

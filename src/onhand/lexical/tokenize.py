@@ -114,25 +114,27 @@ class IdentifierTokenizer:
 
     def _forms_of(self, word: str) -> tuple[str, ...]:
         """The terms of one word of a text."""
-        if _is_plain(word):
-            parts = [word.lower()]
-            joined: list[str] = []
-        elif self._is_unspaced(word):
+        if self._is_unspaced(word):
             return tuple(self._unspaced_forms_of(word))
-        else:
-            parts = _parts(word)
-            joined = self._joined_forms(parts)
+        parts = self._parts_of(word)
         stems = [found for part in parts if (found := stem(part)) != part] if self._stems else []
-        return (*parts, *joined, *stems)
+        return (*parts, *self._joined_forms(parts), *stems)
 
     def _query_forms_of(self, word: str) -> list[tuple[str, float]]:
         """The terms of one word of a query, with their weights."""
         if self._is_unspaced(word):
             return [(term, 1.0) for term in self._unspaced_query_forms_of(word)]
-        parts = _parts(word)
+        parts = self._parts_of(word)
         part_weight = PART_WEIGHT if self._joined and len(parts) > 1 else 1.0
         forms = [form for part in parts for form in self._with_stem(part, part_weight)]
         return forms + [(form, JOINED_WEIGHT) for form in self._joined_forms(parts)]
+
+    def _parts_of(self, word: str) -> list[str]:
+        """The lower-case parts of an identifier; of an ordinary word, the word."""
+        if _is_plain(word) or (self._joined and _is_plural_acronym(word)):
+            return [word.lower()]
+        pieces = re.split("[-_]+", word[:MAX_WORD_CHARS])
+        return [part.casefold() for piece in pieces for part in _camel_parts(piece)]
 
     def _with_stem(self, part: str, weight: float) -> list[tuple[str, float]]:
         found = stem(part) if self._stems else part
@@ -226,15 +228,14 @@ def _is_plain(word: str) -> bool:
     return word.isalpha() and word.isascii() and (word[1:].islower() or word.isupper() or len(word) == 1)
 
 
+def _is_plural_acronym(word: str) -> bool:
+    """Whether a word is like `APIs` or `GPUs`, which are not made of `AP` and `Is`."""
+    return len(word) > 2 and word.endswith("s") and word[:-1].isalpha() and word[:-1].isupper()
+
+
 def _runs(word: str) -> list[str]:
     """A word cut where it changes between an unspaced script and any other."""
     return [run for run in re.split(f"({_UNSPACED.pattern})", word[:MAX_WORD_CHARS]) if run]
-
-
-def _parts(word: str) -> list[str]:
-    """The lower-case parts of an identifier."""
-    pieces = re.split("[-_]+", word[:MAX_WORD_CHARS])
-    return [part.casefold() for piece in pieces for part in _camel_parts(piece)]
 
 
 def _camel_parts(word: str) -> list[str]:
