@@ -40,21 +40,29 @@ project.cold-path-is-light own Nothing heavy is imported on the way to --help or
 project.cold-start-is-measured own The cold-start benchmark prints our CPU time beside plain Python's, as a ratio.
 project.sample-project-is-real own The sample project's pinned files, sections, links and judged answers exist as described.
 
-config.found-upwards 003 The nearest onhand.toml, .onhand/config.toml or [tool.onhand] is found from the directory upwards.
+config.three-files 003 The nearest onhand.toml, .onhand/config.toml or [tool.onhand] is found from the directory upwards.
+config.search-ends-at-home 003 The search upwards stops below the home directory.
+config.defaults 003 Without any configuration every setting has its default.
 config.precedence 003 Defaults give way to the user's file, then the project's, then the environment, then flags.
 config.typed 003 A value of the wrong type or out of range is refused with the key, the value and what is allowed.
-config.unknown-key-suggests 003 An unknown key is refused, naming the nearest valid one.
-config.broken-file-is-located 003 A file that cannot be parsed is refused with its path and line.
-config.oversized-file-is-refused 003 A configuration file beyond the size cap is refused without being read whole.
-config.secrets-by-variable-name 003 A secret is given only as the name of an environment variable, never as a value.
+config.did-you-mean 003 An unknown key is refused, naming the nearest valid one.
+config.broken-files 003 A file that cannot be parsed is refused with its path and line.
+config.all-problems-at-once 003 The problems of every source are told at once.
+config.odd-files-never-hang 003 Huge, special, looping and dangling configuration files are reported and never hang.
+config.secrets-by-name-only 003 A secret is given only as the name of a variable; a secret in a file is refused and not repeated.
 config.secrets-are-never-shown 003 No secret's value appears in config show, errors or logs.
 config.show-tells-origins 003 config show prints every value with where it came from; --json gives the same.
 config.init-writes-commented-file 003 init writes a commented file that loads, and does not overwrite an existing one.
-config.paths-stay-in-project 003 A path of a project file that leaves the project is refused until the directory is trusted.
-config.untrusted-clone-is-harmless 003 What came with a clone starts no program and widens no permission before trust.
-config.trust-is-said-once 003 trust allows one directory once, shows what it allows, and can be taken back.
-config.trust-is-kept-safely 003 The record of trusted directories is kept for this user alone.
-config.environment-names 003 Each setting can be given by one documented ONHAND_ variable; an unknown one is reported.
+config.one-table 003 Every setting is typed, described and has one documented ONHAND_ variable.
+config.unknown-variables-warn 003 An unknown ONHAND_ variable is warned of, naming the nearest.
+config.cold-start own Nothing heavy is imported where there is no configuration.
+
+trust.paths-are-held-back 003 A path of a project file that leaves the project is held back before trust.
+trust.programs-are-held-back 003 What came with a clone starts no program and uses no secret before trust.
+trust.for-one-directory 003 Trust holds for one directory alone and not for those inside or beside it.
+trust.said-once 003 trust is said once, shows what it allows, and can be taken back.
+trust.own-words-need-none own What the user's own file, variables and flags say needs no trust.
+trust.corrupt-store-trusts-nothing own A damaged record of trusted directories is reported and trusts nothing.
 
 lexical.bm25-formula 000 BM25 with k1 1.5 and b 0.75 gives the published golden numbers.
 lexical.bm25-plus-formula 004 BM25+ with k1 1.2, b 0.75 and delta 1.0 gives the published golden numbers.
@@ -113,24 +121,34 @@ tools.schema-required 003 A parameter without a default is required, one with a 
 tools.schema-nested 003 Nested objects, arrays, unions, literals, enums and optionals keep their structure.
 tools.schema-descriptions 003 Descriptions of parameters reach the schema.
 tools.schema-unknown-type-is-refused 003 A type without a JSON form is refused on definition, naming the parameter.
-tools.register-duplicate-is-refused 000 A second tool of the same name is refused: duplicate tool: NAME.
-tools.wire-schemas-leak-nothing own The schemas for the model carry no private field such as the output cap or the handler.
-tools.wire-schemas-are-stable own The schemas are byte-equal between calls and ordered by registration.
-tools.unknown-tool 000 A call of a tool that does not exist is an error result: unknown tool: NAME, with the nearest name.
-tools.arguments-are-validated 003 Arguments that do not fit the schema never reach the handler.
-tools.argument-errors-teach 003 The error says which argument is wrong, what was given and what is expected.
-tools.unknown-argument-suggests own An unknown argument is refused with the nearest known one.
-tools.calls-run-in-parallel 000 The calls of one turn run at the same time; results come in call order with their call ids.
-tools.failure-is-isolated 000 A handler that raises gives an error result to its own call and harms no other.
-tools.timeout-per-tool own A call beyond its tool's timeout ends with an error that says so, and the others finish.
+tools.schemas-fetch-nothing own A schema that refers outside itself is refused; nothing is fetched.
+tools.hostile-schemas-are-bounded own Deep, huge, recursive and explosive schemas are refused or run in bounded time.
+tools.duplicate-is-refused 000 A second tool of the same name is refused: duplicate tool: NAME.
+tools.wire-leaks-nothing own What the model sees of a tool carries no private field such as the output cap or the handler.
+tools.wire-is-byte-stable own What the model sees is byte-equal between calls and ordered by registration.
+tools.unknown-tool-is-answered 000 A tool that does not exist is an error result: unknown tool: NAME, with the nearest name.
+tools.arguments-are-checked 003 Arguments that do not fit the schema never reach the handler.
+tools.missing-argument-is-named 003 A missing or wrong argument is named together with what is expected.
+tools.all-problems-at-once own All problems of a call are told at once, up to a few.
+tools.values-are-never-echoed-whole own A wrong value is quoted shortly, however large it is.
+tools.arguments-may-be-json-text own Arguments given as JSON text are read like an object.
+tools.bad-json-is-explained own Arguments that are no JSON object are answered with what is wrong and where.
+tools.unknown-arguments-are-refused own An unknown argument is refused with the nearest known one.
+tools.results-stand-in-call-order 000 The calls of one turn run at the same time; results come in call order with their call ids.
+tools.failures-are-isolated 000 A handler that raises gives an error result to its own call and harms no other.
+tools.a-slow-call-times-out own A call beyond its tool's timeout ends with an error that says so, and the others finish.
+tools.a-hung-handler-does-not-block-exit own A handler that never returns does not keep the process from ending.
 tools.concurrency-limit own No more calls run at once than the limit allows.
-tools.read-only-side-by-side own Read-only tools run side by side; any other runs alone.
-tools.output-cap 000 Output beyond the cap is cut and ends with how many bytes were cut.
-tools.output-cap-utf8 own The cut is at a character boundary and the capped output is never over the cap.
-tools.errors-are-capped own Error texts keep to the cap too.
+tools.reads-share-writes-are-alone own Read-only tools run side by side; any other runs alone.
+tools.tools-may-call-tools own A handler may dispatch other tools without locking itself out.
+tools.output-is-capped-at-a-character 000 Output beyond the cap is cut at a character and ends with how many bytes were cut.
+tools.structured-output-is-whole-or-absent own JSON output too large for the cap is left out whole, and the text says so.
+tools.output-is-safe-to-encode own Output with unpaired surrogates becomes text that can be encoded.
+tools.errors-are-capped-too own Error texts keep to the cap too.
 tools.error-shows-no-internals own An unexpected exception becomes text for the model without traceback or paths.
-tools.cancel-stops-the-calls own Cancelling a dispatch cancels its calls and leaves the registry usable.
+tools.cancelling-cancels-handlers own Cancelling a dispatch cancels its calls and leaves the registry usable.
 tools.sync-handlers-do-not-block own A synchronous handler does not block the event loop.
+tools.fast-from-cold own Importing the tools loads nothing heavy.
 
 context.directory 000 Context lives in .AGENTS/ at the project's root; the name is configurable.
 context.more-roots own Other roots such as docs/ can be added, recursively, as searchable.
