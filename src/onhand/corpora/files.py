@@ -1,0 +1,151 @@
+"""Which files of a directory may be read, and what do they say?
+
+Nothing outside the directory is ever opened, whatever its links say; nothing that is not a regular file is opened at
+all. What cannot be used is reported, never raised: one bad file must not hide the others.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MARKDOWN = (".md", ".markdown")
+SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})  # and every hidden one
+MAX_DEPTH = 20  # directories below the root; a tree deeper than this was not written by hand
+MAX_FILES = 20_000  # a root with more of them is not a directory of notes
+
+# A file changed this shortly before it was read may change again within the same tick of the file system's clock.
+SETTLING_NS = 2_000_000_000
+
+
+class Stamp(NamedTuple):
+    """What differs when a file has changed."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+
+class Found(NamedTuple):
+    """A Markdown file below a root."""
+
+    name: str  # relative to the root, with forward slashes
+    path: str  # where to open it: for a link inside the root, its target
+    stamp: Stamp
+
+
+class Problem(NamedTuple):
+    """A file or directory that was left out, and why."""
+
+    name: str
+    reason: str
+
+
+class Unreadable(Exception):  # noqa: N818  # it is a state of a file, and never leaves this room
+    """A file cannot be used; the text says why and what to do."""
+
+
+def sweep(root: str) -> tuple[list[Found], list[Problem]]:
+    """Every Markdown file below a root, by name, and what was left out; a missing root has none."""
+    found: list[Found] = []
+    problems: list[Problem] = []
+    for entry in _walk(root, problems):
+        if len(found) >= MAX_FILES:
+            problems.append(Problem("", f"more than {MAX_FILES:,} files: the rest is left out; choose a smaller root"))
+            break
+        try:
+            found.append(_found(root, *entry))
+        except Unreadable as reason:
+            problems.append(Problem(entry[0], str(reason)))
+    return sorted(found), sorted(problems)
+
+
+def read(file: Found, max_bytes: int) -> str:
+    """The text of a file, without a byte order mark."""
+    if file.stamp.size > max_bytes:
+        raise Unreadable(f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise context.max_file_bytes")
+    # O_NONBLOCK, so that a pipe put in the file's place cannot hang us; O_NOFOLLOW, so that a link cannot lead out.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(file.path, flags)
+        with open(descriptor, "rb", buffering=0) as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unreadable("not a regular file any more")
+            content = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise Unreadable(_spoken(error)) from error
+    if len(content) > max_bytes:
+        raise Unreadable(f"grew past {max_bytes:,} bytes while it was read: try again")
+    return _decoded(content)
+
+
+def is_settled(stamp: Stamp) -> bool:
+    """Whether a file last changed long enough ago that its stamp would show the next change."""
+    return time.time_ns() - max(stamp.modified_ns, stamp.changed_ns) > SETTLING_NS
+
+
+def _walk(root: str, problems: list[Problem]) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """The Markdown entries below a root with their names relative to it; links to directories are not followed."""
+    waiting = [("", 0)]
+    while waiting:
+        prefix, depth = waiting.pop()
+        try:
+            with os.scandir(os.path.join(root, prefix)) as entries:
+                for entry in entries:
+                    name = prefix + entry.name
+                    if entry.name.lower().endswith(MARKDOWN) and not entry.is_dir():
+                        yield name, entry
+                    elif entry.is_dir() and not _is_skipped(entry.name):
+                        if entry.is_symlink():
+                            problems.append(Problem(name, "a link to a directory: add its target as an extra root"))
+                        elif depth >= MAX_DEPTH:
+                            problems.append(Problem(name, f"deeper than {MAX_DEPTH} directories"))
+                        else:
+                            waiting.append((name + "/", depth + 1))
+        except FileNotFoundError:
+            continue  # a missing root is an empty one; a directory deleted while we look is gone
+        except OSError as error:
+            problems.append(Problem(prefix.rstrip("/"), _spoken(error)))
+
+
+def _is_skipped(name: str) -> bool:
+    return name.startswith(".") or name in SKIPPED_DIRECTORIES
+
+
+def _found(root: str, name: str, entry: "os.DirEntry[str]") -> Found:
+    path = os.path.join(root, name)
+    try:
+        if entry.is_symlink():
+            path = _target(root, path)
+        status = os.stat(path, follow_symlinks=False)
+    except OSError as error:
+        raise Unreadable(_spoken(error)) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable("not a regular file")
+    stamp = Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Found(name, path, stamp)
+
+
+def _target(root: str, link: str) -> str:
+    """Where a link leads, if that is inside the root."""
+    target = os.path.realpath(link, strict=True)
+    inside = os.path.realpath(root)
+    if os.path.commonpath([inside, target]) != inside:
+        raise Unreadable("a link out of the root: put the file itself here, or add its directory as an extra root")
+    return target
+
+
+def _decoded(content: bytes) -> str:
+    if b"\0" in content:
+        raise Unreadable("a binary file, not Markdown")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8 (byte {error.start}): save it as UTF-8") from error
+
+
+def _spoken(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
