@@ -1,5 +1,6 @@
 """Which noun was asked for? The first word picks the module; nothing else is imported."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -7,7 +8,7 @@ from importlib import import_module
 from onhand import __version__
 from onhand.errors import InputError, OnhandError
 
-# noun → what it is for. The module of the same name in this package has add_arguments(parser) and run(arguments).
+# noun → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).
 NOUNS = {
     "context": "project context: what is pinned, what is searchable, search it",
     "config": "every setting, its value and where it came from",
@@ -23,16 +24,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(words)
+        code = _run(words)
+        sys.stdout.flush()  # here, where a reader that has gone is no surprise
+        return code
     except SystemExit as stop:  # argparse ends this way, after it has printed
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has gone: not our failure
-        sys.stdout = None  # type: ignore[assignment]  # nothing more can be flushed to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
         return EXIT_OK
     except OnhandError as error:
-        print(f"onhand: {error}", file=sys.stderr)  # noqa: T201
+        from onhand.cli import terminal
+
+        terminal.say(f"onhand: {error}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILURE
 
 

@@ -1,0 +1,104 @@
+"""Every setting, its value and where it came from."""
+
+import os
+from typing import TYPE_CHECKING
+
+from onhand.cli import terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: "ArgumentParser") -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    show = verbs.add_parser("show", help="every setting, its value and where it came from")
+    show.add_argument("--json", action="store_true", help='as {key: {"value", "source"}}')
+    show.add_argument("--root", metavar="DIR", help="as if the command had been given this --root")
+    path = verbs.add_parser("path", help="which files are read")
+    path.add_argument("--json", action="store_true", help="as an object: user, project, found")
+
+
+def run(arguments: "Namespace") -> int:
+    return _show(arguments) if arguments.verb == "show" else _path(arguments)
+
+
+def _show(arguments: "Namespace") -> int:
+    from onhand import config
+
+    loaded = config.load(root=arguments.root)
+    terminal.warn(loaded.warnings)
+    values = {
+        option.key: getattr(getattr(loaded, section), name)
+        for option in config.OPTIONS
+        for section, _, name in [option.key.rpartition(".")]
+    }
+    if arguments.json:
+        terminal.print_json({key: {"value": values[key], "source": loaded.sources[key]} for key in values})
+    else:
+        rows = [(key, written(value), loaded.sources[key]) for key, value in values.items()]
+        terminal.print_table(rows, header=("KEY", "VALUE", "FROM"))
+    return 0
+
+
+def _path(arguments: "Namespace") -> int:
+    from onhand import config
+    from onhand.config.files import user_file
+
+    loaded = config.load()
+    terminal.warn(loaded.warnings)
+    user = user_file(os.environ)
+    project = next((path for path in loaded.files if path != user), None)
+    if arguments.json:
+        terminal.print_json({"user": user, "project": project, "found": list(loaded.files)})
+        return 0
+    terminal.say(f"user     {user}{'' if user in loaded.files else ' (not there)'}")
+    terminal.say(f"project  {project or 'none: `onhand init` writes one'}")
+    return 0
+
+
+def written(value: object) -> str:
+    """A value as TOML writes it."""
+    import json
+
+    return json.dumps(
+        value, ensure_ascii=False
+    )  # of texts, lists of texts, numbers and booleans the same in both
+
+
+def reference() -> str:
+    """The reference page of all settings, in Markdown."""
+    from onhand.config.options import OPTIONS, SECTIONS
+
+    lines = ["# Settings", "", _INTRODUCTION]
+    for section, fields in SECTIONS.items():
+        lines += ["", f"## [{section}]", "", fields.__doc__.strip()]
+        for option in OPTIONS:
+            if option.key.rpartition(".")[0] == section:
+                variables = ", ".join(f"`{name}`" for name in option.variables)
+                lines += ["", f"### `{option.key}`", "", option.about.text, ""]
+                lines += [f"- default: `{written(option.default)}`", f"- expected: {option.expected}"]
+                lines += [f"- environment: {variables}"]
+                if option.about.role in _TRUST:
+                    lines += [f"- trust: {_TRUST[option.about.role]}"]
+    return "\n".join(lines) + "\n"
+
+
+_TRUST = {
+    "path": "from a project file, a path that leads out of the project needs `onhand trust`",
+    "program": "from a project file it needs `onhand trust`, because it starts a program",
+    "secret": "from a project file it needs `onhand trust`, because it uses a secret",
+}
+
+_INTRODUCTION = """\
+A value comes from the last of these that gives one: the default, the user's file, the project's file, the
+environment, a flag. `onhand config show` prints every value with where it came from.
+
+The project's file is `onhand.toml`, `.onhand/config.toml`, or the table `[tool.onhand]` of `pyproject.toml`,
+in the nearest directory that has one, from the working directory upwards; the search ends below the home
+directory. Two of them in one directory are refused. The user's file is `$XDG_CONFIG_HOME/onhand/config.toml`,
+usually `~/.config/onhand/config.toml`; on Windows `%APPDATA%\\onhand\\config.toml`.
+
+A path is relative to the project's directory, in a flag to the working directory; `~/` is the home directory.
+In an environment variable, lists are separated as in `PATH`, booleans are `true`, `false`, `1` or `0`, and an
+empty variable counts as not set. A secret is never written into a file: a setting ending in `_env` names the
+environment variable that holds it."""

@@ -1,0 +1,126 @@
+"""What is installed, what is missing, what to do about it."""
+
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from onhand import __version__
+from onhand.cli import terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+class Extra(NamedTuple):
+    """A set of optional packages."""
+
+    name: str
+    installed: tuple[str, ...]  # "numpy 2.3.1"
+    missing: tuple[str, ...]
+
+    @property
+    def advice(self) -> str:
+        return f"pip install 'onhand[{self.name}]'" if self.missing else ""
+
+
+def add_arguments(parser: "ArgumentParser") -> None:
+    parser.add_argument("--json", action="store_true", help="as an object, for programs")
+
+
+def run(arguments: "Namespace") -> int:
+    facts = {"onhand": __version__, "python": _python(), "sqlite": _sqlite(), "config": _config()}
+    extras = installed_extras()
+    if arguments.json:
+        found = {
+            extra.name: {
+                "installed": not extra.missing,
+                "packages": list(extra.installed),
+                "missing": list(extra.missing),
+                "install": extra.advice,
+            }
+            for extra in extras
+        }
+        terminal.print_json({**facts, "extras": found})
+        return 0
+    terminal.print_table(list(facts.items()))
+    terminal.say()
+    terminal.print_table(
+        [
+            (extra.name, "missing" if extra.missing else "installed", extra.advice, ", ".join(extra.missing))
+            for extra in extras
+        ],
+        header=("EXTRA", "STATE", "TO INSTALL", "MISSING PACKAGES"),
+    )
+    return 0
+
+
+def _python() -> str:
+    return f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
+
+
+def _sqlite() -> str:
+    try:
+        import sqlite3
+    except ImportError:
+        return "missing: this Python was built without it; install another Python"
+    from contextlib import closing
+
+    with closing(sqlite3.connect(":memory:")) as database:
+        try:
+            database.execute("create virtual table probe using fts5(text)")
+        except sqlite3.OperationalError:
+            return (
+                f"{sqlite3.sqlite_version} without FTS5: documents cannot be searched; install another Python"
+            )
+    return f"{sqlite3.sqlite_version} with FTS5"
+
+
+def _config() -> str:
+    from onhand import config
+    from onhand.errors import ConfigError
+
+    try:
+        loaded = config.load()
+    except ConfigError as error:
+        return f"cannot be used: {error}"
+    terminal.warn(loaded.warnings)
+    return ", ".join(loaded.files) or "no file: all defaults"
+
+
+def installed_extras() -> list[Extra]:
+    """The extras that this installation declares, each with what it has and lacks."""
+    from importlib import metadata
+
+    try:
+        package = metadata.distribution("onhand")
+    except metadata.PackageNotFoundError:
+        terminal.warn(["onhand runs from its source and is not installed, so its extras are not known"])
+        return []
+    extras = []
+    for name in package.metadata.get_all("Provides-Extra") or []:
+        if name == "all":
+            continue  # the sum of the others
+        versions = {package: _version(package) for package in _packages_of(name, package.requires or [])}
+        installed = tuple(f"{package} {version}" for package, version in versions.items() if version)
+        missing = tuple(package for package, version in versions.items() if not version)
+        extras.append(Extra(name, installed, missing))
+    return extras
+
+
+def _packages_of(extra: str, requirements: list[str]) -> list[str]:
+    import re
+
+    names = []
+    for requirement in requirements:
+        package = re.match(r"[\w.-]+", requirement)
+        if package and re.search(rf"\bextra\s*==\s*['\"]{re.escape(extra)}['\"]", requirement):
+            names.append(package[0])
+    return names
+
+
+def _version(package: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

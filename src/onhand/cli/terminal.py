@@ -1,0 +1,108 @@
+"""How is it shown? Output that is safe for a terminal, plain in a pipe, and UTF-8 as JSON.
+
+What is shown may come from files that someone else wrote: every text goes through `clean`.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+# What moves the cursor, changes the terminal's state or turns the direction of text: the control characters
+# but tab and newline, line and paragraph separator, and the marks and isolates of bidirectional text.
+_UNSAFE = [
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    0x061C,
+    0x200E,
+    0x200F,
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+]
+_SPELLED_OUT = {code: f"\\u{code:04x}" for code in _UNSAFE if chr(code) not in "\t\n"}
+
+_BOLD, _RESET = "\x1b[1m", "\x1b[0m"
+
+
+def clean(text: str) -> str:
+    """The text with everything spelled out that a terminal would obey; newlines and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n").translate(_SPELLED_OUT)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates cannot be encoded
+
+
+def colour(stream: TextIO | None = None) -> bool:
+    """Whether to colour: a terminal that can, and a person who does not mind (NO_COLOR)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return (stream or sys.stdout).isatty()
+
+
+def width() -> int:
+    """Columns of the terminal; 80 where there is none."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def say(text: str = "", *, file: TextIO | None = None) -> None:
+    """Print untrusted text, cleaned; what the stream's encoding cannot say is spelled out."""
+    _write(clean(text), file or sys.stdout)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings where they do not mix with the output."""
+    for warning in warnings:
+        say(f"onhand: warning: {warning}", file=sys.stderr)
+
+
+def print_table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = ()) -> None:
+    """Print rows with aligned columns, under a bold header when there is one."""
+    shown = [[_cell(cell) for cell in row] for row in ([header] if header else []) + list(rows)]
+    columns = len(shown[0]) if shown else 0
+    widths = [max(_columns(row[index]) for row in shown) for index in range(columns)]
+    paint = bool(header) and colour()
+    for number, row in enumerate(shown):
+        line = "  ".join(cell + " " * (wide - _columns(cell)) for cell, wide in zip(row, widths, strict=True))
+        _write(f"{_BOLD}{line.rstrip()}{_RESET}" if paint and number == 0 else line.rstrip(), sys.stdout)
+
+
+def print_json(value: object) -> None:
+    """Print as JSON: always UTF-8 whatever the locale, in the order given, and safe for a terminal."""
+    import json
+
+    # Inside a JSON text only strings can hold what `clean` spells out, and \uXXXX is how JSON spells it too.
+    text = clean(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        sys.stdout.write(text)
+    else:
+        buffer.write(text.encode("utf-8"))
+        buffer.flush()
+
+
+def _write(text: str, stream: TextIO) -> None:
+    try:
+        print(text, file=stream)
+    except UnicodeEncodeError:  # an ASCII or 8-bit terminal
+        encoding = stream.encoding or "ascii"
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
+
+
+def _cell(text: str) -> str:
+    return clean(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _columns(text: str) -> int:
+    """How many columns a text takes: wide East Asian characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)

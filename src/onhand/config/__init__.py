@@ -1,0 +1,275 @@
+"""What did the user ask for? One typed Config: defaults < user file < project file < environment < flags.
+
+A project file may have arrived with a clone. What it says that starts a program, names a secret or leads out
+of its directory is held back until the user trusts that directory (`onhand trust`). What the user's own file,
+the environment or a flag says is the user's own word and needs no trust.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from onhand.config.files import File, find, home, read, trust_store, user_file
+from onhand.config.options import OPTIONS, SECTIONS, Config, Context, Option
+from onhand.errors import ConfigError
+
+if TYPE_CHECKING:
+    from onhand.config.values import Layer, Said
+
+__all__ = [
+    "OPTIONS",
+    "Ask",
+    "Config",
+    "Context",
+    "Option",
+    "Resolved",
+    "load",
+    "resolve",
+    "trust_store",
+    "user_file",
+]
+
+
+MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
+
+
+class Ask(NamedTuple):
+    """Something that needs the user's trust in the project's directory."""
+
+    key: str
+    value: str | tuple[str, ...]  # of a list, the entries that need trust
+    source: str
+    reason: str
+
+
+class Resolved(NamedTuple):
+    """The value of every option of a table, before it is given its type."""
+
+    values: Mapping[str, object]
+    sources: Mapping[str, str]
+    project: str
+    files: tuple[str, ...]
+    asks: tuple[Ask, ...]  # whether they were granted or not
+    warnings: tuple[str, ...]
+
+
+def load(
+    start: str | None = None,
+    *,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    root: str | None = None,
+) -> Config:
+    """The configuration for work in `start` (the working directory); a ConfigError names every problem.
+
+    `flags` has values by key, such as {"context.limit": 5}; `root` is short for {"context.root": root}.
+    """
+    from types import MappingProxyType
+
+    if root is not None:
+        flags = {**(flags or {}), "context.root": root}
+    found = resolve(OPTIONS, start, flags=flags, environ=environ)
+    sections = {
+        name: fields._make(found.values[f"{name}.{field}"] for field in fields._fields)
+        for name, fields in SECTIONS.items()
+    }
+    return Config(
+        **sections,
+        project=found.project,
+        files=found.files,
+        sources=MappingProxyType(dict(found.sources)),
+        warnings=found.warnings,
+    )
+
+
+def resolve(
+    options: Sequence[Option],
+    start: str | None = None,
+    *,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Resolved:
+    """The same for any table of options: what `load` is made of, and what `onhand trust` shows."""
+    environ = os.environ if environ is None else environ
+    start = _directory(start)
+    warnings: list[str] = []
+    user = read(user_file(environ)) if os.path.lexists(user_file(environ)) else None
+    found = find(start, environ, warnings)
+    project = _project_of(found, start)
+
+    layers = _Layers(options, user, found, environ, flags or {}, warnings)
+    asks = _asks(options, project, layers, environ)
+    trusted = bool(asks) and _trusts(project, environ, warnings)
+    if not trusted:
+        _hold_back(asks, project, layers, warnings)
+
+    said = layers.merged()
+    values = {option.key: option.default for option in options} | {key: it.value for key, it in said.items()}
+    for option in options:
+        if option.about.role == "path":
+            allowed = trusted or option.key in said
+            base = start if option.key in layers.flags else project
+            values[option.key] = _settled(values[option.key], base, project, allowed, environ)
+    return Resolved(
+        values,
+        {option.key: said[option.key].source if option.key in said else "default" for option in options},
+        project,
+        tuple(file.path for file in (user, found) if file),
+        asks,
+        tuple(warnings),
+    )
+
+
+class _Layers:
+    """What each source says, checked; made only to be merged."""
+
+    user: "Layer"
+    project: "Layer"
+    environment: "Layer"
+    flags: "Layer"
+
+    def __init__(
+        self,
+        options: Sequence[Option],
+        user: File | None,
+        project: File | None,
+        environ: Mapping[str, str],
+        flags: Mapping[str, object],
+        warnings: list[str],
+    ) -> None:
+        self.user, self.project, self.environment, self.flags = {}, {}, {}, {}
+        names = {name for option in options for name in option.variables}
+        spoken = any(name in names or name.startswith("ONHAND_") for name in environ)
+        if not (user or project or flags or spoken):
+            return  # most runs: nobody said anything, so nothing needs to be checked
+        from onhand.config import values
+
+        problems: list[str] = []
+        if user:
+            self.user = values.from_file(options, user.table, user.place, problems)
+        if project:
+            self.project = values.from_file(options, project.table, project.place, problems)
+        self.environment = values.from_environment(options, environ, problems, warnings)
+        self.flags = values.from_flags(options, flags, problems)
+        if problems:
+            raise ConfigError(_listed(problems, values.MAX_PROBLEMS))
+
+    def own_words(self) -> "Layer":
+        """What overrides the project file."""
+        return {**self.environment, **self.flags}
+
+    def merged(self) -> "Layer":
+        return {**self.user, **self.project, **self.own_words()}
+
+
+def _listed(problems: list[str], most: int) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    first = f"the configuration has {len(problems)} problems:"
+    if len(problems) >= most:
+        first = f"the configuration has many problems, of which these are the first {most}:"
+    return "\n  ".join([first, *problems[:most]])
+
+
+def _directory(start: str | None) -> str:
+    try:
+        directory = os.path.abspath(start or os.getcwd())
+    except FileNotFoundError:
+        raise ConfigError("the working directory no longer exists: change to one that does") from None
+    if not os.path.isdir(directory):
+        raise ConfigError(f"{directory} is not a directory: name the directory of a project")
+    return directory
+
+
+def _project_of(found: File | None, start: str) -> str:
+    if found is None:
+        return start
+    directory, name = os.path.split(found.path)
+    return os.path.dirname(directory) if name == "config.toml" else directory
+
+
+def _asks(
+    options: Sequence[Option], project: str, layers: _Layers, environ: Mapping[str, str]
+) -> tuple[Ask, ...]:
+    """What came with the project and counts: it is not overridden by the user's own words."""
+    asks = []
+    own_words = layers.own_words()
+    for option in options:
+        key, role = option.key, option.about.role
+        if key in own_words or role in ("value", "inner"):
+            continue
+        said = layers.project.get(key)
+        if role == "path" and (said or key not in layers.user):
+            # A default too: the directory of that name may be a link that came with the clone.
+            outside = _outside(said.value if said else option.default, project, environ)
+            if outside:
+                asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
+        elif said and said.value:
+            reason = "starts a program" if role == "program" else "uses a secret of yours"
+            asks.append(Ask(key, said.value, said.source, reason))  # type: ignore[arg-type]  # text or texts
+    return tuple(asks)
+
+
+def _trusts(project: str, environ: Mapping[str, str], warnings: list[str]) -> bool:
+    from onhand import trust
+
+    try:
+        return os.path.realpath(project) in trust.trusted(trust_store(environ))
+    except ConfigError as error:
+        warnings.append(f"{error}; until then no directory is trusted")
+        return False
+
+
+def _hold_back(asks: tuple[Ask, ...], project: str, layers: _Layers, warnings: list[str]) -> None:
+    """Take what was asked for out of the project's layer; the rest of a list stays."""
+    for ask in asks:
+        said: Said | None = layers.project.pop(ask.key, None)
+        if said and isinstance(said.value, tuple) and isinstance(ask.value, tuple):
+            rest = tuple(entry for entry in said.value if entry not in ask.value)
+            if rest:
+                layers.project[ask.key] = said._replace(value=rest)
+        value = ", ".join(map(repr, (ask.value,) if isinstance(ask.value, str) else ask.value))
+        shown = value if len(value) <= MAX_SHOWN else value[:MAX_SHOWN] + "…"
+        warnings.append(
+            f"{ask.source}: {ask.key} ({shown}) is held back because it {ask.reason}; "
+            f"if you trust it, run: onhand trust {_quoted(project)}"
+        )
+
+
+def _quoted(path: str) -> str:
+    from shlex import quote
+
+    return quote(path)
+
+
+def _expanded(path: str, environ: Mapping[str, str]) -> str:
+    return home(environ) + path[1:] if path == "~" or path.startswith(("~/", "~" + os.sep)) else path
+
+
+def _outside(value: object, project: str, environ: Mapping[str, str]) -> str | tuple[str, ...]:
+    """The path, or those of a list, that lead out of the project once links are followed."""
+    if isinstance(value, tuple):
+        return tuple(path for path in value if _leads_out(_expanded(path, environ), project))
+    return value if isinstance(value, str) and _leads_out(_expanded(value, environ), project) else ""
+
+
+def _leads_out(path: str, project: str) -> bool:
+    base = os.path.realpath(project)
+    try:
+        return os.path.commonpath([base, os.path.realpath(os.path.join(base, path))]) != base
+    except ValueError:  # another drive
+        return True
+
+
+def _settled(value: object, base: str, project: str, allowed: bool, environ: Mapping[str, str]) -> object:
+    """Paths as Config promises them: relative to the project, or absolute when allowed to lead out of it."""
+    if isinstance(value, tuple):
+        return tuple(_settled(path, base, project, allowed, environ) for path in value)
+    path = _expanded(str(value), environ)
+    real = os.path.realpath(os.path.join(base, path))
+    if _leads_out(real, project):
+        return real if allowed else value
+    plain = not os.path.isabs(path) and ".." not in path.replace("\\", "/").split("/")
+    if plain and base == project:
+        return value
+    return os.path.relpath(real, os.path.realpath(project))

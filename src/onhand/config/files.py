@@ -1,0 +1,183 @@
+"""Where was it said? Which files hold the configuration, and what is in one, whatever someone put there.
+
+Nothing here knows an option.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from onhand.errors import ConfigError
+
+OWN_FILES = ("onhand.toml", os.path.join(".onhand", "config.toml"))
+SHARED_FILE = "pyproject.toml"
+SHARED_TABLE = "tool.onhand"
+
+# Together these bound what parsing can cost: tomllib needs memory in the square of the parts of a dotted key,
+# so that one line of 200 kB can take all of a machine's. With them the worst file took 1.4 s and 120 MB.
+MAX_FILE_BYTES = 262_144
+MAX_DOTS_PER_LINE = 128
+
+
+class File(NamedTuple):
+    """A configuration file that was read."""
+
+    path: str
+    table: Mapping[str, Any]
+    lines: Mapping[str, int]  # key → line, where it can be told
+
+    def place(self, key: str) -> str:
+        """`path:line` of a key, or the path when the line cannot be told."""
+        return f"{self.path}:{self.lines[key]}" if key in self.lines else self.path
+
+
+def home(environ: Mapping[str, str]) -> str:
+    """The user's home directory."""
+    variable = "USERPROFILE" if sys.platform == "win32" else "HOME"
+    return environ.get(variable) or os.path.expanduser("~")
+
+
+def user_file(environ: Mapping[str, str]) -> str:
+    """Where the user's own configuration would be."""
+    return os.path.join(_user_directory(environ, "XDG_CONFIG_HOME", ".config", "APPDATA"), "config.toml")
+
+
+def trust_store(environ: Mapping[str, str]) -> str:
+    """Where the directories are recorded that the user trusts."""
+    directory = _user_directory(environ, "XDG_STATE_HOME", os.path.join(".local", "state"), "LOCALAPPDATA")
+    return os.path.join(directory, "trusted.json")
+
+
+def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows: str) -> str:
+    base = environ.get(windows if sys.platform == "win32" else xdg, "")
+    if not os.path.isabs(base):  # the XDG specification: a relative path is to be ignored
+        base = os.path.join(home(environ), fallback)
+    return os.path.join(base, "onhand")
+
+
+def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | None:
+    """The file of the nearest directory, from `start` upwards, that has one; two in one are refused."""
+    for directory in _upwards(start, home(environ)):
+        own = _own_files(directory)
+        shared = _read_shared(os.path.join(directory, SHARED_FILE), warnings)
+        paths = own + ([shared.path] if shared else [])
+        if len(paths) > 1:
+            raise ConfigError(f"{' and '.join(paths)} both configure {directory}: keep one of them")
+        if paths:
+            return shared or read(paths[0])
+    return None
+
+
+def configured_in(directory: str) -> list[str]:
+    """The files that configure this very directory."""
+    shared = _read_shared(os.path.join(directory, SHARED_FILE), [])
+    return _own_files(directory) + ([shared.path] if shared else [])
+
+
+def _own_files(directory: str) -> list[str]:
+    return [path for name in OWN_FILES if os.path.lexists(path := os.path.join(directory, name))]
+
+
+def _upwards(start: str, stop: str) -> Iterator[str]:
+    """`start` and the directories above it; the home directory counts only when the search begins there."""
+    stops = {stop, os.path.realpath(stop)}
+    directory = start
+    while True:
+        yield directory
+        above = os.path.dirname(directory)
+        if directory in stops or above == directory or above in stops:
+            return
+        directory = above
+
+
+def read(path: str) -> File:
+    """A configuration file of our own."""
+    text = _decode(path, _read_bytes(path))
+    return File(path, _parse(path, text), _lines(text, ""))
+
+
+def _read_shared(path: str, warnings: list[str]) -> File | None:
+    """pyproject.toml when it has our table. Broken in other ways it is somebody else's: a warning at most."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        data = _read_bytes(path)
+    except ConfigError as error:
+        warnings.append(f"{error}; it is taken to have no [{SHARED_TABLE}]")
+        return None
+    if b"onhand" not in data:  # spares most Python projects the cost of parsing
+        return None
+    try:
+        text = _decode(path, data)
+        tools = _parse(path, text).get("tool")
+    except ConfigError as error:
+        if SHARED_TABLE.encode() in data:
+            raise
+        warnings.append(f"{error}; it is taken to have no [{SHARED_TABLE}]")
+        return None
+    ours = tools.get("onhand") if isinstance(tools, dict) else None
+    if ours is None:
+        return None
+    if not isinstance(ours, dict):
+        raise ConfigError(f"{path}: {SHARED_TABLE} is not a table: write [{SHARED_TABLE}.context]")
+    return File(path, ours, _lines(text, SHARED_TABLE + "."))
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Without waiting: a named pipe would otherwise keep us until somebody writes into it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{path} is not a regular file: replace or remove it")
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): repair or remove it") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES} bytes: a configuration is never that long")
+    return data
+
+
+def _decode(path: str, data: bytes) -> str:
+    try:
+        return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from None
+
+
+def _parse(path: str, text: str) -> dict[str, Any]:
+    import tomllib
+
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > MAX_DOTS_PER_LINE:
+            raise ConfigError(f"{path}:{number}: more than {MAX_DOTS_PER_LINE} dots in a line: break it up")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, and a number with too many digits
+        problem, _, place = str(error).removesuffix(")").rpartition(" (at line ")
+        line, _, column = place.partition(", ")
+        if not problem:  # no line, or "(at end of document)"
+            raise ConfigError(f"{path}: not valid TOML: {error}") from None
+        raise ConfigError(f"{path}:{line}: not valid TOML: {problem} ({column})") from None
+
+
+def _lines(text: str, prefix: str) -> dict[str, int]:
+    """The line of each key that is written the usual way; tomllib does not tell."""
+    lines: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("["):
+            section = line.partition("]")[0].replace("[", "").strip() + "."
+        elif "=" in line:
+            key = section + line.partition("=")[0].strip()
+            if key.startswith(prefix):
+                lines.setdefault(key.removeprefix(prefix), number)
+    return lines

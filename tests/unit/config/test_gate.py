@@ -1,0 +1,156 @@
+"""What may a configuration do that arrived with a clone?"""
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import pytest
+
+from onhand import config
+from onhand.config.files import trust_store
+from onhand.config.options import About, options_of
+from requirements import requirement
+
+from .conftest import World
+
+
+class Server(NamedTuple):
+    """A section that starts a program with a secret."""
+
+    command: Annotated[tuple[str, ...], About("What is started.", role="program")] = ()
+    token_env: Annotated[str, About("The variable that has its token.", role="secret")] = "SERVER_TOKEN"
+
+
+SERVER = options_of("server", Server)
+
+
+def resolve(world: World, **variables: str) -> config.Resolved:
+    return config.resolve(SERVER, str(world.project), environ={**world.environ, **variables})
+
+
+@requirement("trust.programs-are-held-back")
+def test_a_project_file_starts_no_program_and_uses_no_secret_until_it_is_trusted(world: World) -> None:
+    path = world.say("[server]\ncommand = ['sh', '-c', 'evil']\ntoken_env = 'AWS_SECRET_ACCESS_KEY'\n")
+    held = resolve(world)
+    assert held.values == {"server.command": (), "server.token_env": "SERVER_TOKEN"}
+    assert held.sources["server.command"] == "default"
+    advice = f"if you trust it, run: onhand trust {world.project}"
+    command, token = "'sh', '-c', 'evil'", "'AWS_SECRET_ACCESS_KEY'"
+    assert held.warnings == (
+        f"{path}:2: server.command ({command}) is held back because it starts a program; {advice}",
+        f"{path}:3: server.token_env ({token}) is held back because it uses a secret of yours; {advice}",
+    )
+    world.trust()
+    allowed = resolve(world)
+    assert allowed.values["server.command"] == ("sh", "-c", "evil")
+    assert allowed.values["server.token_env"] == "AWS_SECRET_ACCESS_KEY"
+    assert allowed.warnings == ()
+    assert allowed.asks == held.asks
+
+
+@requirement("trust.own-words-need-none")
+def test_the_users_own_words_need_no_trust(world: World) -> None:
+    world.say_as_user("[server]\ncommand = ['mine']\n")
+    said = resolve(world, ONHAND_SERVER_TOKEN_ENV="MY_TOKEN")
+    assert said.values == {"server.command": ("mine",), "server.token_env": "MY_TOKEN"}
+    assert said.warnings == ()
+
+
+def test_what_is_held_back_leaves_the_users_own_value_in_place(world: World) -> None:
+    world.say_as_user("[server]\ncommand = ['mine']\n")
+    world.say("[server]\ncommand = ['theirs']\n")
+    assert resolve(world).values["server.command"] == ("mine",)
+
+
+def test_what_the_environment_overrides_is_not_worth_a_warning(world: World) -> None:
+    world.say("[server]\ncommand = ['theirs']\n")
+    assert resolve(world, ONHAND_SERVER_COMMAND="mine").warnings == ()
+
+
+@requirement("trust.paths-are-held-back")
+@pytest.mark.parametrize("path", ["../shared", "/etc", "~/notes", "docs/../../x", "link", "link/deeper"])
+def test_a_path_out_of_the_project_is_held_back(world: World, tmp_path: Path, path: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (world.project / "link").symlink_to(outside)
+    world.say(f"[context]\nroot = '{path}'\nextra_roots = ['docs', '{path}']\n")
+    held = world.load()
+    assert held.context.root == ".AGENTS"
+    assert held.context.extra_roots == ("docs",)
+    assert len(held.warnings) == 2
+    assert all(repr(path) in warning and "onhand trust" in warning for warning in held.warnings)
+    world.trust()
+    allowed = world.load()
+    expected = Path(path.replace("~", str(world.home)))
+    assert allowed.context.root == str((world.project / expected).resolve())
+    assert allowed.context.extra_roots == ("docs", allowed.context.root)
+    assert allowed.warnings == ()
+
+
+def test_a_warning_stays_short_whatever_is_held_back(world: World) -> None:
+    world.say(f"[context]\nextra_roots = {[f'/outside{number}' for number in range(1000)]}\n")
+    (warning,) = world.load().warnings
+    assert len(warning) < 600
+
+
+def test_a_link_inside_the_project_needs_no_trust(world: World) -> None:
+    (world.project / "documents").mkdir()
+    (world.project / "docs").symlink_to("documents")
+    world.say("[context]\nroot = 'docs'\n")
+    assert world.load().context.root == "docs"
+    assert world.load().warnings == ()
+
+
+def test_a_default_directory_that_is_a_link_out_of_the_project_is_warned_about(
+    world: World, tmp_path: Path
+) -> None:
+    outside = (tmp_path / "outside").resolve()
+    outside.mkdir()
+    (world.project / ".AGENTS").symlink_to(outside)
+    held = world.load()
+    assert held.context.root == ".AGENTS"
+    assert "context.root ('.AGENTS') is held back because it leads out of" in held.warnings[0]
+    world.trust()
+    assert world.load().context.root == str(outside)
+    assert world.load().warnings == ()
+
+
+@requirement("trust.for-one-directory")
+def test_trust_holds_for_one_directory_alone(world: World) -> None:
+    inner, beside = world.project / "inner", world.project.parent / "project2"
+    for directory in (world.project, inner, beside):
+        directory.mkdir(exist_ok=True)
+        (directory / "onhand.toml").write_text("[server]\ncommand = ['x']\n")
+    world.trust()
+
+    def command(directory: Path) -> object:
+        return config.resolve(SERVER, str(directory), environ=world.environ).values["server.command"]
+
+    below = world.project / "src"
+    below.mkdir()
+    assert command(world.project) == command(below) == ("x",)
+    assert command(inner) == command(beside) == ()
+    world.trust(inner)
+    assert command(inner) == ("x",)
+    assert command(beside) == ()
+
+
+def test_a_trusted_directory_is_trusted_by_whatever_name_it_is_reached(world: World) -> None:
+    world.say("[server]\ncommand = ['x']\n")
+    other_name = world.home / "shortcut"
+    other_name.symlink_to(world.project)
+    world.trust(other_name)
+    assert resolve(world).values["server.command"] == ("x",)
+
+
+@requirement("trust.corrupt-store-trusts-nothing")
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"trusted": "/"}', '{"trusted": [1]}', "[" * 100_000, "\x00\xff"]
+)
+def test_a_corrupt_store_is_reported_and_trusts_nothing(world: World, text: str) -> None:
+    world.say("[server]\ncommand = ['x']\n")
+    world.trust()
+    Path(trust_store(world.environ)).write_bytes(text.encode("latin-1"))
+    held = resolve(world)
+    assert held.values["server.command"] == ()
+    assert "trusted.json" in held.warnings[0]
+    assert "no directory is trusted" in held.warnings[0]
