@@ -1,0 +1,314 @@
+"""What does this project want an agent to know? A few pinned files in every prompt, the rest found on demand.
+
+The directory is looked at before every answer, so an edit is seen by the next search. Safe to share between threads.
+"""
+
+import os
+from _thread import RLock  # threading's own, without the cost of importing threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onhand.corpora import files, manifest
+from onhand.corpora.blocks import block
+from onhand.corpora.files import Found, Problem, Stamp
+from onhand.document import Hit, Section
+from onhand.errors import InputError
+from onhand.lexical.bm25 import LexicalIndex
+from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
+from onhand.markdown.sections import split_sections
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from onhand.tools import Tool
+
+DEFAULT_ROOT = ".AGENTS"
+DEFAULT_PINNED = ("overview.md", "conventions.md")
+DEFAULT_LIMIT = 3
+MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for every different word
+MIN_HEAD_BYTES = 256  # less of a pinned file than this is not worth its place in a prompt
+
+
+class PinnedFile(NamedTuple):
+    """A file in every prompt, as far as the budget reaches."""
+
+    path: str
+    bytes: int  # of the file's text
+    shown_bytes: int
+    text: str  # what is shown, with a marker when that is not all
+
+
+class Pinned(NamedTuple):
+    """What goes into every prompt."""
+
+    files: tuple[PinnedFile, ...]
+    max_bytes: int
+    missing: tuple[str, ...]  # names that no file has
+
+    @property
+    def text(self) -> str:
+        """The files as blocks for a system prompt."""
+        return "\n\n".join(block("context", {"path": file.path}, file.text) for file in self.files)
+
+
+class SearchResult(NamedTuple):
+    """What was found, in how much, and when nothing was, why."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    sections: int  # searched
+    files: int  # searched
+    reason: str | None
+    problems: tuple[Problem, ...]
+
+
+class _Page(NamedTuple):
+    """A Markdown file as it was when it was last read."""
+
+    stamp: Stamp | None  # None: read it again next time
+    text: str  # of a pinned file; "" for others
+    sections: tuple[Section, ...]
+    description: str
+    is_pinned: bool
+    problem: str | None
+
+
+class Context:
+    """A project's pinned and searchable context.
+
+    `root` and `extra_roots` are directories, relative to `project` unless absolute. `pinned` names files of the root;
+    a file whose front matter says `pinned: true` follows them. `ranking="seed"` is plain BM25 over whole sections.
+    """
+
+    def __init__(
+        self,
+        project: str | os.PathLike[str] = ".",
+        *,
+        root: str = DEFAULT_ROOT,
+        extra_roots: Sequence[str] = (),
+        pinned: Sequence[str] = DEFAULT_PINNED,
+        pinned_max_bytes: int = 32 * 1024,
+        manifest_max_tokens: int = 1000,
+        max_file_bytes: int = 1024 * 1024,
+        limit: int = DEFAULT_LIMIT,
+        ranking: str = "default",
+    ) -> None:
+        self.project = os.path.abspath(project)
+        self.roots = (root, *extra_roots)
+        self._pinned_names = tuple(f"{_shown_root(root)}{name}" for name in pinned)
+        self._pinned_max_bytes = pinned_max_bytes
+        self._manifest_max_tokens = manifest_max_tokens
+        self._max_file_bytes = max_file_bytes
+        self._limit = limit
+        self._index = _index(ranking)
+        self._pages: dict[str, _Page] = {}
+        self._sections: dict[str, tuple[str, Section]] = {}  # id → path, section
+        self._problems: tuple[Problem, ...] = ()
+        self._lock = RLock()
+
+    def refresh(self) -> bool:
+        """See what changed on disk since the last look; whether anything did. Every answer does this first."""
+        with self._lock:
+            found, problems = self._sweep()
+            changed = False
+            for path in self._pages.keys() - found.keys():
+                self._drop(path)
+                changed = True
+            for path, file in found.items():
+                page = self._pages.get(path)
+                if page is None or page.stamp != file.stamp:
+                    changed = self._take(path, file) or changed
+            problems += [Problem(path, page.problem) for path, page in self._pages.items() if page.problem]
+            self._problems = tuple(sorted(problems))
+            return changed
+
+    def pinned(self) -> Pinned:
+        """What goes into every prompt, within the budget, and what did not fit."""
+        from onhand.tools.output import cap
+
+        with self._lock:
+            self.refresh()
+            named = [path for path in self._pinned_names if path in self._pages]
+            declared = sorted(path for path, page in self._pages.items() if page.is_pinned and path not in named)
+            texts = {path: self._pages[path].text.rstrip() for path in [*named, *declared]}
+        sizes = {path: len(text.encode("utf-8", "replace")) for path, text in texts.items()}
+        shares = _shares(sizes, self._pinned_max_bytes)
+        shown = [
+            PinnedFile(path, sizes[path], min(share, sizes[path]), cap(texts[path], share).text)
+            for path, share in shares.items()
+        ]
+        missing = tuple(path for path in self._pinned_names if path not in texts)
+        return Pinned(tuple(shown), self._pinned_max_bytes, missing)
+
+    def manifest(self) -> str:
+        """What can be searched, for the system prompt; empty when there is nothing."""
+        with self._lock:
+            self.refresh()
+            sources = [
+                manifest.Source(path, page.description, _headings(page.sections), len(page.sections))
+                for path, page in sorted(self._pages.items())
+                if page.sections
+            ]
+        return manifest.render(sources, self._manifest_max_tokens, "context_search")
+
+    def prompt(self) -> str:
+        """What belongs into a system prompt: the pinned files and the manifest."""
+        return "\n\n".join(part for part in (self.pinned().text, self.manifest()) if part)
+
+    def search(self, query: str, limit: int | None = None) -> SearchResult:
+        """The sections that match a query best; when there are none, the reason."""
+        if len(query) > MAX_QUERY_CHARS:
+            raise InputError(f"the query has {len(query):,} characters: use at most {MAX_QUERY_CHARS:,}")
+        with self._lock:
+            self.refresh()
+            matches = self._index.search(query, self._limit if limit is None else limit)
+            hits = tuple(
+                Hit(*self._sections[match.id], match.score, self._index.explain(query, match.id)) for match in matches
+            )
+            searched = sum(1 for page in self._pages.values() if page.sections)
+            reason = None if hits else self._why_nothing(query)
+            return SearchResult(query, hits, len(self._sections), searched, reason, self._problems)
+
+    def tool(self) -> "Tool":
+        """`context_search`, for a registry."""
+        from onhand.corpora.context_tool import context_search
+
+        return context_search(self, self._limit)
+
+    def watch(self, on_change: "Callable[[], None]", interval_s: float = 1.0) -> "Any":
+        """Look for changes in the background and call back after each; a context manager that stops when left."""
+        from onhand.corpora.watch import Watcher
+
+        return Watcher(self.refresh, on_change, interval_s)
+
+    def _sweep(self) -> tuple[dict[str, Found], list[Problem]]:
+        found: dict[str, Found] = {}
+        problems: list[Problem] = []
+        for root in self.roots:
+            shown = _shown_root(root)
+            directory = os.path.join(self.project, root)
+            if self._leads_out(root, directory):
+                problems.append(Problem(shown, "a link out of the project: name its target in the configuration"))
+                continue
+            swept, left_out = files.sweep(directory)
+            for file in swept:
+                found.setdefault(shown + file.name, file)
+            problems += [Problem(shown + problem.name, problem.reason) for problem in left_out]
+        return found, problems
+
+    def _leads_out(self, root: str, directory: str) -> bool:
+        """Whether a root that is said to be inside the project is a link that leads out of it."""
+        if os.path.isabs(root) or not os.path.lexists(directory):
+            return False
+        project = os.path.realpath(self.project)
+        return os.path.commonpath([project, os.path.realpath(directory)]) != project
+
+    def _take(self, path: str, file: Found) -> bool:
+        """Read a new or changed file; whether it says something else than before."""
+        page = self._page(path, file)
+        before = self._pages.get(path)
+        if before is not None and before[1:] == page[1:]:
+            self._pages[path] = page
+            return False
+        self._drop(path)
+        self._pages[path] = page
+        for section_id, section in zip(_section_ids(path, page), page.sections, strict=True):
+            self._sections[section_id] = (path, section)
+            self._index.add(section_id, {"heading": " ".join(section.heading_path), "text": section.text})
+        return True
+
+    def _drop(self, path: str) -> None:
+        page = self._pages.pop(path, None)
+        for section_id in _section_ids(path, page) if page else ():
+            del self._sections[section_id]
+            self._index.remove(section_id)
+
+    def _page(self, path: str, file: Found) -> _Page:
+        stamp = file.stamp if files.is_settled(file.stamp) else None
+        try:
+            text = files.read(file, self._max_file_bytes)
+        except files.Unreadable as reason:
+            return _Page(file.stamp, "", (), "", False, str(reason))
+        data, problem, text_after = _front_matter(text)
+        is_pinned = path in self._pinned_names or data.get("pinned") is True
+        if is_pinned:
+            return _Page(stamp, text_after, (), "", True, problem)
+        sections = tuple(split_sections(text))
+        return _Page(stamp, "", sections, _description(data, sections), False, problem)
+
+    def _why_nothing(self, query: str) -> str:
+        roots = ", ".join(_shown_root(root) for root in self.roots)
+        if not any(os.path.isdir(os.path.join(self.project, root)) for root in self.roots):
+            return f"there is no {roots} in {self.project}: create it, or name another directory"
+        if not self._pages:
+            return f"there are no Markdown files in {roots}"
+        if not self._sections:
+            return "nothing is searchable: every file is pinned, empty or unreadable"
+        if not self._index.tokenizer.query_terms(query):
+            return "the query has no words to look for"
+        return f"none of {len(self._sections)} sections has a word of the query: try other words for the same thing"
+
+
+def _section_ids(path: str, page: _Page) -> list[str]:
+    """In the order of the file, which decides where scores are equal."""
+    return [f"{path}:{number:06d}" for number in range(len(page.sections))]
+
+
+def _index(ranking: str) -> LexicalIndex:
+    if ranking == "seed":
+        return LexicalIndex(PlainTokenizer(), count_repeats=True)
+    if ranking != "default":
+        raise InputError(f"ranking is 'default' or 'seed', not {ranking!r}")
+    # A heading tells more than a sentence does, and a short field must not be drowned by a long one.
+    return LexicalIndex(
+        IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS),
+        fields={"heading": 2.0, "text": 1.0},
+        per_field_length=True,
+    )
+
+
+def _shown_root(root: str) -> str:
+    """How a root begins the paths that are shown."""
+    plain = os.path.normpath(root).replace(os.sep, "/")
+    return "" if plain == "." else plain + "/"
+
+
+def _shares(sizes: Mapping[str, int], budget: int) -> dict[str, int]:
+    """How many bytes each file may show: those that fit come whole, then the others share what is left in order."""
+    shares: dict[str, int] = {}
+    for path, size in sizes.items():
+        if size <= budget:
+            shares[path] = size
+            budget -= size
+    for path in sizes:
+        if path not in shares:
+            shares[path] = budget if budget >= MIN_HEAD_BYTES else 0
+            budget -= shares[path]
+    return {path: shares[path] for path in sizes}
+
+
+def _front_matter(text: str) -> tuple[dict[str, object], str | None, str]:
+    """What the front matter says, what is wrong with it, and the text after it."""
+    if not text.startswith("---"):
+        return {}, None, text
+    from onhand.markdown.frontmatter import read_front_matter
+
+    read = read_front_matter(text)
+    return read.data, read.problem, read.body
+
+
+def _description(data: Mapping[str, object], sections: Sequence[Section]) -> str:
+    """What the front matter calls a file, or its first words."""
+    described = data.get("description")
+    if isinstance(described, str) and described.strip():
+        return described
+    for section in sections:
+        for line in section.text.splitlines():
+            if line.strip() and not line.startswith(("#", "```", "~~~", "---", "===", "<!--", "|")):
+                return line.strip()
+    return ""
+
+
+def _headings(sections: Sequence[Section]) -> tuple[str, ...]:
+    """The headings of a file, each once."""
+    return tuple(dict.fromkeys(s.heading for s in sections if len(s.heading_path) > 0 and s.heading != "(intro)"))

@@ -1,0 +1,91 @@
+"""What tells the model that there is something to search? A list that shrinks itself to a token budget.
+
+First every file with its headings; when that is too long, files with a short description; then directories with
+counts; then only as many directories as fit, and how many more there are.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from onhand.tools.budget import estimated_tokens
+
+INTRODUCTION = (
+    "This project has more context than is shown here. When a task touches one of the topics below and the text above "
+    "does not settle it, call {tool} with a few words of what you need, and do not guess. Do not search for what is "
+    "already above. Searchable:"
+)
+MAX_DESCRIPTION_CHARS = 100
+
+
+class Source(NamedTuple):
+    """A searchable file as the manifest sees it."""
+
+    path: str
+    description: str
+    headings: tuple[str, ...]
+    sections: int
+
+
+def render(sources: Sequence[Source], max_tokens: int, tool: str) -> str:
+    """The most telling list within the budget, under an introduction; nothing when there is nothing to search."""
+    if not sources:
+        return ""
+    introduction = INTRODUCTION.format(tool=tool)
+    for lines in (_by_heading(sources), _by_file(sources), _by_directory(sources)):
+        text = _joined(introduction, lines)
+        if estimated_tokens(text) <= max_tokens:
+            return text
+    return _shortened(introduction, _by_directory(sources), max_tokens)
+
+
+def _by_heading(sources: Sequence[Source]) -> list[str]:
+    return [
+        f"- {_line(source.path)}: {', '.join(map(_line, source.headings))}" if source.headings else _file_line(source)
+        for source in sources
+    ]
+
+
+def _by_file(sources: Sequence[Source]) -> list[str]:
+    return [_file_line(source) for source in sources]
+
+
+def _file_line(source: Source) -> str:
+    description = _line(source.description)
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        description = description[:MAX_DESCRIPTION_CHARS].rsplit(" ", 1)[0] + " …"
+    return f"- {_line(source.path)}: {description}" if description else f"- {_line(source.path)}"
+
+
+def _by_directory(sources: Sequence[Source]) -> list[str]:
+    counts: dict[str, tuple[int, int]] = {}
+    for source in sources:
+        directory = source.path.rpartition("/")[0]
+        files, sections = counts.get(directory, (0, 0))
+        counts[directory] = (files + 1, sections + source.sections)
+    return [
+        f"- {_line(directory) or '.'}/: {_counted(files, 'file')}, {_counted(sections, 'section')}"
+        for directory, (files, sections) in sorted(counts.items())
+    ]
+
+
+def _shortened(introduction: str, lines: list[str], max_tokens: int) -> str:
+    for kept in range(len(lines) - 1, 0, -1):
+        text = _joined(introduction, [*lines[:kept], f"- and {_counted(len(lines) - kept, 'more directory')}"])
+        if estimated_tokens(text) <= max_tokens:
+            return text
+    return ""  # not even one line fits: the operator has asked for no manifest
+
+
+def _joined(introduction: str, lines: Sequence[str]) -> str:
+    return "\n".join([introduction, "", *lines])
+
+
+def _line(text: str) -> str:
+    """The text on one line."""
+    return " ".join(text.split())
+
+
+def _counted(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
