@@ -1,0 +1,95 @@
+"""Do these arguments fit? What a model sent, read as JSON and held against the schema of its tool.
+
+Everything that is wrong is told at once, so that one more call can put it right.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, NoReturn
+
+from onhand.errors import InputError, ToolError
+from onhand.tools.compiled import Compiled
+from onhand.tools.problems import reminder, sentences, shown, unknown
+from onhand.tools.tool import Tool, plain
+
+MAX_PROBLEMS = 5  # a model that reads five problems mends them all; more is noise
+
+
+class Arguments:
+    """The arguments of one tool: its schema, compiled once."""
+
+    def __init__(self, tool: Tool) -> None:
+        """Compile the schema; InputError names the tool whose schema cannot be used."""
+        try:
+            self._compiled = Compiled(tool.input_schema)
+        except InputError as error:
+            raise InputError(f"tool {tool.name}: {error}") from None
+        closed = tool.input_schema.get("additionalProperties") is False
+        self._refuses_unknown = closed or (tool.strict_arguments and not self._compiled.open)
+        self._reminder = reminder(tool.input_schema)
+
+    def read(self, sent: object) -> dict[str, Any]:
+        """A fresh copy of the arguments, checked; ToolError tells the model what to change."""
+        arguments = parsed(sent)
+        problems = list(islice(dict.fromkeys(self._problems(arguments)), MAX_PROBLEMS + 1))
+        if not problems:
+            return arguments
+        if len(problems) > MAX_PROBLEMS:
+            problems[MAX_PROBLEMS:] = ["and more"]
+        raise ToolError("\n".join([*problems, self._reminder]))
+
+    def _problems(self, arguments: dict[str, Any]) -> Iterator[str]:
+        errors = self._compiled.errors(arguments)
+        unknown_names = self._compiled.unknown(arguments) if self._refuses_unknown else []
+        free = [name for name in self._compiled.names if name not in arguments]
+        for name in unknown_names[: MAX_PROBLEMS + 1]:
+            yield unknown(name, free)
+        for error in islice(errors, 10 * MAX_PROBLEMS):
+            if not (unknown_names and _is_about_unknown(error)):
+                yield from sentences(error)
+
+
+def parsed(sent: object) -> dict[str, Any]:
+    """The arguments as a plain dictionary: models send an object, or the JSON text of one, or nothing."""
+    if isinstance(sent, str):
+        sent = _loaded(sent)
+    if sent is None:
+        return {}
+    if not isinstance(sent, Mapping):
+        given = shown(sent) if isinstance(sent, str | int | float | bool | list) else type(sent).__name__
+        raise ToolError(f"the arguments must be a JSON object, not {given}")
+    try:
+        arguments: dict[str, Any] = plain(sent, "")
+    except InputError as error:
+        raise ToolError(str(error)) from None
+    return arguments
+
+
+def _loaded(text: str) -> Any:
+    text = text.removeprefix("\ufeff").strip()
+    if not text:
+        return {}
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ToolError(
+            f"the arguments are not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    except RecursionError:
+        raise ToolError("the arguments are nested too deeply; flatten them") from None
+    except ValueError:  # Python refuses to read integers of more than 4300 digits
+        raise ToolError(
+            "the arguments contain an integer of more than 4300 digits; send a smaller one"
+        ) from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ToolError(
+        f"the arguments are not valid JSON: {name} is not a JSON number; send a finite number or null"
+    )
+
+
+def _is_about_unknown(error: Any) -> bool:
+    kinds = ("additionalProperties", "unevaluatedProperties", "falseSchema")
+    return not error.instance_path and error.kind.name in kinds

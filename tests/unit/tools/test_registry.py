@@ -1,0 +1,382 @@
+"""Calls run in turn, fail alone, end in time, and come back in order."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from onhand.errors import InputError, ToolError
+from onhand.tools.registry import Call, Registry, Result
+from onhand.tools.tool import Output, Tool
+from requirements import requirement
+
+OBJECT: dict[str, Any] = {"type": "object"}
+OPEN: dict[str, Any] = {"type": "object", "additionalProperties": True}
+Handler = Callable[[dict[str, Any]], Any]
+
+
+def tool(name: str, handler: Handler, **options: Any) -> Tool:
+    return Tool(name, f"the tool {name}", OPEN, handler, **options)
+
+
+def run(calls: Awaitable[list[Result]]) -> list[Result]:
+    async def main() -> list[Result]:
+        return await calls
+
+    return asyncio.run(main())
+
+
+@requirement("tools.duplicate-is-refused")
+def test_a_name_can_be_taken_once() -> None:
+    registry = Registry().register(tool("a", str)).register(tool("b", str))
+    with pytest.raises(InputError, match="duplicate tool: a"):
+        registry.register(tool("a", str))
+    assert registry.remove("a").register(tool("a", str)).names() == ["b", "a"]
+
+
+def test_a_registry_is_a_collection_in_the_order_of_registration() -> None:
+    registry = Registry([tool("b", str), tool("a", str)])
+    assert registry.names() == ["b", "a"]
+    assert [each.name for each in registry] == ["b", "a"]
+    assert len(registry) == 2
+    assert "a" in registry
+    assert "c" not in registry
+    assert registry.get("c") is None
+    found = registry.get("a")
+    assert found is not None
+    assert found.name == "a"
+    with pytest.raises(InputError, match="unknown tool: c"):
+        registry.remove("c")
+    with pytest.raises(InputError, match="concurrency must be at least 1"):
+        Registry(concurrency=0)
+
+
+def test_a_tool_that_was_replaced_in_part_is_checked_again() -> None:
+    with pytest.raises(InputError, match="cannot be used"):
+        Registry().register(tool("a", str)._replace(name="not a name"))
+
+
+@requirement("tools.wire-is-byte-stable")
+def test_the_same_tools_are_the_same_bytes_in_whatever_order_they_came() -> None:
+    tools = [tool(name, str) for name in ("c", "a", "B", "a.b")]
+    wires = {json.dumps(Registry(order).wire()) for order in (tools, tools[::-1], tools[2:] + tools[:2])}
+    assert len(wires) == 1
+    assert [each["name"] for each in json.loads(wires.pop())] == ["B", "a", "a.b", "c"]
+
+
+@requirement("tools.results-stand-in-call-order")
+def test_results_stand_in_the_order_of_the_calls_whoever_ends_first() -> None:
+    second_done = threading.Event()
+
+    def slow(arguments: dict[str, Any]) -> str:
+        assert second_done.wait(60)
+        return "slow"
+
+    def quick(arguments: dict[str, Any]) -> str:
+        second_done.set()
+        return "quick"
+
+    registry = Registry([tool("slow", slow, read_only=True), tool("quick", quick, read_only=True)])
+    results = run(registry.dispatch([Call("slow", id="1"), Call("nope", id="2"), Call("quick", id="3")]))
+    assert [(each.id, each.ok, each.name) for each in results] == [
+        ("1", True, "slow"),
+        ("2", False, "nope"),
+        ("3", True, "quick"),
+    ]
+    assert run(registry.dispatch([])) == []
+
+
+@requirement("tools.unknown-tool-is-answered")
+def test_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
+    registry = Registry([tool("context_search", str), tool("get_document", str)])
+    assert registry.call("contxt_search").text == "unknown tool: contxt_search; did you mean context_search?"
+    assert registry.call("zzz").text == "unknown tool: zzz; there are: context_search, get_document"
+    assert Registry().call("zzz").text == "unknown tool: zzz; there are: none"
+    for name in ("x" * 1_000_000, "a\nb", "\ud800", None, ["a"]):
+        result = registry.call(name)  # type: ignore[arg-type]
+        assert not result.ok
+        assert len(result.text) < 300
+        result.text.encode()
+
+
+@requirement("tools.failures-are-isolated")
+def test_a_failure_is_one_honest_line_and_the_others_go_on() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    def fail(error: BaseException, arguments: dict[str, Any]) -> str:
+        raise error
+
+    async def fail_later(arguments: dict[str, Any]) -> str:
+        raise ValueError("two\nlines")
+
+    registry = Registry(
+        [
+            tool("refuses", partial(fail, ToolError("name it\nlike this"))),
+            tool("breaks", partial(fail, ZeroDivisionError("division by zero"))),
+            tool("stops", partial(fail, StopIteration())),
+            tool("mute", partial(fail, Mute())),
+            tool("later", fail_later),
+            tool("odd", lambda arguments: object()),
+            tool("works", lambda arguments: "fine"),
+        ]
+    )
+    results = run(registry.dispatch([Call(name) for name in registry.names()]))
+    assert {each.name: each.text for each in results} == {
+        "refuses": "name it\nlike this",
+        "breaks": "breaks failed: ZeroDivisionError: division by zero",
+        "stops": "stops failed: RuntimeError: coroutine raised StopIteration",
+        "mute": "mute failed: Mute: no message",
+        "later": "later failed: ValueError: two lines",
+        "odd": "the output of odd: a object is not a JSON value",
+        "works": "fine",
+    }
+    assert [each.ok for each in results] == [False] * 6 + [True]
+
+
+@requirement("tools.errors-are-capped-too")
+def test_an_error_is_capped_and_safe_to_encode() -> None:
+    def fail(arguments: dict[str, Any]) -> str:
+        raise ToolError("é\ud800" * 100_000)
+
+    result = Registry([tool("t", fail)]).call("t")
+    assert len(result.text.encode()) < 4200
+    assert result.text.endswith("more bytes]")
+    assert result.truncated_bytes > 0
+
+
+@requirement("tools.failures-are-isolated")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_a_wish_to_end_the_program_is_not_swallowed(error: BaseException) -> None:
+    def stop(arguments: dict[str, Any]) -> str:
+        raise error
+
+    with pytest.raises(type(error)):
+        Registry([tool("t", stop)]).call("t")
+
+
+@requirement("tools.arguments-are-checked")
+def test_a_handler_never_sees_arguments_that_do_not_fit() -> None:
+    seen: list[dict[str, Any]] = []
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    registry = Registry([Tool("t", "d", schema, seen.append)])
+    bad: list[Any] = [{}, {"query": 1}, "{", "[]", {"query": "a", "more": 1}, {"query": "\ud800"}]
+    assert [registry.call("t", sent).ok for sent in bad] == [False] * len(bad)
+    assert seen == []
+    assert registry.call("t", '{"query": "a"}').text == "(no output)"
+    assert seen == [{"query": "a"}]
+
+
+@requirement("tools.output-is-capped-at-a-character")
+def test_output_is_capped_by_the_limit_of_its_tool() -> None:
+    registry = Registry([tool("t", lambda arguments: Output("é" * 10, {"n": 1}), max_output_bytes=9)])
+    result = registry.call("t")
+    assert result[:6] == ("", "t", True, "éééé\n\n[truncated: 12 more bytes]", {"n": 1}, 12)
+
+
+@requirement("tools.a-slow-call-times-out")
+def test_a_sync_handler_that_hangs_is_left_behind() -> None:
+    release = threading.Event()
+    registry = Registry([tool("reads", lambda arguments: release.wait(60), read_only=True, timeout_s=0.01)])
+    registry.register(tool("writes", lambda arguments: release.wait(60), timeout_s=0.01))
+    registry.register(tool("works", lambda arguments: "fine"))
+    try:
+        results = run(registry.dispatch([Call("reads"), Call("writes"), Call("works")]))
+    finally:
+        release.set()
+    assert [each.text for each in results] == [
+        "timed out after 0.01 s; ask for less at once, or try again later",
+        "timed out after 0.01 s; it may have taken effect in part: look at the state before you try again",
+        "fine",
+    ]
+
+
+@requirement("tools.a-slow-call-times-out")
+def test_an_async_handler_is_cancelled_and_may_clean_up_before_the_next_call() -> None:
+    events: list[str] = []
+
+    async def hang(arguments: dict[str, Any]) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            events.append("cleaned up")
+
+    registry = Registry(
+        [tool("hang", hang, timeout_s=0.01), tool("next", lambda arguments: events.append("next"))]
+    )
+    results = run(registry.dispatch([Call("hang"), Call("next")]))
+    assert [each.ok for each in results] == [False, True]
+    assert events == ["cleaned up", "next"]
+
+
+@requirement("tools.a-hung-handler-does-not-block-exit")
+def test_the_process_ends_though_a_handler_hangs() -> None:
+    program = (
+        "import threading\n"
+        "from onhand.tools import Registry, Tool\n"
+        "hang = Tool('t', 'd', {'type': 'object'}, lambda _: threading.Event().wait(), timeout_s=0.01)\n"
+        "print(Registry([hang]).call('t').text[:9])\n"
+    )
+    source = f"import sys; sys.path[:0] = {sys.path!r}\n{program}"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "timed out\n", "")
+
+
+@requirement("tools.cancelling-cancels-handlers")
+def test_cancelling_a_dispatch_cancels_its_handlers_and_frees_the_gate() -> None:
+    async def main() -> None:
+        started, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def hang(arguments: dict[str, Any]) -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+
+        registry = Registry([tool("hang", hang, timeout_s=None), tool("works", lambda arguments: "fine")])
+        task = asyncio.ensure_future(registry.dispatch([Call("hang"), Call("works"), Call("hang")]))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert cancelled.is_set()
+        assert (await registry.dispatch([Call("works")]))[0].text == "fine"
+        early = asyncio.ensure_future(registry.dispatch([Call("works")]))
+        await asyncio.sleep(0)  # its calls stand in line, and none has taken its first step
+        early.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await early
+        assert (await registry.dispatch([Call("works")]))[0].text == "fine"
+
+    asyncio.run(main())
+
+
+@requirement("tools.cancelling-cancels-handlers")
+def test_a_handler_that_is_cancelled_from_within_cancels_the_rest() -> None:
+    async def give_up(arguments: dict[str, Any]) -> None:
+        raise asyncio.CancelledError
+
+    ran: list[str] = []
+    registry = Registry([tool("give_up", give_up), tool("after", lambda arguments: ran.append("after"))])
+
+    async def main() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await registry.dispatch([Call("give_up"), Call("after")])
+
+    asyncio.run(main())
+
+
+@requirement("tools.reads-share-writes-are-alone")
+def test_a_read_after_a_write_in_the_same_turn_sees_what_it_wrote() -> None:
+    state = ["old"]
+
+    async def write(arguments: dict[str, Any]) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        state[0] = "new"
+
+    registry = Registry([tool("read", lambda arguments: state[0], read_only=True), tool("write", write)])
+    results = run(registry.dispatch([Call("read"), Call("write"), Call("read")]))
+    assert [each.text for each in results] == ["old", "(no output)", "new"]
+
+
+@requirement("tools.reads-share-writes-are-alone")
+def test_reads_meet_and_writes_never_do_also_from_several_threads_and_loops() -> None:
+    meeting = threading.Barrier(2, timeout=60)
+    inside: list[int] = []
+    crowded: list[int] = []
+
+    def write(arguments: dict[str, Any]) -> None:
+        inside.append(1)
+        crowded.append(len(inside))
+        inside.pop()
+
+    registry = Registry(
+        [tool("meet", lambda arguments: meeting.wait() >= 0, read_only=True), tool("write", write)]
+    )
+    results: list[list[Result]] = []
+
+    def turn() -> None:
+        results.append(run(registry.dispatch([Call("meet")])))
+        results.append(run(registry.dispatch([Call("write")] * 20)))
+
+    threads = [threading.Thread(target=turn) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [each.ok for result in results for each in result] == [True] * 42
+    assert crowded == [1] * 40
+
+
+def test_no_more_reads_than_the_limit_run_at_once() -> None:
+    running, most = 0, 0
+
+    async def read(arguments: dict[str, Any]) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    registry = Registry([tool("read", read, read_only=True)], concurrency=3)
+    run(registry.dispatch([Call("read")] * 20))
+    assert most == 3
+
+
+@requirement("tools.tools-may-call-tools")
+def test_a_tool_may_call_tools_without_waiting_for_itself() -> None:
+    registry = Registry(concurrency=1)
+
+    def outer(arguments: dict[str, Any]) -> str:
+        return registry.call("inner").text + registry.call("read").text
+
+    async def outer_async(arguments: dict[str, Any]) -> str:
+        results = await registry.dispatch([Call("outer"), Call("read")])
+        return ",".join(each.text for each in results)
+
+    def nosy(arguments: dict[str, Any]) -> str:
+        return registry.call("read").text + registry.call("inner").text
+
+    registry.register(tool("inner", lambda arguments: "inner")).register(tool("outer", outer, timeout_s=None))
+    registry.register(tool("read", lambda arguments: "read", read_only=True))
+    registry.register(tool("outer_async", outer_async, timeout_s=None))
+    registry.register(tool("nosy", nosy, read_only=True, timeout_s=None))
+    assert registry.call("outer").text == "innerread"
+    assert registry.call("outer_async").text == "innerread,read"
+    assert (
+        registry.call("nosy").text
+        == "readinner may write, and a read-only tool is calling it; call it by itself"
+    )
+
+
+def test_call_refuses_to_block_a_running_loop() -> None:
+    registry = Registry([tool("t", str)])
+
+    async def main() -> None:
+        with pytest.raises(InputError, match=r"await registry\.dispatch"):
+            registry.call("t")
+
+    asyncio.run(main())
+
+
+def test_a_sync_handler_may_give_an_awaitable() -> None:
+    async def later() -> str:
+        return "later"
+
+    assert Registry([tool("t", lambda arguments: later())]).call("t").text == "later"
+
+
+def test_the_duration_of_a_handler_is_told() -> None:
+    result = Registry([tool("t", lambda arguments: "fine")]).call("t")
+    assert result.duration_s > 0
