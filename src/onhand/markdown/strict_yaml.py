@@ -1,0 +1,108 @@
+"""What does YAML from outside say, if it keeps to what can be trusted?
+
+No anchors, aliases, tags or merge keys, no key twice, one document, a mapping, bounded depth. It reads the
+parser's events rather than PyYAML's objects, so nothing is built before it is checked. Importing this
+imports PyYAML.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import yaml
+
+from onhand.markdown.scalars import scalar
+
+# Deeper than any description of a page, shallow enough that no reader of the result runs out of stack.
+_MAX_DEPTH = 20
+
+
+class _Refused(Exception):
+    """Says what is wrong and what to do about it."""
+
+
+def read_mapping(content: str, *, first_line: int = 1) -> tuple[dict[str, object], str | None]:
+    """Read a mapping; when it cannot be used it comes back empty, with the reason.
+
+    `first_line` is the content's place in its file. Control characters are the caller's to refuse.
+    """
+    builder = _Builder(content, first_line)
+    try:
+        return builder.read(), None
+    except _Refused as refused:
+        return {}, str(refused)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = builder.line_of(mark)
+        return {}, f"{line} is no YAML ({error.problem}): correct it, or put the value in quotes"
+
+
+class _Mark(Protocol):
+    line: int
+
+
+class _Builder:
+    """Turns the events of a parser into plain data."""
+
+    def __init__(self, content: str, first_line: int) -> None:
+        loader = getattr(yaml, "CLoader", yaml.Loader)
+        # An opening line of our own keeps directives (%YAML, %TAG) out.
+        self._events: Iterator[yaml.Event] = yaml.parse("---\n" + content, Loader=loader)
+        self._line_shift = first_line - 1
+
+    def line_of(self, mark: "_Mark | None") -> str:
+        return f"line {mark.line + self._line_shift}" if mark else "the front matter"
+
+    def read(self) -> dict[str, object]:
+        data: object = None
+        documents = 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise self._refused(event, "begins a second document: keep one")
+            elif isinstance(event, yaml.NodeEvent):
+                data = self._node(event, 1)
+        if data is None:
+            return {}
+        if not isinstance(data, dict):
+            raise _Refused("the front matter is not made of `key: value` lines: write it so")
+        return data
+
+    def _node(self, event: yaml.Event, depth: int) -> object:
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise self._refused(event, "has an anchor or an alias (& or *): write the value out, or quote it")
+        if getattr(event, "tag", None) is not None:
+            raise self._refused(event, "has a tag (!): remove it, or quote the value")
+        if depth > _MAX_DEPTH:
+            raise self._refused(event, f"is nested more than {_MAX_DEPTH} deep: make it flatter")
+        if isinstance(event, yaml.ScalarEvent):
+            return scalar(event.value) if event.implicit[0] else event.value
+        if isinstance(event, yaml.SequenceStartEvent):
+            items = []
+            while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._node(event, depth + 1))
+            return items
+        return self._mapping(depth)
+
+    def _mapping(self, depth: int) -> dict[str, object]:
+        data: dict[str, object] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._key(event, depth)
+            if key in data:
+                raise self._refused(event, f"has the key {key!r} again: keep one of the two")
+            data[key] = self._node(next(self._events), depth + 1)
+        return data
+
+    def _key(self, event: yaml.Event, depth: int) -> str:
+        """A key is its text: `1: x` and `no: x` have the keys "1" and "no"."""
+        if isinstance(event, yaml.CollectionStartEvent):
+            raise self._refused(event, "has a list or a mapping as a key: use a word")
+        self._node(event, depth)
+        assert isinstance(event, yaml.ScalarEvent)
+        if event.implicit[0] and event.value == "<<":
+            raise self._refused(event, "has a merge key (<<): write its keys out, or quote it")
+        key: str = event.value
+        return key
+
+    def _refused(self, event: yaml.Event, reason: str) -> _Refused:
+        return _Refused(f"{self.line_of(event.start_mark)} {reason}")
