@@ -13,7 +13,7 @@ def add_arguments(parser: "ArgumentParser") -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     show = verbs.add_parser("show", help="every setting, its value and where it came from")
     show.add_argument("--json", action="store_true", help='as {key: {"value", "source"}}')
-    show.add_argument("--root", metavar="DIR", help="as if the command had been given this --root")
+    show.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")
     path = verbs.add_parser("path", help="which files are read")
     path.add_argument("--json", action="store_true", help="as an object: user, project, found")
 
@@ -23,9 +23,9 @@ def run(arguments: "Namespace") -> int:
 
 
 def _show(arguments: "Namespace") -> int:
-    from onhand import config
+    from onhand import app, config
 
-    loaded = config.load(root=arguments.root)
+    loaded = app.configured(arguments.root)
     terminal.warn(loaded.warnings)
     values = {
         option.key: getattr(getattr(loaded, section), name)
@@ -47,7 +47,7 @@ def _path(arguments: "Namespace") -> int:
     loaded = config.load()
     terminal.warn(loaded.warnings)
     user = user_file(os.environ)
-    project = next((path for path in loaded.files if path != user), None)
+    project = loaded.project_file
     if arguments.json:
         terminal.print_json({"user": user, "project": project, "found": list(loaded.files)})
         return 0
@@ -60,9 +60,7 @@ def written(value: object) -> str:
     """A value as TOML writes it."""
     import json
 
-    return json.dumps(
-        value, ensure_ascii=False
-    )  # of texts, lists of texts, numbers and booleans the same in both
+    return json.dumps(value, ensure_ascii=False)  # of texts, lists of texts, numbers and booleans the same in both
 
 
 def reference() -> str:

@@ -68,9 +68,7 @@ def _sqlite() -> str:
         try:
             database.execute("create virtual table probe using fts5(text)")
         except sqlite3.OperationalError:
-            return (
-                f"{sqlite3.sqlite_version} without FTS5: documents cannot be searched; install another Python"
-            )
+            return f"{sqlite3.sqlite_version} without FTS5: documents cannot be searched; install another Python"
     return f"{sqlite3.sqlite_version} with FTS5"
 
 

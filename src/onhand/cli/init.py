@@ -71,6 +71,4 @@ def _write(path: str, text: str, *, force: bool) -> None:
     except FileExistsError:
         raise ConfigError(f"{path} is already there: edit it, or replace it with --force") from None
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be written ({error.strerror}): name a directory that you own"
-        ) from None
+        raise ConfigError(f"{path} cannot be written ({error.strerror}): name a directory that you own") from None

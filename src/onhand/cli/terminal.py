@@ -39,6 +39,11 @@ def colour(stream: TextIO | None = None) -> bool:
     return (stream or sys.stdout).isatty()
 
 
+def is_terminal() -> bool:
+    """Whether a person reads the output as it comes."""
+    return sys.stdout.isatty()
+
+
 def width() -> int:
     """Columns of the terminal; 80 where there is none."""
     columns = os.environ.get("COLUMNS", "")
@@ -50,9 +55,11 @@ def width() -> int:
         return 80
 
 
-def say(text: str = "", *, file: TextIO | None = None) -> None:
-    """Print untrusted text, cleaned; what the stream's encoding cannot say is spelled out."""
-    _write(clean(text), file or sys.stdout)
+def say(text: str = "", *, heading: bool = False, file: TextIO | None = None) -> None:
+    """Print untrusted text, cleaned; what the stream's encoding cannot say is spelled out. A heading is bold."""
+    stream = file or sys.stdout
+    shown = clean(text)
+    _write(f"{_BOLD}{shown}{_RESET}" if heading and colour(stream) else shown, stream)
 
 
 def warn(warnings: Iterable[str]) -> None:

@@ -188,9 +188,7 @@ def _project_of(found: File | None, start: str) -> str:
     return os.path.dirname(directory) if name == "config.toml" else directory
 
 
-def _asks(
-    options: Sequence[Option], project: str, layers: _Layers, environ: Mapping[str, str]
-) -> tuple[Ask, ...]:
+def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Mapping[str, str]) -> tuple[Ask, ...]:
     """What came with the project and counts: it is not overridden by the user's own words."""
     asks = []
     own_words = layers.own_words()

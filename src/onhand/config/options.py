@@ -28,9 +28,9 @@ class About(NamedTuple):
 class Context(NamedTuple):
     """Project context: what goes into every prompt and what is searched on demand."""
 
-    root: Annotated[
-        str, About("The directory of the project's context files.", role="path", also=("AGENTS_DIR",))
-    ] = ".AGENTS"
+    root: Annotated[str, About("The directory of the project's context files.", role="path", also=("AGENTS_DIR",))] = (
+        ".AGENTS"
+    )
     extra_roots: Annotated[
         tuple[str, ...],
         About('More directories to search, with their sub-directories, such as ["docs"].', role="path"),
@@ -46,9 +46,9 @@ class Context(NamedTuple):
         int, About("The most that the list of what can be searched may add to a prompt.", minimum=0)
     ] = 1_000
     limit: Annotated[int, About("How many sections a search returns when it does not say.", minimum=1)] = 3
-    max_file_bytes: Annotated[
-        int, About("A file larger than this is reported and not searched.", minimum=0)
-    ] = 1_048_576
+    max_file_bytes: Annotated[int, About("A file larger than this is reported and not searched.", minimum=0)] = (
+        1_048_576
+    )
     ranking: Annotated[
         Literal["default", "seed"],
         About("How sections are ranked: 'seed' is plain BM25 over whole sections, without the refinements."),
@@ -66,6 +66,13 @@ class Config(NamedTuple):
     files: tuple[str, ...]  # that were read: the user's, then the project's
     sources: Mapping[str, str]  # option → where its value came from
     warnings: tuple[str, ...]
+
+    @property
+    def project_file(self) -> str | None:
+        """The configuration file of the project, when it has one."""
+        last = self.files[-1] if self.files else ""
+        is_project = last.startswith(self.project.rstrip("/\\")) and last != ""
+        return last if is_project else None
 
 
 class Option(NamedTuple):

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {
     code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029]
 }
-_INVISIBLE = r"[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+_INVISIBLE = (
+    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+)
 
 
 def block(tag: str, attributes: Mapping[str, str], text: str) -> str:

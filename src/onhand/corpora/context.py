@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onhand.corpora import files, manifest
 from onhand.corpora.blocks import block
 from onhand.corpora.files import Found, Problem, Stamp
+from onhand.corpora.manifest import Source
 from onhand.document import Hit, Section
 from onhand.errors import InputError
 from onhand.lexical.bm25 import LexicalIndex
@@ -66,6 +67,7 @@ class _Page(NamedTuple):
     """A Markdown file as it was when it was last read."""
 
     stamp: Stamp | None  # None: read it again next time
+    bytes: int
     text: str  # of a pinned file; "" for others
     sections: tuple[Section, ...]
     description: str
@@ -140,16 +142,25 @@ class Context:
         missing = tuple(path for path in self._pinned_names if path not in texts)
         return Pinned(tuple(shown), self._pinned_max_bytes, missing)
 
-    def manifest(self) -> str:
-        """What can be searched, for the system prompt; empty when there is nothing."""
+    def searchable(self) -> tuple[Source, ...]:
+        """The files that are searched, by path."""
         with self._lock:
             self.refresh()
-            sources = [
-                manifest.Source(path, page.description, _headings(page.sections), len(page.sections))
+            return tuple(
+                Source(path, page.bytes, len(page.sections), page.description, _headings(page.sections))
                 for path, page in sorted(self._pages.items())
                 if page.sections
-            ]
-        return manifest.render(sources, self._manifest_max_tokens, "context_search")
+            )
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What was left out, and why."""
+        with self._lock:
+            self.refresh()
+            return self._problems
+
+    def manifest(self) -> str:
+        """What can be searched, for the system prompt; empty when there is nothing."""
+        return manifest.render(self.searchable(), self._manifest_max_tokens, "context_search")
 
     def prompt(self) -> str:
         """What belongs into a system prompt: the pinned files and the manifest."""
@@ -228,13 +239,13 @@ class Context:
         try:
             text = files.read(file, self._max_file_bytes)
         except files.Unreadable as reason:
-            return _Page(file.stamp, "", (), "", False, str(reason))
+            return _Page(file.stamp, 0, "", (), "", False, str(reason))
         data, problem, text_after = _front_matter(text)
         is_pinned = path in self._pinned_names or data.get("pinned") is True
         if is_pinned:
-            return _Page(stamp, text_after, (), "", True, problem)
+            return _Page(stamp, file.stamp.size, text_after, (), "", True, problem)
         sections = tuple(split_sections(text))
-        return _Page(stamp, "", sections, _description(data, sections), False, problem)
+        return _Page(stamp, file.stamp.size, "", sections, _description(data, sections), False, problem)
 
     def _why_nothing(self, query: str) -> str:
         roots = ", ".join(_shown_root(root) for root in self.roots)
@@ -298,17 +309,13 @@ def _front_matter(text: str) -> tuple[dict[str, object], str | None, str]:
 
 
 def _description(data: Mapping[str, object], sections: Sequence[Section]) -> str:
-    """What the front matter calls a file, or its first words."""
+    """What the front matter says a file is, or its first heading."""
     described = data.get("description")
     if isinstance(described, str) and described.strip():
         return described
-    for section in sections:
-        for line in section.text.splitlines():
-            if line.strip() and not line.startswith(("#", "```", "~~~", "---", "===", "<!--", "|")):
-                return line.strip()
-    return ""
+    return next(iter(_headings(sections)), "")
 
 
 def _headings(sections: Sequence[Section]) -> tuple[str, ...]:
     """The headings of a file, each once."""
-    return tuple(dict.fromkeys(s.heading for s in sections if len(s.heading_path) > 0 and s.heading != "(intro)"))
+    return tuple(dict.fromkeys(section.heading for section in sections if section.heading != INTRO))

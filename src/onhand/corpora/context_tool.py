@@ -20,7 +20,7 @@ DESCRIPTION = (
     "already say: conventions, glossary terms, architecture, policies, procedures. Good at words, names and "
     "identifiers in any spelling; bad at pure paraphrase, so use the words that the listed headings use. Cheap: local, "
     "a few milliseconds. Returns the best sections, each in a <context> block with its path, section and score; a "
-    "search without a match says so. Example: context_search(query=\"rollback procedure\")."
+    'search without a match says so. Example: context_search(query="rollback procedure").'
 )
 
 

@@ -44,7 +44,7 @@ class Problem(NamedTuple):
     reason: str
 
 
-class Unreadable(Exception):  # noqa: N818  # it is a state of a file, and never leaves this room
+class Unreadable(Exception):  # it is a state of a file, and never leaves this room
     """A file cannot be used; the text says why and what to do."""
 
 
@@ -66,7 +66,9 @@ def sweep(root: str) -> tuple[list[Found], list[Problem]]:
 def read(file: Found, max_bytes: int) -> str:
     """The text of a file, without a byte order mark."""
     if file.stamp.size > max_bytes:
-        raise Unreadable(f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise context.max_file_bytes")
+        raise Unreadable(
+            f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise context.max_file_bytes"
+        )
     # O_NONBLOCK, so that a pipe put in the file's place cannot hang us; O_NOFOLLOW, so that a link cannot lead out.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:

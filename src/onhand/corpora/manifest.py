@@ -18,12 +18,13 @@ MAX_DESCRIPTION_CHARS = 100
 
 
 class Source(NamedTuple):
-    """A searchable file as the manifest sees it."""
+    """A searchable file."""
 
     path: str
+    bytes: int
+    sections: int
     description: str
     headings: tuple[str, ...]
-    sections: int
 
 
 def render(sources: Sequence[Source], max_tokens: int, tool: str) -> str:

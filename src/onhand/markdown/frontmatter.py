@@ -47,9 +47,7 @@ def _why_none(text: str) -> str | None:
 
 
 # What YAML does not allow, and the line ends of YAML 1.1 that YAML 1.2 has given up.
-_CONTROL = re.compile(
-    r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
+_CONTROL = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
 def _read(content: str) -> tuple[dict[str, object], str | None]:

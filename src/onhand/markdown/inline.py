@@ -101,9 +101,7 @@ class _Reader:
         self._end = end
         self._definitions = definitions
         self._spans: list[Span] = []
-        self._brackets: list[
-            tuple[int, bool]
-        ] = []  # where each open one stands, and whether it is an image's
+        self._brackets: list[tuple[int, bool]] = []  # where each open one stands, and whether it is an image's
         self._links_allowed_from = 0  # a bracket around a link opens no other link
         self._fences: dict[int, list[int]] | None = None  # length of a run of backticks → where such runs are
         self._comments_may_close = True
@@ -244,9 +242,7 @@ def _markup(text: str, definitions: Mapping[str, Definition]) -> list[tuple[int,
     opaque: list[tuple[int, int]] = []  # where a star or a backslash means itself
     for span in read_spans(text, 0, len(text), definitions):
         hidden += (span.start, span.shown_start), (span.shown_end, span.end)
-        opaque.append(
-            (span.shown_end, span.end) if span.kind in ("link", "image") else (span.start, span.end)
-        )
+        opaque.append((span.shown_end, span.end) if span.kind in ("link", "image") else (span.start, span.end))
     opaque.sort()
     starts = [start for start, _ in opaque]
     delimiters = []

@@ -79,15 +79,11 @@ def _loaded(text: str) -> Any:
     except RecursionError:
         raise ToolError("the arguments are nested too deeply; flatten them") from None
     except ValueError:  # Python refuses to read integers of more than 4300 digits
-        raise ToolError(
-            "the arguments contain an integer of more than 4300 digits; send a smaller one"
-        ) from None
+        raise ToolError("the arguments contain an integer of more than 4300 digits; send a smaller one") from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ToolError(
-        f"the arguments are not valid JSON: {name} is not a JSON number; send a finite number or null"
-    )
+    raise ToolError(f"the arguments are not valid JSON: {name} is not a JSON number; send a finite number or null")
 
 
 def _is_about_unknown(error: Any) -> bool:

@@ -17,9 +17,7 @@ def exactly(kind: type, value: Any) -> Any:
 
 
 def integer(value: Any) -> int:
-    whole = isinstance(value, int) or (
-        isinstance(value, float) and value.is_integer()
-    )  # JSON's 3.0 is an integer
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # JSON's 3.0 is an integer
     expect(whole and not isinstance(value, bool), "int")
     return int(value)
 
@@ -52,8 +50,6 @@ def validated(model: Any, value: Any) -> Any:
     try:
         return model.model_validate(value)
     except ValueError as error:
-        problems = (
-            error.errors(include_url=False, include_input=False)[:5] if hasattr(error, "errors") else []
-        )
+        problems = error.errors(include_url=False, include_input=False)[:5] if hasattr(error, "errors") else []
         lines = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems]
         raise ToolError("\n".join(lines) or str(error)) from None

@@ -82,8 +82,7 @@ def _validator(schema: Schema, patterns: int = MAX_PATTERNS) -> "Validator":
         where = "".join(f"[{part!r}]" for part in error.instance_path) or "input_schema"
         if error.instance_path[-1:] in (["pattern"], ["patternProperties"]):
             raise InputError(
-                f"{where} is not a pattern that runs in linear time: "
-                "no lookaround, no back-references, no huge counts"
+                f"{where} is not a pattern that runs in linear time: no lookaround, no back-references, no huge counts"
             ) from None
         raise InputError(f"{where}: {error.message}"[:500]) from None
     except ValueError as error:
@@ -116,9 +115,7 @@ def _refuse_moving(schema: Schema, is_root: bool) -> None:
     if "$id" in schema and not is_root:
         keyword = "$id"
     if keyword:
-        raise InputError(
-            f"input_schema uses {keyword}, which is not supported; use $defs and $ref '#/$defs/NAME'"
-        )
+        raise InputError(f"input_schema uses {keyword}, which is not supported; use $defs and $ref '#/$defs/NAME'")
 
 
 def _parts(schema: Schema, keyword: str) -> Iterator[Schema]:
@@ -161,9 +158,7 @@ def _count_steps(root: Schema, arguments: Mapping[str, Any], limit: int) -> int:
         schema, value, hops = stack.pop()
         steps += 1
         if steps > limit:
-            raise ToolError(
-                "the arguments are too deeply nested to check against the schema; send simpler ones"
-            )
+            raise ToolError("the arguments are too deeply nested to check against the schema; send simpler ones")
         for target in _target(root, schema):
             if hops == MAX_HOPS:
                 raise InputError(

@@ -22,9 +22,7 @@ def tool(
     max_output_bytes: int = 8192,
     timeout_s: float | None = 30.0,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(
-    function: Callable[..., Any] | None = None, /, **options: Any
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a typed function, sync or async: `@tool`, or `@tool(read_only=True, …)`.
 
     A function of one pydantic model, dataclass, TypedDict or NamedTuple has that one's fields as arguments.

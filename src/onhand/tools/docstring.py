@@ -14,9 +14,7 @@ def summary(doc: str | None) -> str:
     lines = first.split("\n")
     if lines and (_SECTION.match(lines[0]) or lines[0].startswith(":")):
         return ""
-    end = next(
-        (i for i, line in enumerate(lines) if _SECTION.match(line) or line.startswith(":")), len(lines)
-    )
+    end = next((i for i, line in enumerate(lines) if _SECTION.match(line) or line.startswith(":")), len(lines))
     return " ".join(" ".join(lines[:end]).split())
 
 

@@ -62,9 +62,7 @@ def parameters_of(function: Callable[..., Any]) -> Fields:
     fields = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise InputError(
-                f"{label}: parameter '{parameter}' cannot be given by name; use named parameters only"
-            )
+            raise InputError(f"{label}: parameter '{parameter}' cannot be given by name; use named parameters only")
         if name not in hints:
             raise InputError(f"{label}: parameter '{name}' has no type; annotate it, such as {name}: str")
         required = parameter.default is MISSING
@@ -88,16 +86,14 @@ def _typed_dict_fields(cls: Any, hints: dict[str, Any]) -> list[Field]:
     # Under `from __future__ import annotations` __required_keys__ has not seen Required and NotRequired.
     marks = {Required: True, NotRequired: False}
     return [
-        Field(name, hint, marks.get(get_origin(hint), name in cls.__required_keys__))
-        for name, hint in hints.items()
+        Field(name, hint, marks.get(get_origin(hint), name in cls.__required_keys__)) for name, hint in hints.items()
     ]
 
 
 def _named_tuple_fields(cls: Any, hints: dict[str, Any]) -> list[Field]:
     defaults = cls._field_defaults
     return [
-        Field(name, hints.get(name, Any), name not in defaults, defaults.get(name, MISSING))
-        for name in cls._fields
+        Field(name, hints.get(name, Any), name not in defaults, defaults.get(name, MISSING)) for name in cls._fields
     ]
 
 
@@ -117,6 +113,4 @@ def _hints(thing: Any) -> dict[str, Any]:
 
 def _own_doc(cls: type) -> str:
     doc = cls.__dict__.get("__doc__") or ""
-    return (
-        "" if doc.startswith(f"{cls.__name__}(") else doc
-    )  # Python writes the signature where nobody wrote a text
+    return "" if doc.startswith(f"{cls.__name__}(") else doc  # Python writes the signature where nobody wrote a text

@@ -61,9 +61,7 @@ def _output(tool: Tool, value: object) -> Output:
         return Output(value)
     if isinstance(value, Output):
         if not isinstance(value.text, str):
-            raise ToolError(
-                f"{tool.name} gave a {type(value.text).__name__} as its text; its handler must give a str"
-            )
+            raise ToolError(f"{tool.name} gave a {type(value.text).__name__} as its text; its handler must give a str")
         return value
     if value is None:
         return Output("(no output)")

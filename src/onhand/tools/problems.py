@@ -129,9 +129,7 @@ def _alternatives(error: "ValidationError", place: str) -> str:
     if len(here) == len(branches) and all(first.kind.name in ("type", "enum", "const") for first in here):
         return f"{subject} {' or '.join(dict.fromkeys(map(_requirement, here)))}; given {given}"
     # The nearest alternative is the one that has the right type and the fewest things wrong.
-    nearest = min(
-        branches, key=lambda branch: (branch[0].kind.name == "type" and branch[0] in here, len(branch))
-    )
+    nearest = min(branches, key=lambda branch: (branch[0].kind.name == "type" and branch[0] in here, len(branch)))
     return f"{subject} fits none of the alternatives; nearest: {'; '.join(sentences(nearest[0]))}"
 
 
@@ -150,9 +148,7 @@ def _brief(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "any"
     if isinstance(schema.get("enum"), list):
-        return short(
-            "|".join(json.dumps(option, ensure_ascii=False) for option in schema["enum"][:MAX_CHOICES])
-        )
+        return short("|".join(json.dumps(option, ensure_ascii=False) for option in schema["enum"][:MAX_CHOICES]))
     for several in ("anyOf", "oneOf"):
         if isinstance(schema.get(several), list):
             return "|".join(dict.fromkeys(_brief(part) for part in schema[several][:5]))

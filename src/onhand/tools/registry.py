@@ -128,8 +128,7 @@ class Registry:
         except RuntimeError:
             return asyncio.run(self.dispatch([Call(name, arguments)]))[0]
         raise InputError(
-            "call() would block the event loop that runs in this thread; "
-            "use `await registry.dispatch([Call(...)])`"
+            "call() would block the event loop that runs in this thread; use `await registry.dispatch([Call(...)])`"
         )
 
     async def dispatch(self, calls: Sequence[Call]) -> list[Result]:
@@ -139,9 +138,7 @@ class Registry:
         # Every call takes its place in line before the first one starts: that is what keeps a turn in order.
         prepared = [self._prepared(call, gate, visit) for call in calls]
         tasks = {
-            i: asyncio.ensure_future(self._run(run, gate))
-            for i, run in enumerate(prepared)
-            if isinstance(run, _Run)
+            i: asyncio.ensure_future(self._run(run, gate)) for i, run in enumerate(prepared) if isinstance(run, _Run)
         }
         try:
             await asyncio.gather(*tasks.values())
@@ -168,13 +165,9 @@ class Registry:
             return _failed(call, self._unknown(call.name))
         tool, arguments = entry
         if visit is not None and not visit.exclusive and not tool.read_only:
-            return _failed(
-                call, f"{tool.name} may write, and a read-only tool is calling it; call it by itself"
-            )
+            return _failed(call, f"{tool.name} may write, and a read-only tool is calling it; call it by itself")
         try:
-            return _Run(
-                call, tool, arguments.read(call.arguments), gate.line_up(exclusive=not tool.read_only)
-            )
+            return _Run(call, tool, arguments.read(call.arguments), gate.line_up(exclusive=not tool.read_only))
         except OnhandError as error:
             return _failed(call, str(error))
 

@@ -63,17 +63,13 @@ def form_of(thing: Any) -> Form:
         else:
             form = reader.read(thing, getattr(thing, "__name__", str(thing)))
     except RecursionError:
-        raise InputError(
-            f"{thing}: the type refers to itself without a class between; use a dataclass"
-        ) from None
+        raise InputError(f"{thing}: the type refers to itself without a class between; use a dataclass") from None
     return Form(_rooted(form.schema, reader.definitions), form.build)
 
 
 def is_model(thing: Any) -> bool:
     """Whether it is a pydantic model."""
-    return (
-        isinstance(thing, type) and hasattr(thing, "model_json_schema") and hasattr(thing, "model_validate")
-    )
+    return isinstance(thing, type) and hasattr(thing, "model_json_schema") and hasattr(thing, "model_validate")
 
 
 def _rooted(schema: Schema, definitions: dict[str, Schema]) -> Schema:
@@ -147,12 +143,8 @@ class _Reader:
         return Form(schema, lambda value: validated(cls, value))
 
     def _free_name(self, name: str) -> str:
-        taken = {
-            known.partition(".")[0] for known in [*self.definitions, *self._inside.values(), *self._builds]
-        }
-        return next(
-            free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}{n}") not in taken
-        )
+        taken = {known.partition(".")[0] for known in [*self.definitions, *self._inside.values(), *self._builds]}
+        return next(free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}{n}") not in taken)
 
     def unwrapped(self, annotation: Any, where: str) -> Form:
         if isinstance(annotation, NewType):
@@ -184,9 +176,7 @@ class _Reader:
         values = [member.value if isinstance(member, Enum) else member for member in members]
         odd = next((value for value in values if type(value) not in JSON_TYPES), None)
         if odd is not None or not values:
-            raise InputError(
-                f"{where}: {odd!r} is not a choice that JSON can name; use text or numbers as values"
-            )
+            raise InputError(f"{where}: {odd!r} is not a choice that JSON can name; use text or numbers as values")
         kinds = list(dict.fromkeys(JSON_TYPES[type(value)] for value in values))
         schema = {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
         return Form(schema, lambda value: chosen(members, values, value))
@@ -233,9 +223,7 @@ class _Reader:
         return Form(schema, lambda value: {k: item.build(v) for k, v in exactly(dict, value).items()})
 
     def moment(self, annotation: Any, where: str) -> Form:
-        name, example = (
-            ("date-time", "2026-01-31T12:00:00") if annotation is datetime else ("date", "2026-01-31")
-        )
+        name, example = ("date-time", "2026-01-31T12:00:00") if annotation is datetime else ("date", "2026-01-31")
 
         def build(value: Any) -> Any:
             try:

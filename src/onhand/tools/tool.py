@@ -82,9 +82,7 @@ def _check(
     timeout_s: float | None,
 ) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InputError(
-            f"tool name {str(name)[:140]!r} cannot be used: 1 to 128 of the characters A-Z a-z 0-9 . _ -"
-        )
+        raise InputError(f"tool name {str(name)[:140]!r} cannot be used: 1 to 128 of the characters A-Z a-z 0-9 . _ -")
     if not isinstance(description, str) or not description.strip():
         raise InputError(f"tool {name}: description is empty; say what the tool does and when to use it")
     if not isinstance(input_schema, Mapping) or input_schema.get("type") != "object":

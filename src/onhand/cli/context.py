@@ -1,0 +1,172 @@
+"""Project context: what is pinned into every prompt, what is searchable, and search over it."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from onhand import app
+from onhand.cli import terminal
+from onhand.corpora.context import Context, PinnedFile, SearchResult
+from onhand.corpora.files import Problem
+from onhand.document import Hit
+from onhand.tools.budget import BYTES_PER_TOKEN, estimated_tokens
+
+MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `show`, `manifest` and `search`."""
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    show = verbs.add_parser("show", help="what is pinned, what is searchable, and what both cost")
+    show.add_argument("--prompt", action="store_true", help="print the text that belongs into the system prompt")
+    verbs.add_parser("manifest", help="the list of what can be searched, as the system prompt has it")
+    search = verbs.add_parser("search", help="the sections that match a query best")
+    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
+    search.add_argument("-k", "--limit", metavar="N", type=_positive, help="at most this many sections (3)")
+    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
+    for verb in verbs.choices.values():
+        verb.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")
+        verb.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked; a search without a match is a success."""
+    asked = app.configured(arguments.root)
+    terminal.warn(asked.warnings)
+    context = app.open_context(asked)
+    if arguments.verb == "search":
+        _search(context, arguments)
+    elif arguments.verb == "manifest":
+        _manifest(context, arguments)
+    else:
+        _show(context, arguments)
+    return 0
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.lstrip("-").isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
+    return number
+
+
+def _search(context: Context, arguments: argparse.Namespace) -> None:
+    result = context.search(" ".join(arguments.query), arguments.limit)
+    if arguments.json:
+        terminal.print_json(_as_json(result, arguments.explain))
+        return
+    _warn_of(result.problems)
+    for number, hit in enumerate(result.hits, 1):
+        _print_hit(number, hit, arguments.explain)
+    found = f"{len(result.hits)} of {result.sections} sections in {result.files} files"
+    terminal.say(result.reason or found)
+
+
+def _as_json(result: SearchResult, explain: bool) -> dict[str, Any]:
+    answer = {
+        "query": result.query,
+        "hits": [_hit_as_json(hit, explain) for hit in result.hits],
+        "searched": {"sections": result.sections, "files": result.files},
+        "reason": result.reason,
+    }
+    if result.problems:
+        answer["problems"] = [problem._asdict() for problem in result.problems]
+    return answer
+
+
+def _hit_as_json(hit: Hit, explain: bool) -> dict[str, Any]:
+    terms: dict[str, float] = {}
+    for term, _, score in hit.contributions:
+        terms[term] = terms.get(term, 0.0) + score
+    answer: dict[str, Any] = {
+        "path": hit.path,
+        "section": hit.section.heading,
+        "lines": [hit.section.first_line, hit.section.last_line],
+        "score": hit.score,
+        "text": hit.section.text,
+        "terms": terms,
+    }
+    if explain:
+        answer["contributions"] = [contribution._asdict() for contribution in hit.contributions]
+    return answer
+
+
+def _print_hit(number: int, hit: Hit, explain: bool) -> None:
+    section = hit.section
+    place = f"{hit.path}:{section.first_line}-{section.last_line}"
+    terminal.say(f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}", heading=True)
+    for contribution in hit.contributions if explain else ():
+        terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
+    lines = section.text.strip().splitlines()
+    shown = lines[:MAX_SHOWN_LINES] if terminal.is_terminal() else lines
+    for line in shown:
+        terminal.say(f"   {line}".rstrip())
+    if len(shown) < len(lines):
+        terminal.say(f"   … {len(lines) - len(shown)} more lines")
+    terminal.say()
+
+
+def _manifest(context: Context, arguments: argparse.Namespace) -> None:
+    text = context.manifest()
+    if arguments.json:
+        terminal.print_json({"manifest": text, "tokens": estimated_tokens(text)})
+    elif text:
+        terminal.say(text)
+    else:
+        terminal.say("nothing is searchable, so there is no manifest: `onhand context show` says what there is")
+
+
+def _show(context: Context, arguments: argparse.Namespace) -> None:
+    if arguments.prompt:
+        terminal.say(context.prompt())
+        return
+    pinned, searchable, problems = context.pinned(), context.searchable(), context.problems()
+    everything = sum(file.bytes for file in pinned.files) + sum(source.bytes for source in searchable)
+    tokens = {
+        "pinned": estimated_tokens(pinned.text),
+        "manifest": estimated_tokens(context.manifest()),
+        "everything": -(-everything // BYTES_PER_TOKEN),
+    }
+    if arguments.json:
+        terminal.print_json(
+            {
+                "pinned": [_pinned_as_json(file) for file in pinned.files],
+                "pinned_max_bytes": pinned.max_bytes,
+                "missing": list(pinned.missing),
+                "searchable": [source._asdict() for source in searchable],
+                "problems": [problem._asdict() for problem in problems],
+                "tokens": tokens,
+            }
+        )
+        return
+    _warn_of(problems)
+    used = sum(file.shown_bytes for file in pinned.files)
+    terminal.say(f"Pinned into every prompt ({used:,} of {pinned.max_bytes:,} bytes)", heading=True)
+    terminal.print_table([(f"  {file.path}", f"{file.bytes:,} B", _cut_note(file)) for file in pinned.files])
+    for path in pinned.missing:
+        terminal.say(f"  {path}  not there")
+    sections = sum(source.sections for source in searchable)
+    terminal.say()
+    terminal.say(f"Searchable ({sections} sections in {len(searchable)} files)", heading=True)
+    terminal.print_table(
+        [(f"  {source.path}", f"{source.bytes:,} B", f"{source.sections} sections") for source in searchable]
+    )
+    terminal.say()
+    terminal.say(
+        f"In every prompt: about {tokens['pinned'] + tokens['manifest']:,} tokens ({tokens['pinned']:,} pinned, "
+        f"{tokens['manifest']:,} manifest) instead of {tokens['everything']:,} for everything."
+    )
+
+
+def _pinned_as_json(file: PinnedFile) -> dict[str, Any]:
+    return {"path": file.path, "bytes": file.bytes, "shown_bytes": file.shown_bytes}
+
+
+def _cut_note(file: PinnedFile) -> str:
+    if file.shown_bytes == file.bytes:
+        return "whole"
+    return f"cut: {file.bytes - file.shown_bytes:,} B over the budget" if file.shown_bytes else "left out: no room"
+
+
+def _warn_of(problems: Sequence[Problem]) -> None:
+    terminal.warn(f"{problem.name}: {problem.reason}" for problem in problems)
