@@ -43,9 +43,7 @@ def claim_problems(promises: Sequence[Promise], claims: Sequence[Claim]) -> list
     shown = {claim.id for claim in claims}
     unknown = [f"{c.where}: no such promise: {c.id}" for c in claims if c.id not in parts]
     early = [
-        f"{c.where}: {c.id} is marked as later ({parts[c.id]}): move it to BUILT"
-        for c in claims
-        if parts.get(c.id)
+        f"{c.where}: {c.id} is marked as later ({parts[c.id]}): move it to BUILT" for c in claims if parts.get(c.id)
     ]
     missing = [f"no test shows {p.id}: {p.text}" for p in promises if not p.later and p.id not in shown]
     return unknown + early + missing
@@ -182,9 +180,7 @@ def test_a_test_that_names_an_unknown_promise_is_found_with_its_place(tmp_path: 
 
 def test_a_test_that_shows_a_later_promise_asks_to_have_it_marked_built(tmp_path: Path) -> None:
     source = '@requirement("room.works")\n@requirement("room.flies")\ndef test_it(): ...'
-    assert check(tmp_path, source) == [
-        "unit/test_room.py:2: room.flies is marked as later (wings): move it to BUILT"
-    ]
+    assert check(tmp_path, source) == ["unit/test_room.py:2: room.flies is marked as later (wings): move it to BUILT"]
 
 
 @pytest.mark.parametrize(

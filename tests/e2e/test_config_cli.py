@@ -59,8 +59,7 @@ def test_a_clone_is_held_back_then_trusted_then_heard(tmp_path: Path, environ: d
 def test_directories_trusted_at_the_same_moment_are_all_kept(tmp_path: Path, environ: dict[str, str]) -> None:
     clones = [project(tmp_path, f"clone{number}", "[context]\nroot = '/x'\n") for number in range(8)]
     started = [
-        subprocess.Popen([*COMMAND, "trust"], cwd=clone, env=environ, stdout=subprocess.DEVNULL)
-        for clone in clones
+        subprocess.Popen([*COMMAND, "trust"], cwd=clone, env=environ, stdout=subprocess.DEVNULL) for clone in clones
     ]
     assert [process.wait(timeout=60) for process in started] == [0] * len(clones)
     listed = run(["trust", "--list"], tmp_path, environ).stdout.splitlines()
@@ -86,20 +85,13 @@ def test_a_broken_file_ends_with_2_and_one_message(tmp_path: Path, environ: dict
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows names are not bytes")
-def test_a_directory_whose_name_is_not_text_is_an_ordinary_directory(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_a_directory_whose_name_is_not_text_is_an_ordinary_directory(tmp_path: Path, environ: dict[str, str]) -> None:
     odd = project(tmp_path, os.fsdecode(b"caf\xe9"), "[context]\nroot = '/x'\n")
     for locale in ("C.UTF-8", "C"):
         done = run(["config", "show", "--json"], odd, {**environ, "LC_ALL": locale, "PYTHONUTF8": "0"})
         assert done.returncode == 0, done.stderr
         assert "context.root" in json.loads(done.stdout)
-        assert (
-            run(
-                ["config", "show"], odd, {**environ, "LC_ALL": locale, "PYTHONIOENCODING": "ascii"}
-            ).returncode
-            == 0
-        )
+        assert run(["config", "show"], odd, {**environ, "LC_ALL": locale, "PYTHONIOENCODING": "ascii"}).returncode == 0
     assert run(["trust"], odd, environ).returncode == 0
     assert run(["trust", "--list"], odd, environ).stdout.endswith("caf\\udce9\n")
 

@@ -16,9 +16,7 @@ from requirements import requirement
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | any_text
-json_like = st.recursive(
-    scalars, lambda item: st.lists(item) | st.dictionaries(any_text, item), max_leaves=20
-)
+json_like = st.recursive(scalars, lambda item: st.lists(item) | st.dictionaries(any_text, item), max_leaves=20)
 
 
 @requirement("tools.output-is-capped-at-a-character")
@@ -64,9 +62,7 @@ typed = st.recursive(
                 st.dictionaries(st.text(), pair[1], max_size=3),
             )
         ),
-        st.tuples(inner, inner).map(
-            lambda both: (both[0][0] | both[1][0] if both[0][0] else both[1][0], both[1][1])
-        ),
+        st.tuples(inner, inner).map(lambda both: (both[0][0] | both[1][0] if both[0][0] else both[1][0], both[1][1])),
     ),
     max_leaves=4,
 )

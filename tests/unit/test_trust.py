@@ -65,9 +65,7 @@ def test_a_store_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows names are not bytes")
 @given(st.binary(min_size=1, max_size=40).filter(lambda name: b"/" not in name and b"\0" not in name))
-def test_a_directory_of_any_name_is_found_again(
-    tmp_path_factory: pytest.TempPathFactory, name: bytes
-) -> None:
+def test_a_directory_of_any_name_is_found_again(tmp_path_factory: pytest.TempPathFactory, name: bytes) -> None:
     store = str(tmp_path_factory.mktemp("state") / "trusted.json")
     directory = os.path.realpath(os.fsdecode(b"/nowhere/" + name))
     trust.add(store, directory)

@@ -16,7 +16,7 @@ from onhand.document import Hit, Section
 from onhand.errors import InputError
 from onhand.lexical.bm25 import LexicalIndex
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
-from onhand.markdown.sections import split_sections
+from onhand.markdown.sections import INTRO, split_sections
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -148,7 +148,7 @@ class Registry:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
             raise
         finally:
-            for run in prepared:  # a task that was cancelled before its first step could not leave by itself
+            for run in prepared:  # those that were interrupted still hold their places
                 if isinstance(run, _Run):
                     gate.leave(run.place)
         return [run if isinstance(run, Result) else tasks[i].result() for i, run in enumerate(prepared)]
@@ -168,8 +168,8 @@ class Registry:
             return _failed(call, f"{tool.name} may write, and a read-only tool is calling it; call it by itself")
         try:
             return _Run(call, tool, arguments.read(call.arguments), gate.line_up(exclusive=not tool.read_only))
-        except OnhandError as error:
-            return _failed(call, str(error))
+        except Exception as error:
+            return _failed(call, _explained(tool, error))
 
     async def _run(self, run: _Run, gate: Gate) -> Result:
         visit = _Visit(self, not run.tool.read_only, Gate(self._concurrency), _visit.get())
@@ -179,10 +179,12 @@ class Registry:
             _visit.set(visit)  # in this task only, and in what the handler starts
             started = perf_counter()
             result = await _finished(run)
-            return result._replace(duration_s=perf_counter() - started)
+            duration_s = perf_counter() - started
         finally:
             visit.over = True
-            gate.leave(run.place)
+        # Not when interrupted: the next in line would start before dispatch, which leaves for us, cancels it.
+        gate.leave(run.place)
+        return result._replace(duration_s=duration_s)
 
     def _unknown(self, name: object) -> str:
         asked = short(str(name))
@@ -209,10 +211,8 @@ async def _finished(run: _Run) -> Result:
         return _failed(run.call, _timeout_advice(tool))
     try:
         capped, structured = presented(tool, work.result())
-    except OnhandError as error:
-        return _failed(run.call, str(error))
     except Exception as error:
-        return _failed(run.call, f"{tool.name} failed: {type(error).__name__}: {_message(error)}")
+        return _failed(run.call, _explained(tool, error))
     return Result(run.call.id, tool.name, True, capped.text, structured, capped.truncated_bytes)
 
 
@@ -254,11 +254,15 @@ def _timeout_advice(tool: Tool) -> str:
     return f"{after}; it may have taken effect in part: look at the state before you try again"
 
 
-def _message(error: Exception) -> str:
+def _explained(tool: Tool, error: Exception) -> str:
+    """Our own errors are written to be read; of any other, its class and message on one line."""
     try:
-        return short(str(error), 500) or "no message"
+        message = str(error)
     except Exception:  # a __str__ that raises must not hide the failure it describes
-        return "no message"
+        message = ""
+    if isinstance(error, OnhandError):
+        return message
+    return f"{tool.name} failed: {type(error).__name__}: {short(message, 500) or 'no message'}"
 
 
 def _forget(work: "asyncio.Future[Any]") -> None:

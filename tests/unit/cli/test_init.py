@@ -58,9 +58,7 @@ def test_force_replaces_a_link_and_not_what_it_leads_to(run: Run, project: Path)
     assert not (project / "onhand.toml").is_symlink()
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [(".onhand/config.toml", ""), ("pyproject.toml", "[tool.onhand]\n")]
-)
+@pytest.mark.parametrize(("name", "text"), [(".onhand/config.toml", ""), ("pyproject.toml", "[tool.onhand]\n")])
 def test_a_directory_that_is_configured_otherwise_gets_no_second_file(
     run: Run, project: Path, name: str, text: str
 ) -> None:

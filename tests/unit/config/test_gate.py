@@ -100,9 +100,7 @@ def test_a_link_inside_the_project_needs_no_trust(world: World) -> None:
     assert world.load().warnings == ()
 
 
-def test_a_default_directory_that_is_a_link_out_of_the_project_is_warned_about(
-    world: World, tmp_path: Path
-) -> None:
+def test_a_default_directory_that_is_a_link_out_of_the_project_is_warned_about(world: World, tmp_path: Path) -> None:
     outside = (tmp_path / "outside").resolve()
     outside.mkdir()
     (world.project / ".AGENTS").symlink_to(outside)
@@ -143,9 +141,7 @@ def test_a_trusted_directory_is_trusted_by_whatever_name_it_is_reached(world: Wo
 
 
 @requirement("trust.corrupt-store-trusts-nothing")
-@pytest.mark.parametrize(
-    "text", ["{", "[]", '{"trusted": "/"}', '{"trusted": [1]}', "[" * 100_000, "\x00\xff"]
-)
+@pytest.mark.parametrize("text", ["{", "[]", '{"trusted": "/"}', '{"trusted": [1]}', "[" * 100_000, "\x00\xff"])
 def test_a_corrupt_store_is_reported_and_trusts_nothing(world: World, text: str) -> None:
     world.say("[server]\ncommand = ['x']\n")
     world.trust()

@@ -95,9 +95,7 @@ def test_lists_in_variables_are_separated_as_in_path(world: World) -> None:
         ("ONHAND_CONTEXT_BANANA_BREAD_OVEN", "`onhand config show` lists them"),
     ],
 )
-def test_a_variable_that_looks_like_ours_and_is_not_is_warned_about(
-    world: World, name: str, hint: str
-) -> None:
+def test_a_variable_that_looks_like_ours_and_is_not_is_warned_about(world: World, name: str, hint: str) -> None:
     loaded = config.load(str(world.project), environ={**world.environ, name: "x"})
     assert loaded.warnings == (f"${name} is not a setting; {hint}",)
 
@@ -118,8 +116,7 @@ def test_the_problems_of_every_source_are_told_at_once(world: World) -> None:
         f"{project}:2: context.limit is 'three'; expected a whole number, at least 1",
         f"{project}:3: context.ranking is 'best'; expected one of 'default', 'seed'",
         f"{project}: unknown section 'contxt'; did you mean 'context'?",
-        "$ONHAND_CONTEXT_PINNED_MAX_BYTES: context.pinned_max_bytes is -1; "
-        "expected a whole number, at least 0",
+        "$ONHAND_CONTEXT_PINNED_MAX_BYTES: context.pinned_max_bytes is -1; expected a whole number, at least 0",
         "--max-file-bytes: context.max_file_bytes is True; expected a whole number, at least 0",
     ]
 
@@ -156,9 +153,7 @@ def test_a_path_the_user_names_may_lead_anywhere_and_is_absolute(world: World, t
     assert loaded.context.root == str(shared)
     assert loaded.context.extra_roots == (str(world.home.resolve() / "notes"),)
     assert loaded.warnings == ()
-    assert world.load(context__root="../elsewhere").context.root == str(
-        world.project.parent.resolve() / "elsewhere"
-    )
+    assert world.load(context__root="../elsewhere").context.root == str(world.project.parent.resolve() / "elsewhere")
 
 
 def test_a_start_that_is_no_directory_is_refused(world: World) -> None:

@@ -110,9 +110,7 @@ def test_a_message_is_short_and_has_no_control_characters_whatever_was_written(w
 
 
 @requirement("config.secrets-by-name-only")
-@pytest.mark.parametrize(
-    "key", ["token", "api_key", "api-key", "password", "client_secret", "OPENAI_API_KEY"]
-)
+@pytest.mark.parametrize("key", ["token", "api_key", "api-key", "password", "client_secret", "OPENAI_API_KEY"])
 def test_a_secret_in_a_file_is_refused_and_never_repeated(world: World, key: str) -> None:
     world.say(f"[context]\n{key} = 'sk-live-abc'\n")
     with pytest.raises(ConfigError) as caught:
@@ -124,9 +122,7 @@ def test_a_secret_in_a_file_is_refused_and_never_repeated(world: World, key: str
 
 @requirement("config.secrets-by-name-only")
 @pytest.mark.parametrize("given", ["'sk-live-abc'", "['sk-live-abc']", "'geheim nis'", "''"])
-def test_a_secret_where_its_variables_name_belongs_is_refused_and_never_repeated(
-    world: World, given: str
-) -> None:
+def test_a_secret_where_its_variables_name_belongs_is_refused_and_never_repeated(world: World, given: str) -> None:
     world.say(f"[service]\ntoken_env = {given}\n")
     with pytest.raises(ConfigError, match="expected the name of an environment variable") as caught:
         resolve(world)

@@ -155,9 +155,7 @@ REFUSED = {
 @pytest.mark.parametrize(("content", "problem"), REFUSED.values(), ids=REFUSED.keys())
 @requirement("markdown.front-matter-is-distrusted")
 @pytest.mark.usefixtures("parser")
-def test_what_cannot_be_trusted_is_refused_with_a_reason_and_the_body_stays(
-    content: str, problem: str
-) -> None:
+def test_what_cannot_be_trusted_is_refused_with_a_reason_and_the_body_stays(content: str, problem: str) -> None:
     found = read_front_matter(f"---\n{content}\n---\nbody")
     assert found.data == {}
     assert found.body == "body"
@@ -191,9 +189,7 @@ def test_front_matter_below_a_directive_is_text_and_said_so() -> None:
 
 @requirement("markdown.cheap-to-import")
 def test_simple_front_matter_is_read_without_importing_yaml() -> None:
-    page = (
-        '---\nname: x\ndescription: "Use it: now"\n# comment\nuser-invocable: true\ntags: [a, b]\nn: 3\n---\n'
-    )
+    page = '---\nname: x\ndescription: "Use it: now"\n# comment\nuser-invocable: true\ntags: [a, b]\nn: 3\n---\n'
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "from onhand.markdown.frontmatter import read_front_matter\n"

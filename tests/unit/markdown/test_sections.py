@@ -139,9 +139,7 @@ def test_backticks_in_the_first_line_of_a_fence_make_it_a_line_of_text() -> None
     ],
 )
 @requirement("markdown.underlined-headings")
-def test_an_underlined_paragraph_is_a_heading_and_a_rule_is_none(
-    page: str, expected: list[tuple[str, ...]]
-) -> None:
+def test_an_underlined_paragraph_is_a_heading_and_a_rule_is_none(page: str, expected: list[tuple[str, ...]]) -> None:
     assert [section.heading_path for section in split_sections(page)] == expected
 
 

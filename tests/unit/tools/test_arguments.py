@@ -28,8 +28,7 @@ SEARCH: dict[str, Any] = {
     "required": ["query"],
 }
 REMINDER = (
-    'expected arguments: query: string, limit?: integer, mode?: "fast"|"full", filter?: object, '
-    "since?: string|null"
+    'expected arguments: query: string, limit?: integer, mode?: "fast"|"full", filter?: object, since?: string|null'
 )
 
 
@@ -155,9 +154,7 @@ def test_what_the_schema_allows_explicitly_is_allowed() -> None:
     for schema in schemas:
         assert arguments(schema).read({"x-a": 1}) == {"x-a": 1}
     assert refusal({"patternProperties": {"^x-": {}}}, {"y": 1})[0] == "unknown argument 'y'"
-    assert refusal({"additionalProperties": {"type": "integer"}}, {"a": "b"})[0].startswith(
-        "a must be an integer"
-    )
+    assert refusal({"additionalProperties": {"type": "integer"}}, {"a": "b"})[0].startswith("a must be an integer")
 
 
 @requirement("tools.unknown-arguments-are-refused")

@@ -27,9 +27,7 @@ def listener() -> Iterator[socket.socket]:
 
 @requirement("tools.schemas-fetch-nothing")
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$recursiveRef", "$schema"])
-def test_a_reference_to_the_network_is_refused_and_no_connection_is_made(
-    listener: socket.socket, keyword: str
-) -> None:
+def test_a_reference_to_the_network_is_refused_and_no_connection_is_made(listener: socket.socket, keyword: str) -> None:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
     for part in ({keyword: url}, {"properties": {"a": {keyword: url}}}, {"$id": url, keyword: "other.json"}):
         schema = {"type": "object", **part}
@@ -137,9 +135,7 @@ def test_recursion_that_doubles_with_each_level_is_bounded_too() -> None:
 
 
 def test_arguments_that_are_dear_to_explain_are_refused_without_the_details() -> None:
-    variants = [
-        {"properties": {"a": {"$ref": "#"}, "kind": {"const": i}}, "required": ["kind"]} for i in range(10)
-    ]
+    variants = [{"properties": {"a": {"$ref": "#"}, "kind": {"const": i}}, "required": ["kind"]} for i in range(10)]
     schema = compiled({"anyOf": variants})
     value: dict[str, Any] = {"kind": 99}
     for _ in range(3):

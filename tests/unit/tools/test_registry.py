@@ -206,12 +206,11 @@ def test_an_async_handler_is_cancelled_and_may_clean_up_before_the_next_call() -
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)
+            for _ in range(10):  # turns of the loop, in which an impatient next call would get ahead
+                await asyncio.sleep(0)
             events.append("cleaned up")
 
-    registry = Registry(
-        [tool("hang", hang, timeout_s=0.01), tool("next", lambda arguments: events.append("next"))]
-    )
+    registry = Registry([tool("hang", hang, timeout_s=0.01), tool("next", lambda arguments: events.append("next"))])
     results = run(registry.dispatch([Call("hang"), Call("next")]))
     assert [each.ok for each in results] == [False, True]
     assert events == ["cleaned up", "next"]
@@ -274,6 +273,7 @@ def test_a_handler_that_is_cancelled_from_within_cancels_the_rest() -> None:
             await registry.dispatch([Call("give_up"), Call("after")])
 
     asyncio.run(main())
+    assert ran == []
 
 
 @requirement("tools.reads-share-writes-are-alone")
@@ -301,9 +301,7 @@ def test_reads_meet_and_writes_never_do_also_from_several_threads_and_loops() ->
         crowded.append(len(inside))
         inside.pop()
 
-    registry = Registry(
-        [tool("meet", lambda arguments: meeting.wait() >= 0, read_only=True), tool("write", write)]
-    )
+    registry = Registry([tool("meet", lambda arguments: meeting.wait() >= 0, read_only=True), tool("write", write)])
     results: list[list[Result]] = []
 
     def turn() -> None:
@@ -354,10 +352,7 @@ def test_a_tool_may_call_tools_without_waiting_for_itself() -> None:
     registry.register(tool("nosy", nosy, read_only=True, timeout_s=None))
     assert registry.call("outer").text == "innerread"
     assert registry.call("outer_async").text == "innerread,read"
-    assert (
-        registry.call("nosy").text
-        == "readinner may write, and a read-only tool is calling it; call it by itself"
-    )
+    assert registry.call("nosy").text == "readinner may write, and a read-only tool is calling it; call it by itself"
 
 
 def test_call_refuses_to_block_a_running_loop() -> None:

@@ -206,9 +206,7 @@ def test_a_pydantic_model_speaks_for_itself() -> None:
     nested = schema_of(both)
     reference = nested["properties"]["one"]["$ref"].removeprefix("#/$defs/")
     assert nested["$defs"][reference]["required"] == ["text"]
-    assert form_of(Model).build({"text": "a", "child": {"text": "b"}}) == Model(
-        text="a", child=Model(text="b")
-    )
+    assert form_of(Model).build({"text": "a", "child": {"text": "b"}}) == Model(text="a", child=Model(text="b"))
     with pytest.raises(ToolError, match="text: String should have at least 1 character"):
         form_of(Model).build({"text": ""})
 
@@ -302,8 +300,7 @@ def test_two_classes_of_one_name_do_not_mix() -> None:
     both.__annotations__["other"] = Outer.Model
     schema = schema_of(both)
     first, second = (
-        schema["$defs"][schema["properties"][name]["$ref"].removeprefix("#/$defs/")]
-        for name in ("one", "other")
+        schema["$defs"][schema["properties"][name]["$ref"].removeprefix("#/$defs/")] for name in ("one", "other")
     )
     assert set(first["properties"]) == {"text", "child"}
     assert set(second["properties"]) == {"child", "other"}

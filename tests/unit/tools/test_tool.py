@@ -45,9 +45,7 @@ def test_names_that_mcp_allows_are_taken(name: str) -> None:
 
 
 @requirement("tools.names-are-checked")
-@pytest.mark.parametrize(
-    "name", ["", "n" * 129, "a b", "a\nb", "a\n", "読む", "select:all", "a/b", "\ud800", 7, None]
-)
+@pytest.mark.parametrize("name", ["", "n" * 129, "a b", "a\nb", "a\n", "読む", "select:all", "a/b", "\ud800", 7, None])
 def test_other_names_are_refused_with_the_rule(name: Any) -> None:
     with pytest.raises(InputError, match="1 to 128 of the characters"):
         Tool(name, "d", SCHEMA, nothing)
@@ -114,9 +112,7 @@ def test_importing_the_room_loads_nothing_heavy() -> None:
     heavy = ["asyncio", "inspect", "dataclasses", "jsonschema_rs", "json", "unicodedata", "pathlib", "copy"]
     code = f"print([name for name in {heavy} if name in sys.modules])"
     program = f"import sys; sys.path[:0] = {sys.path!r}; import onhand.tools; {code}"
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -125,9 +121,7 @@ def test_the_room_gives_its_names_on_first_use_whatever_was_imported_before() ->
     code = f"import onhand.tools.tool; from onhand.tools import {names}"
     check = "assert callable(tool) and tool.__module__ == 'onhand.tools.decorate'"
     for program in (f"{code}; {check}", f"import onhand.tools.decorate; {code}; {check}"):
-        subprocess.run(
-            [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}"], check=True
-        )
+        subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}"], check=True)
     import onhand.tools
 
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
