@@ -109,10 +109,10 @@ def _cut(page: Page, start: int, floor: int, limit: int) -> int:
             between_paragraphs = blank.start()
     if between_paragraphs > 0:
         return between_paragraphs
-    newline = text.rfind("\n", floor + 1, limit + 1)
-    code = _verbatim_around(page, newline)
+    code = _verbatim_around(page, limit)
     if code and start < code[0] and code[1] - code[0] <= limit - start:
         return code[0] - 1
+    newline = text.rfind("\n", floor + 1, limit + 1)
     if newline > 0:
         return newline
     space = text.rfind(" ", max(start, limit - (limit - start) // 2), limit)
