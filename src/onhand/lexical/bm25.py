@@ -10,14 +10,17 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from math import log
 from typing import Any, NamedTuple
 
 from onhand.document import Contribution
 from onhand.lexical.postings import Postings
 from onhand.lexical.tokenize import IdentifierTokenizer, Tokenizer
+from onhand.lexical.vocabulary import LearntVocabulary, ScannedVocabulary
 
-# Documents from which on numpy is asked for: below, importing it costs more than it saves in a whole session.
+# Documents from which on it pays to learn the whole vocabulary and, where it is installed, to import numpy: a corpus of
+# this size is searched by a process that stays.
 LARGE = 2000
 
 
@@ -67,6 +70,7 @@ class LexicalIndex:
         self._texts: list[tuple[str, ...]] = []  # by slot, one text per field
         self._free: list[int] = []
         # Good until the next change, because every score depends on how many documents there are and how long:
+        self._vocabulary: ScannedVocabulary | LearntVocabulary | None = None  # a learnt one takes in changes itself
         self._impacts: dict[str, Any] = {}  # term → what it adds to which slots
         self._arrays: list[Any] | None = None  # the fields' lengths for numpy, by slot
         self._norms: Any = None  # for numpy, by slot
@@ -84,15 +88,22 @@ class LexicalIndex:
         by_field = {self._fields[0].name: texts} if isinstance(texts, str) else texts
         row = tuple([by_field.get(field.name, "") for field in self._fields])
         slot = self._take_slot(document_id, row)
-        for field, text in zip(self._fields, row, strict=True):
-            field.add(slot, list(self.tokenizer.terms(text)))
+        rows = [self.tokenizer.words(text) for text in row]
+        if isinstance(self._vocabulary, LearntVocabulary):
+            self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
+        for field, words in zip(self._fields, rows, strict=True):
+            field.add(slot, words)
         self._forget()
 
     def remove(self, document_id: str) -> None:
         """Take a document out; one that is not there is an error (KeyError)."""
         slot = self._slots.pop(document_id)
-        for field, text in zip(self._fields, self._texts[slot], strict=True):
-            field.remove(slot, self.tokenizer.terms(text))
+        rows = [self.tokenizer.words(text) for text in self._texts[slot]]
+        gone = {word for field, words in zip(self._fields, rows, strict=True) for word in field.remove(slot, words)}
+        if isinstance(self._vocabulary, LearntVocabulary):
+            for word in gone:
+                if not self._has_word(word):
+                    self._vocabulary.forget(word)
         self._ids[slot], self._texts[slot] = "", ()
         self._free.append(slot)
         self._forget()
@@ -109,7 +120,7 @@ class LexicalIndex:
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
-        counts = [Counter(self.tokenizer.terms(text)) for text in self._texts[slot]]
+        counts = [self._counts(text) for text in self._texts[slot]]
         norm = self._norm([field.lengths[slot] for field in self._fields])
         contributions = []
         for term, weight in self._weights_of(query).items():
@@ -120,7 +131,7 @@ class LexicalIndex:
             frequency = sum(shares)
             if not frequency:
                 continue
-            score = weight * self._score(frequency, norm, self._idf(self._having(term)))
+            score = weight * self._score(frequency, norm, self._idf(len(self._impact(term)[0])))
             contributions += [
                 Contribution(term, field.name, score * share / frequency)
                 for field, share in zip(self._fields, shares, strict=True)
@@ -139,7 +150,28 @@ class LexicalIndex:
         self._slots[document_id] = slot
         return slot
 
+    def _has_word(self, word: str) -> bool:
+        return any(word in field.postings for field in self._fields)
+
+    def _words_of(self, term: str) -> list[str]:
+        """The words, as they are written, that a term stands for."""
+        if self._vocabulary is None:
+            words = set().union(*(field.postings.words() for field in self._fields))
+            if len(self._slots) < LARGE:
+                self._vocabulary = ScannedVocabulary(self.tokenizer.forms, words)
+            else:
+                self._vocabulary = LearntVocabulary(self.tokenizer.forms)
+                self._vocabulary.learn(words)
+        return self._vocabulary.words_of(term)
+
+    def _counts(self, text: str) -> "Counter[str]":
+        """How often a text has each term."""
+        forms = self.tokenizer.forms
+        return Counter(term for word in self.tokenizer.words(text) for term in forms(word))
+
     def _forget(self) -> None:
+        if isinstance(self._vocabulary, ScannedVocabulary):
+            self._vocabulary = None
         if self._impacts:
             self._impacts = {}
         self._arrays = self._norms = None
@@ -150,10 +182,6 @@ class LexicalIndex:
             before = weights.get(term, 0.0)
             weights[term] = before + weight if self._count_repeats else max(before, weight)
         return weights
-
-    def _having(self, term: str) -> int:
-        """How many documents have a term in any field."""
-        return len({slot for field in self._fields for slot in field.postings.get(term) or ()})
 
     def _idf(self, having: int) -> float:
         """How much a term tells: the fewer documents have it, the more."""
@@ -180,43 +208,43 @@ class LexicalIndex:
     def _score(self, frequency: Any, norm: Any, idf: float) -> Any:
         return idf * (frequency * (self.formula.k1 + 1) / (frequency + norm) + self.formula.delta)
 
+    def _impact(self, term: str) -> tuple[Any, Any]:
+        """The slots that have a term and what it adds to their scores: lists, or numpy arrays in a large corpus."""
+        impact: tuple[Any, Any] | None = self._impacts.get(term)
+        if impact is None:
+            find = self._impact_large if self._is_large() else self._impact_small
+            impact = self._impacts[term] = find(self._words_of(term))
+        return impact
+
     def _sum_small(self, weights: dict[str, float]) -> Iterable[tuple[int, float]]:
         scores: dict[int, float] = {}
         for term, weight in weights.items():
-            impact = self._impacts.get(term)
-            if impact is None:
-                impact = self._impacts[term] = self._impact_small(term)
-            for slot, score in impact:
+            for slot, score in zip(*self._impact(term), strict=True):
                 scores[slot] = scores.get(slot, 0.0) + weight * score
         return scores.items()
 
-    def _impact_small(self, term: str) -> list[tuple[int, float]]:
+    def _impact_small(self, words: list[str]) -> tuple[list[int], list[float]]:
         frequencies: dict[int, float] = {}
         for field in self._fields:
-            for slot, count in Counter(field.postings.get(term) or ()).items():
+            for slot, count in Counter(chain.from_iterable(field.postings.of(words))).items():
                 weight = self._weight(field, field.lengths[slot])
                 frequencies[slot] = frequencies.get(slot, 0.0) + weight * count
         idf = self._idf(len(frequencies))
-        return [
-            (slot, self._score(frequency, self._norm([field.lengths[slot] for field in self._fields]), idf))
+        scores = [
+            self._score(frequency, self._norm([field.lengths[slot] for field in self._fields]), idf)
             for slot, frequency in frequencies.items()
         ]
+        return list(frequencies), scores
 
     def _is_large(self) -> bool:
         return len(self._slots) >= LARGE and _numpy() is not None
 
     def _sum_large(self, weights: dict[str, float], limit: int | None) -> Iterable[tuple[int, float]]:
         numpy = _numpy()
-        if self._arrays is None:
-            self._arrays = [numpy.array(field.lengths) for field in self._fields]
-            self._norms = self._norm(self._arrays)
         scores = numpy.zeros(len(self._ids))
         for term, weight in weights.items():
-            impact = self._impacts.get(term)
-            if impact is None:
-                impact = self._impacts[term] = self._impact_large(numpy, term)
-            if impact:
-                slots, added = impact
+            slots, added = self._impact(term)
+            if len(slots):
                 scores[slots] += added if weight == 1.0 else weight * added
         found = (scores > 0).nonzero()[0]  # several times faster over booleans than over floats
         values = scores[found]
@@ -226,16 +254,20 @@ class LexicalIndex:
             found, values = found[kept], values[kept]
         return zip(found.tolist(), values.tolist(), strict=True)
 
-    def _impact_large(self, numpy: Any, term: str) -> tuple[Any, ...]:
+    def _impact_large(self, words: list[str]) -> tuple[Any, Any]:
+        numpy = _numpy()
+        if self._arrays is None:
+            self._arrays = [numpy.array(field.lengths) for field in self._fields]
+            self._norms = self._norm(self._arrays)
         weighted = []
-        for field, lengths in zip(self._fields, self._arrays or (), strict=True):
-            posting = field.postings.get(term)
-            if posting is not None:
-                slots, counts = _counted(numpy, posting)
+        for field, lengths in zip(self._fields, self._arrays, strict=True):
+            postings = field.postings.of(words)
+            if postings:
+                slots, counts = _counted(numpy, postings)
                 weight = self._weight(field, lengths[slots]) if self._per_field_length else field.weight
                 weighted.append((slots, weight * counts))
         if not weighted:
-            return ()
+            return (), ()
         slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
         norms = self._norms if self._per_field_length else self._norms[slots]
         return slots, self._score(frequencies, norms, self._idf(len(slots)))
@@ -248,25 +280,29 @@ class _Field:
         self.name = name
         self.weight = weight
         self.postings = Postings()
-        self.lengths = array("d")  # by slot, in terms
+        self.lengths = array("d")  # by slot, in words
         self.total = 0.0
 
-    def add(self, slot: int, terms: list[str]) -> None:
+    def add(self, slot: int, words: list[str]) -> None:
         if slot == len(self.lengths):
             self.lengths.append(0.0)
-        self.lengths[slot] = len(terms)
-        self.total += len(terms)
-        self.postings.add(slot, terms)
+        self.lengths[slot] = len(words)
+        self.total += len(words)
+        self.postings.add(slot, words)
 
-    def remove(self, slot: int, terms: Iterable[str]) -> None:
-        self.total -= self.lengths[slot]
+    def remove(self, slot: int, words: list[str]) -> list[str]:
+        """Take a document out and give the words that nothing has any more."""
+        self.total -= len(words)
         self.lengths[slot] = 0.0
-        self.postings.remove(slot, terms)
+        return self.postings.remove(slot, words)
 
 
-def _counted(numpy: Any, posting: "array[int]") -> tuple[Any, Any]:
-    """The slots of a posting, each once, and how often each stands in it."""
-    occurrences = numpy.array(posting, dtype=numpy.intp)
+def _counted(numpy: Any, postings: "list[array[int]]") -> tuple[Any, Any]:
+    """The slots of some postings, each once, and how often each stands in them."""
+    occurrences = numpy.array(postings[0], dtype=numpy.intp)
+    if len(postings) > 1:
+        occurrences = numpy.concatenate(postings, dtype=numpy.intp)
+        occurrences.sort(kind="stable")  # which merges runs that are in order already
     is_new = occurrences[1:] != occurrences[:-1]
     if is_new.all():
         return occurrences, 1.0

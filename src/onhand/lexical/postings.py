@@ -1,44 +1,54 @@
-"""Where does each term occur? The inverted index of one field.
+"""Where does each word occur? The inverted index of one field.
 
 It knows slots (small numbers that stand for documents); scores and texts are not its business.
 
 A posting is an ascending array of slots in which a slot stands once for every occurrence: to enter a document is one
-append for each of its words, and nothing has to be counted until somebody asks for the term.
+append for each of its words, and nothing has to be counted until somebody asks for the word.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView
 from functools import partial
 
 
 class Postings:
-    """Term → the slots that have it, kept current while documents come and go."""
+    """Word → the slots that have it, kept current while documents come and go."""
 
     def __init__(self) -> None:
         self._postings: defaultdict[str, array[int]] = defaultdict(partial(array, "I"))
         self._highest = -1  # slot that was ever entered
 
-    def add(self, slot: int, terms: Iterable[str]) -> None:
-        """Enter a document's terms, repeats included; its slot must be free."""
+    def add(self, slot: int, words: Iterable[str]) -> None:
+        """Enter a document's words, repeats included; its slot must be free."""
         postings = self._postings
         if slot > self._highest:
             self._highest = slot
-            for term in terms:
-                postings[term].append(slot)
+            for word in words:
+                postings[word].append(slot)
         else:  # the slot of a document that was removed
-            for term in terms:
-                insort(postings[term], slot)
+            for word in words:
+                insort(postings[word], slot)
 
-    def remove(self, slot: int, terms: Iterable[str]) -> None:
-        """Take a document out; `terms` are those it was entered with."""
-        for term in set(terms):
-            posting = self._postings[term]
+    def remove(self, slot: int, words: Iterable[str]) -> list[str]:
+        """Take a document out and give the words that nothing has any more; `words` are those it was entered with."""
+        gone = []
+        for word in set(words):
+            posting = self._postings[word]
             del posting[bisect_left(posting, slot) : bisect_right(posting, slot)]
             if not posting:
-                del self._postings[term]
+                del self._postings[word]
+                gone.append(word)
+        return gone
 
-    def get(self, term: str) -> "array[int] | None":
-        """The slots that have a term, once for every occurrence; None when there are none."""
-        return self._postings.get(term)
+    def __contains__(self, word: str) -> bool:
+        return word in self._postings
+
+    def words(self) -> KeysView[str]:
+        """Every word that occurs."""
+        return self._postings.keys()
+
+    def of(self, words: Iterable[str]) -> "list[array[int]]":
+        """The postings of those words that occur."""
+        return [posting for word in words if (posting := self._postings.get(word)) is not None]

@@ -52,8 +52,12 @@ def _units(text: str, wanted: set[str], tokenizer: Tokenizer) -> Iterator[_Unit]
     for match in _UNIT.finditer(text):
         start, end = match.span()
         # A character of an unspaced script is known by itself and by the pair that it begins.
-        terms = {match.group(), text[start : start + 2]} if match.lastgroup else tokenizer.terms(match.group())
+        terms = {match.group(), text[start : start + 2]} if match.lastgroup else _terms(match.group(), tokenizer)
         yield _Unit(start, end, frozenset(wanted.intersection(terms)))
+
+
+def _terms(text: str, tokenizer: Tokenizer) -> set[str]:
+    return {form for word in tokenizer.words(text) for form in tokenizer.forms(word)}
 
 
 def _densest(matching: list[_Unit], room: int) -> tuple[_Unit, _Unit] | None:

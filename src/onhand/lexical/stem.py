@@ -1,6 +1,7 @@
 """What is the plain form of an English word? A light stemmer: plurals, -ing, -ed, a final -e.
 
-It is meant to stand beside the word, so it may be rough; it must only be the same for forms of one word.
+It is meant to stand beside the word, so it may be rough; it must only be the same for forms of one word, and begin as
+they do: but for its last letter a stem of four or more letters is the beginning of its word, a shorter one wholly.
 """
 
 _ENDINGS = frozenset("sgdey")  # of all words that change: plural, -ing, -ed, -e, -y
@@ -12,15 +13,17 @@ def stem(word: str) -> str:
     """The light stem of a lower-case word; the word itself when it is short or not plain ASCII letters."""
     if len(word) < 4 or word[-1] not in _ENDINGS or not (word.isascii() and word.isalpha()):
         return word
-    singular = _without_plural(word)
-    for suffix in ("ing", "ed"):
-        if singular.endswith(suffix):
-            return _without_e(_without_participle(singular, suffix))
-    return _without_e(singular)
+    if word[-1] == "s":
+        word = _without_plural(word)
+    if word.endswith("ing"):
+        word = _without_participle(word, word[:-3])
+    elif word.endswith("ed"):
+        word = _without_participle(word, word[:-2])
+    return _without_e(word)
 
 
 def _without_plural(word: str) -> str:
-    if word.endswith("ies") and len(word) > 4:
+    if word.endswith("ies") and len(word) > 5:
         return word[:-3] + "y"
     if word.endswith(("sses", "shes", "ches", "xes", "zes")):
         return word[:-2]
@@ -29,8 +32,7 @@ def _without_plural(word: str) -> str:
     return word
 
 
-def _without_participle(word: str, suffix: str) -> str:
-    base = word[: -len(suffix)]
+def _without_participle(word: str, base: str) -> str:
     if len(base) < 3 or not _VOWELS.intersection(base):
         return word  # bring, need
     if base[-1] == base[-2] and base[-1] not in _DOUBLED_ON_PURPOSE:

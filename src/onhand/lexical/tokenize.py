@@ -6,8 +6,8 @@ because both the parts and their joined forms are terms.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 from onhand.lexical.stem import stem
@@ -42,22 +42,23 @@ MIN_JOINED_CHARS = 3  # "git hub" may mean "github"; "in to" never means "into"
 _SEPARATE = bytes(c if chr(c).isalnum() or c in b"_-" else 0x20 for c in range(128)) + b" " * 128
 _SEPARATE_AND_LOWER = bytes(ord(chr(c).lower()) if chr(c).isalnum() else 0x20 for c in range(128)) + b" " * 128
 
-_EMOJI = "\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
-_WORD_OR_EMOJI = re.compile(rf"[\w-]+|[{_EMOJI}]")
+EMOJI = "\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
 # Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese), as the inside of a regex class.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_UNSPACED = re.compile(f"[{UNSPACED}]+")
 _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
 
 
 class Tokenizer(Protocol):
-    """Turns text into terms."""
+    """Turns text into words, and words into terms."""
 
-    def terms(self, text: str) -> Iterable[str]:
-        """Every term of an indexed text, repeats included."""
+    def words(self, text: str) -> list[str]:
+        """The words of a text as an index keeps them, repeats included; their number is the text's length."""
+
+    def forms(self, word: str) -> tuple[str, ...]:
+        """The terms by which a word is found."""
 
     def query_terms(self, query: str) -> list[tuple[str, float]]:
         """The terms to look up for a query and what each weighs, in its order, repeats included."""
@@ -69,13 +70,16 @@ class PlainTokenizer:
     def __init__(self, stop_words: frozenset[str] = PLAIN_STOP_WORDS) -> None:
         self._stop_words = stop_words
 
-    def terms(self, text: str) -> list[str]:
+    def words(self, text: str) -> list[str]:
         ascii_bytes = text.lower().encode("ascii", "replace").translate(_SEPARATE_AND_LOWER)
         words = ascii_bytes.decode("ascii").split()
         return [word for word in words if len(word) > 1 and word not in self._stop_words]
 
+    def forms(self, word: str) -> tuple[str, ...]:
+        return (word,)
+
     def query_terms(self, query: str) -> list[tuple[str, float]]:
-        return [(term, 1.0) for term in self.terms(query)]
+        return [(term, 1.0) for term in self.words(query)]
 
 
 class IdentifierTokenizer:
@@ -98,11 +102,22 @@ class IdentifierTokenizer:
         self._bigrams = bigrams
         self._stems = stems
         self._stop_words = stop_words
-        self._forms = _Remembered(self._forms_of)
         self._query_forms = _Remembered(self._query_forms_of)
 
-    def terms(self, text: str) -> Iterable[str]:
-        return chain.from_iterable(map(self._forms.__getitem__, _words(text)))
+    def words(self, text: str) -> list[str]:
+        words = _words(text)
+        if self._bigrams and not text.isascii():
+            words = [unit for word in words for unit in _units(word)]
+        return words if self._joined else [part for word in words for part in _parts(word)]
+
+    def forms(self, word: str) -> tuple[str, ...]:
+        if _is_plain(word):  # the same as below, only faster: nearly every word comes this way
+            lower = word.lower()
+            found = stem(lower) if self._stems else lower
+            return (lower,) if found == lower else (lower, found)
+        parts = self._parts_of(word)
+        stems = [found for part in parts if (found := stem(part)) != part] if self._stems else []
+        return (*parts, *self._joined_forms(parts), *stems)
 
     def query_terms(self, query: str) -> list[tuple[str, float]]:
         words = _words(query)
@@ -112,29 +127,19 @@ class IdentifierTokenizer:
             terms += [(joined, JOINED_WEIGHT) for joined in _joined_neighbours(kept)]
         return terms
 
-    def _forms_of(self, word: str) -> tuple[str, ...]:
-        """The terms of one word of a text."""
-        if self._is_unspaced(word):
-            return tuple(self._unspaced_forms_of(word))
-        parts = self._parts_of(word)
-        stems = [found for part in parts if (found := stem(part)) != part] if self._stems else []
-        return (*parts, *self._joined_forms(parts), *stems)
-
     def _query_forms_of(self, word: str) -> list[tuple[str, float]]:
         """The terms of one word of a query, with their weights."""
-        if self._is_unspaced(word):
-            return [(term, 1.0) for term in self._unspaced_query_forms_of(word)]
+        if self._bigrams and not word.isascii():
+            units = _units(word, in_query=True)
+            if units != [word]:
+                return [form for unit in units for form in self._query_forms_of(unit)]
         parts = self._parts_of(word)
         part_weight = PART_WEIGHT if self._joined and len(parts) > 1 else 1.0
         forms = [form for part in parts for form in self._with_stem(part, part_weight)]
         return forms + [(form, JOINED_WEIGHT) for form in self._joined_forms(parts)]
 
     def _parts_of(self, word: str) -> list[str]:
-        """The lower-case parts of an identifier; of an ordinary word, the word."""
-        if _is_plain(word) or (self._joined and _is_plural_acronym(word)):
-            return [word.lower()]
-        pieces = re.split("[-_]+", word[:MAX_WORD_CHARS])
-        return [part.casefold() for piece in pieces for part in _camel_parts(piece)]
+        return [word.lower()] if self._joined and _is_plural_acronym(word) else _parts(word)
 
     def _with_stem(self, part: str, weight: float) -> list[tuple[str, float]]:
         found = stem(part) if self._stems else part
@@ -150,26 +155,6 @@ class IdentifierTokenizer:
             return [whole]
         # Pairs too, so that "github" is found inside GitHubIssue.
         return [*(left + right for left, right in pairwise(parts)), whole]
-
-    def _is_unspaced(self, word: str) -> bool:
-        return self._bigrams and not word.isascii() and _UNSPACED.search(word) is not None
-
-    def _unspaced_forms_of(self, word: str) -> Iterable[str]:
-        """Single characters and pairs of neighbours; what stands between them as any word."""
-        for run in _runs(word):
-            if _UNSPACED.match(run):
-                yield from run
-                yield from (left + right for left, right in pairwise(run))
-            else:
-                yield from self._forms_of(run)
-
-    def _unspaced_query_forms_of(self, word: str) -> Iterable[str]:
-        """Pairs of neighbours alone, or the one character there is: single ones are in nearly every text."""
-        for run in _runs(word):
-            if _UNSPACED.match(run):
-                yield from [left + right for left, right in pairwise(run)] or run
-            else:
-                yield from self._forms_of(run)
 
 
 T = TypeVar("T")
@@ -195,7 +180,7 @@ def _words(text: str) -> list[str]:
     if not text.isascii():
         text = fold(text)
         if not text.isascii():
-            return _WORD_OR_EMOJI.findall(text)
+            return re.findall(rf"[\w-]+|[{EMOJI}]", text)
     return text.encode("ascii").translate(_SEPARATE).decode("ascii").split()
 
 
@@ -225,7 +210,7 @@ _WITHOUT_MARKS = _WithoutMarks()
 
 def _is_plain(word: str) -> bool:
     """Whether a word is ASCII letters with no capital inside: nearly all words are, and need no taking apart."""
-    return word.isalpha() and word.isascii() and (word[1:].islower() or word.isupper() or len(word) == 1)
+    return word.isascii() and word.isalpha() and (word[1:].islower() or word.isupper() or len(word) == 1)
 
 
 def _is_plural_acronym(word: str) -> bool:
@@ -233,9 +218,29 @@ def _is_plural_acronym(word: str) -> bool:
     return len(word) > 2 and word.endswith("s") and word[:-1].isalpha() and word[:-1].isupper()
 
 
-def _runs(word: str) -> list[str]:
-    """A word cut where it changes between an unspaced script and any other."""
-    return [run for run in re.split(f"({_UNSPACED.pattern})", word[:MAX_WORD_CHARS]) if run]
+def _units(word: str, in_query: bool = False) -> list[str]:
+    """A word of an unspaced script as pairs of neighbouring characters; any other word as it stands.
+
+    A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
+    """
+    units: list[str] = []
+    for run in re.split(f"([{UNSPACED}]+)", word):
+        if not re.match(f"[{UNSPACED}]", run):
+            units += [run] if run else []
+        else:
+            pairs = [left + right for left, right in pairwise(run)]
+            units += pairs or [run] if in_query else [*run, *pairs]
+    return units
+
+
+def _parts(word: str) -> list[str]:
+    """The lower-case parts of an identifier; of an ordinary word, the word."""
+    if _is_plain(word):
+        return [word.lower()]
+    pieces = word[:MAX_WORD_CHARS].replace("_", "-").split("-")
+    if not word.islower() and not word.isdecimal():
+        pieces = [part for piece in pieces for part in _camel_parts(piece)]
+    return [piece.casefold() for piece in pieces if piece]
 
 
 def _camel_parts(word: str) -> list[str]:

@@ -1,0 +1,64 @@
+"""Which written words does a term stand for?
+
+An index keeps words as they are written. What forms a word has (its parts, its joined spelling, its stem) is worked
+out once for each different word, not for each occurrence. A small vocabulary is looked through for each term, so that
+a command that searches once and ends works out the forms of few words; a large one is learnt as a whole.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+
+Forms = Callable[[str], tuple[str, ...]]
+
+_WITHOUT_SEPARATORS = {ord("-"): None, ord("_"): None}
+
+
+class ScannedVocabulary:
+    """The words of a small corpus at one moment, looked through for each term."""
+
+    def __init__(self, forms: Forms, words: Iterable[str]) -> None:
+        self._forms = forms
+        self._words = list(words)
+        # Every form of a word is a piece of its line here, but for a last letter that a stem may have changed.
+        self._text = "\n".join(self._words).casefold().translate(_WITHOUT_SEPARATORS) + "\n"
+        self._ends = list(accumulate(len(line) + 1 for line in self._text.split("\n")))
+
+    def words_of(self, term: str) -> list[str]:
+        """The words that have the term among their forms, each once for each time it has it."""
+        piece = term if len(term) <= 3 else term[:-1]
+        words: list[str] = []
+        position = self._text.find(piece)
+        while position >= 0:
+            line = bisect_right(self._ends, position)
+            word = self._words[line]
+            words += [word] * self._forms(word).count(term)
+            position = self._text.find(piece, self._ends[line])
+        return words
+
+
+class LearntVocabulary:
+    """The words of a large corpus, kept current while words come and go."""
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+        self._words: defaultdict[str, list[str]] = defaultdict(list)
+
+    def learn(self, words: Iterable[str]) -> None:
+        """Take in words that were not there before."""
+        words_of, forms_of = self._words, self._forms
+        for word in words:
+            for form in forms_of(word):
+                words_of[form].append(word)
+
+    def forget(self, word: str) -> None:
+        """Take out a word that no document has any more."""
+        for form in set(self._forms(word)):
+            others = [other for other in self._words.pop(form) if other != word]
+            if others:
+                self._words[form] = others
+
+    def words_of(self, term: str) -> list[str]:
+        """The words that have the term among their forms, each once for each time it has it."""
+        return self._words.get(term) or []
