@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: "ArgumentParser") -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(prog=parser.prog, dest="verb", metavar="VERB", required=True)
     show = verbs.add_parser("show", help="every setting, its value and where it came from")
     show.add_argument("--json", action="store_true", help='as {key: {"value", "source"}}')
     show.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")

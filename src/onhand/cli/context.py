@@ -16,7 +16,7 @@ MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `show`, `manifest` and `search`."""
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(prog=parser.prog, dest="verb", metavar="VERB", required=True)
     show = verbs.add_parser("show", help="what is pinned, what is searchable, and what both cost")
     show.add_argument("--prompt", action="store_true", help="print the text that belongs into the system prompt")
     verbs.add_parser("manifest", help="the list of what can be searched, as the system prompt has it")

@@ -49,7 +49,8 @@ def _run(words: list[str]) -> int:
         description="Everything an agent might need is on hand; nothing it does not need is in the prompt.",
     )
     parser.add_argument("--version", action="version", version=f"onhand {__version__}")
-    nouns = parser.add_subparsers(dest="noun", metavar="COMMAND", required=True)
+    # Naming `prog` keeps argparse from formatting help, and from the imports which that needs, on every start.
+    nouns = parser.add_subparsers(prog=parser.prog, dest="noun", metavar="COMMAND", required=True)
     for noun, summary in NOUNS.items():
         # Only the noun that was asked for is built: a parser of everything would cost more than a search.
         if words[:1] == [noun]:

@@ -51,9 +51,11 @@ def with_plain_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-_MATTER_OPENS = re.compile(r"\n---[ \t]*+(?=\n|\Z)")
-_MATTER_CLOSES = re.compile(r"\n(?:---|\.\.\.)[ \t]*+(?=\n|\Z)")
-_BLANK_THEN_PROSE = re.compile(r"\n[ \t]*+\n\s*+(?!---[ \t]*+(?:\n|\Z)|[\w\"'][^\n:]*+:(?:[ \t\n]|\Z))")
+# Most pages need few of the patterns below, and to compile one costs more than to read a page. So they are texts here;
+# `re.compile` remembers what it has compiled.
+_MATTER_OPENS = r"\n---[ \t]*+(?=\n|\Z)"
+_MATTER_CLOSES = r"\n(?:---|\.\.\.)[ \t]*+(?=\n|\Z)"
+_BLANK_THEN_PROSE = r"\n[ \t]*+\n\s*+(?!---[ \t]*+(?:\n|\Z)|[\w\"'][^\n:]*+:(?:[ \t\n]|\Z))"
 
 
 def opens_front_matter(text: str) -> bool:
@@ -62,8 +64,10 @@ def opens_front_matter(text: str) -> bool:
     A rule at the top of a page looks the same. As in Pandoc it is told apart by the blank line after it,
     unless a `key:` follows.
     """
-    opening = _MATTER_OPENS.match(text)
-    return opening is not None and not _BLANK_THEN_PROSE.match(text, opening.end())
+    if not text.startswith("\n---"):
+        return False
+    opening = re.compile(_MATTER_OPENS).match(text)
+    return opening is not None and not re.compile(_BLANK_THEN_PROSE).match(text, opening.end())
 
 
 def front_matter(text: str) -> tuple[int, int, int] | None:
@@ -75,7 +79,7 @@ def front_matter(text: str) -> tuple[int, int, int] | None:
     if not opens_front_matter(text):
         return None
     start = text.find("\n", 1)
-    closing = _MATTER_CLOSES.search(text, start) if start > 0 else None
+    closing = re.compile(_MATTER_CLOSES).search(text, start) if start > 0 else None
     return (start, closing.start(), closing.end()) if closing else None
 
 
@@ -91,19 +95,19 @@ _MARK = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
-_PLAIN_CLOSES = re.compile(r"\n {0,3}+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)")
+_PLAIN_CLOSES = r"\n {0,3}+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)"
 # A fence in a list item or a quote also ends where that ends.
-_NESTED_CLOSES = re.compile(r"\n(?:[ \t]*+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)|(?=[^ \t\n]))")
-_QUOTED_CLOSES = re.compile(r"\n(?: {0,3}+>[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)|(?! {0,3}+>))")
-_TAG_CLOSES = re.compile(r"</(?:pre|script|style|textarea)>", re.IGNORECASE)
+_NESTED_CLOSES = r"\n(?:[ \t]*+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)|(?=[^ \t\n]))"
+_QUOTED_CLOSES = r"\n(?: {0,3}+>[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)|(?! {0,3}+>))"
+_TAG_CLOSES = r"(?i:</(?:pre|script|style|textarea)>)"
 
-_RULE = re.compile(r" {0,3}+(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)\Z")
+_RULE = r" {0,3}+(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)\Z"
 # Not part of a paragraph unless one has begun: indented code, definitions of links.
-_BEFORE_PARAGRAPH = re.compile(r" {4}| {0,3}+\t| {0,3}+\[[^\]]++\]:")
+_BEFORE_PARAGRAPH = r" {4}| {0,3}+\t| {0,3}+\[[^\]]++\]:"
 # A line under one of these cannot be an underline: it would have to stand inside. A table is one too.
-_CONTAINER = re.compile(r"[ \t]*+(?:[>|]|[-+*](?:[ \t]|\Z)|[0-9]{1,9}+[.)](?:[ \t]|\Z))")
-_ITEM = re.compile(r"([ \t]*+)([-+*]|[0-9]{1,9}+[.)])([ \t]++|\Z)")
-_DEEP_LINE = re.compile(r"\n((?: {4}| {0,3}+\t)[ \t]*+)(?=[^ \t\n])")
+_CONTAINER = r"[ \t]*+(?:[>|]|[-+*](?:[ \t]|\Z)|[0-9]{1,9}+[.)](?:[ \t]|\Z))"
+_ITEM = r"([ \t]*+)([-+*]|[0-9]{1,9}+[.)])([ \t]++|\Z)"
+_DEEP_LINE = r"\n((?: {4}| {0,3}+\t)[ \t]*+)(?=[^ \t\n])"
 
 
 class _Scan:
@@ -164,11 +168,11 @@ class _Scan:
         contained = top == self._contained
         at = top + 1
         for line in self.text[at : mark.start()].split("\n"):
-            if _RULE.match(line):
+            if re.compile(_RULE).match(line):
                 start, contained = None, False
-            elif _CONTAINER.match(line):
+            elif re.compile(_CONTAINER).match(line):
                 contained = True
-            elif start is None and not _BEFORE_PARAGRAPH.match(line):
+            elif start is None and not re.compile(_BEFORE_PARAGRAPH).match(line):
                 start = at
             at += len(line) + 1
         if contained:
@@ -194,7 +198,7 @@ class _Scan:
                 closes = _QUOTED_CLOSES
             elif width > 3 or prefix.strip(" "):
                 closes = _NESTED_CLOSES
-        while close := closes.search(self.text, opened):
+        while close := re.compile(closes).search(self.text, opened):
             if close[1] is None:  # the list item or the quote has ended
                 return self._take_verbatim(start, close.start())
             opened = close.end()
@@ -206,7 +210,7 @@ class _Scan:
         if mark["html"] == "!--":
             end = self.text.find("-->", mark.end() - 2)
         else:
-            closing = _TAG_CLOSES.search(self.text, mark.end())
+            closing = re.compile(_TAG_CLOSES).search(self.text, mark.end())
             end = closing.start() if closing else -1
         end = self.text.find("\n", end) if end >= 0 else -1
         return self._take_verbatim(mark.start() + 1, end if end >= 0 else len(self.text))
@@ -239,7 +243,7 @@ class _Lists:
             bottom = above
             if not line.strip(" \t") or (width := _width(line)) >= indent:
                 continue
-            item = _ITEM.match(line)
+            item = re.compile(_ITEM).match(line)
             content = _content_width(item) if item else 0
             if item and content <= indent:
                 found = content
@@ -259,7 +263,7 @@ def indented_code(page: Page) -> list[tuple[int, int]]:
     code: list[tuple[int, int]] = []
     upcoming = iter(page.verbatim)
     region = next(upcoming, None)
-    for match in _DEEP_LINE.finditer(page.text, page.body):
+    for match in re.compile(_DEEP_LINE).finditer(page.text, page.body):
         start, end = match.start() + 1, _line_end(page.text, match.end())
         while region and region[1] < start:
             region = next(upcoming, None)

@@ -13,9 +13,9 @@ from onhand.markdown.blocks import Heading, Page, read_page
 
 INTRO = "(intro)"
 
-# What makes it worth loading `inline` to read a heading; most headings have none of it.
-_MARKUP = re.compile(r"[\\`*_~\[<]")
-_BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n)++")
+# What makes it worth loading `inline` to read a heading. Most headings have at most an identifier, or code of one word.
+_MARKUP = re.compile(r"[\\*~\[<]|``|(?<!\w)_|_(?!\w)")
+_BLANK_LINES = r"\n(?:[ \t]*+\n)++"
 _SPACE = re.compile(r"\s*+")
 _JOINER = "\u200d"  # holds the parts of one emoji together
 # As many marks on one letter as Unicode's stream-safe format allows; what has more is cut anyway.
@@ -53,11 +53,11 @@ def split_sections(text: str, *, max_chars: int = 4000) -> list[Section]:
 
 
 def _plain(heading: str) -> str:
-    if _MARKUP.search(heading):
+    if _MARKUP.search(heading) or heading.count("`") % 2:
         from onhand.markdown.inline import plain
 
         return plain(heading)
-    return " ".join(heading.split())
+    return " ".join(heading.replace("`", "").split())
 
 
 def _parts(page: Page, start: int, end: int, title_end: int, max_chars: int) -> Sequence[tuple[int, int]]:
@@ -104,7 +104,7 @@ def _cut(page: Page, start: int, floor: int, limit: int) -> int:
     """
     text = page.text
     between_paragraphs = -1
-    for blank in _BLANK_LINES.finditer(text, floor + 1, limit + 2):
+    for blank in re.compile(_BLANK_LINES).finditer(text, floor + 1, limit + 2):
         if not _verbatim_around(page, blank.start()):
             between_paragraphs = blank.start()
     if between_paragraphs > 0:
