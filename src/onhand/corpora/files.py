@@ -98,9 +98,9 @@ def _walk(root: str, problems: list[Problem]) -> Iterator[tuple[str, "os.DirEntr
             with os.scandir(os.path.join(root, prefix)) as entries:
                 for entry in entries:
                     name = prefix + entry.name
-                    if entry.name.lower().endswith(MARKDOWN) and not entry.is_dir():
+                    if entry.name.lower().endswith(MARKDOWN) and not _is_directory(entry):
                         yield name, entry
-                    elif entry.is_dir() and not _is_skipped(entry.name):
+                    elif _is_directory(entry) and not _is_skipped(entry.name):
                         if entry.is_symlink():
                             problems.append(Problem(name, "a link to a directory: add its target as an extra root"))
                         elif depth >= MAX_DEPTH:
@@ -111,6 +111,13 @@ def _walk(root: str, problems: list[Problem]) -> Iterator[tuple[str, "os.DirEntr
             continue  # a missing root is an empty one; a directory deleted while we look is gone
         except OSError as error:
             problems.append(Problem(prefix.rstrip("/"), _spoken(error)))
+
+
+def _is_directory(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a loop of links, or a link to where we may not look
+        return False
 
 
 def _is_skipped(name: str) -> bool:
