@@ -6,8 +6,12 @@ from collections.abc import Mapping
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {
     code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029]
 }
+# White space, control characters and what Unicode calls ignorable: a model may read over them. Possessive, because a
+# run of them is never worth a second look: giving back one at a time would take quadratic time.
 _INVISIBLE = (
-    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f"
+    r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff]*+"
 )
 
 
@@ -21,6 +25,5 @@ def without_tag(tag: str, text: str) -> str:
     """The text with `<` spelled `&lt;` wherever it would begin an opening or closing tag of that name."""
     if "<" not in text:
         return text
-    # What a model may read over, such as spaces and zero-width characters, may stand inside the tag.
     name = _INVISIBLE.join(re.escape(letter) for letter in tag)
-    return re.sub(rf"<(?={_INVISIBLE}/?{_INVISIBLE}{name})", "&lt;", text, flags=re.IGNORECASE)
+    return re.sub(rf"<(?={_INVISIBLE}(?:/{_INVISIBLE})?{name})", "&lt;", text, flags=re.IGNORECASE)
