@@ -17,8 +17,13 @@ _INVISIBLE = (
 
 def block(tag: str, attributes: Mapping[str, str], text: str) -> str:
     """`<tag name="value">`, the text, `</tag>`; values and text are escaped where they could be taken for markup."""
-    spoken = "".join(f' {name}="{value.translate(_IN_ATTRIBUTES)}"' for name, value in attributes.items())
+    spoken = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items())
     return f"<{tag}{spoken}>\n{without_tag(tag, text)}\n</{tag}>"
+
+
+def _escaped(value: str) -> str:
+    # A file's name may be no Unicode; Python then has lone surrogates in it, which nothing can encode.
+    return value.translate(_IN_ATTRIBUTES).encode("utf-8", "xmlcharrefreplace").decode("utf-8")
 
 
 def without_tag(tag: str, text: str) -> str:

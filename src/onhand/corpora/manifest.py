@@ -7,6 +7,7 @@ counts; then only as many directories as fit, and how many more there are.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from onhand.corpora.blocks import without_tag
 from onhand.tools.budget import estimated_tokens
 
 INTRODUCTION = (
@@ -82,8 +83,9 @@ def _joined(introduction: str, lines: Sequence[str]) -> str:
 
 
 def _line(text: str) -> str:
-    """The text on one line."""
-    return " ".join(text.split())
+    """The text on one line, which nothing in it can make look like a pinned file."""
+    line = without_tag("context", " ".join(text.split()))
+    return line.encode("utf-8", "backslashreplace").decode("utf-8")  # a file's name may be no Unicode
 
 
 def _counted(number: int, noun: str) -> str:
