@@ -53,17 +53,20 @@ def context_search(context: "Context", default_limit: int) -> Tool:
 
 
 def _within_cap(hits: "tuple[Hit, ...]") -> str:
-    """The hits as whole blocks; one that does not fit is cut inside its block, and those after it are counted."""
+    """The hits as whole blocks; one that is too long is cut inside its block, and those without room are counted."""
     room = MAX_OUTPUT_BYTES - MAX_NOTE_BYTES
     blocks: list[str] = []
-    for number, hit in enumerate(hits):
-        rendered = _block(hit, room)
-        room -= len(rendered.encode()) + 2
-        if room < 0:
-            left_out = len(hits) - number
-            blocks.append(f"[{left_out} more sections left out: ask for fewer, or with a narrower query]")
+    for hit in hits:
+        if room < MIN_TEXT_BYTES:
             break
-        blocks.append(rendered)
+        rendered = _block(hit, room)
+        size = len(rendered.encode()) + 2
+        if size <= room:
+            blocks.append(rendered)
+            room -= size
+    left_out = len(hits) - len(blocks)
+    if left_out:
+        blocks.append(f"[{left_out} more sections left out: ask for fewer, or with a narrower query]")
     return "\n\n".join(blocks)
 
 
