@@ -132,16 +132,14 @@ class Context:
 
         with self._lock:
             self.refresh()
-            named = [path for path in self._pinned_names if path in self._pages]
+            named = [path for path in self._pinned_names if path in self._pages and self._pages[path].is_pinned]
             declared = sorted(path for path, page in self._pages.items() if page.is_pinned and path not in named)
             texts = {path: self._pages[path].text.rstrip() for path in [*named, *declared]}
+            missing = tuple(path for path in self._pinned_names if path not in self._pages)
         sizes = {path: len(text.encode("utf-8", "replace")) for path, text in texts.items()}
         shares = _shares(sizes, self._pinned_max_bytes)
-        shown = [
-            PinnedFile(path, sizes[path], min(share, sizes[path]), cap(texts[path], share).text)
-            for path, share in shares.items()
-        ]
-        missing = tuple(path for path in self._pinned_names if path not in texts)
+        capped = {path: cap(texts[path], share) for path, share in shares.items()}
+        shown = [PinnedFile(path, sizes[path], sizes[path] - cut, text) for path, (text, cut) in capped.items()]
         return Pinned(tuple(shown), self._pinned_max_bytes, missing)
 
     def searchable(self) -> "tuple[Source, ...]":
