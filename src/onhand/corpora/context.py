@@ -243,7 +243,8 @@ class Context:
         try:
             text = files.read(file, self._max_file_bytes)
         except files.Unreadable as reason:
-            return _Page(file.stamp, 0, "", (), "", False, str(reason))
+            passing = isinstance(reason.__cause__, OSError)  # it may be gone at the next look
+            return _Page(None if passing else stamp, 0, "", (), "", False, str(reason))
         data, problem, text_after = _front_matter(text)
         is_pinned = path in self._pinned_names or data.get("pinned") is True
         if is_pinned:
