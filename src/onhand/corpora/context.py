@@ -174,9 +174,12 @@ class Context:
         """The sections that match a query best; when there are none, the reason."""
         if len(query) > MAX_QUERY_CHARS:
             raise InputError(f"the query has {len(query):,} characters: use at most {MAX_QUERY_CHARS:,}")
+        limit = self._limit if limit is None else limit
+        if limit < 1:
+            raise InputError(f"the limit is {limit}: ask for at least one section")
         with self._lock:
             self.refresh()
-            matches = self._index.search(query, self._limit if limit is None else limit)
+            matches = self._index.search(query, limit)
             hits = tuple(
                 Hit(*self._sections[match.id], match.score, self._index.explain(query, match.id)) for match in matches
             )
@@ -257,7 +260,8 @@ class Context:
         if not any(os.path.isdir(os.path.join(self.project, root)) for root in self.roots):
             return f"there is no {roots} in {self.project}: create it, or name another directory"
         if not self._pages:
-            return f"there are no Markdown files in {roots}"
+            unusable = f"; {len(self._problems)} entries cannot be used" if self._problems else ""
+            return f"there are no Markdown files to search in {roots}{unusable}"
         if not self._sections:
             return "nothing is searchable: every file is pinned, empty or unreadable"
         if not self._index.tokenizer.query_terms(query):
