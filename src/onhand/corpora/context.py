@@ -108,6 +108,7 @@ class Context:
         self._pages: dict[str, _Page] = {}
         self._sections: dict[str, tuple[str, Section]] = {}  # id → path, section
         self._problems: tuple[Problem, ...] = ()
+        self._version = 0  # how many looks found a change
         self._lock = RLock()
 
     def refresh(self) -> bool:
@@ -124,6 +125,7 @@ class Context:
                     changed = self._take(path, file) or changed
             problems += [Problem(path, page.problem) for path, page in self._pages.items() if page.problem]
             self._problems = tuple(sorted(problems))
+            self._version += changed
             return changed
 
     def pinned(self) -> Pinned:
@@ -197,7 +199,12 @@ class Context:
         """Look for changes in the background and call back after each; a context manager that stops when left."""
         from onhand.corpora.watch import Watcher
 
-        return Watcher(self.refresh, on_change, interval_s)
+        return Watcher(self._look, on_change, interval_s)
+
+    def _look(self) -> int:
+        with self._lock:
+            self.refresh()
+            return self._version
 
     def _sweep(self) -> tuple[dict[str, Found], list[Problem]]:
         found: dict[str, Found] = {}

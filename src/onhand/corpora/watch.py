@@ -14,17 +14,18 @@ REST_PER_LOOK = 50  # a look that takes 20 ms is followed by a second of rest: a
 
 
 class Watcher:
-    """Calls `on_change` after each look that found something; use it as a context manager."""
+    """Calls `on_change` when a look gives another version than the last one; use it as a context manager."""
 
-    def __init__(self, look: Callable[[], bool], on_change: Callable[[], None], interval_s: float) -> None:
+    def __init__(self, look: Callable[[], int], on_change: Callable[[], None], interval_s: float) -> None:
         self._look = look
         self._on_change = on_change
         self._interval_s = interval_s
+        self._seen = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="onhand-watch", daemon=True)
 
     def __enter__(self) -> Self:
-        self._look()  # what is there now is not a change
+        self._seen = self._look()  # what is there now is not a change
         self._thread.start()
         return self
 
@@ -38,7 +39,8 @@ class Watcher:
         rest_s = self._interval_s
         while not self._stop.wait(rest_s):
             start = time.monotonic()
-            changed = self._look()
+            version = self._look()
             rest_s = max(self._interval_s, REST_PER_LOOK * (time.monotonic() - start))
-            if changed:
+            if version != self._seen:
+                self._seen = version
                 self._on_change()
