@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _positive(text: str) -> int:
-    number = int(text) if text.lstrip("-").isdecimal() else 0
+    number = int(text) if text.isdecimal() and len(text) < 20 else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
     return number
@@ -93,7 +93,7 @@ def _hit_as_json(hit: Hit, explain: bool) -> dict[str, Any]:
 
 def _print_hit(number: int, hit: Hit, explain: bool) -> None:
     section = hit.section
-    place = f"{hit.path}:{section.first_line}-{section.last_line}"
+    place = f"{_on_one_line(hit.path)}:{section.first_line}-{section.last_line}"
     terminal.say(f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}", heading=True)
     for contribution in hit.contributions if explain else ():
         terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
@@ -148,7 +148,7 @@ def _show(context: Context, arguments: argparse.Namespace) -> None:
     terminal.say(f"Pinned into every prompt ({used:,} of {pinned.max_bytes:,} bytes)", heading=True)
     terminal.print_table([(f"  {file.path}", f"{file.bytes:,} B", _cut_note(file)) for file in pinned.files])
     for path in pinned.missing:
-        terminal.say(f"  {path}  not there")
+        terminal.say(f"  {_on_one_line(path)}  not there")
     sections = sum(source.sections for source in searchable)
     terminal.say()
     terminal.say(f"Searchable ({sections} sections in {len(searchable)} files)", heading=True)
@@ -173,4 +173,9 @@ def _cut_note(file: PinnedFile) -> str:
 
 
 def _warn_of(problems: Sequence[Problem]) -> None:
-    terminal.warn(f"{problem.name}: {problem.reason}" for problem in problems)
+    terminal.warn(f"{_on_one_line(problem.name)}: {problem.reason}" for problem in problems)
+
+
+def _on_one_line(path: str) -> str:
+    """A path that cannot pass for a line of ours."""
+    return path.replace("\n", "\\n")
