@@ -20,11 +20,15 @@ def configured(root: str | None = None) -> Config:
     if root is not None and not os.path.isdir(root):
         raise InputError(f"{root} is not a directory: name a project, or a directory of context files")
     loaded = config.load(root)
-    if os.path.isdir(os.path.join(loaded.project, loaded.context.root)):
+    if root is None:
+        if loaded.project_file or os.path.isdir(os.path.join(loaded.project, loaded.context.root)):
+            return loaded
+        return config.load(_project_above(loaded.project, loaded.context.root))
+    has_own = os.path.isdir(os.path.join(root, loaded.context.root))
+    if has_own and os.path.samefile(root, loaded.project):
         return loaded
-    if root is not None:
-        return config.load(root, root=".")
-    return loaded if loaded.project_file else config.load(_project_above(loaded.project, loaded.context.root))
+    # The settings may be those of a project above; the context is that of the directory that was named.
+    return config.load(root, root=loaded.context.root if has_own else ".")
 
 
 def open_context(asked: Config) -> Context:
