@@ -6,25 +6,33 @@ an index between threads holds a lock around it. Scores are the same to the last
 Sources: Robertson & Zaragoza 2009 (BM25, BM25F), Lv & Zhai 2011 (BM25+).
 """
 
+from __future__ import annotations
+
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from math import log
-from typing import Any, NamedTuple
 
 from onhand.document import Contribution
 from onhand.lexical.postings import Postings
-from onhand.lexical.tokenize import IdentifierTokenizer, Tokenizer
+from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.lexical.vocabulary import LearntVocabulary, ScannedVocabulary
+from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from onhand.lexical.tokenizer import Tokenizer
 
 # Documents from which on it pays to learn the whole vocabulary and, where it is installed, to import numpy: a corpus of
 # this size is searched by a process that stays.
 LARGE = 2000
 
 
-class Formula(NamedTuple):
+class Formula(Record):
     """The constants of BM25."""
 
     k1: float  # how soon more occurrences of a term stop counting
@@ -36,7 +44,7 @@ BM25 = Formula(k1=1.5, b=0.75)
 BM25_PLUS = Formula(k1=1.2, b=0.75, delta=1.0)
 
 
-class Match(NamedTuple):
+class Match(Record):
     """A document that has a term of the query."""
 
     id: str
@@ -165,7 +173,7 @@ class LexicalIndex:
                 self._vocabulary.learn(words)
         return self._vocabulary.words_of(term)
 
-    def _counts(self, text: str) -> "Counter[str]":
+    def _counts(self, text: str) -> Counter[str]:
         """How often a text has each term."""
         forms = self.tokenizer.forms
         return Counter(term for word in self.tokenizer.words(text) for term in forms(word))
@@ -190,7 +198,7 @@ class LexicalIndex:
 
     # The numbers of these three may be floats or numpy arrays; the operations and their order are the same for both.
 
-    def _weight(self, field: "_Field", length: Any) -> Any:
+    def _weight(self, field: _Field, length: Any) -> Any:
         """What one occurrence in a field of that length counts."""
         if not self._per_field_length:
             return field.weight
@@ -298,7 +306,7 @@ class _Field:
         return self.postings.remove(slot, words)
 
 
-def _counted(numpy: Any, postings: "list[array[int]]") -> tuple[Any, Any]:
+def _counted(numpy: Any, postings: list[array[int]]) -> tuple[Any, Any]:
     """The slots of some postings, each once, and how often each stands in them."""
     occurrences = numpy.array(postings[0], dtype=numpy.intp)
     if len(postings) > 1:

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from onhand.lexical.tokenize import UNSPACED, Tokenizer
+from onhand.lexical.tokenize import UNSPACED
+from onhand.lexical.tokenizer import Tokenizer
 
 ELLIPSIS = "…"
 

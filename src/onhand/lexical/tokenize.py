@@ -8,7 +8,6 @@ because both the parts and their joined forms are terms.
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol, TypeVar
 
 from onhand.lexical.stem import stem
 
@@ -49,19 +48,6 @@ UNSPACED = (
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
-
-
-class Tokenizer(Protocol):
-    """Turns text into words, and words into terms."""
-
-    def words(self, text: str) -> list[str]:
-        """The words of a text as an index keeps them, repeats included; their number is the text's length."""
-
-    def forms(self, word: str) -> tuple[str, ...]:
-        """The terms by which a word is found."""
-
-    def query_terms(self, query: str) -> list[tuple[str, float]]:
-        """The terms to look up for a query and what each weighs, in its order, repeats included."""
 
 
 class PlainTokenizer:
@@ -159,18 +145,15 @@ class IdentifierTokenizer:
         return [*(left + right for left, right in pairwise(parts)), whole]
 
 
-T = TypeVar("T")
+class _Remembered(dict[str, list[tuple[str, float]]]):
+    """What was found for each word of a query, as the same words are asked for again and again."""
 
+    LIMIT = 100_000  # words; then start afresh rather than grow without bound
 
-class _Remembered(dict[str, T]):
-    """What was found for each word: a corpus repeats its words far more often than it brings new ones."""
-
-    LIMIT = 200_000  # distinct spellings; then start afresh rather than grow without bound
-
-    def __init__(self, find: Callable[[str], T]) -> None:
+    def __init__(self, find: Callable[[str], list[tuple[str, float]]]) -> None:
         self._find = find
 
-    def __missing__(self, word: str) -> T:
+    def __missing__(self, word: str) -> list[tuple[str, float]]:
         if len(self) >= self.LIMIT:
             self.clear()
         found = self[word] = self._find(word)
