@@ -17,6 +17,7 @@ def test_show_has_every_setting_with_its_value_and_source(
     run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "onhand.toml").write_text("[context]\nlimit = 8\n")
+    (project / "notes").mkdir()
     monkeypatch.setenv("ONHAND_CONTEXT_RANKING", "seed")
     done = run("config", "show", "--root", "notes")
     rows = [line.split(maxsplit=1) for line in done.out.splitlines()]
