@@ -1,0 +1,309 @@
+"""Which files does a sweep find, and does it ever leave its root or open what it must not?"""
+
+import errno
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onhand.corpora import files
+from requirements import requirement
+
+from .conftest import Project, found, on_open, opened, reasons
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX links, pipes and names")
+
+
+def names(root: Path) -> list[str]:
+    return [file.name for file in files.sweep(str(root))[0]]
+
+
+def test_markdown_is_found_recursively_and_sorted_by_name(project: Project) -> None:
+    for name in ("z.md", "a/b/c.md", "a/READ.MD", "n.markdown", "-rf.md", ".hidden.md", "100%.md", "a..b.md"):
+        project.write(name, "# x\n")
+    for name in ("notes.txt", "md", "x.md.bak", ".git/x.md", "node_modules/x.md", "a/venv/x.md", "__pycache__/x.md"):
+        project.write(name, "# x\n")
+    assert names(project.root) == sorted(
+        ["-rf.md", ".hidden.md", "100%.md", "a..b.md", "a/READ.MD", "a/b/c.md", "n.markdown", "z.md"]
+    )
+    assert files.sweep(str(project.root))[1] == []
+
+
+def test_a_directory_that_is_named_like_a_page_is_a_directory(project: Project) -> None:
+    project.write("notes.md/inner.md", "# Inner\n")
+    assert names(project.root) == ["notes.md/inner.md"]
+
+
+@posix
+@requirement("context.stays-in-root")
+def test_a_link_to_a_page_inside_the_root_is_read(project: Project) -> None:
+    project.write("deep/real.md", "# Real\n\nzebra\n")
+    (project.root / "link.md").symlink_to("deep/real.md")
+    assert names(project.root) == ["deep/real.md", "link.md"]
+    assert found(project.context().search("zebra")) == [(".AGENTS/deep/real.md", "Real"), (".AGENTS/link.md", "Real")]
+
+
+@posix
+@requirement("context.stays-in-root")
+def test_no_link_leads_out_of_the_root(project: Project, outside: Path) -> None:
+    project.write("good.md", "# Good\n\nallowed zebra\n")
+    sibling = project.write("../.AGENTS-evil/x.md", "# Evil\n\nforbidden zebra\n")
+    (project.root / "absolute.md").symlink_to(outside)
+    (project.root / "relative.md").symlink_to(os.path.relpath(outside, project.root))
+    (project.root / "sibling.md").symlink_to(sibling)
+    (project.root / "chain.md").symlink_to("absolute.md")
+    (project.root / "proc.md").symlink_to("/proc/self/environ")
+    (project.root / "directory").symlink_to(outside.parent)
+    (project.root / "directory.md").symlink_to(outside.parent)
+    context = project.context()
+    with opened() as paths:
+        result = context.search("zebra forbidden allowed", limit=10)
+    assert found(result) == [(".AGENTS/good.md", "Good")]
+    assert [path for path in paths if not path.startswith(str(project.root))] == []
+    assert {os.path.relpath(path, project.root) for path in paths} == {".", "good.md"}
+    told = reasons(context)
+    for name in ("absolute", "relative", "sibling", "chain", "proc"):
+        assert "a link out of the root" in told.pop(f".AGENTS/{name}.md")
+    assert told.keys() == {".AGENTS/directory", ".AGENTS/directory.md"}
+    assert all("a link to a directory" in reason for reason in told.values())
+
+
+@posix
+@requirement("context.stays-in-root")
+def test_a_root_that_is_a_link_out_of_the_project_is_refused(tmp_path: Path, outside: Path) -> None:
+    project = Project(tmp_path / "clone")
+    project.root.rmdir()
+    project.root.symlink_to(outside.parent)
+    context = project.context()
+    with opened() as paths:
+        assert context.search("zebra").hits == ()
+    assert [path for path in paths if "outside" in path] == []
+    assert "a link out of the project" in reasons(context)[".AGENTS/"]
+
+
+@posix
+def test_a_root_that_is_a_link_inside_the_project_is_a_root(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.write("../docs/a.md", "# A\n\nzebra\n")
+    project.root.rmdir()
+    project.root.symlink_to("docs")
+    assert found(project.context().search("zebra")) == [(".AGENTS/a.md", "A")]
+    assert project.context().problems() == ()
+
+
+@posix
+@requirement("context.stays-in-root")
+def test_a_loop_of_links_is_reported_and_hides_nothing_else(project: Project) -> None:
+    (project.root / "loop.md").symlink_to("loop.md")
+    (project.root / "a").symlink_to("b")
+    (project.root / "b").symlink_to("a")
+    (project.root / "up").symlink_to("..")
+    (project.root / "dangling.md").symlink_to("nowhere.md")
+    for letter in "abcdefgh":  # whatever order the directory has, some come after the loop
+        project.write(f"{letter}.md", f"# Page {letter}\n\nzebra\n")
+    context = project.context()
+    assert len(context.search("zebra", limit=100).hits) == 8
+    assert reasons(context).keys() == {".AGENTS/loop.md", ".AGENTS/dangling.md", ".AGENTS/up"}
+    assert "symbolic links" in reasons(context)[".AGENTS/loop.md"]
+
+
+@posix
+@requirement("context.special-files")
+def test_pipes_sockets_and_devices_are_reported_and_never_opened(project: Project) -> None:
+    project.write("good.md", "# Good\n\nzebra\n")
+    os.mkfifo(project.root / "pipe.md")
+    (project.root / "piped.md").symlink_to("pipe.md")
+    (project.root / "null.md").symlink_to("/dev/null")
+    with socket.socket(socket.AF_UNIX) as listener:
+        before = os.getcwd()
+        os.chdir(project.root)  # the path of a socket may have no more than about 100 bytes
+        listener.bind("socket.md")
+        os.chdir(before)
+        context = project.context()
+        with opened() as paths:
+            assert found(context.search("zebra")) == [(".AGENTS/good.md", "Good")]
+    assert {os.path.relpath(path, project.root) for path in paths} == {".", "good.md"}
+    assert reasons(context) == {
+        ".AGENTS/pipe.md": "not a regular file",
+        ".AGENTS/piped.md": "not a regular file",
+        ".AGENTS/socket.md": "not a regular file",
+        ".AGENTS/null.md": "a link out of the root: put the file itself here, or add its directory as an extra root",
+    }
+
+
+@posix
+@requirement("context.special-files")
+def test_a_pipe_put_in_the_place_of_a_page_does_not_block(project: Project) -> None:
+    page = project.write("page.md", "# Page\n\nzebra\n")
+
+    def swap(path: str) -> None:
+        if path == str(page):
+            page.unlink()
+            os.mkfifo(page)
+
+    context = project.context()
+    with on_open(swap):
+        assert context.search("zebra").hits == ()
+    assert reasons(context) == {".AGENTS/page.md": "not a regular file"}
+
+
+@posix
+@requirement("context.stays-in-root")
+def test_a_link_put_in_the_place_of_a_page_is_not_followed(project: Project, outside: Path) -> None:
+    page = project.write("page.md", "# Page\n\nzebra\n")
+
+    def swap(path: str) -> None:
+        if path == str(page):
+            page.unlink()
+            page.symlink_to(outside)
+
+    with on_open(swap):
+        result = project.context().search("zebra forbidden")
+    assert result.hits == ()
+    assert [problem.name for problem in result.problems] == [".AGENTS/page.md"]
+
+
+@requirement("context.unreadable-is-reported")
+def test_a_page_that_vanishes_before_it_is_read_is_reported_then_forgotten(project: Project) -> None:
+    project.write("stays.md", "# Stays\n\nzebra\n")
+    page = project.write("page.md", "# Page\n\nzebra\n")
+    context = project.context()
+    with on_open(lambda path: page.unlink() if path == str(page) else None):
+        result = context.search("zebra")
+    assert found(result) == [(".AGENTS/stays.md", "Stays")]
+    assert [problem.name for problem in result.problems] == [".AGENTS/page.md"]
+    assert context.search("zebra").problems == ()
+
+
+@requirement("context.unreadable-is-reported")
+@pytest.mark.usefixtures("later")
+def test_a_read_that_fails_for_a_passing_reason_is_tried_again(project: Project) -> None:
+    page = project.write("page.md", "# Page\n\nzebra\n")
+    context = project.context()
+
+    def refuse(path: str) -> None:
+        if path == str(page):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with on_open(refuse):
+        result = context.search("zebra")
+    assert result.problems == ((".AGENTS/page.md", os.strerror(errno.EMFILE).lower()),)
+    assert found(context.search("zebra")) == [(".AGENTS/page.md", "Page")]
+    assert context.problems() == ()
+
+
+@requirement("context.unreadable-is-reported")
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\x7fELF\x02\x01\x01\0\0\0zebra", "a binary file"),
+        (b"\0" * 4096, "a binary file"),
+        ("# Zebra\n".encode("utf-16"), "a binary file"),
+        ("# Zebra ä\n".encode("latin-1"), "not UTF-8 (byte 8): save it as UTF-8"),
+        ("# ゼブラ zebra\n".encode("shift-jis"), "not UTF-8"),
+        (b"# zebra \xe2\x82", "not UTF-8 (byte 8)"),
+        (b"# zebra \xed\xa0\x80", "not UTF-8 (byte 8)"),
+        (b"zebra" * 300_000, "1,500,000 bytes, more than 1,048,576: split it or raise context.max_file_bytes"),
+    ],
+)
+def test_a_page_that_cannot_be_used_is_reported_with_its_reason(project: Project, content: bytes, reason: str) -> None:
+    project.write("bad.md", content)
+    project.write("good.md", "# Good\n\nzebra\n")
+    context = project.context()
+    assert found(context.search("zebra")) == [(".AGENTS/good.md", "Good")]
+    assert reason in reasons(context)[".AGENTS/bad.md"]
+
+
+@requirement("context.unreadable-is-reported")
+def test_a_huge_file_is_reported_without_being_opened(project: Project) -> None:
+    huge = project.write("huge.md", "# Huge\n\nzebra\n")
+    os.truncate(huge, 200 * 1024 * 1024)
+    context = project.context()
+    with opened() as paths:
+        assert context.search("zebra").hits == ()
+    assert str(huge) not in paths
+    assert "209,715,200 bytes" in reasons(context)[".AGENTS/huge.md"]
+
+
+@requirement("context.unreadable-is-reported")
+def test_a_file_that_grows_while_it_is_read_is_not_read_to_its_end(project: Project) -> None:
+    page = project.write("page.md", "# Page\n\nzebra\n")
+
+    def grow(path: str) -> None:
+        if path == str(page):
+            os.truncate(page, 200 * 1024 * 1024)
+
+    context = project.context(max_file_bytes=1000)
+    with on_open(grow):
+        result = context.search("zebra")
+    assert result.hits == ()
+    assert "grew past 1,000 bytes" in result.problems[0].reason
+
+
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_byte_order_marks_and_any_line_ends_are_ordinary(project: Project, bom: bytes, end: bytes) -> None:
+    project.write("page.md", bom + b"# One" + end + b"zebra" + end + b"# Two" + end + b"lion")
+    assert found(project.context().search("zebra")) == [(".AGENTS/page.md", "One")]
+
+
+def test_empty_and_blank_pages_have_nothing_to_find_and_are_no_problem(project: Project) -> None:
+    project.write("empty.md", "")
+    project.write("blank.md", "\n \n\t\n")
+    result = project.context().search("zebra")
+    assert (result.hits, result.sections, result.files, result.problems) == ((), 0, 0, ())
+
+
+@posix
+@requirement("context.unreadable-is-reported")
+def test_a_tree_of_ten_thousand_levels_is_cut_off_and_reported(deep: Path) -> None:
+    swept, problems = files.sweep(str(deep))
+    assert [file.name for file in swept] == ["top.md"]
+    assert [problem.reason for problem in problems] == [f"deeper than {files.MAX_DEPTH} directories"]
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    root = tmp_path / "deep"
+    root.mkdir()
+    (root / "top.md").touch()
+    at = os.open(root, os.O_RDONLY)
+    for _ in range(10_000):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("bottom.md", os.O_WRONLY | os.O_CREAT, dir_fd=at))
+    os.close(at)
+    yield root
+    subprocess.run(["rm", "-rf", str(root)], check=True)  # shutil.rmtree would recurse
+
+
+@requirement("context.unreadable-is-reported")
+def test_a_directory_with_too_many_pages_is_cut_off_and_reported(tmp_path: Path) -> None:
+    for number in range(files.MAX_FILES + 1):
+        os.close(os.open(tmp_path / f"{number}.md", os.O_WRONLY | os.O_CREAT))
+    swept, problems = files.sweep(str(tmp_path))
+    assert len(swept) == files.MAX_FILES
+    assert [problem.reason for problem in problems] == [
+        "more than 20,000 files: the rest is left out; choose a smaller root"
+    ]
+
+
+@posix
+@requirement("context.odd-names")
+def test_names_of_any_bytes_are_found_and_read(project: Project) -> None:
+    odd = ["a\nb.md", 'quo"te.md', "<context>.md", "\x1b[31m.md", " .md", "日本語.md", "\u202e.md", "back\\slash.md"]
+    twins = ["caf\u00e9.md", "cafe\u0301.md"]
+    for name in [*odd, *twins, os.fsdecode(b"caf\xe9.md")]:
+        project.write(name, f"# Page\n\nzebra {len(name)}\n")
+    context = project.context()
+    result = context.search("zebra", limit=100)
+    assert {hit.path for hit in result.hits} == {
+        f".AGENTS/{name}" for name in [*odd, *twins, os.fsdecode(b"caf\xe9.md")]
+    }
+    assert result.problems == ()
+    context.prompt().encode()
