@@ -1,0 +1,167 @@
+"""Which project is meant, and does the configuration reach the parts that do the work?"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from onhand import app
+from onhand.errors import ConfigError, InputError
+from requirements import requirement
+
+Write = Callable[[str, str], None]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("ONHAND_", "AGENTS_DIR", "XDG_"))]:
+        monkeypatch.delenv(name)
+    for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def write(home: Path) -> Write:
+    def write(name: str, text: str) -> None:
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    return write
+
+
+def paths(root: str | None = None) -> list[str]:
+    return [hit.path for hit in app.open_context(app.configured(root)).search("zebra", 10).hits]
+
+
+@requirement("context.directory")
+def test_the_project_is_found_from_a_directory_inside_its_repository(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("repo/.git/HEAD", "")
+    write("repo/.AGENTS/a.md", "# Zebra\n")
+    write("repo/src/deep/code.py", "")
+    monkeypatch.chdir(home / "repo/src/deep")
+    assert app.configured().project == str(home / "repo")
+    assert paths() == [".AGENTS/a.md"]
+
+
+def test_the_nearest_context_wins_and_a_repository_ends_the_search(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("outer/.AGENTS/a.md", "# Zebra\n")
+    write("outer/repo/.git/HEAD", "")
+    write("outer/repo/part/.AGENTS/b.md", "# Zebra\n")
+    write("outer/repo/part/src/code.py", "")
+    monkeypatch.chdir(home / "outer/repo/part/src")
+    assert app.configured().project == str(home / "outer/repo/part")
+    monkeypatch.chdir(home / "outer/repo")
+    assert app.configured().project == str(home / "outer/repo")
+    assert paths() == []
+
+
+def test_a_configuration_file_above_says_where_the_project_is(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("repo/onhand.toml", "[context]\nroot = 'notes'\n")
+    write("repo/notes/a.md", "# Zebra\n")
+    write("repo/src/code.py", "")
+    monkeypatch.chdir(home / "repo/src")
+    assert paths() == ["notes/a.md"]
+
+
+@requirement("cli.root")
+def test_a_named_directory_is_a_project_or_a_directory_of_pages(write: Write) -> None:
+    write("project/.AGENTS/a.md", "# Zebra\n")
+    write("notes/b.md", "# Zebra\n")
+    assert paths("project") == [".AGENTS/a.md"]
+    assert paths("project/.AGENTS") == ["a.md"]
+    assert paths("notes") == ["b.md"]
+
+
+@requirement("cli.root")
+def test_a_named_directory_counts_also_inside_a_configured_project(write: Write) -> None:
+    write("repo/onhand.toml", "[context]\nlimit = 1\n")
+    write("repo/.AGENTS/a.md", "# Zebra\n")
+    write("repo/docs/b.md", "# Zebra\n")
+    write("repo/part/.AGENTS/c.md", "# Zebra\n")
+    assert paths("repo") == [".AGENTS/a.md"]
+    assert paths("repo/docs") == ["docs/b.md"]
+    assert paths("repo/part") == ["part/.AGENTS/c.md"]
+    assert app.configured("repo/docs").context.limit == 1
+
+
+@requirement("cli.root")
+def test_a_name_that_is_no_directory_is_refused(write: Write) -> None:
+    write("file.md", "# Zebra\n")
+    for name in ("file.md", "missing", ""):
+        with pytest.raises(InputError, match="is not a directory: name a project, or a directory of context files"):
+            app.configured(name)
+
+
+@requirement("context.directory")
+def test_the_environment_names_the_directory(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("notes/a.md", "# Zebra\n")
+    monkeypatch.setenv("AGENTS_DIR", "notes")
+    assert paths() == ["notes/a.md"]
+    monkeypatch.setenv("ONHAND_CONTEXT_ROOT", "other")
+    assert paths() == []
+
+
+def test_every_setting_reaches_the_context(write: Write) -> None:
+    settings = {
+        "root": "notes",
+        "extra_roots": ["docs"],
+        "pinned": ["rules.md"],
+        "pinned_max_bytes": 300,
+        "manifest_max_tokens": 90,
+        "limit": 2,
+        "max_file_bytes": 3000,
+        "ranking": "seed",
+    }
+    write("onhand.toml", "[context]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+    write("notes/rules.md", "r" * 1000)
+    for number in range(4):
+        write(f"docs/{number}.md", f"# Page\n\nzebras {number}\n\n" + "## A heading\n\nx\n\n" * 30)
+    write("docs/large.md", "zebras " * 1000)
+    asked = app.configured()
+    assert set(asked.context._fields) == set(settings), "a new setting needs a line here"
+    context = app.open_context(asked)
+    pinned = context.pinned()
+    assert [(file.path, file.bytes, file.shown_bytes) for file in pinned.files] == [("notes/rules.md", 1000, 300)]
+    assert pinned.max_bytes == 300
+    assert [hit.path for hit in context.search("zebras").hits] == ["docs/0.md", "docs/1.md"]
+    assert context.search("zebra").hits == ()
+    assert context.problems()[0].name == "docs/large.md"
+    assert context.manifest().endswith("\n- docs/: 4 files, 124 sections")
+
+
+def test_a_broken_configuration_is_refused(write: Write) -> None:
+    write("onhand.toml", "[context]\nlimit = 0\n")
+    with pytest.raises(ConfigError, match="at least 1"):
+        app.configured()
+
+
+@requirement("context.stays-in-root")
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX links")
+def test_a_context_directory_that_a_clone_links_elsewhere_is_held_back(write: Write, home: Path) -> None:
+    write("private/diary.md", "# Zebra\n")
+    (home / "clone").mkdir()
+    (home / "clone/.AGENTS").symlink_to(home / "private")
+    asked = app.configured("clone")
+    assert "held back" in asked.warnings[0]
+    context = app.open_context(asked)
+    assert context.search("zebra").hits == ()
+    assert "a link out of the project" in context.problems()[0].reason
+
+
+@requirement("context.registered-like-any-tool")
+def test_the_registry_offers_the_search(write: Write) -> None:
+    write(".AGENTS/a.md", "# Zebra\n")
+    registry = app.open_registry(app.configured())
+    assert registry.names() == ["context_search"]
+    assert 'path=".AGENTS/a.md"' in registry.call("context_search", {"query": "zebra"}).text
