@@ -118,7 +118,7 @@ def test_every_setting_reaches_the_context(write: Write) -> None:
         "extra_roots": ["docs"],
         "pinned": ["rules.md"],
         "pinned_max_bytes": 300,
-        "manifest_max_tokens": 85,
+        "manifest_max_tokens": 80,
         "limit": 2,
         "max_file_bytes": 3000,
         "ranking": "seed",

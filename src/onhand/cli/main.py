@@ -39,22 +39,34 @@ def script() -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_streams()
     try:
         code = _run(words)
         sys.stdout.flush()  # here, where a reader that has gone is no surprise
         return code
-    except SystemExit as stop:  # argparse ends this way, after it has printed
-        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has gone: not our failure
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
-        return EXIT_OK
+        if isinstance(error, BrokenPipeError):  # the reader of a pipe has gone: not our failure
+            return EXIT_OK
+        return _failed(error, EXIT_FAILURE)  # such as a full disk under the output
     except OnhandError as error:
-        from onhand.cli import terminal
+        return _failed(error, EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILURE)
 
-        terminal.say(f"onhand: {error}", file=sys.stderr)
-        return EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILURE
+
+def _open_streams() -> None:
+    """Whoever started us may have closed them; then there is nobody to talk to, which is no failure."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until we end
+
+
+def _failed(error: Exception, code: int) -> int:
+    from onhand.cli import terminal
+
+    terminal.say(f"onhand: {error}", file=sys.stderr)
+    return code
 
 
 def _run(words: list[str]) -> int:
@@ -73,7 +85,10 @@ def _run(words: list[str]) -> int:
             module.add_arguments(nouns.add_parser(noun, help=summary, description=module.__doc__))
         else:
             nouns.add_parser(noun, help=summary, add_help=False)
-    arguments = parser.parse_args(words)
+    try:
+        arguments = parser.parse_args(words)
+    except SystemExit as stop:  # argparse ends this way, after it has printed
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     result: int = _module(arguments.noun).run(arguments)
     return result
 
