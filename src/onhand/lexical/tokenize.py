@@ -6,7 +6,7 @@ because both the parts and their joined forms are terms.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import chain, pairwise
 from typing import Protocol, TypeVar
 
@@ -50,7 +50,10 @@ UNSPACED = (
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _UNSPACED = re.compile(f"[{UNSPACED}]+")
+_LETTERS_AND_DIGITS = re.compile(f"([a-z]{{{MIN_JOINED_CHARS},}})([0-9]{{{MIN_JOINED_CHARS},}})")
 _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
+# Say how a word is set, not what it is: soft hyphen, zero-width joiner, word joiner, byte order mark, Arabic tatweel.
+_TYPESETTING = "\u00ad\u200d\u2060\ufeff\u0640"
 
 
 class Tokenizer(Protocol):
@@ -127,13 +130,15 @@ class IdentifierTokenizer:
         parts = self._parts_of(word)
         part_weight = PART_WEIGHT if self._joined and len(parts) > 1 else 1.0
         forms = [form for part in parts for form in self._with_stem(part, part_weight)]
-        return forms + [(form, JOINED_WEIGHT) for form in self._joined_forms(parts)]
+        joined = self._joined_forms(parts) or self._letters_and_digits(parts)
+        return forms + [(form, JOINED_WEIGHT) for form in joined]
 
     def _parts_of(self, word: str) -> list[str]:
         """The lower-case parts of an identifier; of an ordinary word, the word."""
+        word = word[:MAX_WORD_CHARS]
         if _is_plain(word) or (self._joined and _is_plural_acronym(word)):
             return [word.lower()]
-        pieces = re.split("[-_]+", word[:MAX_WORD_CHARS])
+        pieces = re.split("[-_]+", word)
         return [part.casefold() for piece in pieces for part in _camel_parts(piece)]
 
     def _with_stem(self, part: str, weight: float) -> list[tuple[str, float]]:
@@ -150,6 +155,11 @@ class IdentifierTokenizer:
             return [whole]
         # Pairs too, so that "github" is found inside GitHubIssue.
         return [*(left + right for left, right in pairwise(parts)), whole]
+
+    def _letters_and_digits(self, parts: Sequence[str]) -> Sequence[str]:
+        """`DEC0054` may be written `dec 0054` in the text."""
+        match = _LETTERS_AND_DIGITS.fullmatch(parts[0]) if self._joined and len(parts) == 1 else None
+        return match.groups() if match else ()
 
     def _is_unspaced(self, word: str) -> bool:
         return self._bigrams and not word.isascii() and _UNSPACED.search(word) is not None
@@ -172,21 +182,26 @@ class IdentifierTokenizer:
                 yield from self._forms_of(run)
 
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Sized)
 
 
 class _Remembered(dict[str, T]):
     """What was found for each word: a corpus repeats its words far more often than it brings new ones."""
 
-    LIMIT = 200_000  # distinct spellings; then start afresh rather than grow without bound
+    LIMIT = 500_000  # words and their forms, some 50 MB; then start afresh rather than grow without bound
 
     def __init__(self, find: Callable[[str], T]) -> None:
         self._find = find
+        self._held = 0
 
     def __missing__(self, word: str) -> T:
-        if len(self) >= self.LIMIT:
-            self.clear()
-        found = self[word] = self._find(word)
+        found = self._find(word)
+        if len(word) <= MAX_WORD_CHARS:  # a blob never comes again
+            self._held += 1 + len(found)
+            if self._held > self.LIMIT:
+                self.clear()
+                self._held = 1 + len(found)
+            self[word] = found
         return found
 
 
@@ -209,14 +224,14 @@ def fold(text: str) -> str:
 
 
 class _WithoutMarks(dict[int, int | None]):
-    """For str.translate: removes every combining mark; learns each character when it first meets it."""
+    """For str.translate: removes every combining mark and joiner; learns each character when it first meets it."""
 
     def __missing__(self, code: int) -> int | None:
         from unicodedata import category
 
         character = chr(code)
         is_accent = category(character).startswith("M") and character not in _VOICED_MARKS
-        kept = self[code] = None if is_accent else code
+        kept = self[code] = None if is_accent or character in _TYPESETTING else code
         return kept
 
 
@@ -235,7 +250,7 @@ def _is_plural_acronym(word: str) -> bool:
 
 def _runs(word: str) -> list[str]:
     """A word cut where it changes between an unspaced script and any other."""
-    return [run for run in re.split(f"({_UNSPACED.pattern})", word[:MAX_WORD_CHARS]) if run]
+    return [run for run in re.split(f"({_UNSPACED.pattern})", word) if run]
 
 
 def _camel_parts(word: str) -> list[str]:
