@@ -10,10 +10,11 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from math import log
+from math import inf, log
 from typing import Any, NamedTuple
 
 from onhand.document import Contribution
+from onhand.errors import InputError
 from onhand.lexical.postings import Postings
 from onhand.lexical.tokenize import IdentifierTokenizer, Tokenizer
 
@@ -59,7 +60,7 @@ class LexicalIndex:
     ) -> None:
         self.tokenizer = tokenizer or IdentifierTokenizer()
         self.formula = formula
-        self._fields = [_Field(name, weight) for name, weight in (fields or {"text": 1.0}).items()]
+        self._fields = [_Field(name, _positive(name, weight)) for name, weight in (fields or {"text": 1.0}).items()]
         self._per_field_length = per_field_length
         self._count_repeats = count_repeats
         self._slots: dict[str, int] = {}
@@ -78,14 +79,18 @@ class LexicalIndex:
         return document_id in self._slots
 
     def add(self, document_id: str, texts: str | Mapping[str, str]) -> None:
-        """Enter a document, or replace the one of that id; a plain text is the first field's."""
-        if document_id in self._slots:
-            self.remove(document_id)
+        """Enter a document, or replace the one of that id.
+
+        A plain text is the first field's; what is given for a field that the index does not have is left out.
+        """
         by_field = {self._fields[0].name: texts} if isinstance(texts, str) else texts
         row = tuple([by_field.get(field.name, "") for field in self._fields])
+        terms = [list(self.tokenizer.terms(text)) for text in row]  # before anything changes: it may fail
+        if document_id in self._slots:
+            self.remove(document_id)
         slot = self._take_slot(document_id, row)
-        for field, text in zip(self._fields, row, strict=True):
-            field.add(slot, list(self.tokenizer.terms(text)))
+        for field, terms_of_field in zip(self._fields, terms, strict=True):
+            field.add(slot, terms_of_field)
         self._forget()
 
     def remove(self, document_id: str) -> None:
@@ -114,7 +119,7 @@ class LexicalIndex:
         contributions = []
         for term, weight in self._weights_of(query).items():
             shares = [
-                self._weight(field, field.lengths[slot]) * count[term]
+                self._weight(field, field.lengths[slot]) * count[term] if term in count else 0.0
                 for field, count in zip(self._fields, counts, strict=True)
             ]
             frequency = sum(shares)
@@ -239,6 +244,14 @@ class LexicalIndex:
         slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
         norms = self._norms if self._per_field_length else self._norms[slots]
         return slots, self._score(frequencies, norms, self._idf(len(slots)))
+
+
+def _positive(name: str, weight: float) -> float:
+    if not 0 < weight < inf:
+        raise InputError(
+            f"the weight of field {name!r} must be above zero, not {weight!r}: leave the field out instead"
+        )
+    return weight
 
 
 class _Field:

@@ -7,8 +7,8 @@ append for each of its words, and nothing has to be counted until somebody asks 
 """
 
 from array import array
-from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import partial
 
@@ -27,9 +27,14 @@ class Postings:
             self._highest = slot
             for term in terms:
                 postings[term].append(slot)
-        else:  # the slot of a document that was removed
-            for term in terms:
-                insort(postings[term], slot)
+        else:  # the slot of a document that was removed; all occurrences at once, as each insertion moves the rest
+            for term, count in Counter(terms).items():
+                posting = postings[term]
+                place = bisect_left(posting, slot)
+                if count == 1:  # nearly all
+                    posting.insert(place, slot)
+                else:
+                    posting[place:place] = array("I", [slot]) * count
 
     def remove(self, slot: int, terms: Iterable[str]) -> None:
         """Take a document out; `terms` are those it was entered with."""
