@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
-from math import log
+from math import inf, log
 
 from onhand.document import Contribution
+from onhand.errors import InputError
 from onhand.lexical.postings import Postings
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.lexical.vocabulary import LearntVocabulary, ScannedVocabulary
@@ -70,7 +71,7 @@ class LexicalIndex:
     ) -> None:
         self.tokenizer = tokenizer or IdentifierTokenizer()
         self.formula = formula
-        self._fields = [_Field(name, weight) for name, weight in (fields or {"text": 1.0}).items()]
+        self._fields = [_Field(name, _positive(name, weight)) for name, weight in (fields or {"text": 1.0}).items()]
         self._per_field_length = per_field_length
         self._count_repeats = count_repeats
         self._slots: dict[str, int] = {}
@@ -90,13 +91,16 @@ class LexicalIndex:
         return document_id in self._slots
 
     def add(self, document_id: str, texts: str | Mapping[str, str]) -> None:
-        """Enter a document, or replace the one of that id; a plain text is the first field's."""
-        if document_id in self._slots:
-            self.remove(document_id)
+        """Enter a document, or replace the one of that id.
+
+        A plain text is the first field's; what is given for a field that the index does not have is left out.
+        """
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
         row = tuple([texts.get(field.name, "") for field in self._fields])
-        rows = [self.tokenizer.words(text) for text in row]
+        rows = [self.tokenizer.words(text) for text in row]  # before anything changes: it may fail
+        if document_id in self._slots:
+            self.remove(document_id)
         if isinstance(self._vocabulary, LearntVocabulary):
             self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
         slot = self._take_slot(document_id, row)
@@ -129,12 +133,12 @@ class LexicalIndex:
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
-        counts = [self._counts(text) for text in self._texts[slot]]
+        counts = [Counter(self.tokenizer.terms(text)) for text in self._texts[slot]]
         norm = self._norm([field.lengths[slot] for field in self._fields])
         contributions = []
         for term, weight in self._weights_of(query).items():
             shares = [
-                self._weight(field, field.lengths[slot]) * count[term]
+                self._weight(field, field.lengths[slot]) * count[term] if term in count else 0.0
                 for field, count in zip(self._fields, counts, strict=True)
             ]
             frequency = sum(shares)
@@ -172,11 +176,6 @@ class LexicalIndex:
                 self._vocabulary = LearntVocabulary(self.tokenizer.forms)
                 self._vocabulary.learn(words)
         return self._vocabulary.words_of(term)
-
-    def _counts(self, text: str) -> Counter[str]:
-        """How often a text has each term."""
-        forms = self.tokenizer.forms
-        return Counter(term for word in self.tokenizer.words(text) for term in forms(word))
 
     def _forget(self) -> None:
         if isinstance(self._vocabulary, ScannedVocabulary):
@@ -280,6 +279,12 @@ class LexicalIndex:
         slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
         norms = self._norms if self._per_field_length else self._norms[slots]
         return slots, self._score(frequencies, norms, self._idf(len(slots)))
+
+
+def _positive(name: str, weight: float) -> float:
+    if not 0 < weight < inf:
+        raise InputError(f"the weight of field {name!r} must be above zero, not {weight!r}: leave the field out")
+    return weight
 
 
 class _Field:
