@@ -127,7 +127,8 @@ class LexicalIndex:
             return []
         weights = self._weights_of(query)
         scored = self._sum_large(weights, limit) if self._is_large() else self._sum_small(weights)
-        ranked = sorted([(-score, self._ids[slot]) for slot, score in scored])
+        ids = self._ids
+        ranked = sorted([(-score, ids[slot]) for slot, score in scored])
         return [Match(document_id, -negative) for negative, document_id in ranked[:limit]]
 
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
@@ -214,14 +215,22 @@ class LexicalIndex:
         return k1 * (1 - b + b * (length / average))
 
     def _score(self, frequency: Any, norm: Any, idf: float) -> Any:
-        return idf * (frequency * (self.formula.k1 + 1) / (frequency + norm) + self.formula.delta)
+        k1, _, delta = self.formula
+        gain = frequency * (k1 + 1) / (frequency + norm)
+        return idf * (gain + delta) if delta else idf * gain
 
     def _impact(self, term: str) -> tuple[Any, Any]:
         """The slots that have a term and what it adds to their scores: lists, or numpy arrays in a large corpus."""
         impact: tuple[Any, Any] | None = self._impacts.get(term)
         if impact is None:
-            find = self._impact_large if self._is_large() else self._impact_small
-            impact = self._impacts[term] = find(self._words_of(term))
+            words = self._words_of(term)
+            if not words:
+                impact = (), ()
+            elif self._is_large():
+                impact = self._impact_large(words)
+            else:
+                impact = self._impact_small(words)
+            self._impacts[term] = impact
         return impact
 
     def _sum_small(self, weights: dict[str, float]) -> Iterable[tuple[int, float]]:
@@ -274,8 +283,6 @@ class LexicalIndex:
                 slots, counts = _counted(numpy, postings)
                 weight = self._weight(field, lengths[slots]) if self._per_field_length else field.weight
                 weighted.append((slots, weight * counts))
-        if not weighted:
-            return (), ()
         slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
         norms = self._norms if self._per_field_length else self._norms[slots]
         return slots, self._score(frequencies, norms, self._idf(len(slots)))
@@ -313,15 +320,16 @@ class _Field:
 
 def _counted(numpy: Any, postings: list[array[int]]) -> tuple[Any, Any]:
     """The slots of some postings, each once, and how often each stands in them."""
-    occurrences = numpy.array(postings[0], dtype=numpy.intp)
-    if len(postings) > 1:
+    if len(postings) == 1:
+        occurrences = numpy.array(postings[0], dtype=numpy.intp)
+    else:
         occurrences = numpy.concatenate(postings, dtype=numpy.intp)
-        occurrences.sort(kind="stable")  # which merges runs that are in order already
+        occurrences.sort()
     is_new = occurrences[1:] != occurrences[:-1]
-    if is_new.all():
+    if numpy.count_nonzero(is_new) == len(is_new):
         return occurrences, 1.0
     starts = numpy.concatenate(([0], is_new.nonzero()[0] + 1, [len(occurrences)]))
-    return occurrences[starts[:-1]], numpy.diff(starts)
+    return occurrences[starts[:-1]], starts[1:] - starts[:-1]
 
 
 def _merged(numpy: Any, weighted: list[tuple[Any, Any]], size: int) -> tuple[Any, Any]:

@@ -127,6 +127,8 @@ class IdentifierTokenizer:
 
     def _query_forms_of(self, word: str) -> list[tuple[str, float]]:
         """The terms of one word of a query, with their weights."""
+        if _is_plain(word) and len(word) <= MAX_WORD_CHARS:
+            return self._with_stem(word.lower(), 1.0)
         if self._bigrams and not word.isascii():
             units = _units(word, in_query=True)
             if units != [word]:
