@@ -12,5 +12,8 @@ class Tokenizer(Protocol):
     def forms(self, word: str) -> tuple[str, ...]:
         """The terms by which a word is found."""
 
+    def terms(self, text: str) -> list[str]:
+        """The forms of all words of a text."""
+
     def query_terms(self, query: str) -> list[tuple[str, float]]:
         """The terms to look up for a query and what each weighs, in its order, repeats included."""
