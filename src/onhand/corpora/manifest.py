@@ -5,9 +5,9 @@ counts; then only as many directories as fit, and how many more there are.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from onhand.corpora.blocks import without_tag
+from onhand.record import Record
 from onhand.tools.budget import estimated_tokens
 
 INTRODUCTION = (
@@ -18,7 +18,7 @@ INTRODUCTION = (
 MAX_DESCRIPTION_CHARS = 100
 
 
-class Source(NamedTuple):
+class Source(Record):
     """A searchable file."""
 
     path: str

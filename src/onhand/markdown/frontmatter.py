@@ -7,7 +7,6 @@ wrong instead.
 """
 
 import re
-from typing import NamedTuple
 
 from onhand.markdown.blocks import (
     FRONT_MATTER_MAX_CHARS,
@@ -16,9 +15,10 @@ from onhand.markdown.blocks import (
     with_plain_newlines,
 )
 from onhand.markdown.scalars import scalar
+from onhand.record import Record
 
 
-class FrontMatter(NamedTuple):
+class FrontMatter(Record):
     """What a page says about itself, and the page without that."""
 
     data: dict[str, object]  # empty when there is a problem
