@@ -176,7 +176,7 @@ context.manifest-is-stable own The manifest is byte-equal between turns unless a
 context.registered-like-any-tool 000 context_search is a tool in the registry and has no other path into the loop.
 context.fresh-edit 000 An edited, new or deleted file is seen by the next search of the same process.
 context.fresh-is-cheap own An unchanged file is not read again before a search.
-context.watcher own A long-running process can watch the directory instead of sweeping it.
+context.watcher own A long-running process is called back after changes, found in the background; a search always looks for itself too.
 context.hit-knows-lines own A hit carries its path, section, line range, score and matched terms.
 context.reason own An empty result says why: no directory, no files, no usable words, or no match.
 context.quality own On the judged queries the right section is among the first results at least as often as the floor.
