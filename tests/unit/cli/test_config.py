@@ -17,7 +17,6 @@ def test_show_has_every_setting_with_its_value_and_source(
     run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "onhand.toml").write_text("[context]\nlimit = 8\n")
-    (project / "notes").mkdir()
     monkeypatch.setenv("ONHAND_CONTEXT_RANKING", "seed")
     (project / "notes").mkdir()
     done = run("config", "show", "--root", "notes")
