@@ -1,7 +1,9 @@
 """Does the next search see what was just written, and nothing that is gone, without reading everything again?"""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,8 @@ from requirements import requirement
 from .conftest import Project, found, opened
 
 pytestmark = requirement("context.fresh-edit")
+
+TIMES = ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")
 
 
 def test_an_edit_is_seen_by_the_next_search(project: Project) -> None:
@@ -46,15 +50,31 @@ def test_a_directory_that_appears_or_goes_is_seen(project: Project) -> None:
     assert context.search("zebra").hits == ()
 
 
-def test_edits_of_the_same_size_within_a_tick_of_the_clock_are_all_seen(project: Project) -> None:
+@pytest.mark.parametrize("tick_ns", [1, 1_000_000_000], ids=["fine", "coarse"])
+def test_edits_of_the_same_size_within_a_tick_of_the_clock_are_all_seen(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tick_ns: int
+) -> None:
+    monkeypatch.setattr(os, "stat", on_a_file_system_whose_clock_ticks(tick_ns))
     context = project.context()
     page = project.write("a.md", "# A\n\nword000\n")
-    times = os.stat(page)
-    for number in range(200):
+    times = page.lstat()
+    for number in range(100):
         with page.open("r+b") as file:  # in place: the same inode, the same size
             file.write(f"# A\n\nword{number:03}\n".encode())
         os.utime(page, ns=(times.st_atime_ns, times.st_mtime_ns))
         assert found(context.search(f"word{number:03}")) == [(".AGENTS/a.md", "A")]
+
+
+def on_a_file_system_whose_clock_ticks(tick_ns: int) -> Callable[..., os.stat_result]:
+    """`os.stat` as it would be there: several edits of one second have the same times."""
+    stat = os.stat
+
+    def coarse(*arguments: Any, **options: Any) -> os.stat_result:
+        status = stat(*arguments, **options)
+        times = {name: getattr(status, name) // tick_ns * tick_ns for name in TIMES}
+        return os.stat_result(tuple(status), times)
+
+    return coarse
 
 
 def test_a_broken_page_that_is_mended_at_once_is_seen(project: Project) -> None:
