@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy  # noqa: F401  # loaded before anything is timed, as its threads take a while to settle
-
 from onhand.lexical.bm25 import LexicalIndex
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
 
@@ -108,6 +106,8 @@ def measure(build: Callable[[Sequence[str]], Search], texts: Sequence[str], quer
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    import numpy  # noqa: F401  # loaded before anything is timed, as its threads take a while to settle
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, nargs="+", default=[5000, 50_000])
     parser.add_argument("--queries", type=int, default=300)

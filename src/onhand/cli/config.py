@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 from onhand.cli import terminal
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
+
+    from onhand.cli.parser import Parser
 
 
-def add_arguments(parser: "ArgumentParser") -> None:
-    verbs = parser.add_subparsers(prog=parser.prog, dest="verb", metavar="VERB", required=True)
+def add_arguments(parser: "Parser") -> None:
+    verbs = parser.add_verbs("verb", "VERB")
     show = verbs.add_parser("show", help="every setting, its value and where it came from")
     show.add_argument("--json", action="store_true", help='as {key: {"value", "source"}}')
     show.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")

@@ -6,17 +6,17 @@ from typing import Any
 
 from onhand import app
 from onhand.cli import terminal
+from onhand.cli.parser import Parser
 from onhand.corpora.context import Context, PinnedFile, SearchResult
 from onhand.corpora.files import Problem
 from onhand.document import Hit
-from onhand.tools.budget import BYTES_PER_TOKEN, estimated_tokens
 
 MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Declare `show`, `manifest` and `search`."""
-    verbs = parser.add_subparsers(prog=parser.prog, dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_verbs("verb", "VERB")
     show = verbs.add_parser("show", help="what is pinned, what is searchable, and what both cost")
     show.add_argument("--prompt", action="store_true", help="print the text that belongs into the system prompt")
     verbs.add_parser("manifest", help="the list of what can be searched, as the system prompt has it")
@@ -107,6 +107,8 @@ def _print_hit(number: int, hit: Hit, explain: bool) -> None:
 
 
 def _manifest(context: Context, arguments: argparse.Namespace) -> None:
+    from onhand.tools.budget import estimated_tokens
+
     text = context.manifest()
     if arguments.json:
         terminal.print_json({"manifest": text, "tokens": estimated_tokens(text)})
@@ -117,6 +119,8 @@ def _manifest(context: Context, arguments: argparse.Namespace) -> None:
 
 
 def _show(context: Context, arguments: argparse.Namespace) -> None:
+    from onhand.tools.budget import BYTES_PER_TOKEN, estimated_tokens
+
     if arguments.prompt:
         terminal.say(context.prompt())
         return

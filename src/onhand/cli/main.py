@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from typing import Any, NoReturn
 
 from onhand import __version__
 from onhand.errors import InputError, OnhandError
@@ -18,6 +18,17 @@ NOUNS = {
 }
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+def script() -> NoReturn:
+    """The command `onhand`: run and end at once, without taking apart what the system frees anyway."""
+    import gc
+
+    gc.set_threshold(100_000)  # a short command has nothing to collect
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,25 +53,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    import argparse
+    from onhand.cli.parser import Parser
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="onhand",
         description="Everything an agent might need is on hand; nothing it does not need is in the prompt.",
     )
     parser.add_argument("--version", action="version", version=f"onhand {__version__}")
-    # Naming `prog` keeps argparse from formatting help, and from the imports which that needs, on every start.
-    nouns = parser.add_subparsers(prog=parser.prog, dest="noun", metavar="COMMAND", required=True)
+    nouns = parser.add_verbs("noun", "COMMAND")
     for noun, summary in NOUNS.items():
         # Only the noun that was asked for is built: a parser of everything would cost more than a search.
         if words[:1] == [noun]:
-            module = import_module(f"onhand.cli.{noun}")
+            module = _module(noun)
             module.add_arguments(nouns.add_parser(noun, help=summary, description=module.__doc__))
         else:
             nouns.add_parser(noun, help=summary, add_help=False)
     arguments = parser.parse_args(words)
-    result: int = import_module(f"onhand.cli.{arguments.noun}").run(arguments)
+    result: int = _module(arguments.noun).run(arguments)
     return result
+
+
+def _module(noun: str) -> Any:
+    return __import__(f"onhand.cli.{noun}", fromlist=["run"])
 
 
 if __name__ == "__main__":

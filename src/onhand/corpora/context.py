@@ -6,12 +6,10 @@ The directory is looked at before every answer, so an edit is seen by the next s
 import os
 from _thread import RLock  # threading's own, without the cost of importing threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from onhand.corpora import files, manifest
-from onhand.corpora.blocks import block
+from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.corpora.manifest import Source
 from onhand.document import Hit, Section
 from onhand.errors import InputError
 from onhand.lexical.bm25 import LexicalIndex
@@ -21,6 +19,8 @@ from onhand.markdown.sections import INTRO, split_sections
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from onhand.corpora.manifest import Source
+    from onhand.corpora.watch import Watcher
     from onhand.tools import Tool
 
 DEFAULT_ROOT = ".AGENTS"
@@ -49,6 +49,8 @@ class Pinned(NamedTuple):
     @property
     def text(self) -> str:
         """The files as blocks for a system prompt."""
+        from onhand.corpora.blocks import block
+
         return "\n\n".join(block("context", {"path": file.path}, file.text) for file in self.files)
 
 
@@ -142,8 +144,10 @@ class Context:
         missing = tuple(path for path in self._pinned_names if path not in texts)
         return Pinned(tuple(shown), self._pinned_max_bytes, missing)
 
-    def searchable(self) -> tuple[Source, ...]:
+    def searchable(self) -> "tuple[Source, ...]":
         """The files that are searched, by path."""
+        from onhand.corpora.manifest import Source
+
         with self._lock:
             self.refresh()
             return tuple(
@@ -160,6 +164,8 @@ class Context:
 
     def manifest(self) -> str:
         """What can be searched, for the system prompt; empty when there is nothing."""
+        from onhand.corpora import manifest
+
         return manifest.render(self.searchable(), self._manifest_max_tokens, "context_search")
 
     def prompt(self) -> str:
@@ -186,7 +192,7 @@ class Context:
 
         return context_search(self, self._limit)
 
-    def watch(self, on_change: "Callable[[], None]", interval_s: float = 1.0) -> "Any":
+    def watch(self, on_change: "Callable[[], None]", interval_s: float = 1.0) -> "Watcher":
         """Look for changes in the background and call back after each; a context manager that stops when left."""
         from onhand.corpora.watch import Watcher
 

@@ -85,12 +85,13 @@ class LexicalIndex:
         """Enter a document, or replace the one of that id; a plain text is the first field's."""
         if document_id in self._slots:
             self.remove(document_id)
-        by_field = {self._fields[0].name: texts} if isinstance(texts, str) else texts
-        row = tuple([by_field.get(field.name, "") for field in self._fields])
-        slot = self._take_slot(document_id, row)
+        if isinstance(texts, str):
+            texts = {self._fields[0].name: texts}
+        row = tuple([texts.get(field.name, "") for field in self._fields])
         rows = [self.tokenizer.words(text) for text in row]
         if isinstance(self._vocabulary, LearntVocabulary):
             self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
+        slot = self._take_slot(document_id, row)
         for field, words in zip(self._fields, rows, strict=True):
             field.add(slot, words)
         self._forget()

@@ -108,7 +108,9 @@ class IdentifierTokenizer:
         words = _words(text)
         if self._bigrams and not text.isascii():
             words = [unit for word in words for unit in _units(word)]
-        return words if self._joined else [part for word in words for part in _parts(word)]
+        if not self._joined:
+            words = [part for word in words for part in _parts(word)]
+        return words
 
     def forms(self, word: str) -> tuple[str, ...]:
         if _is_plain(word):  # the same as below, only faster: nearly every word comes this way

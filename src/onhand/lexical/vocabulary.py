@@ -12,8 +12,6 @@ from itertools import accumulate
 
 Forms = Callable[[str], tuple[str, ...]]
 
-_WITHOUT_SEPARATORS = {ord("-"): None, ord("_"): None}
-
 
 class ScannedVocabulary:
     """The words of a small corpus at one moment, looked through for each term."""
@@ -22,8 +20,8 @@ class ScannedVocabulary:
         self._forms = forms
         self._words = list(words)
         # Every form of a word is a piece of its line here, but for a last letter that a stem may have changed.
-        self._text = "\n".join(self._words).casefold().translate(_WITHOUT_SEPARATORS) + "\n"
-        self._ends = list(accumulate(len(line) + 1 for line in self._text.split("\n")))
+        self._text = "\n".join(self._words).casefold().replace("-", "").replace("_", "") + "\n"
+        self._ends = list(accumulate(map(len, self._text.splitlines(keepends=True))))
 
     def words_of(self, term: str) -> list[str]:
         """The words that have the term among their forms, each once for each time it has it."""

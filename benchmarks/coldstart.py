@@ -1,0 +1,75 @@
+"""What a command costs from cold, beside what Python itself costs: CPU time of the whole process, as ratios.
+
+    python -m benchmarks.coldstart [--runs 20]
+
+The corpus is 40 Markdown files of 10 KB made here. The best of all runs counts: a start can be disturbed, not hurried.
+"""
+
+import argparse
+import compileall
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.lexical import made_up_corpus
+
+FILES, FILE_BYTES = 40, 10 * 1024
+READ_THE_FILES = "import os\nfor name in os.listdir('.AGENTS'): open('.AGENTS/' + name, 'rb').read()"
+
+
+def write_corpus(root: Path) -> str:
+    """Fill `.AGENTS/` and give a query that finds something in it."""
+    chance = random.Random(11)
+    sentences, queries = made_up_corpus(4000, 1)
+    (root / ".AGENTS").mkdir()
+    for number in range(FILES):
+        parts: list[str] = []
+        while sum(map(len, parts)) < FILE_BYTES:
+            heading = " ".join(chance.choice(sentences).split()[:3])
+            parts.append(f"## {heading}\n\n" + ".\n".join(chance.choices(sentences, k=4)) + ".\n\n")
+        (root / ".AGENTS" / f"page-{number:02d}.md").write_text("".join(parts)[:FILE_BYTES])
+    return queries[0]
+
+
+def cpu_ms(command: Sequence[str], cwd: Path, runs: int) -> float:
+    """The least CPU time, user and system, that the command took."""
+    times = []
+    for _ in range(runs):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(times) * 1000
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20)
+    runs = parser.parse_args(argv).runs
+    import onhand
+
+    compileall.compile_dir(os.path.dirname(onhand.__file__), quiet=2)  # as an installed package is
+    command = str(Path(sys.executable).parent / "onhand")
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        query = write_corpus(root)
+        bare = cpu_ms([sys.executable, "-c", "pass"], root, runs)
+        reading = cpu_ms([sys.executable, "-c", READ_THE_FILES], root, runs) - bare
+        print(f"{'CPU of the whole process':<26}{'ms':>8}{'multiple of python':>22}")
+        print(f"{'python -c pass':<26}{bare:>8.1f}{1:>21.2f}×")
+        print(f"{'reading the files':<26}{reading:>8.1f}")
+        for name, words, allowed in [
+            ("onhand --help", ["--help"], 0.0),
+            ("onhand context search", ["context", "search", query], reading),
+        ]:
+            spent = cpu_ms([command, *words], root, runs)
+            print(f"{name:<26}{spent:>8.1f}{(spent - allowed) / bare:>21.2f}×")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
