@@ -12,6 +12,7 @@ from textwrap import fill
 
 from onhand.cli.config import reference as config_page
 from onhand.cli.main import NOUNS
+from onhand.cli.parser import Parser
 from onhand.corpora.context import Context
 from onhand.tools import Tool
 
@@ -30,7 +31,7 @@ def cli_page() -> str:
     lines = ["# Commands", "", CLI_INTRODUCTION]
     for noun in NOUNS:
         module = import_module(f"onhand.cli.{noun}")
-        parser = argparse.ArgumentParser(prog=f"onhand {noun}", description=module.__doc__)
+        parser = Parser(prog=f"onhand {noun}", description=module.__doc__)
         module.add_arguments(parser)
         lines += ["", f"## onhand {noun}", "", (parser.description or "").strip()]
         verbs = verbs_of(parser)
