@@ -249,7 +249,10 @@ def test_a_set_up_that_failed_is_tried_again(machine: Path) -> None:
 @pytest.mark.parametrize("command", ["demo", "test", "check"])
 def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path, command: str) -> None:
     old = "import sys; sys.version_info = (3, 10, 14, 'final', 0); exec(sys.argv[1])"
-    python3 = script(tmp_path / "python3", f'exec "{sys.executable}" -c "{old}" "$2"')
+    python3 = script(
+        tmp_path / "python3",
+        f'if [ "$1" != -c ]; then mkdir -p "{tmp_path}/venv"; exit; fi\nexec "{sys.executable}" -c "{old}" "$2"',
+    )
     done = run("make", f"PYTHON={python3}", f"VENV={tmp_path / 'venv'}", command)
     assert done.returncode != 0
     assert "onhand needs Python 3.11 or newer; set PYTHON=" in done.stderr
