@@ -41,6 +41,7 @@ $(VENV)/.pip:
 $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.pip
 	@echo "installing onhand …"
 	@$(PIP) install -c constraints.txt -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base

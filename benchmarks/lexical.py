@@ -42,18 +42,22 @@ def made_up_corpus(documents: int, queries: int, seed: int = 7) -> tuple[list[st
     return texts, [" ".join(words(chance.randint(2, 6))) for _ in range(queries)]
 
 
-def ours(texts: Sequence[str]) -> Search:
-    index = LexicalIndex(IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS))
+def with_index(index: LexicalIndex, texts: Sequence[str]) -> Search:
     for number, text in enumerate(texts):
         index.add(str(number), text)
     return lambda query: index.search(query, 10)
+
+
+def ours(texts: Sequence[str]) -> Search:
+    return with_index(LexicalIndex(), texts)
+
+
+def ours_with_stems(texts: Sequence[str]) -> Search:
+    return with_index(LexicalIndex(IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS)), texts)
 
 
 def ours_plain(texts: Sequence[str]) -> Search:
-    index = LexicalIndex(PlainTokenizer())
-    for number, text in enumerate(texts):
-        index.add(str(number), text)
-    return lambda query: index.search(query, 10)
+    return with_index(LexicalIndex(PlainTokenizer()), texts)
 
 
 def with_bm25s(texts: Sequence[str]) -> Search:
@@ -80,6 +84,7 @@ def with_rank_bm25(texts: Sequence[str]) -> Search:
 
 ENGINES: dict[str, Callable[[Sequence[str]], Search]] = {
     "onhand": ours,
+    "onhand, with stems": ours_with_stems,
     "onhand, plain tokens": ours_plain,
     "bm25s": with_bm25s,
     "rank-bm25": with_rank_bm25,

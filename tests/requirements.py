@@ -72,7 +72,7 @@ lexical.query-terms-count-once own A word repeated in the query is not a vote.
 lexical.query-repeats-optional 000 The original counting of repeated query words is available as an option.
 lexical.plain-tokenizer 000 The plain tokenizer lower-cases, splits at all but a-z0-9, drops 30 stop words and single letters.
 lexical.identifier-boundaries 004 Acronym, camelCase and digit boundaries split a word; marks are dropped after NFKD.
-lexical.joined-and-split own readFile, read_file and read file find each other; so do GitHub and github, DEC-0054 and dec 54.
+lexical.joined-and-split own readFile, read_file and read file find each other; so do GitHub and github, DEC-0054 and dec 0054.
 lexical.scripts own Cyrillic, Arabic, Greek and emoji are searchable; Chinese, Japanese and Korean by bigrams.
 lexical.stems-stand-beside own Light stemming, where chosen, adds a form beside the original word and never replaces it.
 lexical.length-normalised 000 A long section does not win by being long, and the tenth occurrence adds less than the second.

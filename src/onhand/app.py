@@ -1,13 +1,13 @@
 """How is it wired? The only place that turns a configuration into the parts that do the work."""
 
 import os
-from typing import TYPE_CHECKING
 
 from onhand import config
 from onhand.config import Config
 from onhand.corpora.context import Context
 from onhand.errors import InputError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.tools import Registry
 

@@ -2,14 +2,14 @@
 
 Nothing here reads, ranks or prints.
 
-The types are NamedTuples because `import dataclasses` alone costs more than starting Python does
+The types are Records because `import dataclasses` alone costs more than starting Python does
 (docs/adr/0007-fast-from-cold.md).
 """
 
-from typing import NamedTuple
+from onhand.record import Record
 
 
-class Section(NamedTuple):
+class Section(Record):
     """A part of a page that its author made on purpose: a heading and what stands under it."""
 
     heading: str  # "(intro)" for what stands before the first heading
@@ -19,7 +19,7 @@ class Section(NamedTuple):
     last_line: int  # inclusive
 
 
-class Contribution(NamedTuple):
+class Contribution(Record):
     """What one term in one field added to a score; the contributions of a hit add up to its score."""
 
     term: str
@@ -27,7 +27,7 @@ class Contribution(NamedTuple):
     score: float
 
 
-class Hit(NamedTuple):
+class Hit(Record):
     """A section that was found, and why."""
 
     path: str  # of the file, relative to the project, with forward slashes

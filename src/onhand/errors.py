@@ -8,6 +8,11 @@ OnhandError
 """
 
 
+def install_command(extra: str) -> str:
+    """What to type to have the packages of an extra."""
+    return f"pip install 'onhand[{extra}]'"
+
+
 class OnhandError(Exception):
     """Base of every error that onhand raises on purpose."""
 
@@ -26,7 +31,7 @@ class MissingExtra(OnhandError):
     def __init__(self, feature: str, extra: str) -> None:
         self.feature = feature
         self.extra = extra
-        super().__init__(f"{feature} needs the '{extra}' extra: pip install 'onhand[{extra}]'")
+        super().__init__(f"{feature} needs the '{extra}' extra: {install_command(extra)}")
 
 
 class ToolError(OnhandError):

@@ -1,8 +1,9 @@
 """Project context: what is pinned into every prompt, what is searchable, and search over it."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Sequence
-from typing import Any
 
 from onhand import app
 from onhand.cli import terminal
@@ -10,6 +11,10 @@ from onhand.cli.parser import Parser
 from onhand.corpora.context import Context, PinnedFile, SearchResult
 from onhand.corpora.files import Problem
 from onhand.document import Hit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onhand import __version__
 from onhand.cli import terminal
+from onhand.errors import install_command
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -19,7 +20,7 @@ class Extra(NamedTuple):
 
     @property
     def advice(self) -> str:
-        return f"pip install 'onhand[{self.name}]'" if self.missing else ""
+        return install_command(self.name) if self.missing else ""
 
 
 def add_arguments(parser: "ArgumentParser") -> None:

@@ -1,12 +1,17 @@
 """Which noun was asked for? The first word picks the module; nothing else is imported."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
 
 from onhand import __version__
 from onhand.errors import InputError, OnhandError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 # noun → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).
 NOUNS = {

@@ -1,9 +1,14 @@
 """How are words on a command line taken apart? argparse, quicker to start and with a suggestion for a misspelt word."""
 
+from __future__ import annotations
+
 import argparse
-from typing import Any
 
 from onhand.cli import terminal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Parser(argparse.ArgumentParser):

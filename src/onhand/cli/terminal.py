@@ -3,10 +3,15 @@
 What is shown may come from files that someone else wrote: every text goes through `clean`.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 # What moves the cursor, changes the terminal's state or turns the direction of text: the control characters
 # but tab and newline, line and paragraph separator, and the marks and isolates of bidirectional text.

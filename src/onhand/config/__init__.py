@@ -7,12 +7,13 @@ the environment or a flag says is the user's own word and needs no trust.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from onhand.config.files import File, find, home, read, trust_store, user_file
 from onhand.config.options import OPTIONS, SECTIONS, Config, Context, Option
 from onhand.errors import ConfigError
+from onhand.record import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.config.values import Layer, Said
 
@@ -33,7 +34,7 @@ __all__ = [
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 
 
-class Ask(NamedTuple):
+class Ask(Record):
     """Something that needs the user's trust in the project's directory."""
 
     key: str
@@ -42,7 +43,7 @@ class Ask(NamedTuple):
     reason: str
 
 
-class Resolved(NamedTuple):
+class Resolved(Record):
     """The value of every option of a table, before it is given its type."""
 
     values: Mapping[str, object]

@@ -3,13 +3,19 @@
 Nothing here knows an option.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
 
 from onhand.errors import ConfigError
+from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 OWN_FILES = ("onhand.toml", os.path.join(".onhand", "config.toml"))
 SHARED_FILE = "pyproject.toml"
@@ -21,7 +27,7 @@ MAX_FILE_BYTES = 262_144
 MAX_DOTS_PER_LINE = 128
 
 
-class File(NamedTuple):
+class File(Record):
     """A configuration file that was read."""
 
     path: str

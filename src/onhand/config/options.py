@@ -4,58 +4,64 @@ Loading, `onhand config show`, `onhand init` and the reference page all read thi
 a field; to add a section, add a class and a field of `Config`. Nothing here reads a file or a variable.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-Role = Literal[
-    "value",  # plain data
-    "path",  # relative to the project; from a project file it needs trust when it leads out of there
-    "inner",  # a path inside another option's directory: never absolute, never with '..'
-    "program",  # starts a program: from a project file it needs trust
-    "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
-]
+from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    Role = Literal[
+        "value",  # plain data
+        "path",  # relative to the project; from a project file it needs trust when it leads out of there
+        "inner",  # a path inside another option's directory: never absolute, never with '..'
+        "program",  # starts a program: from a project file it needs trust
+        "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
+    ]
 
 
-class About(NamedTuple):
-    """What the type of an option does not say."""
+class About(Record):
+    """What the type and the default of an option do not say."""
 
     text: str  # one sentence
     role: Role = "value"
     minimum: float | None = None
+    choices: tuple[str, ...] = ()
     also: tuple[str, ...] = ()  # environment variables that are read when ONHAND_<SECTION>_<NAME> is not set
 
 
-class Context(NamedTuple):
+class Context(Record):
     """Project context: what goes into every prompt and what is searched on demand."""
 
-    root: Annotated[str, About("The directory of the project's context files.", role="path", also=("AGENTS_DIR",))] = (
-        ".AGENTS"
-    )
-    extra_roots: Annotated[
-        tuple[str, ...],
-        About('More directories to search, with their sub-directories, such as ["docs"].', role="path"),
-    ] = ()
-    pinned: Annotated[
-        tuple[str, ...],
-        About("The files of the root that go whole into every prompt, in this order.", role="inner"),
-    ] = ("overview.md", "conventions.md")
-    pinned_max_bytes: Annotated[
-        int, About("The most that the pinned files may add to a prompt together.", minimum=0)
-    ] = 32_768
-    manifest_max_tokens: Annotated[
-        int, About("The most that the list of what can be searched may add to a prompt.", minimum=0)
-    ] = 1_000
-    limit: Annotated[int, About("How many sections a search returns when it does not say.", minimum=1)] = 3
-    max_file_bytes: Annotated[int, About("A file larger than this is reported and not searched.", minimum=0)] = (
-        1_048_576
-    )
-    ranking: Annotated[
-        Literal["default", "seed"],
-        About("How sections are ranked: 'seed' is plain BM25 over whole sections, without the refinements."),
-    ] = "default"
+    root: str = ".AGENTS"
+    extra_roots: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ("overview.md", "conventions.md")
+    pinned_max_bytes: int = 32_768
+    manifest_max_tokens: int = 1_000
+    limit: int = 3
+    max_file_bytes: int = 1_048_576
+    ranking: str = "default"
 
 
-class Config(NamedTuple):
+ABOUT_CONTEXT = {
+    "root": About("The directory of the project's context files.", role="path", also=("AGENTS_DIR",)),
+    "extra_roots": About('More directories to search, with their sub-directories, such as ["docs"].', role="path"),
+    "pinned": About("The files of the root that go whole into every prompt, in this order.", role="inner"),
+    "pinned_max_bytes": About("The most that the pinned files may add to a prompt together.", minimum=0),
+    "manifest_max_tokens": About("The most that the list of what can be searched may add to a prompt.", minimum=0),
+    "limit": About("How many sections a search returns when it does not say.", minimum=1),
+    "max_file_bytes": About("A file larger than this is reported and not searched.", minimum=0),
+    "ranking": About(
+        "How sections are ranked: 'seed' is plain BM25 over whole sections, without the refinements.",
+        choices=("default", "seed"),
+    ),
+}
+
+
+class Config(Record):
     """What the user asked for, and who said it.
 
     A path in here is relative to `project` or, when the user allowed it to lead out of there, absolute.
@@ -75,14 +81,22 @@ class Config(NamedTuple):
         return last if is_project else None
 
 
-class Option(NamedTuple):
+class Option(Record):
     """One row of the table."""
 
     key: str  # "context.root"
-    kind: str  # one of KINDS' names, or "choice"
-    choices: tuple[str, ...]
     default: object
     about: About
+
+    @property
+    def kind(self) -> str:
+        """What its values are: "text", "integer", "number", "boolean", "list" or "choice"."""
+        return "choice" if self.about.choices else KINDS[type(self.default)]
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that it can have, when they are few."""
+        return self.about.choices
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -100,7 +114,7 @@ class Option(NamedTuple):
         return words if self.about.minimum is None else f"{words}, at least {self.about.minimum:g}"
 
 
-KINDS = {str: "text", int: "integer", float: "number", bool: "boolean", tuple[str, ...]: "list"}
+KINDS: dict[type, str] = {str: "text", int: "integer", float: "number", bool: "boolean", tuple: "list"}
 KIND_WORDS = {
     "text": "text",
     "integer": "a whole number",
@@ -115,19 +129,10 @@ _ROLE_WORDS = {
 }
 
 
-def options_of(section: str, fields: type[tuple[Any, ...]]) -> tuple[Option, ...]:
-    """The rows of one section, from the annotated fields of its NamedTuple."""
-    rows = []
-    for name, annotation in fields.__annotations__.items():
-        kind = annotation.__origin__  # of Annotated[kind, About(...)]
-        choices = () if kind in KINDS else get_args(kind)
-        default = fields._field_defaults[name]  # type: ignore[attr-defined]  # every NamedTuple has it
-        about = annotation.__metadata__[0]
-        rows.append(Option(f"{section}.{name}", KINDS.get(kind, "choice"), choices, default, about))
-    return tuple(rows)
+def options_of(section: str, fields: Any, about: Mapping[str, About]) -> tuple[Option, ...]:
+    """The rows of one section, from the fields of its Record and what is said about each."""
+    return tuple(Option(f"{section}.{name}", fields._field_defaults[name], about[name]) for name in fields._fields)
 
 
-SECTIONS: dict[str, Any] = {
-    name: fields for name, fields in Config.__annotations__.items() if hasattr(fields, "_field_defaults")
-}
-OPTIONS = tuple(option for name, fields in SECTIONS.items() for option in options_of(name, fields))
+SECTIONS: dict[str, Any] = {"context": Context}
+OPTIONS = options_of("context", Context, ABOUT_CONTEXT)

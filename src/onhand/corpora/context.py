@@ -6,7 +6,6 @@ The directory is looked at before every answer, so an edit is seen by the next s
 import os
 from _thread import RLock  # threading's own, without the cost of importing threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
@@ -15,7 +14,9 @@ from onhand.errors import InputError
 from onhand.lexical.bm25 import LexicalIndex
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
 from onhand.markdown.sections import INTRO, split_sections
+from onhand.record import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,7 +31,7 @@ MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for e
 MIN_HEAD_BYTES = 256  # less of a pinned file than this is not worth its place in a prompt
 
 
-class PinnedFile(NamedTuple):
+class PinnedFile(Record):
     """A file in every prompt, as far as the budget reaches."""
 
     path: str
@@ -39,7 +40,7 @@ class PinnedFile(NamedTuple):
     text: str  # what is shown, with a marker when that is not all
 
 
-class Pinned(NamedTuple):
+class Pinned(Record):
     """What goes into every prompt."""
 
     files: tuple[PinnedFile, ...]
@@ -54,7 +55,7 @@ class Pinned(NamedTuple):
         return "\n\n".join(block("context", {"path": file.path}, file.text) for file in self.files)
 
 
-class SearchResult(NamedTuple):
+class SearchResult(Record):
     """What was found, in how much, and when nothing was, why."""
 
     query: str
@@ -65,7 +66,7 @@ class SearchResult(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-class _Page(NamedTuple):
+class _Page(Record):
     """A Markdown file as it was when it was last read."""
 
     stamp: Stamp | None  # None: read it again next time

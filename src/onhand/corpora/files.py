@@ -8,7 +8,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from onhand.record import Record
 
 MARKDOWN = (".md", ".markdown")
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})  # and every hidden one
@@ -19,7 +20,7 @@ MAX_FILES = 20_000  # a root with more of them is not a directory of notes
 SETTLING_NS = 2_000_000_000
 
 
-class Stamp(NamedTuple):
+class Stamp(Record):
     """What differs when a file has changed."""
 
     device: int
@@ -29,7 +30,7 @@ class Stamp(NamedTuple):
     changed_ns: int
 
 
-class Found(NamedTuple):
+class Found(Record):
     """A Markdown file below a root."""
 
     name: str  # relative to the root, with forward slashes
@@ -37,7 +38,7 @@ class Found(NamedTuple):
     stamp: Stamp
 
 
-class Problem(NamedTuple):
+class Problem(Record):
     """A file or directory that was left out, and why."""
 
     name: str
@@ -73,15 +74,25 @@ def read(file: Found, max_bytes: int) -> str:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(file.path, flags)
-        with open(descriptor, "rb", buffering=0) as stream:
+        try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise Unreadable("not a regular file any more")
-            content = stream.read(max_bytes + 1)
+            content = _read_all(descriptor, file.stamp.size, max_bytes)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise Unreadable(_spoken(error)) from error
     if len(content) > max_bytes:
         raise Unreadable(f"grew past {max_bytes:,} bytes while it was read: try again")
     return _decoded(content)
+
+
+def _read_all(descriptor: int, expected: int, max_bytes: int) -> bytes:
+    """What is in a file, and no more than one byte past the limit."""
+    content = os.read(descriptor, min(expected, max_bytes) + 1)
+    while len(content) <= max_bytes and (more := os.read(descriptor, max_bytes + 1 - len(content))):
+        content += more
+    return content
 
 
 def is_settled(stamp: Stamp) -> bool:

@@ -6,25 +6,34 @@ an index between threads holds a lock around it. Scores are the same to the last
 Sources: Robertson & Zaragoza 2009 (BM25, BM25F), Lv & Zhai 2011 (BM25+).
 """
 
+from __future__ import annotations
+
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
-from math import log
-from typing import Any, NamedTuple
+from math import inf, log
 
 from onhand.document import Contribution
+from onhand.errors import InputError
 from onhand.lexical.postings import Postings
-from onhand.lexical.tokenize import IdentifierTokenizer, Tokenizer
+from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.lexical.vocabulary import LearntVocabulary, ScannedVocabulary
+from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from onhand.lexical.tokenizer import Tokenizer
 
 # Documents from which on it pays to learn the whole vocabulary and, where it is installed, to import numpy: a corpus of
 # this size is searched by a process that stays.
 LARGE = 2000
 
 
-class Formula(NamedTuple):
+class Formula(Record):
     """The constants of BM25."""
 
     k1: float  # how soon more occurrences of a term stop counting
@@ -36,7 +45,7 @@ BM25 = Formula(k1=1.5, b=0.75)
 BM25_PLUS = Formula(k1=1.2, b=0.75, delta=1.0)
 
 
-class Match(NamedTuple):
+class Match(Record):
     """A document that has a term of the query."""
 
     id: str
@@ -62,7 +71,7 @@ class LexicalIndex:
     ) -> None:
         self.tokenizer = tokenizer or IdentifierTokenizer()
         self.formula = formula
-        self._fields = [_Field(name, weight) for name, weight in (fields or {"text": 1.0}).items()]
+        self._fields = [_Field(name, _positive(name, weight)) for name, weight in (fields or {"text": 1.0}).items()]
         self._per_field_length = per_field_length
         self._count_repeats = count_repeats
         self._slots: dict[str, int] = {}
@@ -82,13 +91,16 @@ class LexicalIndex:
         return document_id in self._slots
 
     def add(self, document_id: str, texts: str | Mapping[str, str]) -> None:
-        """Enter a document, or replace the one of that id; a plain text is the first field's."""
-        if document_id in self._slots:
-            self.remove(document_id)
+        """Enter a document, or replace the one of that id.
+
+        A plain text is the first field's; what is given for a field that the index does not have is left out.
+        """
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
         row = tuple([texts.get(field.name, "") for field in self._fields])
-        rows = [self.tokenizer.words(text) for text in row]
+        rows = [self.tokenizer.words(text) for text in row]  # before anything changes: it may fail
+        if document_id in self._slots:
+            self.remove(document_id)
         if isinstance(self._vocabulary, LearntVocabulary):
             self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
         slot = self._take_slot(document_id, row)
@@ -115,18 +127,19 @@ class LexicalIndex:
             return []
         weights = self._weights_of(query)
         scored = self._sum_large(weights, limit) if self._is_large() else self._sum_small(weights)
-        ranked = sorted([(-score, self._ids[slot]) for slot, score in scored])
+        ids = self._ids
+        ranked = sorted([(-score, ids[slot]) for slot, score in scored])
         return [Match(document_id, -negative) for negative, document_id in ranked[:limit]]
 
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
-        counts = [self._counts(text) for text in self._texts[slot]]
+        counts = [Counter(self.tokenizer.terms(text)) for text in self._texts[slot]]
         norm = self._norm([field.lengths[slot] for field in self._fields])
         contributions = []
         for term, weight in self._weights_of(query).items():
             shares = [
-                self._weight(field, field.lengths[slot]) * count[term]
+                self._weight(field, field.lengths[slot]) * count[term] if term in count else 0.0
                 for field, count in zip(self._fields, counts, strict=True)
             ]
             frequency = sum(shares)
@@ -165,11 +178,6 @@ class LexicalIndex:
                 self._vocabulary.learn(words)
         return self._vocabulary.words_of(term)
 
-    def _counts(self, text: str) -> "Counter[str]":
-        """How often a text has each term."""
-        forms = self.tokenizer.forms
-        return Counter(term for word in self.tokenizer.words(text) for term in forms(word))
-
     def _forget(self) -> None:
         if isinstance(self._vocabulary, ScannedVocabulary):
             self._vocabulary = None
@@ -190,7 +198,7 @@ class LexicalIndex:
 
     # The numbers of these three may be floats or numpy arrays; the operations and their order are the same for both.
 
-    def _weight(self, field: "_Field", length: Any) -> Any:
+    def _weight(self, field: _Field, length: Any) -> Any:
         """What one occurrence in a field of that length counts."""
         if not self._per_field_length:
             return field.weight
@@ -207,14 +215,22 @@ class LexicalIndex:
         return k1 * (1 - b + b * (length / average))
 
     def _score(self, frequency: Any, norm: Any, idf: float) -> Any:
-        return idf * (frequency * (self.formula.k1 + 1) / (frequency + norm) + self.formula.delta)
+        k1, _, delta = self.formula
+        gain = frequency * (k1 + 1) / (frequency + norm)
+        return idf * (gain + delta) if delta else idf * gain
 
     def _impact(self, term: str) -> tuple[Any, Any]:
         """The slots that have a term and what it adds to their scores: lists, or numpy arrays in a large corpus."""
         impact: tuple[Any, Any] | None = self._impacts.get(term)
         if impact is None:
-            find = self._impact_large if self._is_large() else self._impact_small
-            impact = self._impacts[term] = find(self._words_of(term))
+            words = self._words_of(term)
+            if not words:
+                impact = (), ()
+            elif self._is_large():
+                impact = self._impact_large(words)
+            else:
+                impact = self._impact_small(words)
+            self._impacts[term] = impact
         return impact
 
     def _sum_small(self, weights: dict[str, float]) -> Iterable[tuple[int, float]]:
@@ -267,11 +283,15 @@ class LexicalIndex:
                 slots, counts = _counted(numpy, postings)
                 weight = self._weight(field, lengths[slots]) if self._per_field_length else field.weight
                 weighted.append((slots, weight * counts))
-        if not weighted:
-            return (), ()
         slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
         norms = self._norms if self._per_field_length else self._norms[slots]
         return slots, self._score(frequencies, norms, self._idf(len(slots)))
+
+
+def _positive(name: str, weight: float) -> float:
+    if not 0 < weight < inf:
+        raise InputError(f"the weight of field {name!r} must be above zero, not {weight!r}: leave the field out")
+    return weight
 
 
 class _Field:
@@ -298,17 +318,18 @@ class _Field:
         return self.postings.remove(slot, words)
 
 
-def _counted(numpy: Any, postings: "list[array[int]]") -> tuple[Any, Any]:
+def _counted(numpy: Any, postings: list[array[int]]) -> tuple[Any, Any]:
     """The slots of some postings, each once, and how often each stands in them."""
-    occurrences = numpy.array(postings[0], dtype=numpy.intp)
-    if len(postings) > 1:
+    if len(postings) == 1:
+        occurrences = numpy.array(postings[0], dtype=numpy.intp)
+    else:
         occurrences = numpy.concatenate(postings, dtype=numpy.intp)
-        occurrences.sort(kind="stable")  # which merges runs that are in order already
+        occurrences.sort()
     is_new = occurrences[1:] != occurrences[:-1]
-    if is_new.all():
+    if numpy.count_nonzero(is_new) == len(is_new):
         return occurrences, 1.0
     starts = numpy.concatenate(([0], is_new.nonzero()[0] + 1, [len(occurrences)]))
-    return occurrences[starts[:-1]], numpy.diff(starts)
+    return occurrences[starts[:-1]], starts[1:] - starts[:-1]
 
 
 def _merged(numpy: Any, weighted: list[tuple[Any, Any]], size: int) -> tuple[Any, Any]:

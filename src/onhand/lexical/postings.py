@@ -7,8 +7,8 @@ append for each of its words, and nothing has to be counted until somebody asks 
 """
 
 from array import array
-from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, KeysView
 from functools import partial
 
@@ -27,9 +27,11 @@ class Postings:
             self._highest = slot
             for word in words:
                 postings[word].append(slot)
-        else:  # the slot of a document that was removed
-            for word in words:
-                insort(postings[word], slot)
+        else:  # the slot of a document that was removed; all occurrences at once, as each insertion moves the rest
+            for word, count in Counter(words).items():
+                posting = postings[word]
+                place = bisect_left(posting, slot)
+                posting[place:place] = array("I", [slot]) * count
 
     def remove(self, slot: int, words: Iterable[str]) -> list[str]:
         """Take a document out and give the words that nothing has any more; `words` are those it was entered with."""

@@ -1,42 +1,48 @@
 """What is the plain form of an English word? A light stemmer: plurals, -ing, -ed, a final -e.
 
-It is meant to stand beside the word, so it may be rough; it must only be the same for forms of one word, and begin as
-they do: but for its last letter a stem of four or more letters is the beginning of its word, a shorter one wholly.
+It is meant to stand beside the word, so it may be rough; it must only be the same for forms of one word. But for a
+last `y` or `i`, a stem is the beginning of its word.
 """
 
 _ENDINGS = frozenset("sgdey")  # of all words that change: plural, -ing, -ed, -e, -y
 _VOWELS = frozenset("aeiouy")
-_DOUBLED_ON_PURPOSE = frozenset("lsz")  # fall, pass, buzz
+_DOUBLED_ON_PURPOSE = frozenset("elsz")  # agree, fall, pass, buzz
+_ALREADY_PLAIN = frozenset(
+    "alias axis bias canvas embed exceed proceed speed succeed this".split()
+)  # only look inflected
 
 
 def stem(word: str) -> str:
     """The light stem of a lower-case word; the word itself when it is short or not plain ASCII letters."""
     if len(word) < 4 or word[-1] not in _ENDINGS or not (word.isascii() and word.isalpha()):
         return word
-    if word[-1] == "s":
-        word = _without_plural(word)
-    if word.endswith("ing"):
-        word = _without_participle(word, word[:-3])
-    elif word.endswith("ed"):
-        word = _without_participle(word, word[:-2])
-    return _without_e(word)
+    singular = word if word in _ALREADY_PLAIN else _without_plural(word)
+    if singular in _ALREADY_PLAIN:
+        return singular
+    for suffix in ("ing", "ed"):
+        if singular.endswith(suffix):
+            return _without_e(_without_participle(singular, suffix))
+    return _without_e(singular)
 
 
 def _without_plural(word: str) -> str:
-    if word.endswith("ies") and len(word) > 5:
-        return word[:-3] + "y"
+    if word.endswith(("ies", "ied")) and len(word) > 4:
+        return word[:-3] + "y"  # tries and tried, with try
     if word.endswith(("sses", "shes", "ches", "xes", "zes")):
         return word[:-2]
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+    if word.endswith("is"):
+        return word[:-1] if len(word) == 4 else word  # APIs, but analysis
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us")) else word
 
 
-def _without_participle(word: str, base: str) -> str:
+def _without_participle(word: str, suffix: str) -> str:
+    if word.endswith("eed") and len(word) > 5:
+        return word[:-1]  # agreed → agree
+    base = word[: -len(suffix)]
     if len(base) < 3 or not _VOWELS.intersection(base):
         return word  # bring, need
-    if base[-1] == base[-2] and base[-1] not in _DOUBLED_ON_PURPOSE:
-        return base[:-1]  # running → run
+    if len(base) > 3 and base[-1] == base[-2] and base[-1] not in _DOUBLED_ON_PURPOSE:
+        return base[:-1]  # running → run, but adding → add
     return base
 
 

@@ -8,7 +8,6 @@ because both the parts and their joined forms are terms.
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol, TypeVar
 
 from onhand.lexical.stem import stem
 
@@ -48,20 +47,10 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
+_LETTERS_AND_DIGITS = f"([a-z]{{{MIN_JOINED_CHARS},}})([0-9]{{{MIN_JOINED_CHARS},}})"
+# Say how a word is set, not what it is: soft hyphen, zero-width joiner, word joiner, byte order mark, Arabic tatweel.
+_TYPESETTING = "\u00ad\u200d\u2060\ufeff\u0640"
 _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
-
-
-class Tokenizer(Protocol):
-    """Turns text into words, and words into terms."""
-
-    def words(self, text: str) -> list[str]:
-        """The words of a text as an index keeps them, repeats included; their number is the text's length."""
-
-    def forms(self, word: str) -> tuple[str, ...]:
-        """The terms by which a word is found."""
-
-    def query_terms(self, query: str) -> list[tuple[str, float]]:
-        """The terms to look up for a query and what each weighs, in its order, repeats included."""
 
 
 class PlainTokenizer:
@@ -77,6 +66,9 @@ class PlainTokenizer:
 
     def forms(self, word: str) -> tuple[str, ...]:
         return (word,)
+
+    def terms(self, text: str) -> list[str]:
+        return self.words(text)
 
     def query_terms(self, query: str) -> list[tuple[str, float]]:
         return [(term, 1.0) for term in self.words(query)]
@@ -113,6 +105,7 @@ class IdentifierTokenizer:
         return words
 
     def forms(self, word: str) -> tuple[str, ...]:
+        word = word[:MAX_WORD_CHARS]
         if _is_plain(word):  # the same as below, only faster: nearly every word comes this way
             lower = word.lower()
             found = stem(lower) if self._stems else lower
@@ -120,6 +113,9 @@ class IdentifierTokenizer:
         parts = self._parts_of(word)
         stems = [found for part in parts if (found := stem(part)) != part] if self._stems else []
         return (*parts, *self._joined_forms(parts), *stems)
+
+    def terms(self, text: str) -> list[str]:
+        return [form for word in self.words(text) for form in self.forms(word)]
 
     def query_terms(self, query: str) -> list[tuple[str, float]]:
         words = _words(query)
@@ -131,6 +127,8 @@ class IdentifierTokenizer:
 
     def _query_forms_of(self, word: str) -> list[tuple[str, float]]:
         """The terms of one word of a query, with their weights."""
+        if _is_plain(word) and len(word) <= MAX_WORD_CHARS:
+            return self._with_stem(word.lower(), 1.0)
         if self._bigrams and not word.isascii():
             units = _units(word, in_query=True)
             if units != [word]:
@@ -138,10 +136,16 @@ class IdentifierTokenizer:
         parts = self._parts_of(word)
         part_weight = PART_WEIGHT if self._joined and len(parts) > 1 else 1.0
         forms = [form for part in parts for form in self._with_stem(part, part_weight)]
-        return forms + [(form, JOINED_WEIGHT) for form in self._joined_forms(parts)]
+        joined = self._joined_forms(parts) or self._letters_and_digits(parts)
+        return forms + [(form, JOINED_WEIGHT) for form in joined]
 
     def _parts_of(self, word: str) -> list[str]:
         return [word.lower()] if self._joined and _is_plural_acronym(word) else _parts(word)
+
+    def _letters_and_digits(self, parts: Sequence[str]) -> Sequence[str]:
+        """`DEC0054` may be written `dec 0054` in the text."""
+        match = re.fullmatch(_LETTERS_AND_DIGITS, parts[0]) if self._joined and len(parts) == 1 else None
+        return match.groups() if match else ()
 
     def _with_stem(self, part: str, weight: float) -> list[tuple[str, float]]:
         found = stem(part) if self._stems else part
@@ -159,21 +163,20 @@ class IdentifierTokenizer:
         return [*(left + right for left, right in pairwise(parts)), whole]
 
 
-T = TypeVar("T")
+class _Remembered(dict[str, list[tuple[str, float]]]):
+    """What was found for each word of a query, as the same words are asked for again and again."""
 
+    LIMIT = 100_000  # words; then start afresh rather than grow without bound
 
-class _Remembered(dict[str, T]):
-    """What was found for each word: a corpus repeats its words far more often than it brings new ones."""
-
-    LIMIT = 200_000  # distinct spellings; then start afresh rather than grow without bound
-
-    def __init__(self, find: Callable[[str], T]) -> None:
+    def __init__(self, find: Callable[[str], list[tuple[str, float]]]) -> None:
         self._find = find
 
-    def __missing__(self, word: str) -> T:
-        if len(self) >= self.LIMIT:
-            self.clear()
-        found = self[word] = self._find(word)
+    def __missing__(self, word: str) -> list[tuple[str, float]]:
+        found = self._find(word)
+        if len(word) <= MAX_WORD_CHARS:  # a blob never comes again
+            if len(self) >= self.LIMIT:
+                self.clear()
+            self[word] = found
         return found
 
 
@@ -196,14 +199,14 @@ def fold(text: str) -> str:
 
 
 class _WithoutMarks(dict[int, int | None]):
-    """For str.translate: removes every combining mark; learns each character when it first meets it."""
+    """For str.translate: removes every combining mark and joiner; learns each character when it first meets it."""
 
     def __missing__(self, code: int) -> int | None:
         from unicodedata import category
 
         character = chr(code)
         is_accent = category(character).startswith("M") and character not in _VOICED_MARKS
-        kept = self[code] = None if is_accent else code
+        kept = self[code] = None if is_accent or character in _TYPESETTING else code
         return kept
 
 
@@ -237,9 +240,10 @@ def _units(word: str, in_query: bool = False) -> list[str]:
 
 def _parts(word: str) -> list[str]:
     """The lower-case parts of an identifier; of an ordinary word, the word."""
+    word = word[:MAX_WORD_CHARS]
     if _is_plain(word):
         return [word.lower()]
-    pieces = word[:MAX_WORD_CHARS].replace("_", "-").split("-")
+    pieces = word.replace("_", "-").split("-")
     if not word.islower() and not word.isdecimal():
         pieces = [part for piece in pieces for part in _camel_parts(piece)]
     return [piece.casefold() for piece in pieces if piece]

@@ -19,13 +19,13 @@ class ScannedVocabulary:
     def __init__(self, forms: Forms, words: Iterable[str]) -> None:
         self._forms = forms
         self._words = list(words)
-        # Every form of a word is a piece of its line here, but for a last letter that a stem may have changed.
+        # Every form of a word is a piece of its line here, but for a last `y` or `i`, which a stem may have put there.
         self._text = "\n".join(self._words).casefold().replace("-", "").replace("_", "") + "\n"
         self._ends = list(accumulate(map(len, self._text.splitlines(keepends=True))))
 
     def words_of(self, term: str) -> list[str]:
         """The words that have the term among their forms, each once for each time it has it."""
-        piece = term if len(term) <= 3 else term[:-1]
+        piece = term[:-1] if term.endswith(("y", "i")) and len(term) > 1 else term
         words: list[str] = []
         position = self._text.find(piece)
         while position >= 0:

@@ -11,13 +11,14 @@ in it.
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+
+from onhand.record import Record
 
 # A front matter longer than this is not one: see front_matter().
 FRONT_MATTER_MAX_CHARS = 64 * 1024
 
 
-class Heading(NamedTuple):
+class Heading(Record):
     """A heading's place, and its text as written, without hashes or underline."""
 
     level: int
@@ -26,7 +27,7 @@ class Heading(NamedTuple):
     text: str
 
 
-class Page(NamedTuple):
+class Page(Record):
     """A page's outline."""
 
     text: str

@@ -18,6 +18,7 @@ def test_show_has_every_setting_with_its_value_and_source(
 ) -> None:
     (project / "onhand.toml").write_text("[context]\nlimit = 8\n")
     monkeypatch.setenv("ONHAND_CONTEXT_RANKING", "seed")
+    (project / "notes").mkdir()
     done = run("config", "show", "--root", "notes")
     rows = [line.split(maxsplit=1) for line in done.out.splitlines()]
     assert [row[0] for row in rows] == ["KEY", *(option.key for option in OPTIONS)]

@@ -1,7 +1,7 @@
 """What may a configuration do that arrived with a clone?"""
 
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -16,11 +16,15 @@ from .conftest import World
 class Server(NamedTuple):
     """A section that starts a program with a secret."""
 
-    command: Annotated[tuple[str, ...], About("What is started.", role="program")] = ()
-    token_env: Annotated[str, About("The variable that has its token.", role="secret")] = "SERVER_TOKEN"
+    command: tuple[str, ...] = ()
+    token_env: str = "SERVER_TOKEN"
 
 
-SERVER = options_of("server", Server)
+ABOUT_SERVER = {
+    "command": About("What is started.", role="program"),
+    "token_env": About("The variable that has its token.", role="secret"),
+}
+SERVER = options_of("server", Server, ABOUT_SERVER)
 
 
 def resolve(world: World, **variables: str) -> config.Resolved:

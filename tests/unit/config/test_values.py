@@ -1,6 +1,6 @@
 """Is a value of the right type, and what is said when it is not?"""
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -16,13 +16,19 @@ from .conftest import World
 class Service(NamedTuple):
     """A section with every kind that `Context` has not."""
 
-    enabled: Annotated[bool, About("Whether.")] = False
-    weight: Annotated[float, About("How much.", minimum=0)] = 0.5
-    name: Annotated[str, About("What it is called.")] = ""
-    token_env: Annotated[str, About("The variable that has the token.", role="secret")] = "SERVICE_TOKEN"
+    enabled: bool = False
+    weight: float = 0.5
+    name: str = ""
+    token_env: str = "SERVICE_TOKEN"
 
 
-SERVICE = options_of("service", Service)
+ABOUT_SERVICE = {
+    "enabled": About("Whether."),
+    "weight": About("How much.", minimum=0),
+    "name": About("What it is called."),
+    "token_env": About("The variable that has the token.", role="secret"),
+}
+SERVICE = options_of("service", Service, ABOUT_SERVICE)
 
 
 def resolve(world: World, **variables: str) -> config.Resolved:
