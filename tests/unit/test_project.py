@@ -209,8 +209,7 @@ def test_the_demo_sets_itself_up_once(machine: Path) -> None:
     first, asked = make(machine, "demo")
     assert first.returncode == 0, first.stderr
     assert asked[0] == f"-m venv {machine / 'venv'}"
-    assert all("pip" in line for line in asked[1:-1])
-    assert asked[-2].endswith("install -c constraints.txt -e .")
+    assert any(line.endswith("install -c constraints.txt -e .") for line in asked[1:-1])
     assert asked[-1] == "examples/demo.py"
 
     second, asked = make(machine, "demo")
