@@ -1,12 +1,13 @@
 """What a command costs from cold, beside what Python itself costs: CPU time of the whole process, as ratios.
 
-    python -m benchmarks.coldstart [--runs 20]
+    python -m benchmarks.coldstart [--runs 20] [--imports MODULE ...]
 
 The corpus is 40 Markdown files of 10 KB made here. The best of all runs counts: a start can be disturbed, not hurried.
 """
 
 import argparse
 import compileall
+import importlib.util
 import os
 import random
 import resource
@@ -50,7 +51,27 @@ def cpu_ms(command: Sequence[str], cwd: Path, runs: int) -> float:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
-    runs = parser.parse_args(argv).runs
+    parser.add_argument("--imports", nargs="+", metavar="MODULE", help="what importing these adds, and nothing else")
+    options = parser.parse_args(argv)
+    if options.imports:
+        print_imports(options.imports, options.runs)
+    else:
+        print_commands(options.runs)
+
+
+def print_imports(modules: Sequence[str], runs: int) -> None:
+    here = Path.cwd()
+    bare = cpu_ms([sys.executable, "-c", "pass"], here, runs)
+    print(f"{'an import adds':<26}{'ms':>8}{'multiple of python':>22}")
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            print(f"{module:<26}  is not installed")
+            continue
+        added = cpu_ms([sys.executable, "-c", f"import {module}"], here, runs) - bare
+        print(f"{module:<26}{added:>8.1f}{added / bare:>21.2f}×")
+
+
+def print_commands(runs: int) -> None:
     import onhand
 
     compileall.compile_dir(os.path.dirname(onhand.__file__), quiet=2)  # as an installed package is

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from onhand.lexical.bm25 import LexicalIndex
+from onhand.lexical.bm25 import BM25, BM25_PLUS, Formula, LexicalIndex
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
+from onhand.lexical.tokenizer import Tokenizer
 
 Search = Callable[[str], list[str]]  # a query → the ids of the ten best
 
@@ -46,13 +47,24 @@ def ours(documents: list[dict[str, str]], index: LexicalIndex) -> Search:
 
 
 def default(documents: list[dict[str, str]]) -> Search:
-    tokenizer = IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS)
-    return ours(documents, LexicalIndex(tokenizer, fields={"heading": 2.0, "text": 1.0}, per_field_length=True))
+    return fielded(documents, IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS))
 
 
 def without_stems(documents: list[dict[str, str]]) -> Search:
-    tokenizer = IdentifierTokenizer(stop_words=FUNCTION_WORDS)
-    return ours(documents, LexicalIndex(tokenizer, fields={"heading": 2.0, "text": 1.0}, per_field_length=True))
+    return fielded(documents, IdentifierTokenizer(stop_words=FUNCTION_WORDS))
+
+
+def all_words(documents: list[dict[str, str]]) -> Search:
+    return fielded(documents, IdentifierTokenizer(stems=True))
+
+
+def plus(documents: list[dict[str, str]]) -> Search:
+    return fielded(documents, IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS), BM25_PLUS)
+
+
+def fielded(documents: list[dict[str, str]], tokenizer: Tokenizer, formula: Formula = BM25) -> Search:
+    index = LexicalIndex(tokenizer, fields={"heading": 2.0, "text": 1.0}, formula=formula, per_field_length=True)
+    return ours(documents, index)
 
 
 def seed(documents: list[dict[str, str]]) -> Search:
@@ -75,7 +87,14 @@ def with_bm25s(documents: list[dict[str, str]]) -> Search:
     return search
 
 
-RANKINGS = {"default": default, "without stems": without_stems, "seed": seed, "bm25s": with_bm25s}
+RANKINGS = {
+    "default": default,
+    "without stems": without_stems,
+    "function words too": all_words,
+    "BM25+": plus,
+    "seed": seed,
+    "bm25s": with_bm25s,
+}
 
 
 def measure(judged: JudgedSet, search: Search) -> tuple[float, float]:
@@ -102,17 +121,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     folders = sorted(path.parent for path in Path(options.directory).glob("*/qrels.tsv"))
     chosen = [folder for folder in folders if not options.sets or folder.name in options.sets]
-    print(f"{'recall@5 / nDCG@10':<22}" + "".join(f"{name:>18}" for name in RANKINGS))
+    print(f"{'recall@5 / nDCG@10':<22}" + "".join(f"{name:>20}" for name in RANKINGS))
     totals = dict.fromkeys(RANKINGS, (0.0, 0.0))
     for folder in chosen:
         judged = load(folder, options.queries)
         results = {name: measure(judged, build(judged.documents)) for name, build in RANKINGS.items()}
         for name, (recall, ndcg) in results.items():
             totals[name] = (totals[name][0] + recall, totals[name][1] + ndcg)
-        print(f"{folder.name:<22}" + "".join(f"{recall:>10.3f} / {ndcg:.3f}" for recall, ndcg in results.values()))
+        print(f"{folder.name:<22}" + "".join(f"{recall:>12.3f} / {ndcg:.3f}" for recall, ndcg in results.values()))
     count = len(chosen) or 1
     print(
-        f"{'mean':<22}" + "".join(f"{recall / count:>10.3f} / {ndcg / count:.3f}" for recall, ndcg in totals.values())
+        f"{'mean':<22}" + "".join(f"{recall / count:>12.3f} / {ndcg / count:.3f}" for recall, ndcg in totals.values())
     )
 
 

@@ -63,6 +63,8 @@ trust.for-one-directory 003 Trust holds for one directory alone and not for thos
 trust.said-once 003 trust is said once, shows what it allows, and can be taken back.
 trust.own-words-need-none own What the user's own file, variables and flags say needs no trust.
 trust.corrupt-store-trusts-nothing own A damaged record of trusted directories is reported and trusts nothing.
+trust.store-is-private own Only its owner can read the record of trusted directories.
+trust.concurrent own Directories that are trusted at the same moment are all kept.
 
 lexical.bm25-formula 000 BM25 with k1 1.5 and b 0.75 gives the published golden numbers.
 lexical.bm25-plus-formula 004 BM25+ with k1 1.2, b 0.75 and delta 1.0 gives the published golden numbers.
@@ -99,6 +101,7 @@ markdown.html-comments-are-skipped own A heading or link inside an HTML comment 
 markdown.heading-path own A section knows its headings from the outermost to its own.
 markdown.line-range own A section knows its first and last line in the file, front matter counted.
 markdown.long-sections-split own A section too long to be useful is split at paragraph borders and keeps its heading.
+markdown.code-stays-whole own A fence of code is cut only when it alone is too long.
 markdown.crlf-and-bom own CRLF, CR, BOM and a missing last newline change no section, link or line number.
 markdown.sections-lose-nothing own Sections in order hold every non-blank line of the page's body, once.
 markdown.front-matter own YAML between --- lines at the very top is read and is no part of any section.
@@ -112,6 +115,7 @@ markdown.reference-links own Full, collapsed and shortcut reference links resolv
 markdown.links-in-code-are-skipped own Links in code spans, fences and indented code are no links.
 markdown.images-are-no-links own Images are left out; a link around an image is a link.
 markdown.hostile-pages-are-bounded own Deep brackets, unclosed fences and huge lines take time in proportion to their size.
+markdown.cheap-to-import own Reading sections and simple front matter imports no YAML.
 
 tools.tool-parts 000 A tool has a name, description, input schema, read-only hint, output cap and a handler, sync or async.
 tools.names-are-checked own A tool name that providers would refuse is refused on definition with the rule.
@@ -119,13 +123,15 @@ tools.from-typed-function 003 A typed function becomes a tool: its name, docstri
 tools.from-model 003 A pydantic model, dataclass or TypedDict becomes a JSON Schema.
 tools.schema-required 003 A parameter without a default is required, one with a default is not and the default is kept.
 tools.schema-nested 003 Nested objects, arrays, unions, literals, enums and optionals keep their structure.
+tools.schema-of-recursive-types own A class that contains itself is referred to within the schema.
+tools.handlers-get-built-values 003 A handler gets instances, enum members and dates, not raw JSON.
 tools.schema-descriptions 003 Descriptions of parameters reach the schema.
 tools.schema-unknown-type-is-refused 003 A type without a JSON form is refused on definition, naming the parameter.
 tools.schemas-fetch-nothing own A schema that refers outside itself is refused; nothing is fetched.
 tools.hostile-schemas-are-bounded own Deep, huge, recursive and explosive schemas are refused or run in bounded time.
 tools.duplicate-is-refused 000 A second tool of the same name is refused: duplicate tool: NAME.
 tools.wire-leaks-nothing own What the model sees of a tool carries no private field such as the output cap or the handler.
-tools.wire-is-byte-stable own What the model sees is byte-equal between calls and ordered by registration.
+tools.wire-is-byte-stable own What the model sees is byte-equal for the same tools, in whatever order they were registered.
 tools.unknown-tool-is-answered 000 A tool that does not exist is an error result: unknown tool: NAME, with the nearest name.
 tools.arguments-are-checked 003 Arguments that do not fit the schema never reach the handler.
 tools.missing-argument-is-named 003 A missing or wrong argument is named together with what is expected.
@@ -198,6 +204,7 @@ cli.root own --root works on another directory; one that does not exist exits 2.
 cli.miss-exits-zero own A search without a match exits 0 and says why.
 cli.plain-when-piped own Colours appear only in a terminal; piped output and NO_COLOR have none.
 cli.terminal-is-safe own Control characters of a document never reach the terminal.
+terminal.json-always-works own Any value is printed as JSON in any locale, lone surrogates included.
 cli.broken-pipe-and-interrupt own A closed pipe ends quietly; an interrupt exits 130 without a traceback.
 cli.doctor own doctor says what is installed, what is missing and the command that adds it.
 """

@@ -40,7 +40,7 @@ def project(tmp_path: Path, name: str, text: str) -> Path:
     return directory
 
 
-@requirement("config.show-names-the-source", "trust.shown-before-recorded")
+@requirement("config.show-tells-origins", "trust.said-once")
 def test_a_clone_is_held_back_then_trusted_then_heard(tmp_path: Path, environ: dict[str, str]) -> None:
     clone = project(tmp_path, "clone", "[context]\nroot = '/elsewhere/notes'\nlimit = 5\n")
 

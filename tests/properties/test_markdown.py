@@ -89,7 +89,7 @@ def body_lines(page: str) -> set[int]:
 @given(pages)
 @example("")
 @example("---\na: b\n---")
-@requirement("markdown.nothing-is-lost")
+@requirement("markdown.sections-lose-nothing")
 def test_sections_hold_every_line_once_and_point_back_at_it(page: str) -> None:
     lines = lines_of(page)
     held: list[int] = []
@@ -104,7 +104,7 @@ def test_sections_hold_every_line_once_and_point_back_at_it(page: str) -> None:
 
 
 @given(pages, st.integers(1, 60))
-@requirement("markdown.nothing-is-lost")
+@requirement("markdown.sections-lose-nothing")
 def test_parts_are_short_and_together_lose_no_text(page: str, max_chars: int) -> None:
     lines = lines_of(page)
     wholes = split_sections(page, max_chars=10**9)
@@ -146,7 +146,7 @@ def test_line_ends_make_no_difference(page: str) -> None:
 
 
 @given(pages)
-@requirement("markdown.links-with-lines")
+@requirement("markdown.links")
 def test_a_link_begins_on_the_line_it_names(page: str) -> None:
     lines = lines_of(page)
     links = extract_links(page, include_external=True)
@@ -219,7 +219,7 @@ yaml_text = st.lists(st.one_of(yaml_pieces, st.text(max_size=3)), max_size=30).m
 
 
 @given(yaml_text)
-@requirement("markdown.front-matter-is-distrusted")
+@requirement("markdown.front-matter-is-safe")
 def test_no_front_matter_raises_and_what_it_says_fits_into_json(content: str) -> None:
     found = read_front_matter(f"---\n{content}\n---\nbody")
     json.dumps(found.data, allow_nan=False)

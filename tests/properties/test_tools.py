@@ -68,7 +68,7 @@ typed = st.recursive(
 )
 
 
-@requirement("tools.schema-from-types")
+@requirement("tools.schema-nested")
 @given(typed.flatmap(lambda pair: st.tuples(st.just(pair[0]), pair[1])))
 def test_what_a_type_takes_its_schema_takes_and_builds_again(case: tuple[Any, Any]) -> None:
     kind, value = case

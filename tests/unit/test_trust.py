@@ -23,7 +23,7 @@ def test_without_a_store_nothing_is_trusted(store: str) -> None:
     assert not trust.remove(store, "/a")
 
 
-@requirement("trust.recorded-and-undone")
+@requirement("trust.said-once")
 def test_what_is_added_is_trusted_until_it_is_removed(store: str, tmp_path: Path) -> None:
     one, two = str(tmp_path.resolve() / "one"), str(tmp_path.resolve() / "two")
     for directory in (one, two, one):

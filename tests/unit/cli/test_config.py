@@ -12,7 +12,7 @@ from requirements import requirement
 from .conftest import Run
 
 
-@requirement("config.show-names-the-source")
+@requirement("config.show-tells-origins")
 def test_show_has_every_setting_with_its_value_and_source(
     run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from requirements import requirement
 from .conftest import Run
 
 
-@requirement("doctor.names-what-is-missing", "cli.doctor")
+@requirement("cli.doctor")
 def test_every_extra_is_installed_or_comes_with_the_command_that_installs_it(run: Run) -> None:
     report = json.loads(run("doctor", "--json").out)
     extras = set(distribution("onhand").metadata.get_all("Provides-Extra") or []) - {"all"}

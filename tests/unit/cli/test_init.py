@@ -13,7 +13,7 @@ from requirements import requirement
 from .conftest import Run
 
 
-@requirement("config.init-writes-the-defaults")
+@requirement("config.init-writes-commented-file")
 def test_the_written_file_loads_to_exactly_the_defaults(run: Run, project: Path) -> None:
     done = run("init")
     assert done.code == 0
@@ -24,7 +24,7 @@ def test_the_written_file_loads_to_exactly_the_defaults(run: Run, project: Path)
     assert set(loaded.sources.values()) == {"default"}
 
 
-@requirement("config.init-writes-the-defaults")
+@requirement("config.init-writes-commented-file")
 def test_uncommented_it_says_every_default_and_still_loads(run: Run, project: Path) -> None:
     run("init")
     path = project / "onhand.toml"

@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@requirement("terminal.untrusted-text-is-inert")
+@requirement("cli.terminal-is-safe")
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -48,7 +48,7 @@ def test_cleaned_text_has_no_control_characters_and_can_be_encoded(text: str) ->
     assert terminal.clean(cleaned) == cleaned
 
 
-@requirement("terminal.colour-only-where-wanted")
+@requirement("cli.plain-when-piped")
 @pytest.mark.parametrize(
     ("variables", "stream", "expected"),
     [

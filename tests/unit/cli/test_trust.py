@@ -10,7 +10,7 @@ from requirements import requirement
 from .conftest import Run
 
 
-@requirement("trust.shown-before-recorded")
+@requirement("trust.said-once")
 def test_trust_shows_what_is_asked_for_and_allows_it(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[context]\nroot = '../shared'\nextra_roots = ['docs', '/etc']\n")
     assert config.load().context.root == ".AGENTS"
@@ -26,7 +26,7 @@ def test_trust_shows_what_is_asked_for_and_allows_it(run: Run, project: Path) ->
     assert run("trust", "--list").out == f"{project.resolve()}\n"
 
 
-@requirement("trust.recorded-and-undone")
+@requirement("trust.said-once")
 def test_trust_can_be_taken_back(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("[context]\nroot = '/etc'\n")
     run("trust")

@@ -115,7 +115,7 @@ def test_a_message_is_short_and_has_no_control_characters_whatever_was_written(w
     assert "\x1b" not in str(caught.value)
 
 
-@requirement("config.secrets-by-name-only")
+@requirement("config.secrets-by-name-only", "config.secrets-are-never-shown")
 @pytest.mark.parametrize("key", ["token", "api_key", "api-key", "password", "client_secret", "OPENAI_API_KEY"])
 def test_a_secret_in_a_file_is_refused_and_never_repeated(world: World, key: str) -> None:
     world.say(f"[context]\n{key} = 'sk-live-abc'\n")

@@ -153,7 +153,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("content", "problem"), REFUSED.values(), ids=REFUSED.keys())
-@requirement("markdown.front-matter-is-distrusted")
+@requirement("markdown.front-matter-is-safe")
 @pytest.mark.usefixtures("parser")
 def test_what_cannot_be_trusted_is_refused_with_a_reason_and_the_body_stays(content: str, problem: str) -> None:
     found = read_front_matter(f"---\n{content}\n---\nbody")
@@ -172,7 +172,7 @@ def test_twenty_levels_are_enough(depth: int) -> None:
     assert bool(read_front_matter(f"---\n{content}\n---\n").problem) == (depth > 20)
 
 
-@requirement("markdown.front-matter-is-distrusted")
+@requirement("markdown.front-matter-is-safe")
 def test_front_matter_that_is_never_closed_is_text_and_said_so() -> None:
     page = "---\nname: x\nbody without fence"
     assert read_front_matter(page) == FrontMatter(

@@ -13,7 +13,7 @@ def targets(page: str) -> list[str]:
     return [link.target for link in extract_links(page, include_external=True)]
 
 
-@requirement("markdown.links-with-lines")
+@requirement("markdown.links")
 def test_a_link_has_its_text_target_and_line() -> None:
     page = "# Rules\n\nSee [the guide](docs/guide.md) and\n[style](./style.md).\n"
     assert extract_links(page) == [
@@ -24,7 +24,7 @@ def test_a_link_has_its_text_target_and_line() -> None:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-@requirement("markdown.links-with-lines")
+@requirement("markdown.links")
 def test_lines_count_the_front_matter_and_any_line_end(newline: str, mark: str) -> None:
     page = mark + newline.join(["---", "see: '[no](no.md)'", "---", "", "a", "[x](x.md)"])
     assert [(link.target, link.line) for link in extract_links(page)] == [("x.md", 6)]
@@ -56,7 +56,7 @@ def test_lines_count_the_front_matter_and_any_line_end(newline: str, mark: str) 
         ("日本.md", "日本.md", "", ""),
     ],
 )
-@requirement("markdown.link-targets")
+@requirement("markdown.link-anchors-and-titles")
 def test_a_target_is_taken_apart(written: str, path: str, anchor: str, title: str) -> None:
     (link,) = extract_links(f"x [text]({written}) y")
     assert (link.text, link.path, link.anchor, link.title) == ("text", path, anchor, title)
@@ -88,7 +88,7 @@ def test_the_target_itself_stays_as_written() -> None:
         ("<!-- a --> \n[x](d.md)", "x"),
     ],
 )
-@requirement("markdown.link-text")
+@requirement("markdown.images-are-no-links")
 def test_a_link_is_found_with_the_text_its_reader_sees(page: str, text: str) -> None:
     assert [(link.text, link.path) for link in extract_links(page)] == [(text, "d.md")]
 
@@ -209,13 +209,13 @@ def test_external_links_and_links_within_the_page_come_only_when_asked_for() -> 
         ("", ""),
     ],
 )
-@requirement("markdown.link-filters")
+@requirement("markdown.link-extensions")
 def test_an_extension_is_what_follows_the_last_dot_of_the_name(path: str, expected: str) -> None:
     assert extension(path) == expected
 
 
 @pytest.mark.parametrize("extensions", [[".md"], {"md"}, (".MD",), ".md"])
-@requirement("markdown.link-filters")
+@requirement("markdown.link-extensions")
 def test_links_are_selected_by_extension_whatever_follows_the_path(extensions: list[str]) -> None:
     page = '[a](a.md#x) [b](b.MD "t") [c](c.md?d=e.txt) [d](d.txt) [e](e) [f](f.md.txt)'
     assert [link.path for link in extract_links(page, extensions=extensions)] == ["a.md", "b.MD", "c.md"]
@@ -228,7 +228,7 @@ def test_no_extension_and_no_extensions_are_selections_too() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["^docs/", re.compile("^docs/")])
-@requirement("markdown.link-filters")
+@requirement("markdown.link-extensions")
 def test_links_are_selected_by_a_pattern_in_their_path(pattern: str | re.Pattern[str]) -> None:
     page = "[a](docs/a.md) [b](src/docs/b.md) [c](%64ocs/c.md)"
     assert [link.path for link in extract_links(page, pattern=pattern)] == ["docs/a.md", "docs/c.md"]
@@ -272,7 +272,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
-@requirement("markdown.linear-time")
+@requirement("markdown.hostile-pages-are-bounded")
 def test_a_megabyte_of_one_thing_is_searched_in_linear_time(unit: str) -> None:
     """What reads a line again for each other line would take hours here and hit the suite's time limit."""
     page = unit * (1_000_000 // len(unit))

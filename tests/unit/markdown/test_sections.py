@@ -29,6 +29,7 @@ def test_a_heading_begins_a_section_and_keeps_its_line() -> None:
     ]
 
 
+@requirement("markdown.heading-path")
 def test_the_path_follows_the_levels_even_when_some_are_skipped() -> None:
     page = "# A\n### B\n## C\n### D\n# E\n#### F"
     assert [section.heading_path for section in split_sections(page)] == [
@@ -41,6 +42,15 @@ def test_the_path_follows_the_levels_even_when_some_are_skipped() -> None:
     ]
 
 
+@requirement("markdown.intro")
+def test_what_stands_before_the_first_heading_is_the_intro() -> None:
+    intro, heading = split_sections("Hello.\n\n# A\ntext\n")
+    assert (intro.heading, intro.heading_path, intro.text, intro.last_line) == ("(intro)", ("(intro)",), "Hello.", 1)
+    assert heading.heading_path == ("A",)
+    assert [section.heading for section in split_sections("\n\n# A\ntext\n")] == ["A"]
+
+
+@requirement("markdown.empty-sections-are-skipped")
 @pytest.mark.parametrize("page", ["", "\ufeff", "\n \n\t\n", "\r\n\r\n", "---\na: b\n---\n", "\x0c\n\u00a0"])
 def test_a_page_without_text_has_no_sections(page: str) -> None:
     assert split_sections(page) == []
@@ -69,7 +79,7 @@ def test_a_page_without_text_has_no_sections(page: str) -> None:
         ("# 日本語  見出し 👩‍👩‍👧", "日本語 見出し 👩‍👩‍👧"),
     ],
 )
-@requirement("markdown.heading-is-plain-text")
+@requirement("markdown.closing-hashes")
 def test_a_heading_is_named_as_its_reader_sees_it(line: str, heading: str) -> None:
     section = only(line)
     assert section.heading == heading
@@ -99,7 +109,7 @@ def test_a_heading_is_named_as_its_reader_sees_it(line: str, heading: str) -> No
         "1. one\n\n    ```\n    # deep in a list item\n    ```",
     ],
 )
-@requirement("markdown.code-and-comments-have-no-headings")
+@requirement("markdown.code-is-not-heading", "markdown.html-comments-are-skipped")
 def test_code_and_comments_have_no_headings(page: str) -> None:
     assert headings(page) == ["(intro)"]
     assert headings(page + "\n") == ["(intro)"]
@@ -138,14 +148,14 @@ def test_backticks_in_the_first_line_of_a_fence_make_it_a_line_of_text() -> None
         ("A\n--- -", [("(intro)",)]),
     ],
 )
-@requirement("markdown.underlined-headings")
+@requirement("markdown.setext-headings")
 def test_an_underlined_paragraph_is_a_heading_and_a_rule_is_none(page: str, expected: list[tuple[str, ...]]) -> None:
     assert [section.heading_path for section in split_sections(page)] == expected
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-@requirement("markdown.lines-are-those-of-the-file")
+@requirement("markdown.line-range", "markdown.crlf-and-bom")
 def test_lines_are_those_of_the_file_with_any_line_end(newline: str, mark: str) -> None:
     page = mark + newline.join(["---", "title: x", "---", "", "intro", "", "# A", "text", "", ""])
     assert split_sections(page) == [
@@ -165,7 +175,7 @@ def test_a_rule_at_the_top_hides_nothing() -> None:
     assert sum(section.text.count("key") for section in split_sections(long)) == 7000
 
 
-@requirement("markdown.long-sections-are-split")
+@requirement("markdown.long-sections-split")
 def test_a_long_section_is_split_between_paragraphs() -> None:
     page = "# H\n\n" + "\n\n".join(letter * 30 for letter in "abcd")
     assert split_sections(page, max_chars=70) == [
@@ -254,7 +264,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
-@requirement("markdown.linear-time")
+@requirement("markdown.hostile-pages-are-bounded")
 def test_a_megabyte_of_one_thing_is_read_in_linear_time(unit: str) -> None:
     """What reads a line again for each other line would take hours here and hit the suite's time limit."""
     page = unit * (MEGABYTE // len(unit))

@@ -19,7 +19,7 @@ class Mode(Enum):
     FULL = "full"
 
 
-@requirement("tools.a-typed-function-is-a-tool")
+@requirement("tools.from-typed-function", "tools.schema-descriptions")
 def test_a_function_becomes_a_tool_with_its_signature_as_schema() -> None:
     @tool
     def search_pages(query: Annotated[str, "what to find"], mode: Mode = Mode.FAST, limit: int = 3) -> str:
@@ -58,7 +58,7 @@ def test_a_function_becomes_a_tool_with_its_signature_as_schema() -> None:
     assert registry.call("search_pages", {}).text.startswith("query is required\n")
 
 
-@requirement("tools.a-typed-function-is-a-tool")
+@requirement("tools.from-typed-function", "tools.tool-parts")
 def test_name_description_and_limits_can_be_given() -> None:
     @tool(name="pages.get", description="Get one.", read_only=True, max_output_bytes=10, timeout_s=None)
     async def anything(number: int) -> dict[str, int]:
@@ -93,7 +93,7 @@ class Model(BaseModel):
         return number
 
 
-@requirement("tools.a-typed-function-is-a-tool")
+@requirement("tools.from-typed-function", "tools.from-model")
 @pytest.mark.parametrize("kind", [Record, Entry, Data, Model])
 def test_a_function_of_one_record_has_its_fields_as_arguments(kind: Any) -> None:
     def show(record: Any) -> str:
@@ -106,7 +106,7 @@ def test_a_function_of_one_record_has_its_fields_as_arguments(kind: Any) -> None
     assert Registry([made]).call("show", {"number": 7}).text == repr(kind(number=7))
 
 
-@requirement("tools.schema-from-pydantic")
+@requirement("tools.from-model")
 def test_what_a_model_refuses_beyond_its_schema_is_text_for_the_model() -> None:
     @tool
     def show(record: Model) -> str:

@@ -70,7 +70,7 @@ def test_the_same_tools_are_the_same_bytes_in_whatever_order_they_came() -> None
     assert [each["name"] for each in json.loads(wires.pop())] == ["B", "a", "a.b", "c"]
 
 
-@requirement("tools.results-stand-in-call-order")
+@requirement("tools.results-stand-in-call-order", "tools.sync-handlers-do-not-block")
 def test_results_stand_in_the_order_of_the_calls_whoever_ends_first() -> None:
     second_done = threading.Event()
 
@@ -105,7 +105,7 @@ def test_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
         result.text.encode()
 
 
-@requirement("tools.failures-are-isolated")
+@requirement("tools.failures-are-isolated", "tools.error-shows-no-internals")
 def test_a_failure_is_one_honest_line_and_the_others_go_on() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
@@ -317,6 +317,7 @@ def test_reads_meet_and_writes_never_do_also_from_several_threads_and_loops() ->
     assert crowded == [1] * 40
 
 
+@requirement("tools.concurrency-limit")
 def test_no_more_reads_than_the_limit_run_at_once() -> None:
     running, most = 0, 0
 

@@ -79,7 +79,7 @@ class Model(BaseModel):
     child: Optional["Model"] = None
 
 
-@requirement("tools.schema-from-types")
+@requirement("tools.schema-nested")
 @pytest.mark.parametrize(
     ("kind", "schema"),
     [
@@ -128,7 +128,7 @@ def test_a_type_has_its_schema(kind: Any, schema: dict[str, Any]) -> None:
     assert schema_of(kind) == schema
 
 
-@requirement("tools.schema-from-types")
+@requirement("tools.schema-nested", "tools.schema-required")
 def test_a_field_with_a_default_is_not_required_and_the_default_is_shown() -> None:
     assert schema_of(Filter) == {
         "type": "object",
@@ -189,7 +189,7 @@ def test_a_class_that_contains_itself_is_referred_to_within_the_schema() -> None
     assert built == Node("a", [Node("b")])
 
 
-@requirement("tools.schema-from-pydantic")
+@requirement("tools.from-model")
 def test_a_pydantic_model_speaks_for_itself() -> None:
     schema = schema_of(Model)
     assert schema["type"] == "object"
@@ -257,7 +257,7 @@ def test_json_that_does_not_fit_is_refused(kind: Any, value: Any, text: str) -> 
     assert text in str(caught.value)
 
 
-@requirement("tools.unsupported-type-is-named")
+@requirement("tools.schema-unknown-type-is-refused")
 def test_a_type_that_json_cannot_hold_is_named_with_what_to_use() -> None:
     def raw(data: bytes) -> None: ...
     def bare(data) -> None: ...  # type: ignore[no-untyped-def]

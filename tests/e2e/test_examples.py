@@ -1,0 +1,60 @@
+"""Do the examples run, and do they show what they say?"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onhand import Context
+from requirements import requirement
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str, where: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        cwd=where,
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent / "src"), "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout
+
+
+@requirement("context.python-api", "context.registered-like-any-tool")
+def test_context_reaches_a_prompt_and_a_registry_in_a_few_lines(tmp_path: Path) -> None:
+    lines = run("agent_context.py", tmp_path).splitlines()
+    prompt = Context(EXAMPLES / "sample-project").prompt()
+    assert lines[0] == f"system prompt: {len(prompt):,} characters, beginning '<context path=\".AGENTS/overview.md\">'"
+    assert lines[1:3] == ["tools: context_search", "ok: True"]
+    assert lines[3].startswith('<context path=".AGENTS/deploy.md" section="Rolling back"')
+    assert lines[-1] == "</context>"
+
+
+@requirement("tools.from-typed-function", "tools.results-stand-in-call-order")
+def test_a_typed_function_becomes_a_tool_that_answers_good_and_wrong_calls(tmp_path: Path) -> None:
+    wire, *answers = run("own_tool.py", tmp_path).split("\n\n")
+    (tool,) = json.loads(wire)
+    assert tool["input_schema"]["required"] == ["minutes"]
+    assert tool["input_schema"]["properties"]["minutes"]["minimum"] == 0
+    assert [answer.splitlines()[1] for answer in answers] == [
+        "ok: 3.60 €",
+        "ok: 7.50 €",
+        "error: unknown argument 'minuts': did you mean 'minutes'?",
+        "error: no ride is longer than a day: ask for each day by itself",
+        "error: unknown tool: rideprice; did you mean ride_price?",
+    ]
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_every_example_says_how_to_run_it(example: Path) -> None:
+    text = example.read_text(encoding="utf-8")
+    assert f"python examples/{example.name}" in text or "make demo" in text
