@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import onhand
+from onhand.corpora.context import Context
 from requirements import requirement
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample-project"
@@ -64,7 +65,9 @@ def test_show_and_manifest_print_both_halves(environ: dict[str, str], command: l
     shown = run(["context", "show"], environ, command=command)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.startswith("Pinned into every prompt (")
-    assert "Searchable (263 sections in 24 files)" in shown.stdout
+    sources = Context(SAMPLE).searchable()
+    sections = sum(source.sections for source in sources)
+    assert f"Searchable ({sections} sections in {len(sources)} files)" in shown.stdout
     manifest = run(["context", "manifest"], environ, command=command)
     assert ".AGENTS/security.md" in manifest.stdout
     prompt = run(["context", "show", "--prompt"], environ, command=command)
