@@ -33,17 +33,7 @@ def configured(root: str | None = None) -> Config:
 
 def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
-    return Context(
-        asked.project,
-        root=asked.context.root,
-        extra_roots=asked.context.extra_roots,
-        pinned=asked.context.pinned,
-        pinned_max_bytes=asked.context.pinned_max_bytes,
-        manifest_max_tokens=asked.context.manifest_max_tokens,
-        max_file_bytes=asked.context.max_file_bytes,
-        limit=asked.context.limit,
-        ranking=asked.context.ranking,
-    )
+    return Context(asked.project, **asked.context._asdict())
 
 
 def open_registry(asked: Config) -> "Registry":
@@ -54,13 +44,17 @@ def open_registry(asked: Config) -> "Registry":
 
 
 def _project_above(start: str, root: str) -> str:
-    """The nearest directory upwards that has `root`, no further than the repository's; else `start`."""
-    directory = start
-    while not os.path.lexists(os.path.join(directory, ".git")):
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            break
-        directory = parent
-        if os.path.isdir(os.path.join(directory, root)):
-            return directory
-    return start
+    """The nearest directory upwards that has `root`, inside the repository of `start`; else `start`.
+
+    Outside of a repository nothing above is looked for: anybody may have put it there.
+    """
+    found = None
+    directory, above = start, os.path.dirname(start)
+    while True:
+        if found is None and os.path.isdir(os.path.join(directory, root)):
+            found = directory
+        if os.path.lexists(os.path.join(directory, ".git")):
+            return found or start
+        if above == directory:
+            return start
+        directory, above = above, os.path.dirname(above)

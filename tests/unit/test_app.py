@@ -64,6 +64,16 @@ def test_the_nearest_context_wins_and_a_repository_ends_the_search(
     assert paths() == []
 
 
+def test_outside_of_a_repository_nothing_above_is_looked_for(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("shared/.AGENTS/a.md", "# Zebra\n")
+    write("shared/work/code.py", "")
+    monkeypatch.chdir(home / "shared/work")
+    assert app.configured().project == str(home / "shared/work")
+    assert paths() == []
+
+
 def test_a_configuration_file_above_says_where_the_project_is(
     write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,11 @@ def _show(context: Context, arguments: argparse.Namespace) -> None:
     from onhand.tools.budget import BYTES_PER_TOKEN, estimated_tokens
 
     if arguments.prompt:
-        terminal.say(context.prompt())
+        text = context.prompt()
+        if arguments.json:
+            terminal.print_json({"prompt": text, "tokens": estimated_tokens(text)})
+        else:
+            terminal.say(text)
         return
     pinned, searchable, problems = context.pinned(), context.searchable(), context.problems()
     everything = sum(file.bytes for file in pinned.files) + sum(source.bytes for source in searchable)

@@ -224,10 +224,7 @@ class Context:
 
     def _leads_out(self, root: str, directory: str) -> bool:
         """Whether a root that is said to be inside the project is a link that leads out of it."""
-        if os.path.isabs(root) or not os.path.lexists(directory):
-            return False
-        project = os.path.realpath(self.project)
-        return os.path.commonpath([project, os.path.realpath(directory)]) != project
+        return not os.path.isabs(root) and os.path.lexists(directory) and not files.is_inside(directory, self.project)
 
     def _take(self, path: str, file: Found) -> bool:
         """Read a new or changed file; whether it says something else than before."""

@@ -150,12 +150,22 @@ def _found(root: str, name: str, entry: "os.DirEntry[str]") -> Found:
 
 
 def _target(root: str, link: str) -> str:
-    """Where a link leads, if that is inside the root."""
+    """Where a link leads, if that is Markdown inside the root."""
     target = os.path.realpath(link, strict=True)
-    inside = os.path.realpath(root)
-    if os.path.commonpath([inside, target]) != inside:
+    if not is_inside(target, root):
         raise Unreadable("a link out of the root: put the file itself here, or add its directory as an extra root")
+    if not target.lower().endswith(MARKDOWN):
+        raise Unreadable("a link to something that is not Markdown")
     return target
+
+
+def is_inside(path: str, directory: str) -> bool:
+    """Whether a path is in a directory, or is it, once all links are followed."""
+    directory = os.path.realpath(directory)
+    try:
+        return os.path.commonpath([directory, os.path.realpath(path)]) == directory
+    except ValueError:  # another drive
+        return False
 
 
 def _decoded(content: bytes) -> str:

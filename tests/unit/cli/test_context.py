@@ -222,6 +222,7 @@ def test_manifest_and_prompt_are_what_the_system_prompt_carries(run: Run) -> Non
     manifest = run("context", "manifest").out
     assert "\n- .AGENTS/deploy.md: Deploying, Rolling back\n" in manifest
     prompt = run("context", "show", "--prompt").out
+    assert as_json(run, "show", "--prompt")["prompt"] + "\n" == prompt
     assert prompt == f'<context path=".AGENTS/overview.md">\n# Overview\n\nA bike share.\n</context>\n\n{manifest}'
     answer = as_json(run, "manifest")
     assert answer == {"manifest": manifest.removesuffix("\n"), "tokens": -(-(len(manifest) - 1) // 4)}

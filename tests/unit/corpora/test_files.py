@@ -48,6 +48,16 @@ def test_a_link_to_a_page_inside_the_root_is_read(project: Project) -> None:
 
 @posix
 @requirement("context.stays-in-root")
+def test_a_link_to_what_is_not_markdown_is_not_read(project: Project) -> None:
+    project.write("secrets.env", "TOKEN=zebra\n")
+    (project.root / "notes.md").symlink_to("secrets.env")
+    context = project.context()
+    assert found(context.search("zebra")) == []
+    assert reasons(context) == {".AGENTS/notes.md": "a link to something that is not Markdown"}
+
+
+@posix
+@requirement("context.stays-in-root")
 def test_no_link_leads_out_of_the_root(project: Project, outside: Path) -> None:
     project.write("good.md", "# Good\n\nallowed zebra\n")
     sibling = project.write("../.AGENTS-evil/x.md", "# Evil\n\nforbidden zebra\n")
