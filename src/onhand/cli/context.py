@@ -161,6 +161,8 @@ def _show(context: Context, arguments: argparse.Namespace) -> None:
     sections = sum(source.sections for source in searchable)
     terminal.say()
     terminal.say(f"Searchable ({sections} sections in {len(searchable)} files)", heading=True)
+    if reason := context.why_nothing_is_searchable():
+        terminal.say(f"  {reason}")
     terminal.print_table(
         [(f"  {source.path}", f"{source.bytes:,} B", f"{source.sections} sections") for source in searchable]
     )

@@ -163,6 +163,12 @@ class Context:
             self.refresh()
             return self._problems
 
+    def why_nothing_is_searchable(self) -> str | None:
+        """What is missing for a search to find anything; None when there is something to search."""
+        with self._lock:
+            self.refresh()
+            return self._why_empty()
+
     def manifest(self) -> str:
         """What can be searched, for the system prompt; empty when there is nothing."""
         from onhand.corpora import manifest
@@ -187,7 +193,7 @@ class Context:
                 Hit(*self._sections[match.id], match.score, self._index.explain(query, match.id)) for match in matches
             )
             searched = sum(1 for page in self._pages.values() if page.sections)
-            reason = None if hits else self._why_nothing(query)
+            reason = None if hits else self._why_empty() or self._why_no_match(query)
             return SearchResult(query, hits, len(self._sections), searched, reason, self._problems)
 
     def tool(self) -> "Tool":
@@ -249,26 +255,28 @@ class Context:
     def _page(self, path: str, file: Found) -> _Page:
         stamp = file.stamp if files.is_settled(file.stamp) else None
         try:
-            text = files.read(file, self._max_file_bytes)
+            text, problem = files.read(file, self._max_file_bytes)
         except files.Unreadable as reason:
             passing = isinstance(reason.__cause__, OSError)  # it may be gone at the next look
             return _Page(None if passing else stamp, 0, "", (), "", False, str(reason))
-        data, problem, text_after = _front_matter(text)
+        data, matter_problem, text_after = _front_matter(text)
+        problem = problem or matter_problem
         is_pinned = path in self._pinned_names or data.get("pinned") is True
         if is_pinned:
             return _Page(stamp, file.stamp.size, text_after, (), "", True, problem)
         sections = tuple(split_sections(text))
         return _Page(stamp, file.stamp.size, "", sections, _description(data, sections), False, problem)
 
-    def _why_nothing(self, query: str) -> str:
+    def _why_empty(self) -> str | None:
         roots = ", ".join(_shown_root(root) for root in self.roots)
         if not any(os.path.isdir(os.path.join(self.project, root)) for root in self.roots):
             return f"there is no {roots} in {self.project}: create it, or name another directory"
         if not self._pages:
             unusable = f"; {len(self._problems)} entries cannot be used" if self._problems else ""
             return f"there are no Markdown files to search in {roots}{unusable}"
-        if not self._sections:
-            return "nothing is searchable: every file is pinned, empty or unreadable"
+        return None if self._sections else "nothing is searchable: every file is pinned, empty or unreadable"
+
+    def _why_no_match(self, query: str) -> str:
         if not self._index.tokenizer.query_terms(query):
             return "the query has no words to look for"
         return f"none of {len(self._sections)} sections has a word of the query: try other words for the same thing"

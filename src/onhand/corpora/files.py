@@ -4,6 +4,7 @@ Nothing outside the directory is ever opened, whatever its links say; nothing th
 all. What cannot be used is reported, never raised: one bad file must not hide the others.
 """
 
+import errno
 import os
 import stat
 import time
@@ -18,6 +19,18 @@ MAX_FILES = 20_000  # a root with more of them is not a directory of notes
 
 # A file changed this shortly before it was read may change again within the same tick of the file system's clock.
 SETTLING_NS = 2_000_000_000
+
+
+MAX_TRIES = 3  # to read a file that somebody is writing to
+
+# UTF-32 first: its mark begins as that of UTF-16 does.
+_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe\0\0", "utf-32-le"),
+    (b"\0\0\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
 
 
 class Stamp(Record):
@@ -64,8 +77,8 @@ def sweep(root: str) -> tuple[list[Found], list[Problem]]:
     return sorted(found), sorted(problems)
 
 
-def read(file: Found, max_bytes: int) -> str:
-    """The text of a file, without a byte order mark."""
+def read(file: Found, max_bytes: int) -> tuple[str, str | None]:
+    """The text of a file, without a byte order mark, and what is wrong with it although it can be used."""
     if file.stamp.size > max_bytes:
         raise Unreadable(
             f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise context.max_file_bytes"
@@ -75,24 +88,30 @@ def read(file: Found, max_bytes: int) -> str:
     try:
         descriptor = os.open(file.path, flags)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Unreadable("not a regular file any more")
-            content = _read_all(descriptor, file.stamp.size, max_bytes)
+            content = _read_whole(descriptor, max_bytes)
         finally:
             os.close(descriptor)
     except OSError as error:
         raise Unreadable(_spoken(error)) from error
-    if len(content) > max_bytes:
-        raise Unreadable(f"grew past {max_bytes:,} bytes while it was read: try again")
     return _decoded(content)
 
 
-def _read_all(descriptor: int, expected: int, max_bytes: int) -> bytes:
-    """What is in a file, and no more than one byte past the limit."""
-    content = os.read(descriptor, min(expected, max_bytes) + 1)
-    while len(content) <= max_bytes and (more := os.read(descriptor, max_bytes + 1 - len(content))):
-        content += more
-    return content
+def _read_whole(descriptor: int, max_bytes: int) -> bytes:
+    """What is in a file at one moment: while somebody writes to it, try again."""
+    for _ in range(MAX_TRIES):
+        before = os.fstat(descriptor)
+        if not stat.S_ISREG(before.st_mode):
+            raise Unreadable("not a regular file any more")
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        content = os.read(descriptor, min(before.st_size, max_bytes) + 1)
+        while len(content) <= max_bytes and (more := os.read(descriptor, max_bytes + 1 - len(content))):
+            content += more
+        if len(content) > max_bytes:
+            raise Unreadable(f"grew past {max_bytes:,} bytes while it was read: try again")
+        after = os.fstat(descriptor)
+        if after.st_mtime_ns == before.st_mtime_ns and len(content) == after.st_size:
+            return content
+    raise BlockingIOError(errno.EAGAIN, "it is being written to: try again")
 
 
 def is_settled(stamp: Stamp) -> bool:
@@ -168,13 +187,16 @@ def is_inside(path: str, directory: str) -> bool:
         return False
 
 
-def _decoded(content: bytes) -> str:
+def _decoded(content: bytes) -> tuple[str, str | None]:
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return content[len(mark) :].decode(encoding, "replace"), None
     if b"\0" in content:
         raise Unreadable("a binary file, not Markdown")
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(), None
     except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 (byte {error.start}): save it as UTF-8") from error
+        return content.decode(errors="replace"), f"not UTF-8 (byte {error.start}): save it as UTF-8 to be found whole"
 
 
 def _spoken(error: OSError) -> str:

@@ -253,12 +253,12 @@ def test_a_root_that_is_no_directory_exits_2(run: Run, project: Path, verb: list
 
 @requirement("context.unreadable-is-reported", "cli.context-search")
 def test_problems_are_warnings_beside_the_hits(run: Run, pages: Path) -> None:
-    write(pages, "broken.md", b"\xff\xfe")
+    write(pages, "broken.md", b"\0\1\2")
     done = run("context", "search", "rollback")
     assert (done.code, len(done.out.splitlines()) > 5) == (0, True)
-    assert done.err == "onhand: warning: .AGENTS/broken.md: not UTF-8 (byte 0): save it as UTF-8\n"
+    assert done.err == "onhand: warning: .AGENTS/broken.md: a binary file, not Markdown\n"
     answer = json.loads(run("context", "search", "rollback", "--json").out)
-    assert answer["problems"] == [{"name": ".AGENTS/broken.md", "reason": "not UTF-8 (byte 0): save it as UTF-8"}]
+    assert answer["problems"] == [{"name": ".AGENTS/broken.md", "reason": "a binary file, not Markdown"}]
     assert run("context", "show").err == done.err
 
 

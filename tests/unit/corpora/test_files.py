@@ -208,15 +208,39 @@ def test_a_read_that_fails_for_a_passing_reason_is_tried_again(project: Project)
 
 @requirement("context.unreadable-is-reported")
 @pytest.mark.parametrize(
+    ("content", "byte"),
+    [
+        ("# zebra ä\n".encode("latin-1"), 8),
+        ("# zebra ゼブラ\n".encode("shift-jis"), 8),
+        (b"# zebra \xe2\x82", 8),
+        (b"# zebra \xed\xa0\x80", 8),
+    ],
+)
+def test_a_page_that_is_not_utf_8_is_read_as_far_as_possible_and_reported(
+    project: Project, content: bytes, byte: int
+) -> None:
+    project.write("page.md", content)
+    context = project.context()
+    [hit] = context.search("zebra").hits
+    assert "\ufffd" in hit.section.text
+    assert reasons(context) == {".AGENTS/page.md": f"not UTF-8 (byte {byte}): save it as UTF-8 to be found whole"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_says_how_a_page_is_written(project: Project, encoding: str) -> None:
+    project.write("page.md", "# Zebra ä\n".encode(encoding))
+    context = project.context()
+    assert found(context.search("zebra")) == [(".AGENTS/page.md", "Zebra ä")]
+    assert context.problems() == ()
+
+
+@requirement("context.unreadable-is-reported")
+@pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b"\x7fELF\x02\x01\x01\0\0\0zebra", "a binary file"),
         (b"\0" * 4096, "a binary file"),
-        ("# Zebra\n".encode("utf-16"), "a binary file"),
-        ("# Zebra ä\n".encode("latin-1"), "not UTF-8 (byte 8): save it as UTF-8"),
-        ("# ゼブラ zebra\n".encode("shift-jis"), "not UTF-8"),
-        (b"# zebra \xe2\x82", "not UTF-8 (byte 8)"),
-        (b"# zebra \xed\xa0\x80", "not UTF-8 (byte 8)"),
+        ("# Zebra\n".encode("utf-16-le"), "a binary file"),
         (b"zebra" * 300_000, "1,500,000 bytes, more than 1,048,576: split it or raise context.max_file_bytes"),
     ],
 )
@@ -252,6 +276,36 @@ def test_a_file_that_grows_while_it_is_read_is_not_read_to_its_end(project: Proj
         result = context.search("zebra")
     assert result.hits == ()
     assert "grew past 1,000 bytes" in result.problems[0].reason
+
+
+@requirement("context.fresh-edit")
+@pytest.mark.parametrize(("writes", "whole"), [(1, True), (1000, False)])
+def test_a_page_that_is_written_to_while_it_is_read_is_one_whole_version_or_none(
+    project: Project, monkeypatch: pytest.MonkeyPatch, writes: int, whole: bool
+) -> None:
+    page = project.write("page.md", "# Page\n\nzebra lion\n")
+    real_read = os.read
+    left = iter(range(writes))
+
+    def read_then_rewrite(descriptor: int, size: int) -> bytes:
+        content = real_read(descriptor, size)
+        number = next(left, None)
+        if number is not None:
+            page.write_text("# Page\n\nzebra tiger\n" + "more\n" * (number % 7 + 1))
+        return content
+
+    context = project.context()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "read", read_then_rewrite)
+        result = context.search("zebra")
+    if whole:
+        assert "tiger" in result.hits[0].section.text
+    else:
+        assert (result.hits, {p.name: p.reason for p in result.problems}) == (
+            (),
+            {".AGENTS/page.md": "it is being written to: try again"},
+        )
+    assert "tiger" in context.search("zebra").hits[0].section.text, "and the next look reads it again"
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])

@@ -135,14 +135,14 @@ def test_a_file_without_room_leaves_a_marker_in_the_prompt(project: Project, bud
 
 @requirement("context.pinned-drops-nothing-silently")
 def test_a_pinned_file_that_cannot_be_read_is_a_problem_and_no_empty_block(project: Project) -> None:
-    project.write("overview.md", b"\xff\xfe")
+    project.write("overview.md", b"\0\1\2")
     project.write("conventions.md", "# Conventions\n")
     context = project.context()
     pinned = context.pinned()
     assert [file.path for file in pinned.files] == [".AGENTS/conventions.md"]
     assert pinned.missing == ()
     assert "overview" not in pinned.text
-    assert "not UTF-8" in reasons(context)[".AGENTS/overview.md"]
+    assert "a binary file" in reasons(context)[".AGENTS/overview.md"]
 
 
 def test_an_empty_pinned_file_is_whole(project: Project) -> None:

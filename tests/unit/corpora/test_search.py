@@ -117,7 +117,7 @@ def test_a_file_in_the_place_of_the_directory_is_a_reason_and_a_problem(project:
     ("name", "text", "query", "reason"),
     [
         ("overview.md", "# Zebra", "zebra", "nothing is searchable: every file is pinned, empty or unreadable"),
-        ("a.md", b"\xff", "zebra", "nothing is searchable: every file is pinned, empty or unreadable"),
+        ("a.md", b"\0", "zebra", "nothing is searchable: every file is pinned, empty or unreadable"),
         ("a.md", "# Lion", "", "the query has no words to look for"),
         ("a.md", "# Lion", " ?! \n", "the query has no words to look for"),
         ("a.md", "# Lion", "zebra", "none of 1 sections has a word of the query: try other words for the same thing"),
