@@ -75,6 +75,17 @@ def test_path_names_the_files_that_are_read(run: Run, project: Path) -> None:
     }
 
 
+def test_the_file_of_a_user_who_is_at_home_is_not_taken_for_a_projects(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = project.parent / ".config" / "onhand" / "config.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text("")
+    monkeypatch.chdir(project.parent)
+    paths = json.loads(run("config", "path", "--json").out)
+    assert paths == {"user": str(user), "project": None, "found": [str(user)]}
+
+
 def test_a_verb_is_needed(run: Run) -> None:
     assert run("config").code == 2
 
