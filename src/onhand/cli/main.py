@@ -95,7 +95,3 @@ def _run(words: list[str]) -> int:
 
 def _module(noun: str) -> Any:
     return __import__(f"onhand.cli.{noun}", fromlist=["run"])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,19 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.config.values import Layer, Said
 
-__all__ = [
-    "OPTIONS",
-    "Ask",
-    "Config",
-    "Context",
-    "Option",
-    "Resolved",
-    "load",
-    "resolve",
-    "trust_store",
-    "user_file",
-]
-
+__all__ = ["OPTIONS", "Ask", "Config", "Context", "Option", "Resolved", "load", "resolve"]
 
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 

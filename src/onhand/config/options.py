@@ -88,11 +88,6 @@ class Option(Record):
         return "choice" if self.about.choices else KINDS[type(self.default)]
 
     @property
-    def choices(self) -> tuple[str, ...]:
-        """The values that it can have, when they are few."""
-        return self.about.choices
-
-    @property
     def variables(self) -> tuple[str, ...]:
         """The environment variables that set it; the first that is set wins."""
         return ("ONHAND_" + self.key.replace(".", "_").upper(), *self.about.also)
@@ -100,8 +95,8 @@ class Option(Record):
     @property
     def expected(self) -> str:
         """What may be given, in words."""
-        if self.choices:
-            return "one of " + ", ".join(map(repr, self.choices))
+        if self.about.choices:
+            return "one of " + ", ".join(map(repr, self.about.choices))
         words = _ROLE_WORDS.get(self.about.role, "") or KIND_WORDS[self.kind]
         if self.kind == "list":
             words = f"a list; each entry {words}" if self.about.role in _ROLE_WORDS else words

@@ -104,7 +104,7 @@ def _checked(option: Option, given: object) -> object:
     if option.kind == "boolean":
         fits = isinstance(given, bool)
     elif option.kind == "choice":
-        fits = given in option.choices
+        fits = given in option.about.choices
     else:
         fits = _number_fits(option, given)
     if not fits:

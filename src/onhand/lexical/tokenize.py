@@ -56,13 +56,10 @@ _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
 class PlainTokenizer:
     """Lower-case ASCII words of two or more characters, without stop words."""
 
-    def __init__(self, stop_words: frozenset[str] = PLAIN_STOP_WORDS) -> None:
-        self._stop_words = stop_words
-
     def words(self, text: str) -> list[str]:
         ascii_bytes = text.lower().encode("ascii", "replace").translate(_SEPARATE_AND_LOWER)
         words = ascii_bytes.decode("ascii").split()
-        return [word for word in words if len(word) > 1 and word not in self._stop_words]
+        return [word for word in words if len(word) > 1 and word not in PLAIN_STOP_WORDS]
 
     def forms(self, word: str) -> tuple[str, ...]:
         return (word,)

@@ -227,7 +227,6 @@ class _Lists:
 
     def __init__(self, text: str, body: int) -> None:
         self._text = text
-        self._body = body
         # The last line asked for, and the answer. What lies above it is never looked at again, so that all
         # questions together read the page once.
         self._asked = (body, 0)

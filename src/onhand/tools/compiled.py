@@ -43,12 +43,8 @@ class Compiled:
         self._root = schema
         self._branches, patterns = _survey(schema)
         self._validator = _validator(schema, patterns)
-        self.names, self._patterns, self.open = _top_names(schema)
-        self._named = (
-            _validator({"anyOf": [{"pattern": pattern} for pattern in self._patterns]}, patterns)
-            if self._patterns
-            else None
-        )
+        self.names, named, self.open = _top_names(schema)
+        self._named = _validator({"anyOf": [{"pattern": name} for name in named]}, patterns) if named else None
         _count_steps(schema, {}, MAX_STEPS)  # finds a loop of references now and not in a call
 
     def unknown(self, arguments: Mapping[str, Any]) -> list[str]:
@@ -68,7 +64,7 @@ class Compiled:
         return self._validator.iter_errors(arguments)
 
 
-def _validator(schema: Schema, patterns: int = MAX_PATTERNS) -> "Validator":
+def _validator(schema: Schema, patterns: int) -> "Validator":
     import jsonschema_rs
 
     share = min(MAX_PATTERN_BYTES, MAX_PATTERNS_BYTES // max(patterns, 1))

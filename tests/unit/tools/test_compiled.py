@@ -35,7 +35,7 @@ def test_a_reference_to_the_network_is_refused_and_no_connection_is_made(listene
             with pytest.raises(InputError):
                 Registry().register(Tool("t", "d", schema, str))
         with pytest.raises(InputError) if keyword == "$ref" else suppress(InputError):
-            _validator(schema)  # the engine by itself refuses too
+            _validator(schema, 0)  # the engine by itself refuses too
     with pytest.raises(BlockingIOError):
         listener.accept()
 
