@@ -129,7 +129,7 @@ class IdentifierTokenizer:
         if self._bigrams and not word.isascii():
             units = _units(word, in_query=True)
             if units != [word]:
-                return [form for unit in units for form in self._query_forms_of(unit)]
+                return [form for unit in units for form in self._query_forms[unit]]
         parts = self._parts_of(word)
         part_weight = PART_WEIGHT if self._joined and len(parts) > 1 else 1.0
         forms = [form for part in parts for form in self._with_stem(part, part_weight)]
