@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,14 @@ def test_a_document_cannot_drive_the_terminal(environ: dict[str, str], project: 
     assert "\\u001b]52;c;" in plain
 
 
+def started(words: list[str], environ: dict[str, str], where: Path, command: list[str]) -> "subprocess.Popen[bytes]":
+    """A command that can be interrupted: tests that were started in the background may be deaf to that."""
+    hear = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(
+        [*command, *words], cwd=where, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=hear
+    )
+
+
 def many_pages(project: Path) -> None:
     """More to print than any pipe holds."""
     for number in range(60):
@@ -159,14 +168,7 @@ def many_pages(project: Path) -> None:
 @pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
 def test_an_interrupt_exits_130_without_a_traceback(environ: dict[str, str], project: Path, command: list[str]) -> None:
     many_pages(project)
-    process = subprocess.Popen(
-        [*command, "context", "search", "zebra", "-k", "60"],
-        cwd=project,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    with process:
+    with started(["context", "search", "zebra", "-k", "60"], environ, project, command) as process:
         assert process.stdout is not None
         os.read(process.stdout.fileno(), 1)  # it prints, and can not end before we read the rest
         process.send_signal(signal.SIGINT)
@@ -204,14 +206,7 @@ def test_a_reader_that_goes_away_in_the_middle_is_no_failure(
     environ: dict[str, str], project: Path, command: list[str]
 ) -> None:
     many_pages(project)
-    process = subprocess.Popen(
-        [*command, "context", "search", "zebra", "-k", "60"],
-        cwd=project,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    with process:
+    with started(["context", "search", "zebra", "-k", "60"], environ, project, command) as process:
         assert process.stdout is not None and process.stderr is not None
         os.read(process.stdout.fileno(), 100)
         process.stdout.close()
