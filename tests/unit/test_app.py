@@ -1,5 +1,6 @@
 """Which project is meant, and does the configuration reach the parts that do the work?"""
 
+import inspect
 import json
 import os
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onhand import app
+from onhand import Context, app, config
 from onhand.errors import ConfigError, InputError
 from requirements import requirement
 
@@ -148,6 +149,12 @@ def test_every_setting_reaches_the_context(write: Write) -> None:
     assert context.search("zebra").hits == ()
     assert context.problems()[0].name == "docs/large.md"
     assert context.manifest().endswith("\n- docs/: 4 files, 124 sections")
+
+
+def test_from_python_a_context_has_the_same_defaults() -> None:
+    parameters = inspect.signature(Context).parameters
+    defaults = {name: parameter.default for name, parameter in parameters.items() if name != "project"}
+    assert defaults == config.Context()._asdict()
 
 
 def test_a_broken_configuration_is_refused(write: Write) -> None:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from onhand.corpora.watch import Watcher
     from onhand.tools import Tool
 
-DEFAULT_ROOT = ".AGENTS"
-DEFAULT_PINNED = ("overview.md", "conventions.md")
-DEFAULT_LIMIT = 3
 MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for every different word
 MIN_HEAD_BYTES = 256  # less of a pinned file than this is not worth its place in a prompt
 
@@ -89,13 +86,13 @@ class Context:
         self,
         project: str | os.PathLike[str] = ".",
         *,
-        root: str = DEFAULT_ROOT,
+        root: str = ".AGENTS",
         extra_roots: Sequence[str] = (),
-        pinned: Sequence[str] = DEFAULT_PINNED,
+        pinned: Sequence[str] = ("overview.md", "conventions.md"),
         pinned_max_bytes: int = 32 * 1024,
         manifest_max_tokens: int = 1000,
         max_file_bytes: int = 1024 * 1024,
-        limit: int = DEFAULT_LIMIT,
+        limit: int = 3,
         ranking: str = "default",
     ) -> None:
         self.project = os.path.abspath(project)
