@@ -28,7 +28,7 @@ def configured(root: str | None = None) -> Config:
     if has_own and os.path.samefile(root, loaded.project):
         return loaded
     # The settings may be those of a project above; the context is that of the directory that was named.
-    return config.load(root, root=loaded.context.root if has_own else ".")
+    return config.load(root, flags={"context.root": loaded.context.root if has_own else "."})
 
 
 def open_context(asked: Config) -> Context:

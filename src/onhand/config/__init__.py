@@ -48,16 +48,13 @@ def load(
     *,
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
-    root: str | None = None,
 ) -> Config:
     """The configuration for work in `start` (the working directory); a ConfigError names every problem.
 
-    `flags` has values by key, such as {"context.limit": 5}; `root` is short for {"context.root": root}.
+    `flags` has values by key, such as {"context.limit": 5}.
     """
     from types import MappingProxyType
 
-    if root is not None:
-        flags = {**(flags or {}), "context.root": root}
     found = resolve(OPTIONS, start, flags=flags, environ=environ)
     sections = {
         name: fields._make(found.values[f"{name}.{field}"] for field in fields._fields)

@@ -51,8 +51,8 @@ def test_each_source_overrides_those_before_it_and_is_named(world: World) -> Non
     assert loaded.files == (str(user), str(project))
 
 
-def test_root_is_short_for_its_flag(world: World) -> None:
-    loaded = config.load(str(world.project), root="notes", environ=world.environ)
+def test_a_flag_is_named_as_it_is_typed(world: World) -> None:
+    loaded = world.load(context__root="notes")
     assert loaded.context.root == "notes"
     assert loaded.sources["context.root"] == "--root"
 
