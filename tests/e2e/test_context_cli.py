@@ -302,7 +302,7 @@ def test_what_may_not_be_read_is_reported_and_the_rest_is_searched(environ: dict
         assert (done.returncode, done.stderr) == (0, "")
         answer = json.loads(done.stdout)
         assert [hit["path"] for hit in answer["hits"]] == [".AGENTS/good.md"]
-        assert {problem["name"]: problem["reason"] for problem in answer["problems"]} == dict.fromkeys(
+        assert {problem["path"]: problem["reason"] for problem in answer["problems"]} == dict.fromkeys(
             (f".AGENTS/{name}" for name in ("closed", "into.md", "listed/inner.md", "secret.md")), "permission denied"
         )
         root.chmod(0o000)

@@ -147,7 +147,7 @@ def test_every_setting_reaches_the_context(write: Write) -> None:
     assert pinned.max_bytes == 300
     assert [hit.path for hit in context.search("zebras").hits] == ["docs/0.md", "docs/1.md"]
     assert context.search("zebra").hits == ()
-    assert context.problems()[0].name == "docs/large.md"
+    assert context.problems()[0].path == "docs/large.md"
     assert context.manifest().endswith("\n- docs/: 4 files, 124 sections")
 
 

@@ -184,7 +184,7 @@ def _cut_note(file: PinnedFile) -> str:
 
 
 def _warn_of(problems: Sequence[Problem]) -> None:
-    terminal.warn(f"{_on_one_line(problem.name)}: {problem.reason}" for problem in problems)
+    terminal.warn(f"{_on_one_line(problem.path)}: {problem.reason}" for problem in problems)
 
 
 def _on_one_line(path: str) -> str:

@@ -222,7 +222,7 @@ class Context:
             swept, left_out = files.sweep(directory)
             for file in swept:
                 found.setdefault(shown + file.name, file)
-            problems += [Problem(shown + problem.name or ".", problem.reason) for problem in left_out]
+            problems += [Problem(shown + problem.path or ".", problem.reason) for problem in left_out]
         return found, problems
 
     def _leads_out(self, root: str, directory: str) -> bool:

@@ -19,8 +19,6 @@ MAX_FILES = 20_000  # a root with more of them is not a directory of notes
 
 # A file changed this shortly before it was read may change again within the same tick of the file system's clock.
 SETTLING_NS = 2_000_000_000
-
-
 MAX_TRIES = 3  # to read a file that somebody is writing to
 
 # UTF-32 first: its mark begins as that of UTF-16 does.
@@ -54,7 +52,7 @@ class Found(Record):
 class Problem(Record):
     """A file or directory that was left out, and why."""
 
-    name: str
+    path: str  # relative to the root; in the answers of a Context, to the project, as that of a hit is
     reason: str
 
 

@@ -258,7 +258,7 @@ def test_problems_are_warnings_beside_the_hits(run: Run, pages: Path) -> None:
     assert (done.code, len(done.out.splitlines()) > 5) == (0, True)
     assert done.err == "onhand: warning: .AGENTS/broken.md: a binary file, not Markdown\n"
     answer = json.loads(run("context", "search", "rollback", "--json").out)
-    assert answer["problems"] == [{"name": ".AGENTS/broken.md", "reason": "a binary file, not Markdown"}]
+    assert answer["problems"] == [{"path": ".AGENTS/broken.md", "reason": "a binary file, not Markdown"}]
     assert run("context", "show").err == done.err
 
 

@@ -64,8 +64,8 @@ def found(result: SearchResult) -> list[tuple[str, str]]:
 
 
 def reasons(context: Context) -> dict[str, str]:
-    """Why each problem is one, by name."""
-    return {problem.name: problem.reason for problem in context.problems()}
+    """Why each problem is one, by path."""
+    return {problem.path: problem.reason for problem in context.problems()}
 
 
 @contextmanager

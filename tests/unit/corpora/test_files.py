@@ -174,7 +174,7 @@ def test_a_link_put_in_the_place_of_a_page_is_not_followed(project: Project, out
     with on_open(swap):
         result = project.context().search("zebra forbidden")
     assert result.hits == ()
-    assert [problem.name for problem in result.problems] == [".AGENTS/page.md"]
+    assert [problem.path for problem in result.problems] == [".AGENTS/page.md"]
 
 
 @requirement("context.unreadable-is-reported")
@@ -185,7 +185,7 @@ def test_a_page_that_vanishes_before_it_is_read_is_reported_then_forgotten(proje
     with on_open(lambda path: page.unlink() if path == str(page) else None):
         result = context.search("zebra")
     assert found(result) == [(".AGENTS/stays.md", "Stays")]
-    assert [problem.name for problem in result.problems] == [".AGENTS/page.md"]
+    assert [problem.path for problem in result.problems] == [".AGENTS/page.md"]
     assert context.search("zebra").problems == ()
 
 
@@ -301,7 +301,7 @@ def test_a_page_that_is_written_to_while_it_is_read_is_one_whole_version_or_none
     if whole:
         assert "tiger" in result.hits[0].section.text
     else:
-        assert (result.hits, {p.name: p.reason for p in result.problems}) == (
+        assert (result.hits, {p.path: p.reason for p in result.problems}) == (
             (),
             {".AGENTS/page.md": "it is being written to: try again"},
         )

@@ -86,7 +86,7 @@ def test_a_relative_root_does_not_lead_out_of_the_project(project: Project, outs
     with opened() as paths:
         assert context.search("zebra").hits == ()
     assert [path for path in paths if "outside" in path] == []
-    assert [problem.name for problem in context.problems()] == ["../outside/"]
+    assert [problem.path for problem in context.problems()] == ["../outside/"]
 
 
 @requirement("context.reason", "context.missing-directory")
