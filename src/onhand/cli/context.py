@@ -27,7 +27,7 @@ def add_arguments(parser: Parser) -> None:
     verbs.add_parser("manifest", help="the list of what can be searched, as the system prompt has it")
     search = verbs.add_parser("search", help="the sections that match a query best")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    search.add_argument("-k", "--limit", metavar="N", type=_positive, help="at most this many sections (3)")
+    search.add_argument("-k", "--limit", metavar="N", type=_positive, help="at most this many sections (context.limit)")
     search.add_argument("--explain", action="store_true", help="show what each word added to each score")
     for verb in verbs.choices.values():
         verb.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")
