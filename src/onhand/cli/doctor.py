@@ -90,15 +90,15 @@ def installed_extras() -> list[Extra]:
     from importlib import metadata
 
     try:
-        package = metadata.distribution("onhand")
+        ours = metadata.distribution("onhand")
     except metadata.PackageNotFoundError:
         terminal.warn(["onhand runs from its source and is not installed, so its extras are not known"])
         return []
     extras = []
-    for name in package.metadata.get_all("Provides-Extra") or []:
+    for name in ours.metadata.get_all("Provides-Extra") or []:
         if name == "all":
             continue  # the sum of the others
-        versions = {package: _version(package) for package in _packages_of(name, package.requires or [])}
+        versions = {package: _version(package) for package in _packages_of(name, ours.requires or [])}
         installed = tuple(f"{package} {version}" for package, version in versions.items() if version)
         missing = tuple(package for package, version in versions.items() if not version)
         extras.append(Extra(name, installed, missing))

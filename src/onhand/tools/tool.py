@@ -1,7 +1,6 @@
 """What is a tool? A name, a description, a schema of its arguments and the code behind it.
 
-It knows nothing of validation, threads or event loops: the registry runs tools. This file is on the cold path
-and imports nothing heavy.
+It knows nothing of validation, threads or event loops: the registry runs tools. So it is cheap to import.
 """
 
 import re
