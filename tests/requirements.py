@@ -204,7 +204,7 @@ cli.root own --root works on another directory; one that does not exist exits 2.
 cli.miss-exits-zero own A search without a match exits 0 and says why.
 cli.plain-when-piped own Colours appear only in a terminal; piped output and NO_COLOR have none.
 cli.terminal-is-safe own Control characters of a document never reach the terminal.
-terminal.json-always-works own Any value is printed as JSON in any locale, lone surrogates included.
+cli.json-always-works own Any value is printed as JSON in any locale, lone surrogates included.
 cli.broken-pipe-and-interrupt own A closed pipe ends quietly; an interrupt exits 130 without a traceback.
 cli.doctor own doctor says what is installed, what is missing and the command that adds it.
 """

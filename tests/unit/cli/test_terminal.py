@@ -94,7 +94,7 @@ def test_a_table_without_rows_prints_nothing(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == ""
 
 
-@requirement("terminal.json-always-works")
+@requirement("cli.json-always-works")
 @given(st.recursive(st.text(st.characters()) | st.integers() | st.booleans() | st.none(), st.lists, max_leaves=5))
 def test_any_value_printed_as_json_reads_back_the_same(value: object) -> None:
     screen = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
