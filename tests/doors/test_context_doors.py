@@ -64,11 +64,10 @@ def test_python_the_command_line_and_the_tool_agree_on_every_judged_query(
     assert hits > 200
 
 
-def test_scores_are_equal_to_the_last_bit_and_a_process_of_its_own_agrees(tmp_path: Path) -> None:
+def test_scores_are_equal_to_the_last_bit_and_a_process_of_its_own_agrees() -> None:
     query = "who leads an incident and who types the commands"
     command = [sys.executable, "-m", "onhand", "context", "search", "--json", "--root", str(PROJECT), query]
-    own = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}  # nobody's settings
-    environ = {**os.environ, **own, "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
+    environ = {**os.environ, "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
     done = subprocess.run(command, env=environ, capture_output=True, encoding="utf-8", timeout=60, check=True)
     printed = json.loads(done.stdout)["hits"]
     assert [(hit["path"], hit["score"]) for hit in printed] == [

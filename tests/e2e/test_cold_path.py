@@ -49,11 +49,10 @@ print(code, *sorted(set(sys.modules) - before))
 
 def imported(words: list[str], where: Path) -> set[str]:
     """The modules that one command loads in a process of its own."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ONHAND_", "XDG_", "AGENTS"))}
     done = subprocess.run(
         [sys.executable, "-S", "-c", PROBE.format(path=sys.path), *words],
         cwd=where,
-        env={**environ, "HOME": str(where)},
+        env={**os.environ, "HOME": str(where)},
         capture_output=True,
         encoding="utf-8",
         timeout=60,

@@ -25,10 +25,8 @@ NEEDS_A_SHELL = pytest.mark.skipif(os.name == "nt", reason="make and .ci/run nee
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as from a fresh terminal: nothing of a make around the tests, nobody's settings."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "ONHAND_"))
-    }
+    """Run a command as from a fresh terminal: nothing of a make around the tests."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(
         [str(word) for word in command],
         cwd=cwd,

@@ -24,8 +24,6 @@ Run = Callable[..., Done]
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home, project = tmp_path / "home", tmp_path / "home" / "project"
     project.mkdir(parents=True)
-    for name in ("AGENTS_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "NO_COLOR", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(home))
     monkeypatch.chdir(project)

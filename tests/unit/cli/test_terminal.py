@@ -62,7 +62,6 @@ def test_cleaned_text_has_no_control_characters_and_can_be_encoded(text: str) ->
 def test_colour_is_for_terminals_that_can_and_people_who_want_it(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], stream: io.StringIO, expected: bool
 ) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -72,7 +71,6 @@ def test_colour_is_for_terminals_that_can_and_people_who_want_it(
 def test_a_header_is_bold_on_a_terminal_and_plain_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     terminal.print_table([("a", "b")], header=("K", "V"))
     assert capsys.readouterr().out == "K  V\na  b\n"

@@ -1,0 +1,11 @@
+"""Whose settings do the tests see? Nobody's, whoever runs them, and neither do the processes that they start."""
+
+import os
+
+OF_THE_TESTS = ("ONHAND_DATA", "ONHAND_GOLDEN")
+SETTINGS = ("ONHAND_", "AGENTS_DIR", "XDG_", "NO_COLOR", "COLUMNS")
+
+for name in [name for name in os.environ if name.startswith(SETTINGS) and name not in OF_THE_TESTS]:
+    del os.environ[name]
+for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
+    os.environ[name] = os.path.join(os.sep, "nonexistent")
