@@ -13,14 +13,6 @@ from requirements import requirement
 COMMAND = [sys.executable, "-m", "onhand"]
 
 
-@pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "SYSTEMROOT") if name in os.environ}
-    places = {name: str(tmp_path / "home") for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")}
-    xdg = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state")}
-    return {**kept, **places, **xdg}
-
-
 def run(words: list[str], where: Path, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *words],

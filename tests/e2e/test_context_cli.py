@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import onhand
 from onhand.corpora.context import Context
 from requirements import requirement
 
@@ -22,13 +21,6 @@ MODULE = [sys.executable, "-m", "onhand"]
 SCRIPT = [sys.executable, "-c", "from onhand.cli.main import script; script()"]  # what the installed command runs
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX terminals, signals and users")
-
-
-@pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
-    places = {name: str(tmp_path / "home") for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")}
-    return {**kept, **places, "TERM": "xterm", "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
 
 
 @pytest.fixture
