@@ -49,6 +49,7 @@ class Resolved(Record):
     values: Mapping[str, object]
     sources: Mapping[str, str]
     project: str
+    project_file: str | None
     files: tuple[str, ...]
     asks: tuple[Ask, ...]  # whether they were granted or not
     warnings: tuple[str, ...]
@@ -77,6 +78,7 @@ def load(
     return Config(
         **sections,
         project=found.project,
+        project_file=found.project_file,
         files=found.files,
         sources=MappingProxyType(dict(found.sources)),
         warnings=found.warnings,
@@ -115,6 +117,7 @@ def resolve(
         values,
         {option.key: said[option.key].source if option.key in said else "default" for option in options},
         project,
+        found.path if found else None,
         tuple(file.path for file in (user, found) if file),
         asks,
         tuple(warnings),

@@ -69,16 +69,10 @@ class Config(Record):
 
     context: Context
     project: str  # the directory of the project file; where the search for one began when there is none
+    project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
     sources: Mapping[str, str]  # option → where its value came from
     warnings: tuple[str, ...]
-
-    @property
-    def project_file(self) -> str | None:
-        """The configuration file of the project, when it has one."""
-        last = self.files[-1] if self.files else ""
-        is_project = last.startswith(self.project.rstrip("/\\")) and last != ""
-        return last if is_project else None
 
 
 class Option(Record):

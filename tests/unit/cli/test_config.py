@@ -75,6 +75,16 @@ def test_path_names_the_files_that_are_read(run: Run, project: Path) -> None:
     }
 
 
+def test_the_users_file_is_not_the_projects_where_it_lies_below_the_project(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = project.parent / ".config" / "onhand" / "config.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text("")
+    monkeypatch.chdir(project.parent)  # the home directory
+    assert run("config", "path").out == f"user     {user}\nproject  none: `onhand init` writes one\n"
+
+
 def test_a_verb_is_needed(run: Run) -> None:
     assert run("config").code == 2
 
