@@ -188,8 +188,8 @@ def test_a_test_that_shows_a_later_promise_asks_to_have_it_marked_built(tmp_path
     [
         '@requirement("room.works")\ndef helper(): ...',
         'works = requirement("room.works")\n@works\ndef test_it(): ...',
-        "@requirement()\ndef test_it(): ...",
-        "@requirement()\ndef test_it(): ...",
+        "@requirement(*IDS)\ndef test_it(): ...",
+        "@requirement(f'room.{name}')\ndef test_it(): ...",
         "@requirement()\ndef test_it(): ...",
     ],
 )
