@@ -245,9 +245,11 @@ def _units(word: str, in_query: bool = False) -> list[str]:
 
     A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
     """
+    if max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
+        return [word]
     units: list[str] = []
-    for run in re.split(f"([{UNSPACED}]+)", word):
-        if not re.match(f"[{UNSPACED}]", run):
+    for number, run in enumerate(re.split(f"([{UNSPACED}]+)", word)):
+        if number % 2 == 0:  # what stands between the matches
             units += [run] if run else []
         else:
             pairs = [left + right for left, right in pairwise(run)]
