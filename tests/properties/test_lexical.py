@@ -93,6 +93,11 @@ class Changes(RuleBasedStateMachine):
         assert len(self.index._ids) <= 8, "the slots of removed documents are used again"
 
 
+@given(any_text, st.sampled_from(tokenizers()))
+def test_the_words_of_a_text_are_those_between_its_white_space(text: str, tokenizer: Tokenizer) -> None:
+    assert tokenizer.words(text) == [word for piece in text.split() for word in tokenizer.words(piece)]
+
+
 @requirement("lexical.incremental")
 def test_after_any_changes_the_index_is_as_if_built_anew() -> None:
     run_state_machine_as_test(Changes, settings=settings(max_examples=40, stateful_step_count=25, deadline=None))

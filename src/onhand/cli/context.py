@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
+_NO_ROOM = "not even one line fits into context.manifest_max_tokens, so no prompt says what can be searched"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -63,7 +64,7 @@ def _search(context: Context, arguments: argparse.Namespace) -> None:
     _warn_of(result.problems)
     for number, hit in enumerate(result.hits, 1):
         _print_hit(number, hit, arguments.explain)
-    found = f"{len(result.hits)} of {result.sections} sections in {result.files} files"
+    found = f"{len(result.hits)} of {_counted(result.sections, 'section')} in {_counted(result.files, 'file')}"
     terminal.say(result.reason or found)
 
 
@@ -120,7 +121,7 @@ def _manifest(context: Context, arguments: argparse.Namespace) -> None:
     elif text:
         terminal.say(text)
     else:
-        terminal.say("nothing is searchable, so there is no manifest: `onhand context show` says what there is")
+        terminal.say(f"there is no manifest: {context.why_nothing_is_searchable() or _NO_ROOM}")
 
 
 def _show(context: Context, arguments: argparse.Namespace) -> None:
@@ -160,17 +161,22 @@ def _show(context: Context, arguments: argparse.Namespace) -> None:
         terminal.say(f"  {_on_one_line(path)}  not there")
     sections = sum(source.sections for source in searchable)
     terminal.say()
-    terminal.say(f"Searchable ({sections} sections in {len(searchable)} files)", heading=True)
+    found = f"{_counted(sections, 'section')} in {_counted(len(searchable), 'file')}"
+    terminal.say(f"Searchable ({found})", heading=True)
     if reason := context.why_nothing_is_searchable():
         terminal.say(f"  {reason}")
     terminal.print_table(
-        [(f"  {source.path}", f"{source.bytes:,} B", f"{source.sections} sections") for source in searchable]
+        [(f"  {source.path}", f"{source.bytes:,} B", _counted(source.sections, "section")) for source in searchable]
     )
     terminal.say()
     terminal.say(
         f"In every prompt: about {tokens['pinned'] + tokens['manifest']:,} tokens ({tokens['pinned']:,} pinned, "
         f"{tokens['manifest']:,} manifest) instead of {tokens['everything']:,} for everything."
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _pinned_as_json(file: PinnedFile) -> dict[str, Any]:

@@ -257,7 +257,7 @@ class Context:
             passing = isinstance(reason.__cause__, OSError)  # it may be gone at the next look
             return _Page(None if passing else stamp, 0, "", (), "", False, str(reason))
         data, matter_problem, text_after = _front_matter(text)
-        problem = problem or matter_problem
+        problem = problem or matter_problem or _pinned_problem(data)
         is_pinned = path in self._pinned_names or data.get("pinned") is True
         if is_pinned:
             return _Page(stamp, file.stamp.size, text_after, (), "", True, problem)
@@ -325,6 +325,12 @@ def _front_matter(text: str) -> tuple[dict[str, object], str | None, str]:
 
     read = read_front_matter(text)
     return read.data, read.problem, read.body
+
+
+def _pinned_problem(data: Mapping[str, object]) -> str | None:
+    """What is wrong with what a page says about being pinned; a page that meant to be must not be left out unseen."""
+    said = data.get("pinned", False)
+    return None if isinstance(said, bool) else "its front matter says neither `pinned: true` nor `pinned: false`"
 
 
 def _description(data: Mapping[str, object], sections: Sequence[Section]) -> str:

@@ -186,15 +186,16 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 def _decoded(content: bytes) -> tuple[str, str | None]:
-    for mark, encoding in _MARKS:
-        if content.startswith(mark):
-            return content[len(mark) :].decode(encoding, "replace"), None
-    if b"\0" in content:
+    mark, encoding = next((marked for marked in _MARKS if content.startswith(marked[0])), (b"", "utf-8"))
+    if encoding == "utf-8" and b"\0" in content:
         raise Unreadable("a binary file, not Markdown")
+    text = content[len(mark) :]
     try:
-        return content.decode(), None
+        return text.decode(encoding), None
     except UnicodeDecodeError as error:
-        return content.decode(errors="replace"), f"not UTF-8 (byte {error.start}): save it as UTF-8 to be found whole"
+        place = f"byte {error.start + len(mark)}"
+        problem = f"not {encoding.upper()} ({place}): save it as UTF-8 to be found whole"
+        return text.decode(encoding, "replace"), problem
 
 
 def _spoken(error: OSError) -> str:

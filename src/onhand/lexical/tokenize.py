@@ -7,9 +7,13 @@ because both the parts and their joined forms are terms.
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 
 from onhand.lexical.stem import stem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # The stop words of `PlainTokenizer`, which leaves them out of texts and queries alike.
 PLAIN_STOP_WORDS = frozenset(
@@ -91,15 +95,28 @@ class IdentifierTokenizer:
         self._bigrams = bigrams
         self._stems = stems
         self._stop_words = stop_words
+        self._read = _Remembered(self._words_of_piece)
         self._query_forms = _Remembered(self._query_forms_of)
 
     def words(self, text: str) -> list[str]:
-        words = _words(text)
-        if self._bigrams and not text.isascii():
-            words = [unit for word in words for unit in _units(word)]
+        words = _words(text) if text.isascii() else self._words_of_any_script(text)
         if not self._joined:
             words = [part for word in words for part in _parts(word)]
         return words
+
+    def _words_of_any_script(self, text: str) -> list[str]:
+        """Runs of ASCII are read as fast as if all of the text were ASCII; any other piece is read once, wherever."""
+        words: list[str] = []
+        for is_ascii, pieces in groupby(text.split(), str.isascii):
+            if is_ascii:
+                words += _words(" ".join(pieces))
+            else:
+                words += chain.from_iterable(map(self._read.__getitem__, pieces))
+        return words
+
+    def _words_of_piece(self, piece: str) -> list[str]:
+        words = _words(piece)
+        return [unit for word in words for unit in _units(word)] if self._bigrams else words
 
     def forms(self, word: str) -> tuple[str, ...]:
         word = word[:MAX_WORD_CHARS]
@@ -160,15 +177,15 @@ class IdentifierTokenizer:
         return [*(left + right for left, right in pairwise(parts)), whole]
 
 
-class _Remembered(dict[str, list[tuple[str, float]]]):
-    """What was found for each word of a query, as the same words are asked for again and again."""
+class _Remembered(dict[str, "list[Any]"]):
+    """What was found for each word, as the same words come again and again."""
 
     LIMIT = 100_000  # words; then start afresh rather than grow without bound
 
-    def __init__(self, find: Callable[[str], list[tuple[str, float]]]) -> None:
+    def __init__(self, find: "Callable[[str], list[Any]]") -> None:
         self._find = find
 
-    def __missing__(self, word: str) -> list[tuple[str, float]]:
+    def __missing__(self, word: str) -> "list[Any]":
         found = self._find(word)
         if len(word) <= MAX_WORD_CHARS:  # a blob never comes again
             if len(self) >= self.LIMIT:
@@ -225,9 +242,11 @@ def _units(word: str, in_query: bool = False) -> list[str]:
 
     A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
     """
+    if max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
+        return [word]
     units: list[str] = []
-    for run in re.split(f"([{UNSPACED}]+)", word):
-        if not re.match(f"[{UNSPACED}]", run):
+    for number, run in enumerate(re.split(f"([{UNSPACED}]+)", word)):
+        if number % 2 == 0:  # what stands between the matches
             units += [run] if run else []
         else:
             pairs = [left + right for left, right in pairwise(run)]

@@ -161,7 +161,24 @@ def test_no_directory_and_an_empty_one_are_misses(run: Run, project: Path) -> No
     (project / ".AGENTS").mkdir()
     assert run("context", "search", "zebra").out == "there are no Markdown files to search in .AGENTS/\n"
     assert run("context", "show").code == 0
-    assert "nothing is searchable" in run("context", "manifest").out
+    assert run("context", "manifest").out == (
+        "there is no manifest: there are no Markdown files to search in .AGENTS/\n"
+    )
+
+
+@pytest.mark.usefixtures("pages")
+def test_a_manifest_without_room_is_told_from_one_with_nothing_to_list(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONHAND_CONTEXT_MANIFEST_MAX_TOKENS", "10")
+    done = run("context", "manifest")
+    assert done.code == 0
+    assert "not even one line fits into context.manifest_max_tokens" in done.out
+
+
+def test_one_section_and_one_file_are_counted_as_one(run: Run, project: Path) -> None:
+    write(project, "deploy.md", "# Deploy\n\nzebra\n")
+    assert run("context", "search", "zebra").out.endswith("\n1 of 1 section in 1 file\n")
 
 
 def test_a_query_that_is_too_long_exits_2(run: Run) -> None:
@@ -196,7 +213,7 @@ def test_show_prints_what_is_pinned_what_is_cut_and_what_is_searchable(run: Run,
     assert lines[6:9] == [
         "Searchable (3 sections in 2 files)",
         ".AGENTS/deploy.md 63 B 2 sections",
-        ".AGENTS/ops/on-call.md 31 B 1 sections",
+        ".AGENTS/ops/on-call.md 31 B 1 section",
     ]
     assert lines[-1].startswith("In every prompt: about ")
 

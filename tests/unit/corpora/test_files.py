@@ -226,6 +226,23 @@ def test_a_page_that_is_not_utf_8_is_read_as_far_as_possible_and_reported(
     assert reasons(context) == {".AGENTS/page.md": f"not UTF-8 (byte {byte}): save it as UTF-8 to be found whole"}
 
 
+@requirement("context.unreadable-is-reported")
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (b"\xef\xbb\xbf# zebra \xe9\n", "not UTF-8 (byte 11)"),
+        (b"\xff\xfe" + "# zebra".encode("utf-16-le") + b"\n", "not UTF-16-LE (byte 16)"),
+    ],
+)
+def test_a_page_that_is_not_what_its_byte_order_mark_says_is_reported(
+    project: Project, content: bytes, wrong: str
+) -> None:
+    project.write("page.md", content)
+    context = project.context()
+    assert [path for path, _ in found(context.search("zebra"))] == [".AGENTS/page.md"]
+    assert reasons(context) == {".AGENTS/page.md": f"{wrong}: save it as UTF-8 to be found whole"}
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 def test_a_byte_order_mark_says_how_a_page_is_written(project: Project, encoding: str) -> None:
     project.write("page.md", "# Zebra ä\n".encode(encoding))
@@ -240,6 +257,7 @@ def test_a_byte_order_mark_says_how_a_page_is_written(project: Project, encoding
     [
         (b"\x7fELF\x02\x01\x01\0\0\0zebra", "a binary file"),
         (b"\0" * 4096, "a binary file"),
+        (b"\xef\xbb\xbfzebra\0", "a binary file"),
         ("# Zebra\n".encode("utf-16-le"), "a binary file"),
         (b"zebra" * 300_000, "1,500,000 bytes, more than 1,048,576: split it or raise context.max_file_bytes"),
     ],

@@ -55,6 +55,10 @@ def test_pages_that_say_so_are_pinned_after_the_named_ones_by_path(project: Proj
     assert {source.path for source in context.searchable()} == {
         f".AGENTS/{name}.md" for name in ("no", "text", "other", "yes")
     }
+    assert reasons(context) == {
+        f".AGENTS/{name}.md": "its front matter says neither `pinned: true` nor `pinned: false`"
+        for name in ("text", "yes")
+    }
 
 
 def test_front_matter_that_cannot_be_read_pins_nothing_and_is_reported(project: Project) -> None:

@@ -1,12 +1,32 @@
 """Do the spellings of one name find each other, and is everything in a query plain text?"""
 
+import sys
 from itertools import permutations
+from types import FrameType
 
 import pytest
 
 from onhand.lexical.bm25 import LexicalIndex
 from onhand.lexical.tokenize import FUNCTION_WORDS, MAX_WORD_CHARS, IdentifierTokenizer, PlainTokenizer
 from requirements import requirement
+
+
+def calls_to_read(text: str) -> int:
+    """How many functions are called to take a text apart: a measure of work that is the same on every machine."""
+    count = 0
+
+    def counted(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    tokenizer = IdentifierTokenizer()
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        tokenizer.words(text)
+    finally:
+        sys.setprofile(before)
+    return count
 
 
 def finds(query: str, text: str, tokenizer: IdentifierTokenizer | None = None) -> bool:
@@ -192,3 +212,14 @@ def test_what_is_remembered_of_queries_stays_within_bounds() -> None:
     for number in range(1000):
         assert tokenizer.query_terms(f"w{number}") == [(f"w{number}", 1.0)]
         assert len(remembered) <= 100
+
+
+@pytest.mark.parametrize("odd", ["—", "café", "привет", "検索", "“word”", "👍"])
+def test_an_odd_character_costs_nothing_for_the_ascii_words_around_it(odd: str) -> None:
+    page = "some ordinary words " * 1000
+    calls_to_read(odd)  # loads what reading it needs
+    assert calls_to_read(f"{page}{odd} {page}") < 200
+
+
+def test_a_piece_that_recurs_is_taken_apart_once() -> None:
+    assert calls_to_read("привет, мир " * 1000) < 200
