@@ -45,7 +45,7 @@ MIN_JOINED_CHARS = 3  # "git hub" may mean "github"; "in to" never means "into"
 _SEPARATE = bytes(c if chr(c).isalnum() or c in b"_-" else 0x20 for c in range(128)) + b" " * 128
 _SEPARATE_AND_LOWER = bytes(ord(chr(c).lower()) if chr(c).isalnum() else 0x20 for c in range(128)) + b" " * 128
 
-EMOJI = "\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
+EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
 # Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese), as the inside of a regex class.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -54,6 +54,8 @@ UNSPACED = (
 _LETTERS_AND_DIGITS = f"([a-z]{{{MIN_JOINED_CHARS},}})([0-9]{{{MIN_JOINED_CHARS},}})"
 # Say how a word is set, not what it is: soft hyphen, zero-width joiner, word joiner, byte order mark, Arabic tatweel.
 _TYPESETTING = "\u00ad\u200d\u2060\ufeff\u0640"
+# Between words, and often all that keeps a page from being ASCII: dashes, quotes, arrows, the lines of a drawn tree.
+_TYPOGRAPHY = "—–“”‘’…•·\u00a0→←↔─│├└┌┐┘┤┬┴┼×≥≤°§"
 _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
 
 
@@ -99,6 +101,9 @@ class IdentifierTokenizer:
         self._query_forms = _Remembered(self._query_forms_of)
 
     def words(self, text: str) -> list[str]:
+        if not text.isascii():
+            for sign in _TYPOGRAPHY:
+                text = text.replace(sign, " ")
         words = _words(text) if text.isascii() else self._words_of_any_script(text)
         if not self._joined:
             words = [part for word in words for part in _parts(word)]

@@ -8,17 +8,18 @@ is not made again.
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from onhand.record import Record
 
 
-class Definition(NamedTuple):
+class Definition(Record):
     """Where a link leads, and its title, both as written."""
 
     target: str
     title: str
 
 
-class Span(NamedTuple):
+class Span(Record):
     """A part of the text with a meaning of its own; `text[shown_start:shown_end]` of it is for the reader."""
 
     kind: str  # "link", "image", "code", "autolink" or "html"
@@ -33,22 +34,20 @@ class Span(NamedTuple):
 # Brackets nested deeper than this are text. It bounds the memory that a page of brackets takes.
 _MAX_DEPTH = 1000
 
+# Texts, which `re.compile` compiles once when they are first needed: most headings need few of them.
 _PUNCTUATION = r"!-/:-@\[-`{-~"
-_TOKEN = re.compile(rf"\\[{_PUNCTUATION}]|`++|<|!?\[|\]")
-_BACKTICKS = re.compile(r"`++")
-_AUTOLINK = re.compile(r"<([A-Za-z][A-Za-z0-9+.\-]{1,31}:[^\s<>]*+)>")
-_EMAIL = re.compile(r"<([\w.!#$%&'*+/=?^`{|}~\-]{1,64}+@[A-Za-z0-9.\-]{1,255}+)>")
-_TAG = re.compile(
-    r"""<(?:/[A-Za-z][A-Za-z0-9\-]*+\s*+
+_TOKEN = rf"\\[{_PUNCTUATION}]|`++|<|!?\[|\]"
+_BACKTICKS = r"`++"
+_AUTOLINK = r"<([A-Za-z][A-Za-z0-9+.\-]{1,31}:[^\s<>]*+)>"
+_EMAIL = r"<([\w.!#$%&'*+/=?^`{|}~\-]{1,64}+@[A-Za-z0-9.\-]{1,255}+)>"
+_TAG = r"""(?x)<(?:/[A-Za-z][A-Za-z0-9\-]*+\s*+
     | [A-Za-z][A-Za-z0-9\-]*+(?:\s++[\w:][\w.:\-]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'=<>`]++))?+)*+\s*+/?
-    )>""",
-    re.VERBOSE,
-)
-_BARE_TARGET = re.compile(rf"(?:[^\s()\\\x00-\x1f\x7f]++|\\[{_PUNCTUATION}]|\\)++")
-_ANGLE_TARGET = re.compile(r"<((?:[^<>\n\\]|\\.)*+)>")
-_TITLE = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|\(((?:[^()\\]|\\.)*+)\)""", re.DOTALL)
-_LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
-_SPACE = re.compile(r"[ \t]*+(?:\n[ \t>]*+)?+")
+    )>"""
+_BARE_TARGET = rf"(?:[^\s()\\\x00-\x1f\x7f]++|\\[{_PUNCTUATION}]|\\)++"
+_ANGLE_TARGET = r"<((?:[^<>\n\\]|\\.)*+)>"
+_TITLE = r"""(?s)"((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|\(((?:[^()\\]|\\.)*+)\)"""
+_LABEL = r"(?s)\[((?:[^\[\]\\]|\\.){0,999}+)\]"
+_SPACE = r"[ \t]*+(?:\n[ \t>]*+)?+"
 _MAX_PARENTHESES = 32  # as in cmark: without a limit, `((((` would be read again and again
 
 
@@ -65,11 +64,11 @@ def label_key(label: str) -> str:
 def read_target(text: str, position: int, end: int) -> tuple[str, int] | None:
     """Read a link's target, in angle brackets or with balanced parentheses, and say where it ends."""
     if text.startswith("<", position, end):
-        angle = _ANGLE_TARGET.match(text, position, end)
+        angle = re.compile(_ANGLE_TARGET).match(text, position, end)
         return (angle[1], angle.end()) if angle else None
     begin, depth = position, 0
     while position < end:
-        if word := _BARE_TARGET.match(text, position, end):
+        if word := re.compile(_BARE_TARGET).match(text, position, end):
             position = word.end()
         elif text[position] == "(" and depth < _MAX_PARENTHESES:
             depth += 1
@@ -84,13 +83,13 @@ def read_target(text: str, position: int, end: int) -> tuple[str, int] | None:
 
 def read_title(text: str, position: int, end: int) -> tuple[str, int] | None:
     """Read a link's title and say where it ends."""
-    title = _TITLE.match(text, position, end)
+    title = re.compile(_TITLE).match(text, position, end)
     return (title[title.lastindex or 0], title.end()) if title else None
 
 
 def skip_space(text: str, position: int, end: int) -> int:
     """Skip white space with at most one line end in it."""
-    space = _SPACE.match(text, position, end)
+    space = re.compile(_SPACE).match(text, position, end)
     return space.end() if space else position
 
 
@@ -108,7 +107,7 @@ class _Reader:
 
     def read(self) -> list[Span]:
         position = self._start
-        while token := _TOKEN.search(self._text, position, self._end):
+        while token := re.compile(_TOKEN).search(self._text, position, self._end):
             position = token.end()
             first = token[0][0]
             if first == "`":
@@ -124,7 +123,7 @@ class _Reader:
     def _code(self, token: re.Match[str]) -> int:
         if self._fences is None:
             self._fences = {}
-            for run in _BACKTICKS.finditer(self._text, self._start, self._end):
+            for run in re.compile(_BACKTICKS).finditer(self._text, self._start, self._end):
                 self._fences.setdefault(len(run[0]), []).append(run.start())
         size = len(token[0])
         runs = self._fences.get(size, [])
@@ -137,11 +136,11 @@ class _Reader:
 
     def _angle(self, start: int) -> int:
         for pattern, scheme in ((_AUTOLINK, ""), (_EMAIL, "mailto:")):
-            if auto := pattern.match(self._text, start, self._end):
+            if auto := re.compile(pattern).match(self._text, start, self._end):
                 self._spans.append(Span("autolink", start, auto.end(), *auto.span(1), scheme + auto[1]))
                 return auto.end()
         end = -1
-        if tag := _TAG.match(self._text, start, self._end):
+        if tag := re.compile(_TAG).match(self._text, start, self._end):
             end = tag.end()
         elif self._comments_may_close and self._text.startswith("<!--", start, self._end):
             end = self._text.find("-->", start + 2, self._end) + 3
@@ -184,7 +183,7 @@ class _Reader:
         if not self._definitions:
             return None
         end = after
-        label = _LABEL.match(self._text, after, self._end)
+        label = re.compile(_LABEL).match(self._text, after, self._end)
         if label:
             end = label.end()
         name = label[1] if label and label[1].strip() else self._own_label(shown, bracket)
@@ -192,7 +191,7 @@ class _Reader:
         return (found, end) if found else None
 
     def _own_label(self, shown: int, bracket: int) -> str:
-        label = _LABEL.fullmatch(self._text, shown - 1, bracket + 1)
+        label = re.compile(_LABEL).fullmatch(self._text, shown - 1, bracket + 1)
         return label[1] if label else ""
 
     def _parenthesis(self, position: int) -> tuple[Definition, int] | None:
@@ -213,7 +212,7 @@ class _Reader:
 
 _NO_DEFINITIONS: Mapping[str, Definition] = {}
 _MARKUP = re.compile(r"[\\`*_~\[<]")
-_DELIMITER = re.compile(rf"\\[{_PUNCTUATION}]|\*++|_++|~~")
+_DELIMITER = rf"\\[{_PUNCTUATION}]|\*++|_++|~~"
 
 
 def plain(text: str, definitions: Mapping[str, Definition] = _NO_DEFINITIONS) -> str:
@@ -246,7 +245,7 @@ def _markup(text: str, definitions: Mapping[str, Definition]) -> list[tuple[int,
     opaque.sort()
     starts = [start for start, _ in opaque]
     delimiters = []
-    for sign in _DELIMITER.finditer(text):
+    for sign in re.compile(_DELIMITER).finditer(text):
         before = bisect_right(starts, sign.start()) - 1
         if before >= 0 and sign.start() < opaque[before][1]:
             continue
