@@ -65,6 +65,7 @@ trust.own-words-need-none own What the user's own file, variables and flags say 
 trust.corrupt-store-trusts-nothing own A damaged record of trusted directories is reported and trusts nothing.
 trust.store-is-private own Only its owner can read the record of trusted directories.
 trust.concurrent own Directories that are trusted at the same moment are all kept.
+trust.nothing-planted own What others put above the working directory, or in place of a home, is not taken for the user's own.
 
 lexical.bm25-formula 000 BM25 with k1 1.5 and b 0.75 gives the published golden numbers.
 lexical.bm25-plus-formula 004 BM25+ with k1 1.2, b 0.75 and delta 1.0 gives the published golden numbers.

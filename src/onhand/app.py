@@ -4,6 +4,7 @@ import os
 
 from onhand import config
 from onhand.config import Config
+from onhand.config.files import is_foreign
 from onhand.corpora.context import Context
 from onhand.errors import InputError
 
@@ -46,15 +47,16 @@ def open_registry(asked: Config) -> "Registry":
 def _project_above(start: str, root: str) -> str:
     """The nearest directory upwards that has `root`, inside the repository of `start`; else `start`.
 
-    Outside of a repository nothing above is looked for: anybody may have put it there.
+    Outside of a repository nothing above is looked for: anybody may have put it there. So may they have the repository.
     """
     found = None
     directory, above = start, os.path.dirname(start)
     while True:
-        if found is None and os.path.isdir(os.path.join(directory, root)):
+        has_root = found is None and os.path.isdir(os.path.join(directory, root))
+        if has_root and not is_foreign(os.path.join(directory, root), start):
             found = directory
         if os.path.lexists(os.path.join(directory, ".git")):
-            return found or start
+            return start if found is None or is_foreign(os.path.join(directory, ".git"), start) else found
         if above == directory:
             return start
         directory, above = above, os.path.dirname(above)

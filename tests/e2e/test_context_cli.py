@@ -224,6 +224,44 @@ def test_a_full_disk_is_a_failure_with_a_message(environ: dict[str, str], comman
         assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")
+@pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
+def test_complaints_that_nobody_can_read_change_nothing(
+    environ: dict[str, str], project: Path, command: list[str]
+) -> None:
+    (project / ".AGENTS/broken.md").write_bytes(b"\0")
+    (project / ".AGENTS/page.md").write_text("zebra", encoding="utf-8")
+
+    def answer(*words: str) -> tuple[int, bytes]:
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [*command, *words],
+                cwd=project,
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=full,
+                timeout=60,
+                check=False,
+            )
+        return done.returncode, done.stdout
+
+    found = run(["context", "search", "zebra"], environ, project)
+    assert "a binary file" in found.stderr
+    assert answer("context", "search", "zebra") == (0, found.stdout.encode())
+    assert answer("context", "search", "--root", "nowhere", "zebra") == (2, b"")
+    assert answer("nothing") == (2, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_help_that_cannot_be_written_is_a_failure(environ: dict[str, str], buffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*MODULE, "--help"], env={**environ, "PYTHONUNBUFFERED": buffered}, stdout=full, timeout=60, check=False
+        )
+    assert done.returncode == 1
+
+
 @posix
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_failure(environ: dict[str, str], closed: str) -> None:

@@ -73,6 +73,25 @@ def test_outside_of_a_repository_nothing_above_is_looked_for(
     assert paths() == []
 
 
+@requirement("trust.nothing-planted")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no owners of this kind")
+@pytest.mark.parametrize("planted", [".git", ".AGENTS"])
+def test_a_repository_that_another_user_put_above_is_not_the_users(
+    write: Write, home: Path, planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(".git/HEAD", "ref")
+    write(".AGENTS/a.md", "zebra")
+    write("work/notes.txt", "")
+    monkeypatch.chdir(home / "work")
+    assert paths() == [".AGENTS/a.md"]
+    strangers = os.stat_result((*os.lstat(home)[:4], 4711, *os.lstat(home)[5:]))
+    real = os.lstat
+    monkeypatch.setattr(
+        os, "lstat", lambda path, **where: strangers if path == str(home / planted) else real(path, **where)
+    )
+    assert paths() == []
+
+
 def test_a_configuration_file_above_says_where_the_project_is(
     write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,8 @@ environment, a flag. `onhand config show` prints every value with where it came 
 
 The project's file is `onhand.toml`, `.onhand/config.toml`, or the table `[tool.onhand]` of `pyproject.toml`,
 in the nearest directory that has one, from the working directory upwards; the search ends below the home
-directory. Two of them in one directory are refused. The user's file is `$XDG_CONFIG_HOME/onhand/config.toml`,
+directory. Two of them in one directory are refused, and one that another user has put above the working
+directory is not read. The user's file is `$XDG_CONFIG_HOME/onhand/config.toml`,
 usually `~/.config/onhand/config.toml`; on Windows `%APPDATA%\\onhand\\config.toml`.
 
 A path is relative to the project's directory, in a flag to the working directory; `~/` is the home directory.

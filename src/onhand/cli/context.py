@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+MAX_WARNINGS = 20  # more would push the answer out of sight
 MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 _NO_ROOM = "not even one line fits into context.manifest_max_tokens, so no prompt says what can be searched"
 
@@ -190,7 +191,9 @@ def _cut_note(file: PinnedFile) -> str:
 
 
 def _warn_of(problems: Sequence[Problem]) -> None:
-    terminal.warn(f"{_on_one_line(problem.path)}: {problem.reason}" for problem in problems)
+    terminal.warn(f"{_on_one_line(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
+    if len(problems) > MAX_WARNINGS:
+        terminal.warn([f"and {len(problems) - MAX_WARNINGS:,} more: `onhand context show --json` lists them all"])
 
 
 def _on_one_line(path: str) -> str:

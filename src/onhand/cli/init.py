@@ -8,6 +8,7 @@ from onhand.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from typing import TextIO
 
 FILE = "onhand.toml"
 
@@ -60,15 +61,25 @@ def _refuse_a_second_file(directory: str) -> None:
 
 
 def _write(path: str, text: str, *, force: bool) -> None:
+    target = path + ".new" if force else path
     try:
-        target = path + ".new" if force else path
         if force and os.path.lexists(target):
             os.unlink(target)  # left by a crash, or a link that would lead elsewhere
         with open(target, "x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        if force:
-            os.replace(target, path)
+            _finish(file, text, path)
     except FileExistsError:
         raise ConfigError(f"{path} is already there: edit it, or replace it with --force") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror}): name a directory that you own") from None
+
+
+def _finish(file: "TextIO", text: str, path: str) -> None:
+    """Fill a new file and give it its name; when that fails, on a full disk for one, nothing of it stays."""
+    try:
+        file.write(text)
+        file.flush()
+        if file.name != path:
+            os.replace(file.name, path)
+    except BaseException:
+        os.unlink(file.name)
+        raise

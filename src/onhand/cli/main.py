@@ -65,7 +65,7 @@ def _open_streams() -> None:
 def _failed(error: Exception, code: int) -> int:
     from onhand.cli import terminal
 
-    terminal.say(f"onhand: {error}", file=sys.stderr)
+    terminal.complain(f"onhand: {error}")
     return code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from onhand.cli import terminal
 
@@ -21,6 +22,11 @@ class Parser(argparse.ArgumentParser):
         """Let one of several words follow; each gets a parser of its own."""
         # Naming `prog` keeps argparse from formatting help, and from the imports which that needs, on every start.
         return self.add_subparsers(prog=self.prog, dest=dest, metavar=metavar, required=True)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help and errors quote the command line, which may hold anything; and a full disk is not to be passed over."""
+        show = terminal.say if file is sys.stdout else terminal.complain
+        show(message.removesuffix("\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

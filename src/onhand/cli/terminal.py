@@ -52,7 +52,7 @@ def is_terminal() -> bool:
 def width() -> int:
     """Columns of the terminal; 80 where there is none."""
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
+    if columns.isdecimal() and len(columns) < 6 and int(columns) > 0:
         return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
@@ -70,7 +70,16 @@ def say(text: str = "", *, heading: bool = False, file: TextIO | None = None) ->
 def warn(warnings: Iterable[str]) -> None:
     """Print warnings where they do not mix with the output."""
     for warning in warnings:
-        say(f"onhand: warning: {warning}", file=sys.stderr)
+        complain(f"onhand: warning: {warning}")
+
+
+def complain(text: str) -> None:
+    """Print to the error stream; when nobody can read that, the output and the exit code are still what they were."""
+    try:
+        say(text, file=sys.stderr)
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # for what is still buffered
 
 
 def print_table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = ()) -> None:

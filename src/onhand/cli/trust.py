@@ -1,7 +1,6 @@
 """Allow this directory's configuration to start programs and reach outside it."""
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from onhand.cli import terminal
@@ -36,7 +35,7 @@ def _remove(store: str, directory: str) -> int:
     if trust.remove(store, directory):
         terminal.say(f"{os.path.realpath(directory)} is no longer trusted")
         return 0
-    terminal.say(f"onhand: {os.path.realpath(directory)} was not trusted", file=sys.stderr)
+    terminal.complain(f"onhand: {os.path.realpath(directory)} was not trusted")
     return 1
 
 

@@ -42,7 +42,10 @@ class File(Record):
 def home(environ: Mapping[str, str]) -> str:
     """The user's home directory."""
     variable = "USERPROFILE" if sys.platform == "win32" else "HOME"
-    return environ.get(variable) or os.path.expanduser("~")
+    found = environ.get(variable) or os.path.expanduser("~")
+    # A user without one has "~". A relative path would lead into the working directory, where a clone could bring a
+    # configuration and a list of trusted directories that pass for the user's own.
+    return found if os.path.isabs(found) else os.path.abspath(os.sep)
 
 
 def user_file(environ: Mapping[str, str]) -> str:
@@ -66,6 +69,8 @@ def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows
 def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | None:
     """The file of the nearest directory, from `start` upwards, that has one; two in one are refused."""
     for directory in _upwards(start, home(environ)):
+        if directory != start and _is_planted(directory, start, warnings):
+            continue
         own = _own_files(directory)
         shared = _read_shared(os.path.join(directory, SHARED_FILE), warnings)
         paths = own + ([shared.path] if shared else [])
@@ -74,6 +79,27 @@ def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | 
         if paths:
             return shared or read(paths[0])
     return None
+
+
+def is_foreign(path: str, start: str) -> bool:
+    """Whether a path above `start` belongs to neither the user, nor the administrator, nor the owner of `start`.
+
+    In a shared directory such as /tmp anybody may put a file above the work of others.
+    """
+    if not hasattr(os, "geteuid"):  # Windows
+        return False
+    try:
+        return os.lstat(path).st_uid not in (os.geteuid(), 0, os.stat(start).st_uid)
+    except OSError:  # not there, or not to be looked at
+        return False
+
+
+def _is_planted(directory: str, start: str, warnings: list[str]) -> bool:
+    for path in (*_own_files(directory), os.path.join(directory, ".onhand"), os.path.join(directory, SHARED_FILE)):
+        if is_foreign(path, start):
+            warnings.append(f"{path} is not read because another user put it there: to use it, work in {directory}")
+            return True
+    return False
 
 
 def configured_in(directory: str) -> list[str]:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {
-    code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029]
+    code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029, *map(ord, "\uff02\uff06﹠＜﹤≮＞﹥≯")]
 }
-# White space, control characters and what Unicode calls ignorable: a model may read over them. Possessive, because a
-# run of them is never worth a second look: giving back one at a time would take quadratic time.
+# White space, control characters, accents and what Unicode calls ignorable: a model may read over them. Possessive,
+# because a run of them is never worth a second look: giving back one at a time would take quadratic time.
 _INVISIBLE = (
-    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f"
+    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f"
     r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     r"\U000e0000-\U000e0fff]*+"
 )
@@ -28,7 +28,27 @@ def _escaped(value: str) -> str:
 
 def without_tag(tag: str, text: str) -> str:
     """The text with `<` spelled `&lt;` wherever it would begin an opening or closing tag of that name."""
-    if "<" not in text:
+    plain = text if text.isascii() else text.translate(_PLAIN)  # every character is where it was
+    if "<" not in plain:
         return text
     name = _INVISIBLE.join(re.escape(letter) for letter in tag)
-    return re.sub(rf"<(?={_INVISIBLE}(?:/{_INVISIBLE})?{name})", "&lt;", text, flags=re.IGNORECASE)
+    pieces: list[str] = []
+    end = 0
+    for begin in re.finditer(rf"<(?={_INVISIBLE}(?:/{_INVISIBLE})?{name})", plain, flags=re.IGNORECASE):
+        pieces += text[end : begin.start()], "&lt;"
+        end = begin.end()
+    return "".join([*pieces, text[end:]])
+
+
+class _Plain(dict[int, int]):
+    """For str.translate: `＜` and `ｔ` as `<` and `t`, which is what a tokenizer that normalises makes of them."""
+
+    def __missing__(self, code: int) -> int:
+        from unicodedata import normalize
+
+        first = ord(normalize("NFKD", chr(code))[0])
+        plain = self[code] = first if first < 0x80 else code
+        return plain
+
+
+_PLAIN = _Plain()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from onhand.tools import Tool
 
 MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for every different word
+MAX_ROOTS = 100
 MIN_HEAD_BYTES = 256  # less of a pinned file than this is not worth its place in a prompt
 
 
@@ -96,7 +97,7 @@ class Context:
         ranking: str = "default",
     ) -> None:
         self.project = os.path.abspath(project)
-        self.roots = (root, *extra_roots)
+        self.roots = _roots(root, *extra_roots)
         self._pinned_names = tuple(f"{_shown_root(root)}{name}" for name in pinned)
         self._pinned_max_bytes = pinned_max_bytes
         self._manifest_max_tokens = manifest_max_tokens
@@ -214,6 +215,8 @@ class Context:
         found: dict[str, Found] = {}
         problems: list[Problem] = []
         for root in self.roots:
+            if len(found) > files.MAX_FILES:
+                break
             shown = _shown_root(root)
             directory = os.path.join(self.project, root)
             if self._leads_out(root, directory):
@@ -223,7 +226,9 @@ class Context:
             for file in swept:
                 found.setdefault(shown + file.name, file)
             problems += [Problem(shown + problem.path or ".", problem.reason) for problem in left_out]
-        return found, problems
+        pinned_first = sorted(found, key=lambda path: (path not in self._pinned_names, path))
+        found, left_out = files.within_limits({path: found[path] for path in pinned_first}, self._max_file_bytes)
+        return found, problems + left_out
 
     def _leads_out(self, root: str, directory: str) -> bool:
         """Whether a root that is said to be inside the project is a link that leads out of it."""
@@ -295,6 +300,16 @@ def _index(ranking: str) -> LexicalIndex:
         fields={"heading": 2.0, "text": 1.0},
         per_field_length=True,
     )
+
+
+def _roots(*roots: str) -> tuple[str, ...]:
+    """Each root once; every one of them is looked through before every answer."""
+    once: dict[str, str] = {}
+    for root in roots:
+        once.setdefault(_shown_root(root), root)
+    if len(once) > MAX_ROOTS:
+        raise InputError(f"there are {len(once)} roots: name at most {MAX_ROOTS}, or what is above them")
+    return tuple(once.values())
 
 
 def _shown_root(root: str) -> str:

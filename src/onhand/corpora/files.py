@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from onhand.record import Record
 
@@ -16,6 +16,7 @@ MARKDOWN = (".md", ".markdown")
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})  # and every hidden one
 MAX_DEPTH = 20  # directories below the root; a tree deeper than this was not written by hand
 MAX_FILES = 20_000  # a root with more of them is not a directory of notes
+MAX_TOTAL_BYTES = 128 * 1024 * 1024  # of all files; once it is indexed, text takes ten times as much memory
 
 # A file changed this shortly before it was read may change again within the same tick of the file system's clock.
 SETTLING_NS = 2_000_000_000
@@ -45,7 +46,8 @@ class Found(Record):
     """A Markdown file below a root."""
 
     name: str  # relative to the root, with forward slashes
-    path: str  # where to open it: for a link inside the root, its target
+    root: str
+    inner: str  # where to open it, relative to the root: for a link, its target
     stamp: Stamp
 
 
@@ -75,6 +77,25 @@ def sweep(root: str) -> tuple[list[Found], list[Problem]]:
     return sorted(found), sorted(problems)
 
 
+def within_limits(found: Mapping[str, Found], max_bytes: int) -> tuple[dict[str, Found], list[Problem]]:
+    """As many files as may be read together, first come first served, and what was left out."""
+    kept: dict[str, Found] = {}
+    left_out: list[str] = []
+    room = MAX_TOTAL_BYTES
+    for path, file in found.items():
+        size = file.stamp.size if file.stamp.size <= max_bytes else 0  # what is too large is not read
+        if len(kept) >= MAX_FILES or size > room:
+            left_out.append(path)
+        else:
+            kept[path] = file
+            room -= size
+    if not left_out:
+        return kept, []
+    most = f"{MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes"
+    others = f", with {len(left_out) - 1:,} others" if len(left_out) > 1 else ""
+    return kept, [Problem(left_out[0], f"left out{others}: more than {most} together; choose smaller roots")]
+
+
 def read(file: Found, max_bytes: int) -> tuple[str, str | None]:
     """The text of a file, without a byte order mark, and what is wrong with it although it can be used."""
     if file.stamp.size > max_bytes:
@@ -84,14 +105,31 @@ def read(file: Found, max_bytes: int) -> tuple[str, str | None]:
     # O_NONBLOCK, so that a pipe put in the file's place cannot hang us; O_NOFOLLOW, so that a link cannot lead out.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(file.path, flags)
+        descriptor = _open_below(file.root, file.inner, flags)
         try:
-            content = _read_whole(descriptor, max_bytes)
+            content = _read_whole(descriptor, min(max_bytes, MAX_TOTAL_BYTES))
         finally:
             os.close(descriptor)
     except OSError as error:
         raise Unreadable(_spoken(error)) from error
     return _decoded(content)
+
+
+def _open_below(root: str, inner: str, flags: int) -> int:
+    """Open a file step by step: any directory on the way may have become a link out of the root since the sweep."""
+    *above, name = inner.split("/")
+    if not above or os.open not in os.supports_dir_fd:
+        return os.open(os.path.join(root, inner), flags)
+    to_directory = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+    directory = os.open(root, to_directory)
+    try:
+        for part in above:
+            lower = os.open(part, to_directory | os.O_NOFOLLOW, dir_fd=directory)
+            os.close(directory)
+            directory = lower
+        return os.open(name, flags, dir_fd=directory)
+    finally:
+        os.close(directory)
 
 
 def _read_whole(descriptor: int, max_bytes: int) -> bytes:
@@ -153,27 +191,28 @@ def _is_skipped(name: str) -> bool:
 
 
 def _found(root: str, name: str, entry: "os.DirEntry[str]") -> Found:
-    path = os.path.join(root, name)
+    inner = name
     try:
         if entry.is_symlink():
-            path = _target(root, path)
-        status = os.stat(path, follow_symlinks=False)
+            root, inner = _target(root, os.path.join(root, name))
+        status = os.stat(os.path.join(root, inner), follow_symlinks=False)
     except OSError as error:
         raise Unreadable(_spoken(error)) from error
     if not stat.S_ISREG(status.st_mode):
         raise Unreadable("not a regular file")
     stamp = Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return Found(name, path, stamp)
+    return Found(name, root, inner, stamp)
 
 
-def _target(root: str, link: str) -> str:
-    """Where a link leads, if that is Markdown inside the root."""
+def _target(root: str, link: str) -> tuple[str, str]:
+    """Where a link leads, if that is Markdown inside the root: the root's own place, and the path below it."""
     target = os.path.realpath(link, strict=True)
     if not is_inside(target, root):
         raise Unreadable("a link out of the root: put the file itself here, or add its directory as an extra root")
     if not target.lower().endswith(MARKDOWN):
         raise Unreadable("a link to something that is not Markdown")
-    return target
+    root = os.path.realpath(root)
+    return root, os.path.relpath(target, root).replace(os.sep, "/")
 
 
 def is_inside(path: str, directory: str) -> bool:

@@ -4,6 +4,7 @@ First every file with its headings; when that is too long, files with a short de
 counts; then only as many directories as fit, and how many more there are.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from onhand.corpora.blocks import without_tag
@@ -71,11 +72,12 @@ def _by_directory(sources: Sequence[Source]) -> list[str]:
 
 
 def _shortened(introduction: str, lines: list[str], max_tokens: int) -> str:
-    for kept in range(len(lines) - 1, 0, -1):
-        text = _joined(introduction, [*lines[:kept], f"- and {_counted(len(lines) - kept, 'more directory')}"])
-        if estimated_tokens(text) <= max_tokens:
-            return text
-    return ""  # not even one line fits: the operator has asked for no manifest
+    def text(kept: int) -> str:
+        return _joined(introduction, [*lines[:kept], f"- and {_counted(len(lines) - kept, 'more directory')}"])
+
+    # Halving, because a tree can have thousands of directories; a line more is never a shorter text.
+    kept = bisect_right(range(len(lines)), max_tokens, key=lambda kept: estimated_tokens(text(kept))) - 1
+    return text(kept) if kept > 0 else ""  # not even one line fits: the operator has asked for no manifest
 
 
 def _joined(introduction: str, lines: Sequence[str]) -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Documents from which on it pays to learn the whole vocabulary and, where it is installed, to import numpy: a corpus of
 # this size is searched by a process that stays.
 LARGE = 2000
+# Terms of a query from which on that pays in a small corpus too: a short word may stand in every other one.
+LONG = 64
 
 
 class Formula(Record):
@@ -83,6 +85,7 @@ class LexicalIndex:
         self._impacts: dict[str, Any] = {}  # term → what it adds to which slots
         self._arrays: list[Any] | None = None  # the fields' lengths for numpy, by slot
         self._norms: Any = None  # for numpy, by slot
+        self._asked: tuple[str, dict[str, float]] = "", {}  # the last query and its weights, as each hit is explained
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -126,6 +129,8 @@ class LexicalIndex:
         if limit is not None and limit <= 0:
             return []
         weights = self._weights_of(query)
+        if len(weights) > LONG and not isinstance(self._vocabulary, LearntVocabulary):
+            self._learn()
         scored = self._sum_large(weights, limit) if self._is_large() else self._sum_small(weights)
         ids = self._ids
         ranked = sorted([(-score, ids[slot]) for slot, score in scored])
@@ -137,15 +142,14 @@ class LexicalIndex:
         counts = [Counter(self.tokenizer.terms(text)) for text in self._texts[slot]]
         norm = self._norm([field.lengths[slot] for field in self._fields])
         contributions = []
-        for term, weight in self._weights_of(query).items():
+        weights = self._weights_of(query)
+        for term in weights.keys() & set().union(*counts):
             shares = [
                 self._weight(field, field.lengths[slot]) * count[term] if term in count else 0.0
                 for field, count in zip(self._fields, counts, strict=True)
             ]
             frequency = sum(shares)
-            if not frequency:
-                continue
-            score = weight * self._score(frequency, norm, self._idf(len(self._impact(term)[0])))
+            score = weights[term] * self._score(frequency, norm, self._idf(len(self._impact(term)[0])))
             contributions += [
                 Contribution(term, field.name, score * share / frequency)
                 for field, share in zip(self._fields, shares, strict=True)
@@ -170,13 +174,18 @@ class LexicalIndex:
     def _words_of(self, term: str) -> list[str]:
         """The words, as they are written, that a term stands for."""
         if self._vocabulary is None:
-            words = set().union(*(field.postings.words() for field in self._fields))
-            if len(self._slots) < LARGE:
-                self._vocabulary = ScannedVocabulary(self.tokenizer.forms, words)
-            else:
-                self._vocabulary = LearntVocabulary(self.tokenizer.forms)
-                self._vocabulary.learn(words)
+            if len(self._slots) >= LARGE:
+                return self._learn().words_of(term)
+            self._vocabulary = ScannedVocabulary(self.tokenizer.forms, self._words())
         return self._vocabulary.words_of(term)
+
+    def _learn(self) -> LearntVocabulary:
+        self._vocabulary = LearntVocabulary(self.tokenizer.forms)
+        self._vocabulary.learn(self._words())
+        return self._vocabulary
+
+    def _words(self) -> set[str]:
+        return set().union(*(field.postings.words() for field in self._fields))
 
     def _forget(self) -> None:
         if isinstance(self._vocabulary, ScannedVocabulary):
@@ -186,10 +195,13 @@ class LexicalIndex:
         self._arrays = self._norms = None
 
     def _weights_of(self, query: str) -> dict[str, float]:
+        if self._asked[0] == query:
+            return self._asked[1]
         weights: dict[str, float] = {}
         for term, weight in self.tokenizer.query_terms(query):
             before = weights.get(term, 0.0)
             weights[term] = before + weight if self._count_repeats else max(before, weight)
+        self._asked = query, weights
         return weights
 
     def _idf(self, having: int) -> float:

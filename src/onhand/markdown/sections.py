@@ -20,6 +20,9 @@ _SPACE = re.compile(r"\s*+")
 _JOINER = "\u200d"  # holds the parts of one emoji together
 # As many marks on one letter as Unicode's stream-safe format allows; what has more is cut anyway.
 _MAX_MARKS = 30
+# A heading's name stands in every section under it, so a longer one would make a page cost the square of its size. Its
+# text has all of it.
+MAX_HEADING_CHARS = 200
 
 
 def split_sections(text: str, *, max_chars: int = 4000) -> list[Section]:
@@ -53,11 +56,18 @@ def split_sections(text: str, *, max_chars: int = 4000) -> list[Section]:
 
 
 def _plain(heading: str) -> str:
+    heading = heading[: 10 * MAX_HEADING_CHARS]  # markup, such as the target of a link, may be long
     if _MARKUP.search(heading) or heading.count("`") % 2:
         from onhand.markdown.inline import plain
 
-        return plain(heading)
-    return " ".join(heading.replace("`", "").split())
+        return _shortened(plain(heading))
+    return _shortened(" ".join(heading.replace("`", "").split()))
+
+
+def _shortened(name: str) -> str:
+    if len(name) <= MAX_HEADING_CHARS:
+        return name
+    return name[: _character_start(name, 0, MAX_HEADING_CHARS - 1)] + "…"
 
 
 def _parts(page: Page, start: int, end: int, title_end: int, max_chars: int) -> Sequence[tuple[int, int]]:

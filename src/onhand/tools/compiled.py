@@ -23,6 +23,8 @@ IN_CHILDREN = {"items", "prefixItems", "additionalItems", "unevaluatedItems", "c
 }  # fmt: skip
 NAMED = {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"}
 SUBSCHEMAS = IN_PLACE | IN_CHILDREN | {"$defs", "definitions"}
+# Lists that are gone through for every value that the schema meets.
+WIDE = ("enum", "required", "dependentRequired", "dependencies", "properties", "allOf", "anyOf", "oneOf")
 MOVING = {"$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor", "$anchor"}
 
 # A schema at these bounds takes under 0.1 s. The largest of 6,232 public tools has 68 subschemas.
@@ -33,6 +35,7 @@ MAX_PATTERNS_BYTES = 16 * 1024 * 1024  # of all patterns of a schema together; 4
 MAX_HOPS = 64  # references followed without going into the value: more is a loop
 # Counting a step takes 0.5 µs; checking it 15 ns; explaining it in full 35 µs.
 MAX_STEPS, MAX_STEPS_PER_VALUE, MAX_EXPLAINED_STEPS = 50_000, 20, 5_000
+ENTRIES_PER_STEP = 100  # of a list such as an enum: its entries are compared much faster than a subschema is checked
 
 
 class Compiled:
@@ -100,7 +103,7 @@ def _survey(root: Schema) -> tuple[bool, int]:
             raise InputError(
                 f"input_schema is too large: at most {MAX_SUBSCHEMAS} subschemas and {MAX_PATTERNS} patterns"
             )
-        branches = branches or "$ref" in schema or not IN_PLACE.isdisjoint(schema)
+        branches = branches or "$ref" in schema or not IN_PLACE.isdisjoint(schema) or _width(schema) > 1
         stack.extend(child for keyword in SUBSCHEMAS for child in _parts(schema, keyword))
         stack.extend(_target(root, schema))
     return branches, patterns
@@ -137,7 +140,7 @@ def _target(root: Schema, schema: Schema) -> list[Schema]:
     found: Any = root
     for step in unquote(reference[1:]).split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+        if isinstance(found, list) and step.isdecimal() and len(step) < 10 and int(step) < len(found):
             found = found[int(step)]
         elif isinstance(found, dict) and step in found:
             found = found[step]
@@ -152,9 +155,9 @@ def _count_steps(root: Schema, arguments: Mapping[str, Any], limit: int) -> int:
     stack: list[tuple[Schema, Any, int]] = [(root, arguments, 0)]
     while stack:
         schema, value, hops = stack.pop()
-        steps += 1
+        steps += _width(schema)
         if steps > limit:
-            raise ToolError("the arguments are too deeply nested to check against the schema; send simpler ones")
+            raise ToolError("the arguments are too many or too deep to check against the schema; send simpler ones")
         for target in _target(root, schema):
             if hops == MAX_HOPS:
                 raise InputError(
@@ -169,6 +172,12 @@ def _count_steps(root: Schema, arguments: Mapping[str, Any], limit: int) -> int:
         elif isinstance(value, list):
             stack.extend((part, item, 0) for part, item in _item_pairs(schema, value))
     return steps
+
+
+def _width(schema: Schema) -> int:
+    """How many steps it takes to hold one value against a schema, without its subschemas."""
+    lists = (schema[keyword] for keyword in WIDE if keyword in schema)
+    return 1 + sum(len(entries) for entries in lists if isinstance(entries, list | dict)) // ENTRIES_PER_STEP
 
 
 def _pairs(schema: Schema, value: dict[str, Any]) -> Iterator[tuple[Schema, Any]]:

@@ -5,7 +5,7 @@ It emits nothing and prints nothing: what happened is in the Results.
 
 import asyncio
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from threading import Thread
@@ -126,7 +126,7 @@ class Registry:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self.dispatch([Call(name, arguments)]))[0]
+            return _run_alone(self.dispatch([Call(name, arguments)]))[0]
         raise InputError(
             "call() would block the event loop that runs in this thread; use `await registry.dispatch([Call(...)])`"
         )
@@ -195,6 +195,25 @@ class Registry:
         return f"unknown tool: {asked}; there are: {listed}{', …' if len(self) > MAX_LISTED else ''}"
 
 
+def _run_alone(dispatch: Coroutine[Any, Any, list[Result]]) -> list[Result]:
+    """Like asyncio.run, which would wait for ever for a handler that is not to be cancelled or sits in a thread."""
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    try:
+        return runner.run(dispatch)
+    finally:
+        _close(runner.get_loop())
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.wait({*left, loop.create_task(loop.shutdown_asyncgens())}, timeout=GRACE_S))
+    for task in left:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # its Result has told of it
+    loop.close()
+
+
 async def _finished(run: _Run) -> Result:
     """Run the handler to its end, or to the end of its time, and turn whatever comes into a Result."""
     tool = run.tool
@@ -211,7 +230,9 @@ async def _finished(run: _Run) -> Result:
         return _failed(run.call, _timeout_advice(tool))
     try:
         capped, structured = presented(tool, work.result())
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):  # wishes to end more than this call
+        raise
+    except BaseException as error:  # such as a panic in a Rust extension, which is no Exception
         return _failed(run.call, _explained(tool, error))
     return Result(run.call.id, tool.name, True, capped.text, structured, capped.truncated_bytes)
 
@@ -254,7 +275,7 @@ def _timeout_advice(tool: Tool) -> str:
     return f"{after}; it may have taken effect in part: look at the state before you try again"
 
 
-def _explained(tool: Tool, error: Exception) -> str:
+def _explained(tool: Tool, error: BaseException) -> str:
     """Our own errors are written to be read; of any other, its class and message on one line."""
     try:
         message = str(error)

@@ -121,7 +121,7 @@ class _Copy:
             raise InputError(f"{_short(where)}: nested more than {MAX_DEPTH} levels deep; flatten it")
         if isinstance(value, Mapping):
             return {
-                self.key(key, where): self.of(item, f"{where}.{key}" if where else str(key), levels_left - 1)
+                self.key(key, where): self.of(item, f"{where}.{key[:200]}" if where else key[:200], levels_left - 1)
                 for key, item in value.items()
             }
         if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):

@@ -279,6 +279,25 @@ def test_problems_are_warnings_beside_the_hits(run: Run, pages: Path) -> None:
     assert run("context", "show").err == done.err
 
 
+@requirement("context.unreadable-is-reported")
+def test_very_many_problems_do_not_hide_the_hits(run: Run, pages: Path) -> None:
+    for number in range(50):
+        write(pages, f"broken{number}.md", b"\0")
+    *first, last = run("context", "search", "rollback").err.splitlines()
+    assert len(first) == 20
+    assert last == "onhand: warning: and 30 more: `onhand context show --json` lists them all"
+    assert len(json.loads(run("context", "show", "--json").out)["problems"]) == 50
+
+
+@requirement("cli.terminal-is-safe")
+@pytest.mark.parametrize("words", [["\x1b[31m"], ["context", "show", "\x1b[31m"], ["init", "a", "--\x1b[31m"]])
+def test_a_message_about_wrong_words_does_not_drive_the_terminal(run: Run, words: list[str]) -> None:
+    done = run(*words)
+    assert done.code == 2
+    assert "\\u001b[31m" in done.err
+    assert "\x1b" not in done.err
+
+
 @requirement("cli.terminal-is-safe", "context.odd-names")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
 def test_nothing_of_a_document_or_its_name_reaches_the_terminal_raw(run: Run, project: Path) -> None:

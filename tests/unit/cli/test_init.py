@@ -48,6 +48,32 @@ def test_a_file_that_is_there_is_kept_without_force(run: Run, project: Path) -> 
     assert [entry.name for entry in project.iterdir()] == ["onhand.toml"]
 
 
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_file_that_cannot_be_filled_leaves_nothing_behind(
+    run: Run, project: Path, force: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    signals = pytest.importorskip("signal")
+    monkeypatch.setattr("sys.dont_write_bytecode", True)  # the limit is for every file that is written
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signals.signal(signals.SIGXFSZ, signals.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        done = run("init", *force)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signals.signal(signals.SIGXFSZ, old)
+    assert done.code == 2
+    assert "cannot be written" in done.err
+    assert list(project.iterdir()) == []
+
+
+def test_force_leaves_a_directory_of_that_name_alone(run: Run, project: Path) -> None:
+    (project / "onhand.toml").mkdir()
+    assert run("init", "--force").code == 2
+    assert [entry.name for entry in project.iterdir()] == ["onhand.toml"]
+
+
 def test_force_replaces_a_link_and_not_what_it_leads_to(run: Run, project: Path) -> None:
     precious = project / "precious"
     precious.write_text("mine")

@@ -40,6 +40,14 @@ def test_what_a_terminal_would_obey_is_spelled_out(text: str, shown: str) -> Non
     assert terminal.clean(text) == shown
 
 
+@pytest.mark.parametrize("columns", ["0", "-1", "x", "9" * 5000, "9" * 20])
+def test_a_width_that_no_terminal_has_is_not_heard(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    without = terminal.width()
+    monkeypatch.setenv("COLUMNS", columns)
+    assert terminal.width() == without
+
+
 @given(st.text(st.characters()))
 def test_cleaned_text_has_no_control_characters_and_can_be_encoded(text: str) -> None:
     cleaned = terminal.clean(text)

@@ -174,6 +174,36 @@ def test_a_key_written_in_an_unusual_way_is_read_and_its_file_is_named(world: Wo
     assert loaded.sources["context.limit"] == str(path)
 
 
+@requirement("trust.nothing-planted")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no owners of this kind")
+@pytest.mark.parametrize("name", ["onhand.toml", ".onhand/config.toml", "pyproject.toml"])
+def test_what_another_user_put_above_is_not_read(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = world.say("[tool.onhand.context]\n" if name == "pyproject.toml" else "[context]\nlimit = 8\n", name)
+    below = world.project / "below"
+    below.mkdir()
+    in_its_directory = world.project / name.partition("/")[0]
+    strangers = os.stat_result((*os.lstat(in_its_directory)[:4], 4711, *os.lstat(in_its_directory)[5:]))
+    real = os.lstat
+    monkeypatch.setattr(
+        os, "lstat", lambda path, **where: strangers if path == str(in_its_directory) else real(path, **where)
+    )
+    loaded = world.load(below)
+    assert (loaded.project, loaded.context.limit, loaded.files) == (str(below), 3, ())
+    assert loaded.warnings == (
+        f"{in_its_directory} is not read because another user put it there: to use it, work in {world.project}",
+    )
+    assert world.load().project_file == str(planted)
+
+
+@requirement("trust.nothing-planted")
+@pytest.mark.parametrize("home", [".", "home", "~"])
+def test_a_relative_home_is_never_looked_for_in_the_working_directory(home: str) -> None:
+    environ = {"HOME": home, "USERPROFILE": home}
+    assert os.path.isabs(user_file(environ))
+    assert os.path.isabs(trust_store(environ))
+    assert not user_file(environ).startswith(os.getcwd())
+
+
 def test_a_relative_base_directory_is_ignored_as_xdg_says() -> None:
     environ = {"HOME": "/h", "XDG_CONFIG_HOME": "relative", "XDG_STATE_HOME": ""}
     assert user_file(environ) == os.path.join("/h", ".config", "onhand", "config.toml")

@@ -46,13 +46,22 @@ def test_a_block_is_its_tag_its_attributes_and_its_text() -> None:
         "</c\u00ado\u00adn\u00adtext>",
         "<\U000e0063\U000e007fcontext>",
         "<contextual>",
+        "＜/context＞",
+        "﹤/context>",
+        "≮/context>",
+        "</ｃｏｎｔｅｘｔ>",
+        "<／context>",
+        "</𝐜𝕠𝓷ⓣe×t>".replace("×", "ⅹ"),
+        "</co\u0301ntéxt>",
     ],
 )
 def test_what_looks_like_the_tag_is_spelled_out_and_the_rest_stays(text: str) -> None:
     assert without_tag("context", f"before {text} after") == f"before &lt;{text[1:]} after"
 
 
-@pytest.mark.parametrize("text", ["a < b", "<con>text", "&lt;/context&gt;", "context>", "<b>bold</b>", "<<", "<", ""])
+@pytest.mark.parametrize(
+    "text", ["a < b", "<con>text", "&lt;/context&gt;", "context>", "<b>bold</b>", "<<", "<", "", "１＜２ ｃ", "é<è"]
+)
 def test_a_text_without_the_tag_is_untouched(text: str) -> None:
     assert without_tag("context", text) == text
 
@@ -77,6 +86,7 @@ def test_no_invisible_character_hides_a_tag() -> None:
         ("tab\tcr\rnul\0del\x7fnel\x85ls\u2028ps\u2029", "tab&#9;cr&#13;nul&#0;del&#127;nel&#133;ls&#8232;ps&#8233;"),
         ("caf\udce9.md", "caf&#56553;.md"),
         ("日本語 ü", "日本語 ü"),
+        ("a＂ b＜﹥", "a&#65282; b&#65308;&#65125;"),
     ],
 )
 def test_a_value_stays_inside_its_quotes_and_can_be_encoded(value: str, shown: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from onhand.corpora import files
+from onhand.errors import InputError
 from requirements import requirement
 
 from .conftest import Project, found, on_open, opened, reasons
@@ -175,6 +176,63 @@ def test_a_link_put_in_the_place_of_a_page_is_not_followed(project: Project, out
         result = project.context().search("zebra forbidden")
     assert result.hits == ()
     assert [problem.path for problem in result.problems] == [".AGENTS/page.md"]
+
+
+@posix
+@requirement("context.stays-in-root")
+@pytest.mark.parametrize("inner", ["notes/secret.md", "deep/down/notes/secret.md"])
+def test_a_link_put_in_the_place_of_a_directory_is_not_followed(project: Project, outside: Path, inner: str) -> None:
+    page = project.write(inner, "# Page\n\nzebra\n")
+    directory = project.root / inner.partition("/")[0]
+    elsewhere = outside.parent / "elsewhere"
+    (elsewhere / inner).parent.mkdir(parents=True)
+    (elsewhere / inner).write_bytes(outside.read_bytes())
+
+    def swap(path: str) -> None:  # after the sweep, before the page is opened
+        if path in (str(project.root), str(page)) and not directory.is_symlink():
+            directory.rename(project.directory / "moved")
+            directory.symlink_to(elsewhere / directory.name)
+
+    with on_open(swap):
+        result = project.context().search("zebra forbidden")
+    assert directory.is_symlink()
+    assert result.hits == ()
+    assert [problem.path for problem in result.problems] == [f".AGENTS/{inner}"]
+
+
+@requirement("context.unreadable-is-reported")
+def test_all_files_together_are_limited_and_pinned_ones_come_first(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MAX_TOTAL_BYTES", 100)
+    project.write("a.md", "zebra " * 10)
+    project.write("b.md", "zebra " * 10)
+    project.write("c.md", "zebra " * 10)
+    project.write("d.md", "zebra")
+    project.write("huge.md", "zebra " * 100)
+    project.write("overview.md", "# Overview")
+    context = project.context(max_file_bytes=90)
+    assert found(context.search("zebra", 9)) == [(".AGENTS/a.md", "(intro)"), (".AGENTS/d.md", "(intro)")]
+    assert [file.path for file in context.pinned().files] == [".AGENTS/overview.md"]
+    assert reasons(context) == {
+        ".AGENTS/b.md": "left out, with 1 others: more than 20,000 files or 100 bytes together; choose smaller roots",
+        ".AGENTS/huge.md": "600 bytes, more than 90: split it or raise context.max_file_bytes",
+    }
+
+
+@requirement("context.unreadable-is-reported")
+@pytest.mark.parametrize("max_file_bytes", [10**10, 10**18, 10**30])
+def test_a_huge_limit_takes_no_memory(project: Project, max_file_bytes: int) -> None:
+    project.write("a.md", "zebra")
+    assert found(project.context(max_file_bytes=max_file_bytes).search("zebra")) == [(".AGENTS/a.md", "(intro)")]
+
+
+def test_many_roots_are_each_looked_through_once(project: Project) -> None:
+    project.write("../docs/a.md", "zebra")
+    context = project.context(extra_roots=["docs", "./docs/", "docs/../docs", ".AGENTS"] * 1000)
+    assert context.roots == (".AGENTS", "docs")
+    with pytest.raises(InputError, match="name at most 100"):
+        project.context(extra_roots=[f"docs{number}" for number in range(200)])
 
 
 @requirement("context.unreadable-is-reported")

@@ -171,8 +171,8 @@ def test_a_section_that_is_cut_says_how_much_is_missing(project: Project) -> Non
 
 
 @requirement("context.tool-cap")
-def test_a_heading_without_room_does_not_keep_the_others_out(project: Project) -> None:
-    project.write("a.md", f"# zebra zebra {'&' * 20_000}\n\nzebra zebra zebra\n")
+def test_a_path_without_room_does_not_keep_the_others_out(project: Project) -> None:
+    project.write(("&" * 200 + "/") * 17 + "a.md", "# zebra zebra\n\nzebra zebra zebra\n")
     project.write("b.md", "# Page\n\nThe zebra of the zoo.\n")
     result = ask(project.context(), query="zebra", k=50)
     assert [block.path for block in blocks(result.text)] == [".AGENTS/b.md"]
@@ -240,3 +240,9 @@ def test_the_tool_sees_an_edit(context: Context, project: Project) -> None:
     assert registry.call("context_search", {"query": "lion"}).text == "no matching context for: lion"
     project.write("new.md", "# New\n\nlion\n")
     assert blocks(registry.call("context_search", {"query": "lion"}).text)[0].path == ".AGENTS/new.md"
+
+
+def test_a_section_with_an_endless_heading_is_shown(project: Project) -> None:
+    project.write("a.md", "# " + "zebra & " * 10_000 + "\n\ntext\n")
+    [block, *_] = blocks(Registry([project.context().tool()]).call("context_search", {"query": "zebra"}).text)
+    assert block.section.startswith("zebra & zebra")

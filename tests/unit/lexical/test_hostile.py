@@ -91,3 +91,42 @@ def test_a_document_of_one_word_many_times_is_replaced_as_fast_as_it_was_entered
     index.add("a", "rain " + "wind " * 500_000)
     assert [match.id for match in index.search("wind")] == ["b", "c", "a"]
     assert [match.id for match in index.search("rain")] == ["a"]
+
+
+def test_a_query_of_very_many_short_words_meets_a_large_vocabulary_in_bounded_time() -> None:
+    """Looking for each of them in each word would take half an hour here."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    query = " ".join(one + two for one in letters for two in letters)
+    words = ["".join(letters[number // 26**place % 26] for place in range(5)) * 5 for number in range(150_000)]
+    index = LexicalIndex(IdentifierTokenizer(stems=True))
+    for start in range(0, len(words), 150):
+        index.add(str(start), " ".join(words[start : start + 150]))
+    index.add("last", "zz aa")
+    for _ in range(100):
+        assert [match.id for match in index.search(query)] == ["last"]
+        index.add("other", "word")
+    assert len(index.explain(query, "last")) == 2
+
+
+def test_a_long_query_scores_as_the_same_words_do_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [
+        "readFile of the parts",
+        "Parsing reads files",
+        "read_files, part",
+        "GitHubIssue parsed",
+        "deploying deploys",
+    ]
+    query = " ".join([*texts, *(f"other{number}" for number in range(100))])
+
+    def scores() -> list[object]:
+        index = LexicalIndex(IdentifierTokenizer(stems=True))
+        for number, text in enumerate(texts):
+            index.add(str(number), text)
+        found = list(index.search(query))
+        index.remove("1")
+        index.add("5", "parts of parsing")
+        return [*found, *index.search(query), *index.explain(query, "5"), *index.search("parts deployed")]
+
+    long = scores()
+    monkeypatch.setattr("onhand.lexical.bm25.LONG", 10**9)
+    assert long == scores()

@@ -274,6 +274,22 @@ def test_a_megabyte_of_one_thing_is_read_in_linear_time(unit: str) -> None:
         assert bool(sections) == bool(text.strip())
 
 
+@requirement("markdown.hostile-pages-are-bounded")
+def test_an_endless_heading_is_named_by_its_beginning_and_loses_no_text() -> None:
+    title = "word " * 60_000
+    top, below, *_ = sections = split_sections(f"# {title}\n## Below\n" + "### a\n" * 20_000, max_chars=MEGABYTE)
+    assert top.text == f"# {title}"
+    assert top.heading == ("word " * 40)[:199] + "…"
+    assert below.heading_path == (top.heading, "Below")
+    assert sum(len(name) for section in sections for name in section.heading_path) < 6 * MEGABYTE
+    assert headings("# [Guide](" + "x" * 500 + ") to `it`") == ["Guide to it"]
+
+
+def test_the_name_of_a_long_heading_ends_between_letters() -> None:
+    [name] = headings("# " + "x" * 197 + "e\u0301" * 9)
+    assert name == "x" * 197 + "e\u0301…"
+
+
 @requirement("markdown.cheap-to-import")
 def test_reading_sections_imports_neither_yaml_nor_links() -> None:
     code = (

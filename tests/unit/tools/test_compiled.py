@@ -82,6 +82,7 @@ def test_older_drafts_are_known(draft: str) -> None:
             "linear time",
         ),
         ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, "points to nothing"),
+        ({"properties": {"a": {"$ref": "#/allOf/" + "9" * 5000}}, "allOf": [{}]}, "points to nothing"),
         ({"properties": {"a": {"pattern": "("}}}, "linear time"),
         ({"properties": {"a": {"pattern": "(?=a)b"}}}, "linear time"),
         ({"properties": {"a": {"pattern": r"(a)\1"}}}, "linear time"),
@@ -106,6 +107,35 @@ def test_a_schema_that_cannot_be_used_is_refused_with_a_reason(schema: dict[str,
 def test_a_catastrophic_pattern_runs_in_linear_time() -> None:
     schema = compiled({"properties": {"a": {"pattern": "^(a+)+$"}}})
     assert list(schema.errors({"a": "a" * 1_000_000 + "!"}))
+
+
+@requirement("tools.hostile-schemas-are-bounded")
+@pytest.mark.parametrize(
+    "each",
+    [
+        {"enum": [f"value {number}" for number in range(45_000)]},
+        {"required": [f"p{number}" for number in range(45_000)]},
+        {"dependentRequired": {f"p{number}": [] for number in range(45_000)}},
+        {"properties": dict.fromkeys(map(str, range(45_000)), True)},
+        {"anyOf": [False] * 45_000},
+    ],
+    ids=lambda each: next(iter(each)),
+)
+def test_a_long_list_is_not_gone_through_for_each_of_many_values(each: dict[str, Any]) -> None:
+    schema = compiled({"properties": {"a": {"items": each}}})
+    with pytest.raises(ToolError, match="send simpler ones"):
+        schema.errors({"a": [{}] * 45_000})
+    assert not list(compiled({"properties": {"a": {"items": {"enum": [*range(600)]}}}}).errors({"a": [599] * 10_000}))
+
+
+@requirement("tools.hostile-schemas-are-bounded")
+def test_very_many_names_are_registered_and_refused_in_bounded_time() -> None:
+    """Comparing each name with each other would take minutes here and hit the suite's time limit."""
+    names = [f"parameter_number_{number}" for number in range(49_000)]
+    schema = {"type": "object", "properties": dict.fromkeys(names, True), "required": names}
+    registry = Registry([Tool("t", "d", schema, str)])
+    answer = registry.call("t", {f"paremeter_nomber_{number}": 1 for number in range(10)}).text
+    assert "unknown argument 'paremeter_nomber_0': did you mean 'parameter_number_" in answer
 
 
 @requirement("tools.hostile-schemas-are-bounded")

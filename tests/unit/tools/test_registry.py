@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -160,6 +160,75 @@ def test_a_wish_to_end_the_program_is_not_swallowed(error: BaseException) -> Non
 
     with pytest.raises(type(error)):
         Registry([tool("t", stop)]).call("t")
+
+
+@requirement("tools.failures-are-isolated")
+def test_what_is_no_exception_but_no_wish_to_end_either_is_a_failure_like_others() -> None:
+    class Panic(BaseException):
+        pass
+
+    def panic(arguments: dict[str, Any]) -> str:
+        raise Panic("index out of bounds")
+
+    async def panic_later(arguments: dict[str, Any]) -> str:
+        raise GeneratorExit
+
+    registry = Registry([tool("a", panic), tool("b", panic_later), tool("c", lambda arguments: "fine")])
+    results = run(registry.dispatch([Call("a"), Call("b"), Call("c")]))
+    assert [each.text for each in results] == [
+        "a failed: Panic: index out of bounds",
+        "b failed: GeneratorExit: no message",
+        "fine",
+    ]
+
+
+@requirement("tools.a-slow-call-times-out")
+def test_call_comes_back_from_a_handler_that_is_not_to_be_stopped() -> None:
+    stop = threading.Event()
+
+    async def stubborn(arguments: dict[str, Any]) -> None:
+        while not stop.is_set():
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                continue
+
+    async def in_thread(arguments: dict[str, Any]) -> None:
+        await asyncio.to_thread(stop.wait, 60)
+
+    registry = Registry([tool("stubborn", stubborn, timeout_s=0.01), tool("in_thread", in_thread, timeout_s=0.01)])
+    try:
+        assert registry.call("in_thread").text.startswith("timed out after 0.01 s")
+        assert registry.call("stubborn").text.startswith("timed out after 0.01 s")
+    finally:
+        stop.set()
+
+
+def test_call_closes_what_a_handler_left_open() -> None:
+    closed: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            closed.append("numbers")
+
+    async def helper() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closed.append("helper")
+
+    kept: list[object] = []
+
+    async def leave(arguments: dict[str, Any]) -> str:
+        kept.extend([numbers(), asyncio.ensure_future(helper())])
+        await asyncio.sleep(0)
+        return str(await anext(kept[0]))  # type: ignore[call-overload]
+
+    assert Registry([tool("t", leave)]).call("t").text == "1"
+    assert sorted(closed) == ["helper", "numbers"]
 
 
 @requirement("tools.arguments-are-checked")
