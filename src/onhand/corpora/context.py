@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for every different word
 MAX_ROOTS = 100
+MAX_FRAMES_BYTES = 16 * 1024  # of tags and markers around pinned files: enough for some eighty
 MIN_HEAD_BYTES = 256  # less of a pinned file than this is not worth its place in a prompt
 
 
@@ -50,7 +51,11 @@ class Pinned(Record):
         """The files as blocks for a system prompt."""
         from onhand.corpora.blocks import block
 
-        return "\n\n".join(block("context", {"path": file.path}, file.text) for file in self.files)
+        framed = _framed([file.path for file in self.files])
+        blocks = [block("context", {"path": file.path}, file.text) for file in self.files if file.path in framed]
+        if len(blocks) < len(self.files):
+            blocks.append(f"[{len(self.files) - len(blocks)} more pinned files left out: no room]")
+        return "\n\n".join(blocks)
 
 
 class SearchResult(Record):
@@ -138,7 +143,8 @@ class Context:
             texts = {path: self._pages[path].text.rstrip() for path in [*named, *declared]}
             missing = tuple(path for path in self._pinned_names if path not in self._pages)
         sizes = {path: len(text.encode("utf-8", "replace")) for path, text in texts.items()}
-        shares = _shares(sizes, self._pinned_max_bytes)
+        framed = _framed(list(sizes))
+        shares = dict.fromkeys(sizes, 0) | _shares({path: sizes[path] for path in framed}, self._pinned_max_bytes)
         capped = {path: cap(texts[path], share) for path, share in shares.items()}
         shown = [PinnedFile(path, sizes[path], sizes[path] - cut, text) for path, (text, cut) in capped.items()]
         return Pinned(tuple(shown), self._pinned_max_bytes, missing)
@@ -316,6 +322,21 @@ def _shown_root(root: str) -> str:
     """How a root begins the paths that are shown."""
     plain = os.path.normpath(root).replace(os.sep, "/")
     return "" if plain == "." else plain + "/"
+
+
+def _framed(paths: Sequence[str]) -> dict[str, None]:
+    """The paths whose blocks have room in a prompt: thousands of pages may say that they are pinned."""
+    from onhand.corpora.blocks import block
+    from onhand.tools.output import MAX_MARKER_BYTES
+
+    room = MAX_FRAMES_BYTES
+    framed: dict[str, None] = {}
+    for path in paths:
+        size = len(block("context", {"path": path}, "").encode()) + MAX_MARKER_BYTES
+        if size <= room:
+            framed[path] = None
+            room -= size
+    return framed
 
 
 def _shares(sizes: Mapping[str, int], budget: int) -> dict[str, int]:

@@ -137,6 +137,21 @@ def test_a_file_without_room_leaves_a_marker_in_the_prompt(project: Project, bud
     assert "[truncated: 300 more bytes]" in pinned.text
 
 
+@requirement("context.pinned-budget", "context.pinned-drops-nothing-silently")
+@pytest.mark.parametrize("text", ["", "x", "zebra " * 100])
+def test_thousands_of_pages_that_pin_themselves_stay_within_the_budget(project: Project, text: str) -> None:
+    for number in range(2000):
+        project.write(f"{number:04}{'&' * 100}.md", f"---\npinned: true\n---\n{text}")
+    project.write("overview.md", "# Overview")
+    pinned = project.context(pinned_max_bytes=4096).pinned()
+    assert len(pinned.files) == 2001
+    assert len(pinned.text.encode()) < 4096 + 16 * 1024 + 100
+    assert pinned.text.startswith('<context path=".AGENTS/overview.md">\n# Overview\n</context>')
+    shown = pinned.text.count("<context ")
+    assert pinned.text.endswith(f"\n\n[{2001 - shown} more pinned files left out: no room]")
+    assert sum(file.shown_bytes for file in pinned.files) <= 4096
+
+
 @requirement("context.pinned-drops-nothing-silently")
 def test_a_pinned_file_that_cannot_be_read_is_a_problem_and_no_empty_block(project: Project) -> None:
     project.write("overview.md", b"\0\1\2")
