@@ -78,12 +78,12 @@ def _run(words: list[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"onhand {__version__}")
     nouns = parser.add_verbs("noun", "COMMAND")
-    for noun, summary in NOUNS.items():
-        # Only the noun that was asked for is built: a parser of everything would cost more than a search.
-        if words[:1] == [noun]:
-            module = _module(noun)
-            module.add_arguments(nouns.add_parser(noun, help=summary, description=module.__doc__))
-        else:
+    asked = words[0] if words else ""
+    if asked in NOUNS:  # the only one that is built: a parser of everything would cost more than a search
+        module = _module(asked)
+        module.add_arguments(nouns.add_parser(asked, description=module.__doc__))
+    else:
+        for noun, summary in NOUNS.items():
             nouns.add_parser(noun, help=summary, add_help=False)
     try:
         arguments = parser.parse_args(words)
