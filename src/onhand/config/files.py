@@ -69,9 +69,9 @@ def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows
 def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | None:
     """The file of the nearest directory, from `start` upwards, that has one; two in one are refused."""
     for directory in _upwards(start, home(environ)):
-        if directory != start and _is_planted(directory, start, warnings):
-            continue
         own = _own_files(directory)
+        if directory != start and _is_planted(directory, own, start, warnings):
+            continue
         shared = _read_shared(os.path.join(directory, SHARED_FILE), warnings)
         paths = own + ([shared.path] if shared else [])
         if len(paths) > 1:
@@ -94,8 +94,9 @@ def is_foreign(path: str, start: str) -> bool:
         return False
 
 
-def _is_planted(directory: str, start: str, warnings: list[str]) -> bool:
-    for path in (*_own_files(directory), os.path.join(directory, ".onhand"), os.path.join(directory, SHARED_FILE)):
+def _is_planted(directory: str, own: list[str], start: str, warnings: list[str]) -> bool:
+    above = {os.path.dirname(path) for path in own} - {directory}
+    for path in (*above, *own, os.path.join(directory, SHARED_FILE)):
         if is_foreign(path, start):
             warnings.append(f"{path} is not read because another user put it there: to use it, work in {directory}")
             return True

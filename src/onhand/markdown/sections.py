@@ -56,15 +56,19 @@ def split_sections(text: str, *, max_chars: int = 4000) -> list[Section]:
 
 
 def _plain(heading: str) -> str:
-    heading = heading[: 10 * MAX_HEADING_CHARS]  # markup, such as the target of a link, may be long
+    if len(heading) > MAX_HEADING_CHARS:
+        return _shortened(heading)
     if _MARKUP.search(heading) or heading.count("`") % 2:
         from onhand.markdown.inline import plain
 
-        return _shortened(plain(heading))
-    return _shortened(" ".join(heading.replace("`", "").split()))
+        return plain(heading)
+    return " ".join(heading.replace("`", "").split())
 
 
-def _shortened(name: str) -> str:
+def _shortened(heading: str) -> str:
+    from onhand.markdown.inline import plain
+
+    name = plain(heading[: 10 * MAX_HEADING_CHARS])  # markup, such as the target of a link, may be long
     if len(name) <= MAX_HEADING_CHARS:
         return name
     return name[: _character_start(name, 0, MAX_HEADING_CHARS - 1)] + "…"
