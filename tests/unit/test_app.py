@@ -66,10 +66,10 @@ def test_the_nearest_context_wins_and_a_repository_ends_the_search(
 def test_outside_of_a_repository_nothing_above_is_looked_for(
     write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write("shared/.AGENTS/a.md", "# Zebra\n")
-    write("shared/work/code.py", "")
-    monkeypatch.chdir(home / "shared/work")
-    assert app.configured().project == str(home / "shared/work")
+    write("common/.AGENTS/a.md", "# Zebra\n")
+    write("common/part/code.py", "")
+    monkeypatch.chdir(home / "common/part")
+    assert app.configured().project == str(home / "common/part")
     assert paths() == []
 
 
