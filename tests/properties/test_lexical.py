@@ -254,3 +254,10 @@ def test_no_other_window_of_words_has_more_different_terms(words: list[str]) -> 
             end += 1
         best = max(best, len({"wind", "rain"} & set(words[start:end])))
     assert len({"wind", "rain"} & set(found.strip(ELLIPSIS).split())) == best
+
+
+@requirement("lexical.scripts")
+@given(st.text(st.characters(max_codepoint=0xFF) | st.sampled_from("—→ęΣ語😀"), max_size=40))
+def test_western_text_is_read_by_a_table_as_it_is_by_unicode(text: str) -> None:
+    tokenizer = IdentifierTokenizer()
+    assert tokenizer.words(text) == tokenizer._words_of_any_script(text)

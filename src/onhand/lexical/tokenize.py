@@ -7,6 +7,7 @@ because both the parts and their joined forms are terms.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import chain, groupby, pairwise
 
 from onhand.lexical.stem import stem
@@ -54,8 +55,8 @@ UNSPACED = (
 _LETTERS_AND_DIGITS = f"([a-z]{{{MIN_JOINED_CHARS},}})([0-9]{{{MIN_JOINED_CHARS},}})"
 # Say how a word is set, not what it is: soft hyphen, zero-width joiner, word joiner, byte order mark, Arabic tatweel.
 _TYPESETTING = "\u00ad\u200d\u2060\ufeff\u0640"
-# Between words, and often all that keeps a page from being ASCII: dashes, quotes, arrows, the lines of a drawn tree.
-_TYPOGRAPHY = "—–“”‘’…•·\u00a0→←↔─│├└┌┐┘┤┬┴┼×≥≤°§"
+# Between words, and often all that keeps a page out of Latin-1: dashes, quotes, an arrow, the lines of a drawn tree.
+_TYPOGRAPHY = "—–“”‘’…•→─│├└"
 _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
 
 
@@ -104,7 +105,9 @@ class IdentifierTokenizer:
         if not text.isascii():
             for sign in _TYPOGRAPHY:
                 text = text.replace(sign, " ")
-        words = _words(text) if text.isascii() else self._words_of_any_script(text)
+        words = _western_words(text)
+        if words is None:
+            words = self._words_of_any_script(text)
         if not self._joined:
             words = [part for word in words for part in _parts(word)]
         return words
@@ -206,6 +209,35 @@ def _words(text: str) -> list[str]:
         if not text.isascii():
             return re.findall(rf"[\w-]+|[{EMOJI}]", text)
     return text.encode("ascii").translate(_SEPARATE).decode("ascii").split()
+
+
+def _western_words(text: str) -> list[str] | None:
+    """The words of a text in Latin-1, as fast as those of ASCII; None when it is not, or needs more than a table."""
+    if text.isascii():
+        return _words(text)
+    try:
+        letters = text.encode("latin-1")
+    except UnicodeEncodeError:
+        return None
+    table, others = _western_table()
+    if letters.translate(None, others) != letters:  # such as `ß`, which becomes two letters
+        return None
+    return letters.translate(table).decode("ascii").split()
+
+
+@cache
+def _western_table() -> tuple[bytes, bytes]:
+    """Latin-1 without accents, as `_SEPARATE` has ASCII, and the characters that become something else than one letter
+    of ASCII or a space."""
+    table = bytearray(_SEPARATE)
+    others = bytearray()
+    for code in range(128, 256):
+        letter = fold(chr(code))
+        if len(letter) == 1 and letter.isascii():
+            table[code] = _SEPARATE[ord(letter)]
+        elif not letter or letter.isalnum() or len(letter) > 1:
+            others.append(code)
+    return bytes(table), bytes(others)
 
 
 def fold(text: str) -> str:
