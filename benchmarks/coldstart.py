@@ -4,11 +4,14 @@
 
 The corpus is 40 Markdown files of 10 KB made here, once in plain ASCII and once with dashes and accents. The best of
 all runs counts: a start can be disturbed, not hurried.
+With $ONHAND_DATA set, a row for pages of real repositories (agent_trees/*.jsonl) is added: they have more sections and
+more different words than what is made here, and cost more.
 """
 
 import argparse
 import compileall
 import importlib.util
+import json
 import os
 import random
 import resource
@@ -37,6 +40,17 @@ def write_corpus(root: Path, period: str) -> str:
         page = "".join(parts).encode()[:FILE_BYTES].decode(errors="ignore")
         (root / ".AGENTS" / f"page-{number:02d}.md").write_text(page, encoding="utf-8")
     return queries[0]
+
+
+def write_real_pages(root: Path, trees: Path) -> str:
+    """Fill `.AGENTS/` with pages of real repositories, and give a query that finds something in them."""
+    rows = [json.loads(line) for tree in sorted(trees.glob("*.jsonl")) for line in tree.read_text("utf-8").splitlines()]
+    pages = [row["text"] for row in rows if len(row["text"]) >= FILE_BYTES]
+    (root / ".AGENTS").mkdir(parents=True)
+    for number, page in enumerate(random.Random(3).sample(pages, FILES)):
+        text = page.encode()[:FILE_BYTES].decode(errors="ignore")
+        (root / ".AGENTS" / f"page-{number:02d}.md").write_text(text, encoding="utf-8")
+    return "how do I run the tests"
 
 
 def cpu_ms(command: Sequence[str], cwd: Path, runs: int) -> float:
@@ -87,11 +101,16 @@ def print_commands(runs: int) -> None:
         print(f"{'CPU of the whole process':<26}{'ms':>8}{'multiple of python':>22}")
         print(f"{'python -c pass':<26}{bare:>8.1f}{1:>21.2f}×")
         print(f"{'reading the files':<26}{reading:>8.1f}")
-        for name, where, words, allowed in [
+        rows = [
             ("onhand --help", root, ["--help"], 0.0),
             ("onhand context search", root, ["context", "search", query], reading),
             ("… with dashes and accents", typeset, ["context", "search", query], reading),
-        ]:
+        ]
+        trees = Path(os.environ.get("ONHAND_DATA", "")) / "agent_trees"
+        if trees.is_dir():
+            real = Path(directory) / "real"
+            rows.append(("… of real pages", real, ["context", "search", write_real_pages(real, trees)], reading))
+        for name, where, words, allowed in rows:
             spent = cpu_ms([command, *words], where, runs)
             print(f"{name:<26}{spent:>8.1f}{(spent - allowed) / bare:>21.2f}×")
 
