@@ -54,11 +54,12 @@ def write_real_pages(root: Path, trees: Path) -> str:
 
 
 def cpu_ms(command: Sequence[str], cwd: Path, runs: int) -> float:
-    """The least CPU time, user and system, that the command took."""
+    """The least CPU time, user and system, that the command took where nobody has set anything."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("ONHAND_")}
     times = []
     for _ in range(runs):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, cwd=cwd, env=settings, check=True, stdout=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return min(times) * 1000
