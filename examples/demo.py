@@ -12,8 +12,7 @@ from textwrap import fill, wrap
 
 from onhand import Context, Registry
 from onhand.cli import terminal
-from onhand.corpora.context import SearchResult
-from onhand.document import Hit
+from onhand.corpora.context import SearchResult, SectionHit
 from onhand.lexical.snippet import best_window
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.tools.budget import BYTES_PER_TOKEN, estimated_tokens
@@ -171,7 +170,7 @@ def row(name: str, cost: int, everything: int) -> None:
     terminal.say(f"   {name:<28}{cost:>8,}{cost / everything:>8.1%}")
 
 
-def place(hit: Hit) -> str:
+def place(hit: SectionHit) -> str:
     return f"{hit.path}:{hit.section.first_line} › {hit.section.heading}"
 
 

@@ -7,29 +7,63 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # type checkers take it for typing's own, which would have to be imported
 if TYPE_CHECKING:
+    from onhand.app import open_index
     from onhand.corpora.context import Context
-    from onhand.errors import ConfigError, InputError, MissingExtra, OnhandError, ToolError
+    from onhand.document import Document, Filter
+    from onhand.errors import (
+        ConfigError,
+        EmbedderError,
+        InputError,
+        MissingExtra,
+        NotFound,
+        OnhandError,
+        StoreError,
+        ToolError,
+    )
+    from onhand.search.index import Index
+    from onhand.search.result import Hit
     from onhand.tools import Call, Output, Registry, Result, Tool, schema_of, tool
 
 __all__ = [
     "Call",
     "ConfigError",
     "Context",
+    "Document",
+    "EmbedderError",
+    "Filter",
+    "Hit",
+    "Index",
     "InputError",
     "MissingExtra",
+    "NotFound",
     "OnhandError",
     "Output",
     "Registry",
     "Result",
+    "StoreError",
     "Tool",
     "ToolError",
+    "open_index",
     "schema_of",
     "tool",
 ]
 
 _HOMES = {
+    "onhand.app": ("open_index",),
     "onhand.corpora.context": ("Context",),
-    "onhand.errors": ("ConfigError", "InputError", "MissingExtra", "OnhandError", "ToolError"),
+    "onhand.document": ("Document", "Filter"),
+    "onhand.errors": (
+        "ConfigError",
+        "EmbedderError",
+        "InputError",
+        "MissingExtra",
+        "NotFound",
+        "OnhandError",
+        "StoreError",
+        "ToolError",
+    ),
+    "onhand.search.index": ("Index",),
+    "onhand.search.result": ("Hit",),
     "onhand.tools": ("Call", "Output", "Registry", "Result", "Tool", "schema_of", "tool"),
 }
 

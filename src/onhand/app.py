@@ -10,6 +10,8 @@ from onhand.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from onhand.embed.embedder import Embedder
+    from onhand.search.index import Index
     from onhand.tools import Registry
 
 
@@ -35,6 +37,20 @@ def configured(root: str | None = None) -> Config:
 def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
     return Context(asked.project, **asked.context._asdict())
+
+
+def open_index(path: str | os.PathLike[str] | None = None, embedder: "Embedder | str | None" = "auto") -> "Index":
+    """The documents of a file, which is made if it is not there; without a path, an index in memory.
+
+    `embedder` is "auto" (the best that is installed, or none), None, the name of one, or one of your own.
+    """
+    from onhand.embed.choose import chosen
+    from onhand.search.index import Index
+    from onhand.store.memory import MemoryStore
+    from onhand.store.sqlite import SqliteStore
+
+    at_hand, unavailable = chosen(embedder)
+    return Index(MemoryStore() if path is None else SqliteStore(path), at_hand, unavailable)
 
 
 def open_registry(asked: Config) -> "Registry":

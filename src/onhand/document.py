@@ -6,7 +6,15 @@ The types are Records because `import dataclasses` alone costs more than startin
 (docs/adr/0007-fast-from-cold.md).
 """
 
+from __future__ import annotations
+
 from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from typing import Any
 
 
 class Section(Record):
@@ -19,6 +27,38 @@ class Section(Record):
     last_line: int  # inclusive
 
 
+class Document(Record):
+    """Something that can be found: a mail, a page, a section, a tool."""
+
+    id: str
+    title: str = ""
+    text: str = ""
+    author: str = ""
+    tags: tuple[str, ...] = ()
+    scope: str = ""  # channel, project, workspace
+    created_time: datetime | None = None  # with a time zone
+    metadata: Mapping[str, Any] = {}  # anything that JSON can say
+    kind: str = "document"
+    source_path: str = ""  # where it was read from
+
+
+class Filter(Record):
+    """Which documents count; what is empty or None does not constrain.
+
+    An author is named in full, by the address, by what stands before its @, or by the name before the address, in
+    capital or small letters.
+    """
+
+    author: tuple[str, ...] = ()  # any of them
+    tags: tuple[str, ...] = ()  # all of them
+    created_after: datetime | None = None  # inclusive
+    created_before: datetime | None = None  # exclusive
+    scope: tuple[str, ...] = ()  # any of them
+
+
+EVERYTHING = Filter()
+
+
 class Contribution(Record):
     """What one term in one field added to a score; the contributions of a hit add up to its score."""
 
@@ -27,10 +67,33 @@ class Contribution(Record):
     score: float
 
 
-class Hit(Record):
-    """A section that was found, and why."""
+class Match(Record):
+    """A document that one way of searching found, and why."""
 
-    path: str  # of the file, relative to the project, with forward slashes
-    section: Section
+    id: str
     score: float
-    contributions: tuple[Contribution, ...]
+    contributions: tuple[Contribution, ...] = ()  # of words; empty where meaning was compared
+
+
+def author_keys(author: str) -> tuple[str, ...]:
+    """The spellings by which a filter may name an author: `Sarah Chen <sarah@x.org>` is known by four."""
+    whole = " ".join(author.split()).casefold()
+    name, bracket, rest = whole.partition("<")
+    address = rest.rstrip("> ") if bracket else whole
+    local, at, _ = address.partition("@")
+    keys = [whole, name.strip(' "') if bracket else "", address, local if at else ""]
+    return tuple(dict.fromkeys(key for key in keys if key))
+
+
+def microseconds(time: datetime) -> int:
+    """A time with a zone as microseconds since 1970, exactly."""
+    from datetime import UTC, datetime, timedelta
+
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def time_of(created_us: int) -> datetime:
+    """The time, in UTC, that is so many microseconds after 1970."""
+    from datetime import UTC, datetime, timedelta
+
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=created_us)

@@ -2,7 +2,10 @@
 
 OnhandError
 ├── InputError      what the caller passed cannot be used (a door answers "invalid argument")
-│   └── ConfigError a configuration file, variable or flag cannot be used
+│   ├── ConfigError a configuration file, variable or flag cannot be used
+│   └── NotFound    there is nothing of the name that the caller gave
+├── StoreError      where documents are kept cannot be used: damaged, read-only, full, too new
+├── EmbedderError   what a text means cannot be worked out: no model, another model, a bad vector
 ├── MissingExtra    a feature needs packages that are not installed
 └── ToolError       text addressed to the model: what it should change in its next call
 """
@@ -23,6 +26,18 @@ class InputError(OnhandError):
 
 class ConfigError(InputError):
     """A configuration file, environment variable or flag cannot be used."""
+
+
+class NotFound(InputError):
+    """There is nothing of the name that the caller gave."""
+
+
+class StoreError(OnhandError):
+    """Where documents are kept cannot be used."""
+
+
+class EmbedderError(OnhandError):
+    """What a text means cannot be worked out, or not by the model that the index was made with."""
 
 
 class MissingExtra(OnhandError):

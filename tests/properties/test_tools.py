@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onhand.errors import ToolError
+from onhand.text import whole
 from onhand.tools.arguments import Arguments
-from onhand.tools.output import MAX_MARKER_BYTES, cap, whole
+from onhand.tools.output import MAX_MARKER_BYTES, cap
 from onhand.tools.schema import form_of
 from onhand.tools.tool import Tool
 from requirements import requirement

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from onhand import app
 from onhand.cli import terminal
 from onhand.cli.parser import Parser
-from onhand.corpora.context import Context, PinnedFile, SearchResult
+from onhand.corpora.context import Context, PinnedFile, SearchResult, SectionHit
 from onhand.corpora.files import Problem
-from onhand.document import Hit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def _as_json(result: SearchResult, explain: bool) -> dict[str, Any]:
     return answer
 
 
-def _hit_as_json(hit: Hit, explain: bool) -> dict[str, Any]:
+def _hit_as_json(hit: SectionHit, explain: bool) -> dict[str, Any]:
     terms: dict[str, float] = {}
     for term, _, score in hit.contributions:
         terms[term] = terms.get(term, 0.0) + score
@@ -98,7 +97,7 @@ def _hit_as_json(hit: Hit, explain: bool) -> dict[str, Any]:
     return answer
 
 
-def _print_hit(number: int, hit: Hit, explain: bool) -> None:
+def _print_hit(number: int, hit: SectionHit, explain: bool) -> None:
     section = hit.section
     place = f"{_on_one_line(hit.path)}:{section.first_line}-{section.last_line}"
     terminal.say(f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}", heading=True)

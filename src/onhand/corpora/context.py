@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.document import Hit, Section
+from onhand.document import Contribution, Section
 from onhand.errors import InputError
 from onhand.lexical.bm25 import LexicalIndex
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
@@ -58,11 +58,20 @@ class Pinned(Record):
         return "\n\n".join(blocks)
 
 
+class SectionHit(Record):
+    """A section that was found, and why."""
+
+    path: str  # of the file, relative to the project, with forward slashes
+    section: Section
+    score: float
+    contributions: tuple[Contribution, ...]
+
+
 class SearchResult(Record):
     """What was found, in how much, and when nothing was, why."""
 
     query: str
-    hits: tuple[Hit, ...]
+    hits: tuple[SectionHit, ...]
     sections: int  # searched
     files: int  # searched
     reason: str | None
@@ -194,7 +203,8 @@ class Context:
             self.refresh()
             matches = self._index.search(query, limit)
             hits = tuple(
-                Hit(*self._sections[match.id], match.score, self._index.explain(query, match.id)) for match in matches
+                SectionHit(*self._sections[match.id], match.score, self._index.explain(query, match.id))
+                for match in matches
             )
             searched = sum(1 for page in self._pages.values() if page.sections)
             reason = None if hits else self._why_empty() or self._why_no_match(query)

@@ -8,8 +8,7 @@ from onhand.tools import Tool
 from onhand.tools.output import MAX_MARKER_BYTES, cap
 
 if TYPE_CHECKING:
-    from onhand.corpora.context import Context
-    from onhand.document import Hit
+    from onhand.corpora.context import Context, SectionHit
 
 MAX_OUTPUT_BYTES = 16 * 1024
 MAX_NOTE_BYTES = 128  # kept free for saying what was left out
@@ -52,7 +51,7 @@ def context_search(context: "Context", default_limit: int) -> Tool:
     )
 
 
-def _within_cap(hits: "tuple[Hit, ...]") -> str:
+def _within_cap(hits: "tuple[SectionHit, ...]") -> str:
     """The hits as whole blocks; one that is too long is cut inside its block, and those without room are counted."""
     room = MAX_OUTPUT_BYTES - MAX_NOTE_BYTES
     blocks: list[str] = []
@@ -70,7 +69,7 @@ def _within_cap(hits: "tuple[Hit, ...]") -> str:
     return "\n\n".join(blocks)
 
 
-def _block(hit: "Hit", room: int) -> str:
+def _block(hit: "SectionHit", room: int) -> str:
     attributes = {"path": hit.path, "section": hit.section.heading, "score": f"{hit.score:.2f}"}
     text = without_tag("context", hit.section.text.strip())
     frame = len(block("context", attributes, "").encode())

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from math import inf, log
 
-from onhand.document import Contribution
+from onhand.document import Contribution, Match
 from onhand.errors import InputError
 from onhand.lexical.postings import Postings
 from onhand.lexical.tokenize import IdentifierTokenizer
@@ -45,13 +45,6 @@ class Formula(Record):
 
 BM25 = Formula(k1=1.5, b=0.75)
 BM25_PLUS = Formula(k1=1.2, b=0.75, delta=1.0)
-
-
-class Match(Record):
-    """A document that has a term of the query."""
-
-    id: str
-    score: float
 
 
 class LexicalIndex:
@@ -124,14 +117,18 @@ class LexicalIndex:
         self._free.append(slot)
         self._forget()
 
-    def search(self, query: str, limit: int | None = 10) -> list[Match]:
-        """The best matches, by descending score, then id; without a limit, all of them."""
+    def search(self, query: str, limit: int | None = 10, among: Collection[str] | None = None) -> list[Match]:
+        """The best matches, by descending score, then id; without a limit, all of them.
+
+        With `among`, only of documents of these ids; what their scores are depends on all.
+        """
         if limit is not None and limit <= 0:
             return []
         weights = self._weights_of(query)
         if len(weights) > LONG and not isinstance(self._vocabulary, LearntVocabulary):
             self._learn()
-        scored = self._sum_large(weights, limit) if self._is_large() else self._sum_small(weights)
+        slots = None if among is None else [self._slots[id] for id in among if id in self._slots]
+        scored = self._sum_large(weights, limit, slots) if self._is_large() else self._sum_small(weights, slots)
         ids = self._ids
         ranked = sorted([(-score, ids[slot]) for slot, score in scored])
         return [Match(document_id, -negative) for negative, document_id in ranked[:limit]]
@@ -245,12 +242,12 @@ class LexicalIndex:
             self._impacts[term] = impact
         return impact
 
-    def _sum_small(self, weights: dict[str, float]) -> Iterable[tuple[int, float]]:
+    def _sum_small(self, weights: dict[str, float], among: list[int] | None) -> Iterable[tuple[int, float]]:
         scores: dict[int, float] = {}
         for term, weight in weights.items():
             for slot, score in zip(*self._impact(term), strict=True):
                 scores[slot] = scores.get(slot, 0.0) + weight * score
-        return scores.items()
+        return scores.items() if among is None else [(slot, scores[slot]) for slot in among if slot in scores]
 
     def _impact_small(self, words: list[str]) -> tuple[list[int], list[float]]:
         frequencies: dict[int, float] = {}
@@ -268,14 +265,20 @@ class LexicalIndex:
     def _is_large(self) -> bool:
         return len(self._slots) >= LARGE and _numpy() is not None
 
-    def _sum_large(self, weights: dict[str, float], limit: int | None) -> Iterable[tuple[int, float]]:
+    def _sum_large(
+        self, weights: dict[str, float], limit: int | None, among: list[int] | None
+    ) -> Iterable[tuple[int, float]]:
         numpy = _numpy()
         scores = numpy.zeros(len(self._ids))
         for term, weight in weights.items():
             slots, added = self._impact(term)
             if len(slots):
                 scores[slots] += added if weight == 1.0 else weight * added
-        found = (scores > 0).nonzero()[0]  # several times faster over booleans than over floats
+        if among is None:
+            found = (scores > 0).nonzero()[0]  # several times faster over booleans than over floats
+        else:
+            slots = numpy.array(among, dtype=int)
+            found = slots[scores[slots] > 0]
         values = scores[found]
         if limit is not None and len(found) > limit:
             # Equal scores at the border all stay, so that the id decides between them.

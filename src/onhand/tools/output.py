@@ -4,6 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 from onhand.errors import ToolError
+from onhand.text import whole
 from onhand.tools.tool import Output, Tool, plain
 
 MAX_ERROR_BYTES = 4096  # an error is advice; longer is a handler that put its data into a message
@@ -28,15 +29,6 @@ def cap(text: str, max_bytes: int) -> Capped:
     kept = raw[:max_bytes].decode(errors="ignore")  # only the last character can be incomplete
     left_off = len(raw) - len(kept.encode())
     return Capped(f"{kept}\n\n[truncated: {left_off} more bytes]", left_off)
-
-
-def whole(text: str) -> str:
-    """The text with halves of surrogate pairs joined; U+FFFD stands for a half that has no other half."""
-    try:
-        text.isascii() or text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def presented(tool: Tool, value: object) -> tuple[Capped, Any]:

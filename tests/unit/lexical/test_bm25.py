@@ -5,9 +5,9 @@ from math import inf, log, nan
 
 import pytest
 
-from onhand.document import Contribution
+from onhand.document import Contribution, Match
 from onhand.errors import InputError
-from onhand.lexical.bm25 import BM25, BM25_PLUS, Formula, LexicalIndex, Match
+from onhand.lexical.bm25 import BM25, BM25_PLUS, Formula, LexicalIndex
 from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
 from requirements import requirement
 

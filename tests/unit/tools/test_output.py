@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError, ToolError
-from onhand.tools.output import MAX_MARKER_BYTES, cap, presented, whole
+from onhand.text import whole
+from onhand.tools.output import MAX_MARKER_BYTES, cap, presented
 from onhand.tools.tool import Output, Tool
 from requirements import requirement
 

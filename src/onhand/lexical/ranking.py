@@ -1,0 +1,50 @@
+"""How are words counted? The settings of a ranking, under a name, so that every index that uses one agrees."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from onhand.errors import InputError
+from onhand.lexical.bm25 import BM25, Formula, LexicalIndex
+from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
+from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from onhand.lexical.tokenizer import Tokenizer
+
+
+class Ranking(Record):
+    """A tokenizer, the weights of the fields, and the formula."""
+
+    name: str  # changes with anything that decides which terms an index has
+    tokenizer: Tokenizer
+    fields: Mapping[str, float]
+    formula: Formula = BM25
+    per_field_length: bool = False
+    count_repeats: bool = False
+
+    def new_index(self) -> LexicalIndex:
+        """An empty index in memory that ranks so."""
+        _, tokenizer, fields, formula, per_field_length, count_repeats = self
+        return LexicalIndex(
+            tokenizer,
+            fields=fields,
+            formula=formula,
+            per_field_length=per_field_length,
+            count_repeats=count_repeats,
+        )
+
+
+@cache
+def ranking(name: str = "default") -> Ranking:
+    """The ranking of that name: "default", or "seed", which is plain BM25 over the text alone."""
+    if name == "seed":
+        return Ranking("seed-1", PlainTokenizer(), {"text": 1.0}, count_repeats=True)
+    if name != "default":
+        raise InputError(f"ranking is 'default' or 'seed', not {name!r}")
+    # A title tells more than a sentence does, and a short field must not be drowned by a long one.
+    tokenizer = IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS)
+    return Ranking("default-1", tokenizer, {"title": 2.0, "text": 1.0}, per_field_length=True)

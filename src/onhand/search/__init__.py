@@ -1,0 +1,1 @@
+"""What is relevant? The one Index: by words, by meaning, by filter, fused, and in full."""

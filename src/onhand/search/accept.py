@@ -1,0 +1,123 @@
+"""What may enter? Documents and filters from outside are checked here, once, before anything is kept or searched."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from onhand.document import Document, Filter
+from onhand.errors import EmbedderError, InputError
+from onhand.text import whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Mapping
+    from typing import Any
+
+MAX_ID_CHARS = 1000  # a URL or a path fits; a text that was taken for an id does not
+MAX_TEXT_CHARS = 50_000_000
+MAX_TAGS = 1000
+MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for every different word
+MAX_FILTER_VALUES = 1000
+
+
+def accepted(document: Document) -> Document:
+    """The document with whole text, or an error that names what cannot be kept."""
+    if not isinstance(document, Document):
+        raise InputError(f"a document is an onhand.Document, not a {type(document).__name__}")
+    given: Any = document  # what its fields are, nobody has checked
+    if not isinstance(given.id, str) or not document.id.strip() or len(document.id) > MAX_ID_CHARS:
+        raise InputError(f"a document's id is a text of 1 to {MAX_ID_CHARS:,} characters, not {_shown(document.id)}")
+    where = f"document {document.id!r}"
+    for field in ("title", "text", "author", "scope", "kind", "source_path"):
+        if not isinstance(getattr(document, field), str):
+            raise InputError(f"{where}: {field} is a text, not {_shown(getattr(document, field))}")
+    if len(document.text) > MAX_TEXT_CHARS:
+        raise InputError(f"{where}: the text has {len(document.text):,} characters; split it: {MAX_TEXT_CHARS:,} fit")
+    if isinstance(given.tags, str) or not all(isinstance(tag, str) for tag in given.tags):
+        raise InputError(f"{where}: tags are a list of texts, not {_shown(document.tags)}")
+    if len(document.tags) > MAX_TAGS:
+        raise InputError(f"{where} has {len(document.tags):,} tags: at most {MAX_TAGS:,} fit")
+    return Document(
+        whole(document.id),
+        whole(document.title),
+        whole(document.text),
+        whole(document.author),
+        tuple(dict.fromkeys(map(whole, document.tags))),
+        whole(document.scope),
+        _zoned(document.created_time, f"{where}: created_time"),
+        _json(document.metadata, where),
+        whole(document.kind),
+        whole(document.source_path),
+    )
+
+
+def accepted_filter(filter: Filter) -> Filter:
+    """The filter with whole text, or an error that names what cannot be asked for."""
+    for field in ("author", "tags", "scope"):
+        values = getattr(filter, field)
+        if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+            raise InputError(f"the filter's {field} is a list of texts, not {_shown(values)}")
+        if len(values) > MAX_FILTER_VALUES:
+            raise InputError(f"the filter names {len(values):,} values for {field}: at most {MAX_FILTER_VALUES:,}")
+    after = _zoned(filter.created_after, "the filter's created_after")
+    before = _zoned(filter.created_before, "the filter's created_before")
+    return Filter(
+        tuple(map(whole, filter.author)),
+        tuple(map(whole, filter.tags)),
+        after,
+        before,
+        tuple(map(whole, filter.scope)),
+    )
+
+
+def accepted_query(query: str) -> str:
+    """The query as whole text, or an error when it is no question."""
+    if not isinstance(query, str):
+        raise InputError(f"a query is a text, not {_shown(query)}")
+    if len(query) > MAX_QUERY_CHARS:
+        raise InputError(f"the query has {len(query):,} characters: use at most {MAX_QUERY_CHARS:,}")
+    return whole(query)
+
+
+def accepted_vector(vector: array[float], dimension: int, what: str) -> array[float]:
+    """The vector, of length one, or an error: a bad vector would be ranked like a good one."""
+    if len(vector) != dimension:
+        raise EmbedderError(f"the embedder gave {len(vector)} numbers for {what}, not {dimension}: nothing was kept")
+    length = sum(number * number for number in vector) ** 0.5
+    if not isfinite(length):
+        raise EmbedderError(f"the embedder gave numbers that are not finite for {what}: nothing was kept")
+    if length < 1e-6:
+        raise EmbedderError(f"the embedder gave a vector of zeros for {what}: nothing was kept")
+    return vector if abs(length - 1) < 1e-3 else type(vector)("f", (number / length for number in vector))
+
+
+def _zoned(time: Any, what: str) -> Any:
+    if time is None:
+        return None
+    from datetime import datetime
+
+    if not isinstance(time, datetime):
+        raise InputError(f"{what} is a datetime, not {_shown(time)}")
+    if time.tzinfo is None or time.utcoffset() is None:
+        raise InputError(f"{what} is {time.isoformat()}, and nobody knows where: add a time zone, as in +00:00")
+    return time
+
+
+def _json(metadata: Any, where: str) -> Mapping[str, Any]:
+    if not metadata:
+        return {}
+    import json
+
+    try:
+        plain = json.loads(whole(json.dumps(metadata, allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{where}: metadata is what JSON can say: {str(error)[:200]}") from None
+    if not isinstance(plain, dict):
+        raise InputError(f"{where}: metadata is a mapping of names to values, not {_shown(metadata)}")
+    return plain
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 100 else shown[:97] + "..."

@@ -1,0 +1,380 @@
+"""What is relevant to this question? One Index over a store and, when there is one, an embedder.
+
+Every corpus uses it. It knows neither where documents come from nor how an answer is shown.
+"""
+
+from __future__ import annotations
+
+from onhand.document import EVERYTHING, Document, Filter, Match, time_of
+from onhand.errors import EmbedderError, InputError, NotFound
+from onhand.record import Record
+from onhand.search.accept import accepted, accepted_filter, accepted_query, accepted_vector
+from onhand.search.result import Hit, Layer, Result
+from onhand.store.entry import Entry, content_hash
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from onhand.embed.embedder import Embedder
+    from onhand.store.entry import Damage
+    from onhand.store.store import Store
+
+DEFAULT_LIMIT = 10
+MAX_LIMIT = 50
+DEFAULT_MIN_SCORE = 0.6  # of an embedder that declares none
+FUSED_DEPTH = 100  # of each layer: what is further down in both is no answer
+BATCH = 256  # documents that are embedded and written together
+AS_DECLARED = "as declared"  # for min_score: the embedder's own, else DEFAULT_MIN_SCORE
+
+
+class Written(Record):
+    """What became of documents that were put into an index."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+
+class Stats(Record):
+    """What is in an index."""
+
+    documents: int
+    vectors: int
+    embedder: Mapping[str, str]  # what the vectors were made with; empty when there are none
+    semantic: str  # "ready", or why nothing can be found by meaning
+
+
+class Index:
+    """Documents, found by words, by meaning, by filter, fused, and in full.
+
+    `unavailable` says why there is no embedder, for whoever asks for meaning.
+    """
+
+    def __init__(self, store: Store, embedder: Embedder | None = None, unavailable: str | None = None) -> None:
+        self.store = store
+        self.embedder = embedder
+        self._unavailable = unavailable or "this index was opened without an embedder"
+
+    def put(
+        self, documents: Iterable[Document], on_progress: Callable[[int], None] | None = None, batch: int = BATCH
+    ) -> Written:
+        """Keep documents, each in place of the one of its id; those that are there unchanged cost nothing.
+
+        Each batch is durable when `on_progress` is called with how many are done.
+        """
+        written = Written()
+        waiting: dict[str, Document] = {}
+        for document in documents:
+            whole = accepted(document)
+            waiting[whole.id] = whole
+            if len(waiting) >= batch:
+                written = self._write(waiting, written, on_progress)
+                waiting = {}
+        return self._write(waiting, written, on_progress) if waiting else written
+
+    def delete(self, ids: Collection[str]) -> int:
+        """Take documents out; how many there were."""
+        return self.store.delete([ids] if isinstance(ids, str) else ids)
+
+    def get(self, document_id: str) -> Document:
+        """A document in full."""
+        document = self.store.get(document_id)
+        if document is None:
+            raise NotFound(f"there is no document {document_id[:200]!r}: take the id from a search")
+        return document
+
+    def keyword(self, query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, offset: int = 0) -> Result:
+        """The documents that share the most telling words with the query."""
+        query, filter = accepted_query(query), accepted_filter(filter)
+        matches = self.store.keyword(query, filter, _depth(limit, offset))
+        ranked = [(match, (_keyword_layer(rank, match),)) for rank, match in enumerate(matches, 1)]
+        return self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
+
+    def semantic(
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = DEFAULT_LIMIT,
+        min_score: float | str | None = AS_DECLARED,
+        offset: int = 0,
+    ) -> Result:
+        """The documents that mean most nearly what the query does, with a cosine of at least `min_score`."""
+        query, filter = accepted_query(query), accepted_filter(filter)
+        if not query.strip():
+            raise InputError("the query is empty: say what to look for")
+        embedder = self._ready_embedder()
+        least = self._least_score(min_score)
+        matches = self.store.nearest(self._embed_query(embedder, query), filter, _depth(limit, offset), least)
+        ranked = [(match, (Layer("semantic", rank, match.score, 1.0),)) for rank, match in enumerate(matches, 1)]
+        result = self._result(ranked, query, limit, offset, lambda: self._why_nothing_near(filter, least))
+        return result._replace(min_score=least, notes=self._incomplete())
+
+    def filter(
+        self,
+        filter: Filter = EVERYTHING,
+        limit: int = DEFAULT_LIMIT,
+        order_by: str = "created_time desc",
+        offset: int = 0,
+    ) -> Result:
+        """The documents that a filter lets through, in order; nothing is scored."""
+        filter = accepted_filter(filter)
+        _depth(limit, offset)
+        ids = self.store.scan(filter, order_by, limit + 1, offset)
+        hits = self._hits([(document_id, 0.0, ()) for document_id in ids[:limit]], "")
+        reason = None if hits else self._why_filtered(filter)
+        return Result(hits, reason, total=self.store.count(filter), more=len(ids) > limit)
+
+    def fused(
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = DEFAULT_LIMIT,
+        offset: int = 0,
+        method: str = "adaptive",
+        weights: Mapping[str, float] | None = None,
+    ) -> Result:
+        """Words and meaning together; words alone, and a note that says so, where there is no embedder.
+
+        `method` is "adaptive", which joins scores by what this query's scores look like in the whole index, so that a
+        filter changes neither scores nor order; or "rrf", which joins ranks by `weights`.
+        """
+        from onhand.search import fusion
+
+        query, filter = accepted_query(query), accepted_filter(filter)
+        if method not in fusion.METHODS:
+            raise InputError(f"fusion is by {' or '.join(map(repr, fusion.METHODS))}, not {method!r}")
+        try:
+            vector = self._embed_query(self._ready_embedder(), query) if query.strip() else None
+        except EmbedderError as reason:
+            return self.keyword(query, filter, limit, offset)._replace(notes=(f"only words were compared: {reason}",))
+        if vector is None:
+            return self.keyword(query, filter, limit, offset)
+        depth = max(FUSED_DEPTH, _depth(limit, offset))
+        layers = self._layers(query, vector, filter, depth)
+        if method == "rrf":
+            fused = fusion.reciprocal_rank(layers, weights)
+        else:
+            whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, depth)
+            seen = {match.id for matches in layers.values() for match in matches}
+            layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # what one layer found, the other scores
+            fused = fusion.adaptive(layers, whole, weights)
+        found = {name: {match.id: match for match in matches} for name, matches in layers.items()}
+        ranked = [
+            (
+                Match(one.id, one.score),
+                tuple(
+                    Layer(name, rank, found[name][one.id].score, share, found[name][one.id].contributions)
+                    for name, (rank, share) in one.places.items()
+                ),
+            )
+            for one in fused
+        ]
+        result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
+        return result._replace(notes=self._incomplete())
+
+    def stats(self) -> Stats:
+        """What is in the index, and whether meaning can be searched."""
+        try:
+            self._ready_embedder()
+            semantic = "ready"
+        except EmbedderError as reason:
+            semantic = str(reason)
+        return Stats(self.store.count(), self.store.vectors(), self._made_with(), semantic)
+
+    def check(self) -> list[Damage]:
+        """What is not as it was written."""
+        return self.store.check()
+
+    def reembed(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Work out what documents mean by the embedder at hand: all of them if another one did, else those that nobody
+        did; how many there were. What is interrupted goes on where it stopped."""
+        if self.embedder is None:
+            raise self._no_embedder()
+        facts = fingerprint(self.embedder)
+        if self._made_with() != facts:
+            self.store.clear_vectors(facts)
+        done = 0
+        while ids := self.store.without_vector(BATCH):
+            documents = [document for document_id in ids if (document := self.store.get(document_id))]
+            self.store.upsert(self._entries(documents))
+            done += len(documents)
+            if on_progress:
+                on_progress(done)
+        return done
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        self.store.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _write(
+        self, documents: Mapping[str, Document], written: Written, on_progress: Callable[[int], None] | None
+    ) -> Written:
+        before = self.store.hashes(list(documents))
+        new = [document for id, document in documents.items() if before.get(id) != content_hash(document)]
+        if new:
+            facts = fingerprint(self._matching_embedder()) if self.embedder else None
+            self.store.upsert(self._entries(new), facts)
+        changed = sum(1 for document in new if document.id in before)
+        written = Written(
+            written.added + len(new) - changed,
+            written.changed + changed,
+            written.unchanged + len(documents) - len(new),
+        )
+        if on_progress:
+            on_progress(sum(written))
+        return written
+
+    def _entries(self, documents: Sequence[Document]) -> list[Entry]:
+        if self.embedder is None:
+            return [Entry(document) for document in documents]
+        texts = [f"{document.title}\n{document.text}".strip() or document.id for document in documents]
+        vectors = self.embedder.embed(texts, "document")
+        if len(vectors) != len(documents):
+            raise EmbedderError(f"the embedder gave {len(vectors)} vectors for {len(documents)} texts")
+        dimension = self.embedder.dimension
+        return [
+            Entry(document, accepted_vector(vector, dimension, f"document {document.id!r}"))
+            for document, vector in zip(documents, vectors, strict=True)
+        ]
+
+    def _layers(
+        self,
+        query: str,
+        vector: array[float],
+        filter: Filter,
+        depth: int,
+        among: Collection[str] | None = None,
+    ) -> dict[str, list[Match]]:
+        return {
+            "keyword": self.store.keyword(query, filter, depth, among),
+            "semantic": self.store.nearest(vector, filter, depth, None, among),
+        }
+
+    def _result(
+        self,
+        ranked: Sequence[tuple[Match, tuple[Layer, ...]]],
+        query: str,
+        limit: int,
+        offset: int,
+        why_empty: Callable[[], str],
+    ) -> Result:
+        page = ranked[offset : offset + limit]
+        hits = self._hits([(match.id, match.score, layers) for match, layers in page], query)
+        reason = None if hits else "there are no hits behind these" if offset and ranked else why_empty()
+        return Result(hits, reason, more=len(ranked) > offset + limit)
+
+    def _hits(self, found: Sequence[tuple[str, float, tuple[Layer, ...]]], query: str) -> tuple[Hit, ...]:
+        heads = {head.id: head for head in self.store.heads([document_id for document_id, _, _ in found])}
+        return tuple(
+            Hit(
+                head.id,
+                head.title,
+                head.author,
+                head.tags,
+                head.scope,
+                None if head.created_us is None else time_of(head.created_us),
+                head.kind,
+                head.source_path,
+                score,
+                layers,
+                head.text,
+                query,
+            )
+            for document_id, score, layers in found
+            if (head := heads.get(document_id))  # another process may have deleted it meanwhile
+        )
+
+    def _embed_query(self, embedder: Embedder, query: str) -> array[float]:
+        (vector,) = embedder.embed([query], "query")
+        return accepted_vector(vector, embedder.dimension, "the query")
+
+    def _ready_embedder(self) -> Embedder:
+        """The embedder, if what is in the index can be compared with what it says."""
+        if self.embedder is None:
+            raise self._no_embedder()
+        embedder = self._matching_embedder()
+        if not self.store.vectors():
+            empty = "the index is empty" if not self.store.count() else "no document has a vector yet"
+            raise EmbedderError(f"{empty}: run `onhand docs {'reembed' if self.store.count() else 'import'}`")
+        return embedder
+
+    def _matching_embedder(self) -> Embedder:
+        if self.embedder is None:
+            raise self._no_embedder()
+        made_with, at_hand = self._made_with(), fingerprint(self.embedder)
+        if made_with and made_with != at_hand:
+            differing = [name for name in at_hand if made_with.get(name) != at_hand[name]]
+            before, now = (", ".join(f"{name} {made.get(name)}" for name in differing) for made in (made_with, at_hand))
+            raise EmbedderError(
+                f"the index was made with {before}; the embedder at hand is {now}: vectors of two models cannot be "
+                "compared. Run `onhand docs reembed` to make the index with it, or open it with the other"
+            )
+        return self.embedder
+
+    def _no_embedder(self) -> EmbedderError:
+        return EmbedderError(self._unavailable)
+
+    def _made_with(self) -> dict[str, str]:
+        return {name: value for name, value in self.store.facts().items() if name.startswith("embedder.")}
+
+    def _incomplete(self) -> tuple[str, ...]:
+        documents, vectors = self.store.count(), self.store.vectors()
+        if vectors == documents:
+            return ()
+        return (f"{documents - vectors:,} of {documents:,} documents have no vector: run `onhand docs reembed`",)
+
+    def _least_score(self, min_score: float | str | None) -> float | None:
+        if min_score is None or isinstance(min_score, int | float):
+            if min_score is not None and not -1 <= min_score <= 1:
+                raise InputError(f"min_score is a cosine, from -1 to 1, not {min_score}")
+            return min_score
+        if min_score != AS_DECLARED:
+            raise InputError(f"min_score is a number or None, not {min_score!r}")
+        declared = self.embedder.min_score if self.embedder else None
+        return DEFAULT_MIN_SCORE if declared is None else declared
+
+    def _why_no_words(self, query: str, filter: Filter) -> str:
+        if not self.store.has_words(query):
+            return "the query has no words to look for"
+        return self._why_filtered(filter) or "no document has a word of the query: try other words for the same thing"
+
+    def _why_nothing_near(self, filter: Filter, least: float | None) -> str:
+        near = "nothing is near enough in meaning" + ("" if least is None else f": no cosine reaches {least}")
+        return self._why_filtered(filter) or f"{near}; lower min_score, or search by keyword"
+
+    def _why_filtered(self, filter: Filter) -> str | None:
+        """Why a filter alone leaves nothing; None if it leaves something."""
+        if self.store.count(filter):
+            return None
+        return "no document passes the filter" if self.store.count() else "the index is empty: put documents into it"
+
+
+def fingerprint(embedder: Embedder) -> dict[str, str]:
+    """What decides whether two vectors can be compared."""
+    return {
+        "embedder.name": embedder.name,
+        "embedder.dimension": str(embedder.dimension),
+        "embedder.prompt_format": embedder.prompt_format,
+        "embedder.normalised": "yes",
+    }
+
+
+def _keyword_layer(rank: int, match: Match) -> Layer:
+    return Layer("keyword", rank, match.score, 1.0, match.contributions)
+
+
+def _depth(limit: int, offset: int) -> int:
+    """How many hits must be known for a page of them, and one more to see whether that is all."""
+    if limit < 1:
+        raise InputError(f"the limit is {limit}: ask for at least one")
+    if offset < 0:
+        raise InputError(f"the offset is {offset}: it counts from 0")
+    return limit + offset + 1

@@ -1,0 +1,71 @@
+"""What goes into a store, and what comes out besides documents?"""
+
+from __future__ import annotations
+
+from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+
+    from onhand.document import Document
+
+HEAD_CHARS = 100_000  # of a text: what a snippet is looked for in
+
+
+class Entry(Record):
+    """A document to be kept, and what it means to the embedder, if there is one."""
+
+    document: Document
+    vector: array[float] | None = None  # of type code "f", of length one
+
+
+class Head(Record):
+    """What a list of hits shows of a document: no metadata, and a long text only as far as HEAD_CHARS."""
+
+    id: str
+    title: str
+    text: str
+    author: str
+    tags: tuple[str, ...]
+    scope: str
+    created_us: int | None  # microseconds since 1970
+    kind: str
+    source_path: str
+
+
+class Damage(Record):
+    """Something in a store that is not as it was written."""
+
+    what: str
+    advice: str  # what to do about it
+
+
+def head_of(document: Document) -> Head:
+    """What a list of hits shows of a document."""
+    from onhand.document import microseconds
+
+    created = document.created_time
+    return Head(
+        document.id,
+        document.title,
+        document.text[:HEAD_CHARS],
+        document.author,
+        document.tags,
+        document.scope,
+        None if created is None else microseconds(created),
+        document.kind,
+        document.source_path,
+    )
+
+
+def content_hash(document: Document) -> str:
+    """The same for two documents only if nothing in them differs."""
+    import json
+    from hashlib import blake2b
+
+    from onhand.document import microseconds
+
+    created = document.created_time
+    spelled = {**document._asdict(), "created_time": None if created is None else microseconds(created)}
+    return blake2b(json.dumps(spelled, sort_keys=True).encode(), digest_size=16).hexdigest()

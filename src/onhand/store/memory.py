@@ -1,0 +1,141 @@
+"""Documents in memory, for as long as the process lives: the twin of every other store."""
+
+from __future__ import annotations
+
+from operator import mul
+
+from onhand.document import EVERYTHING, Document, Filter, Match
+from onhand.lexical.ranking import Ranking, ranking
+from onhand.store.entry import Damage, Entry, Head, content_hash, head_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from typing import Any
+
+
+class MemoryStore:
+    """A Store that forgets. Not safe for concurrent use: who shares it between threads holds a lock around it."""
+
+    def __init__(self, ranks: Ranking | None = None) -> None:
+        self._ranking = ranks or ranking()
+        self._text = self._ranking.new_index()
+        self._documents: dict[str, Document] = {}
+        self._vectors: dict[str, array[float]] = {}
+        self._facts: dict[str, str] = {}
+
+    def upsert(self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None) -> None:
+        for document, vector in entries:
+            self._text.add(document.id, {"title": document.title, "text": document.text})
+            self._documents[document.id] = document
+            if vector is None:
+                self._vectors.pop(document.id, None)
+            else:
+                self._vectors[document.id] = vector
+        self._facts |= facts or {}
+
+    def delete(self, ids: Collection[str]) -> int:
+        there = [document_id for document_id in dict.fromkeys(ids) if document_id in self._documents]
+        for document_id in there:
+            self._text.remove(document_id)
+            del self._documents[document_id]
+            self._vectors.pop(document_id, None)
+        return len(there)
+
+    def get(self, document_id: str) -> Document | None:
+        return self._documents.get(document_id)
+
+    def heads(self, ids: Sequence[str]) -> list[Head]:
+        return [head_of(self._documents[document_id]) for document_id in ids if document_id in self._documents]
+
+    def hashes(self, ids: Sequence[str]) -> dict[str, str]:
+        there = (document_id for document_id in ids if document_id in self._documents)
+        return {document_id: content_hash(self._documents[document_id]) for document_id in there}
+
+    def keyword(
+        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+    ) -> list[Match]:
+        matches = self._text.search(query, limit, self._allowed(filter, among))
+        return [match._replace(contributions=self._text.explain(query, match.id)) for match in matches]
+
+    def has_words(self, query: str) -> bool:
+        return bool(self._ranking.tokenizer.query_terms(query))
+
+    def nearest(
+        self,
+        vector: array[float],
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        min_score: float | None = None,
+        among: Collection[str] | None = None,
+    ) -> list[Match]:
+        allowed = self._allowed(filter, among)
+        ids = self._vectors if allowed is None else allowed & self._vectors.keys()
+        matches = [Match(document_id, _product(vector, self._vectors[document_id])) for document_id in ids]
+        kept = [match for match in matches if min_score is None or match.score >= min_score]
+        return sorted(kept, key=lambda match: (-match.score, match.id))[:limit]
+
+    def scan(
+        self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
+    ) -> list[str]:
+        from onhand.store.order import parse_order
+
+        documents = [self._documents[document_id] for document_id in self._passing(filter)]
+        for field, descending in reversed(parse_order(order_by)):
+            documents.sort(key=_SORT_KEYS[field], reverse=descending)
+        return [document.id for document in documents[offset : offset + limit]]
+
+    def count(self, filter: Filter = EVERYTHING) -> int:
+        return sum(1 for _ in self._passing(filter))
+
+    def vectors(self) -> int:
+        return len(self._vectors)
+
+    def without_vector(self, limit: int) -> list[str]:
+        return sorted(self._documents.keys() - self._vectors.keys())[:limit]
+
+    def clear_vectors(self, facts: Mapping[str, str]) -> None:
+        self._vectors.clear()
+        self._facts |= facts
+
+    def facts(self) -> dict[str, str]:
+        return dict(self._facts)
+
+    def check(self) -> list[Damage]:
+        return []
+
+    def rebuild(self) -> None:
+        """Nothing is derived that could differ."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _allowed(self, filter: Filter, among: Collection[str] | None) -> set[str] | None:
+        """The ids that a search may find; None: every one."""
+        if filter == EVERYTHING:
+            return None if among is None else set(among)
+        passing = set(self._passing(filter))
+        return passing if among is None else passing.intersection(among)
+
+    def _passing(self, filter: Filter) -> Iterable[str]:
+        """The ids of the documents that a filter lets through."""
+        if filter == EVERYTHING:
+            return self._documents
+        from onhand.store.predicate import passes
+
+        return [document_id for document_id, document in self._documents.items() if passes(document, filter)]
+
+
+_SORT_KEYS: Mapping[str, Callable[[Document], Any]] = {
+    # A document without a time counts as older than any.
+    "created_time": lambda document: (document.created_time is not None, document.created_time),
+    "title": lambda document: document.title,
+    "author": lambda document: document.author,
+    "scope": lambda document: document.scope,
+    "document_id": lambda document: document.id,
+}
+
+
+def _product(left: array[float], right: array[float]) -> float:
+    return float(sum(map(mul, left, right)))

@@ -1,0 +1,78 @@
+"""What must a store be able to do? The seam between the Index and the places where documents live."""
+
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from onhand.document import EVERYTHING, Document, Filter, Match
+from onhand.store.entry import Damage, Entry, Head
+
+
+class Store(Protocol):
+    """Keeps documents and finds them. What is written is durable, all or nothing, when the call returns.
+
+    A filter is part of the search, never applied to an already cut list. Equal scores are ordered by id.
+    """
+
+    def upsert(self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None) -> None:
+        """Keep documents, each in place of the one of its id, and note facts about the whole."""
+
+    def delete(self, ids: Collection[str]) -> int:
+        """Take documents out; how many there were."""
+
+    def get(self, document_id: str) -> Document | None:
+        """A document in full."""
+
+    def heads(self, ids: Sequence[str]) -> list[Head]:
+        """What a list of hits shows of those documents that are there, in the order of the ids."""
+
+    def hashes(self, ids: Sequence[str]) -> dict[str, str]:
+        """A hash of the content of each of those documents that are there, to tell whether one changed."""
+
+    def keyword(
+        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+    ) -> list[Match]:
+        """The documents that share the most telling words with the query; with `among`, only of these ids."""
+
+    def has_words(self, query: str) -> bool:
+        """Whether a query has anything to look for."""
+
+    def nearest(
+        self,
+        vector: "array[float]",
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        min_score: float | None = None,
+        among: Collection[str] | None = None,
+    ) -> list[Match]:
+        """The documents whose vectors have the largest cosine with this one, at least `min_score`; with `among`, only
+        of these ids."""
+
+    def scan(
+        self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
+    ) -> list[str]:
+        """The ids of the documents that the filter lets through, in order."""
+
+    def count(self, filter: Filter = EVERYTHING) -> int:
+        """How many documents the filter lets through."""
+
+    def vectors(self) -> int:
+        """How many documents have a vector."""
+
+    def without_vector(self, limit: int) -> list[str]:
+        """The ids of documents that have no vector."""
+
+    def clear_vectors(self, facts: Mapping[str, str]) -> None:
+        """Forget every vector, and note who will make the next ones."""
+
+    def facts(self) -> dict[str, str]:
+        """What was noted about the whole."""
+
+    def check(self) -> list[Damage]:
+        """What is not as it was written; an empty list when all is well."""
+
+    def rebuild(self) -> None:
+        """Make everything that is derived from the documents anew."""
+
+    def close(self) -> None:
+        """Let go of files; the store cannot be used afterwards."""
