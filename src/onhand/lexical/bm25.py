@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from math import inf, log
+from operator import mul
 
 from onhand.document import Contribution, Match
 from onhand.errors import InputError
@@ -47,6 +48,51 @@ BM25 = Formula(k1=1.5, b=0.75)
 BM25_PLUS = Formula(k1=1.2, b=0.75, delta=1.0)
 
 
+class Scoring(Record):
+    """The formula, with what it takes from all documents. Lengths and frequencies may be floats or numpy arrays; the
+    operations and their order are the same for both."""
+
+    formula: Formula
+    per_field_length: bool
+    weights: tuple[float, ...]  # of the fields
+    totals: tuple[float, ...]  # how many words each field has in all documents
+    documents: int
+
+    def idf(self, having: int) -> float:
+        """How much a term tells: the fewer documents have it, the more."""
+        return log(1 + (self.documents - having + 0.5) / (having + 0.5))
+
+    def weight(self, field: int, length: Any) -> Any:
+        """What one occurrence in a field of that length counts."""
+        if not self.per_field_length:
+            return self.weights[field]
+        b = self.formula.b
+        return self.weights[field] / (1 - b + b * (length / (self.totals[field] / self.documents or 1.0)))
+
+    def norm(self, lengths: Sequence[Any]) -> Any:
+        """What a term's weighted frequency is measured against in a document with fields of those lengths."""
+        k1, b, _ = self.formula
+        if self.per_field_length:
+            return k1
+        average = sum(map(mul, self.weights, self.totals)) / self.documents or 1.0
+        return k1 * (1 - b + b * (sum(map(mul, self.weights, lengths)) / average))
+
+    def score(self, frequency: Any, norm: Any, idf: float) -> Any:
+        """What a term with that weighted frequency adds."""
+        k1, _, delta = self.formula
+        gain = frequency * (k1 + 1) / (frequency + norm)
+        return idf * (gain + delta) if delta else idf * gain
+
+
+def query_weights(tokenizer: Tokenizer, query: str, count_repeats: bool) -> dict[str, float]:
+    """The terms of a query, in its order, and what each weighs: the most it ever does, or the sum of all repeats."""
+    weights: dict[str, float] = {}
+    for term, weight in tokenizer.query_terms(query):
+        before = weights.get(term, 0.0)
+        weights[term] = before + weight if count_repeats else max(before, weight)
+    return weights
+
+
 class LexicalIndex:
     """Ranks documents by the words they share with a query.
 
@@ -78,6 +124,7 @@ class LexicalIndex:
         self._impacts: dict[str, Any] = {}  # term → what it adds to which slots
         self._arrays: list[Any] | None = None  # the fields' lengths for numpy, by slot
         self._norms: Any = None  # for numpy, by slot
+        self._scores: Scoring | None = None
         self._asked: tuple[str, dict[str, float]] = "", {}  # the last query and its weights, as each hit is explained
 
     def __len__(self) -> int:
@@ -137,16 +184,17 @@ class LexicalIndex:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
         counts = [Counter(self.tokenizer.terms(text)) for text in self._texts[slot]]
-        norm = self._norm([field.lengths[slot] for field in self._fields])
+        scoring = self._scoring()
+        norm = scoring.norm([field.lengths[slot] for field in self._fields])
         contributions = []
         weights = self._weights_of(query)
         for term in weights.keys() & set().union(*counts):
             shares = [
-                self._weight(field, field.lengths[slot]) * count[term] if term in count else 0.0
-                for field, count in zip(self._fields, counts, strict=True)
+                scoring.weight(number, field.lengths[slot]) * count[term] if term in count else 0.0
+                for number, (field, count) in enumerate(zip(self._fields, counts, strict=True))
             ]
             frequency = sum(shares)
-            score = weights[term] * self._score(frequency, norm, self._idf(len(self._impact(term)[0])))
+            score = weights[term] * scoring.score(frequency, norm, scoring.idf(len(self._impact(term)[0])))
             contributions += [
                 Contribution(term, field.name, score * share / frequency)
                 for field, share in zip(self._fields, shares, strict=True)
@@ -189,44 +237,20 @@ class LexicalIndex:
             self._vocabulary = None
         if self._impacts:
             self._impacts = {}
-        self._arrays = self._norms = None
+        self._arrays = self._norms = self._scores = None
 
     def _weights_of(self, query: str) -> dict[str, float]:
         if self._asked[0] == query:
             return self._asked[1]
-        weights: dict[str, float] = {}
-        for term, weight in self.tokenizer.query_terms(query):
-            before = weights.get(term, 0.0)
-            weights[term] = before + weight if self._count_repeats else max(before, weight)
+        weights = query_weights(self.tokenizer, query, self._count_repeats)
         self._asked = query, weights
         return weights
 
-    def _idf(self, having: int) -> float:
-        """How much a term tells: the fewer documents have it, the more."""
-        return log(1 + (len(self._slots) - having + 0.5) / (having + 0.5))
-
-    # The numbers of these three may be floats or numpy arrays; the operations and their order are the same for both.
-
-    def _weight(self, field: _Field, length: Any) -> Any:
-        """What one occurrence in a field of that length counts."""
-        if not self._per_field_length:
-            return field.weight
-        b = self.formula.b
-        return field.weight / (1 - b + b * (length / (field.total / len(self._slots) or 1.0)))
-
-    def _norm(self, lengths: Sequence[Any]) -> Any:
-        """What a term's weighted frequency is measured against in a document with fields of those lengths."""
-        k1, b, _ = self.formula
-        if self._per_field_length:
-            return k1
-        average = sum(field.weight * field.total for field in self._fields) / len(self._slots) or 1.0
-        length = sum(field.weight * length for field, length in zip(self._fields, lengths, strict=True))
-        return k1 * (1 - b + b * (length / average))
-
-    def _score(self, frequency: Any, norm: Any, idf: float) -> Any:
-        k1, _, delta = self.formula
-        gain = frequency * (k1 + 1) / (frequency + norm)
-        return idf * (gain + delta) if delta else idf * gain
+    def _scoring(self) -> Scoring:
+        if self._scores is None:
+            weights, totals = zip(*((field.weight, field.total) for field in self._fields), strict=True)
+            self._scores = Scoring(self.formula, self._per_field_length, weights, totals, len(self._slots))
+        return self._scores
 
     def _impact(self, term: str) -> tuple[Any, Any]:
         """The slots that have a term and what it adds to their scores: lists, or numpy arrays in a large corpus."""
@@ -250,14 +274,15 @@ class LexicalIndex:
         return scores.items() if among is None else [(slot, scores[slot]) for slot in among if slot in scores]
 
     def _impact_small(self, words: list[str]) -> tuple[list[int], list[float]]:
+        scoring = self._scoring()
         frequencies: dict[int, float] = {}
-        for field in self._fields:
+        for number, field in enumerate(self._fields):
             for slot, count in Counter(chain.from_iterable(field.postings.of(words))).items():
-                weight = self._weight(field, field.lengths[slot])
+                weight = scoring.weight(number, field.lengths[slot])
                 frequencies[slot] = frequencies.get(slot, 0.0) + weight * count
-        idf = self._idf(len(frequencies))
+        idf = scoring.idf(len(frequencies))
         scores = [
-            self._score(frequency, self._norm([field.lengths[slot] for field in self._fields]), idf)
+            scoring.score(frequency, scoring.norm([field.lengths[slot] for field in self._fields]), idf)
             for slot, frequency in frequencies.items()
         ]
         return list(frequencies), scores
@@ -288,19 +313,20 @@ class LexicalIndex:
 
     def _impact_large(self, words: list[str]) -> tuple[Any, Any]:
         numpy = _numpy()
+        scoring = self._scoring()
         if self._arrays is None:
             self._arrays = [numpy.array(field.lengths) for field in self._fields]
-            self._norms = self._norm(self._arrays)
+            self._norms = scoring.norm(self._arrays)
         weighted = []
-        for field, lengths in zip(self._fields, self._arrays, strict=True):
+        for number, (field, lengths) in enumerate(zip(self._fields, self._arrays, strict=True)):
             postings = field.postings.of(words)
             if postings:
                 slots, counts = _counted(numpy, postings)
-                weight = self._weight(field, lengths[slots]) if self._per_field_length else field.weight
+                weight = scoring.weight(number, lengths[slots]) if self._per_field_length else field.weight
                 weighted.append((slots, weight * counts))
         slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
         norms = self._norms if self._per_field_length else self._norms[slots]
-        return slots, self._score(frequencies, norms, self._idf(len(slots)))
+        return slots, scoring.score(frequencies, norms, scoring.idf(len(slots)))
 
 
 def _positive(name: str, weight: float) -> float:
