@@ -85,6 +85,11 @@ def author_keys(author: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in keys if key))
 
 
+def wanted_authors(filter: Filter) -> set[str]:
+    """The authors that a filter names, as `author_keys` spells them."""
+    return {" ".join(author.split()).casefold() for author in filter.author}
+
+
 def microseconds(time: datetime) -> int:
     """A time with a zone as microseconds since 1970, exactly."""
     from datetime import UTC, datetime, timedelta

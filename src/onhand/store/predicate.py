@@ -1,6 +1,6 @@
 """Does a filter let a document through? The meaning of a Filter, in one place; a store may work it out faster."""
 
-from onhand.document import Document, Filter, author_keys
+from onhand.document import Document, Filter, author_keys, wanted_authors
 
 
 def passes(document: Document, filter: Filter) -> bool:
@@ -13,8 +13,3 @@ def passes(document: Document, filter: Filter) -> bool:
         and (filter.created_after is None or (created is not None and created >= filter.created_after))
         and (filter.created_before is None or (created is not None and created < filter.created_before))
     )
-
-
-def wanted_authors(filter: Filter) -> set[str]:
-    """The authors that a filter names, as `author_keys` spells them."""
-    return {" ".join(author.split()).casefold() for author in filter.author}

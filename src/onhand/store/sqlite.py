@@ -1,14 +1,480 @@
-"""Documents in one SQLite file."""
+"""Documents in one SQLite file, the embedded default. Safe to share between threads and processes.
+
+Documents and vectors are the truth; what they are found by is derived from them in the transaction that writes them,
+so there is nothing to catch up with after a crash. How words are kept is the business of onhand.store.indexing.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
-from onhand.store.memory import MemoryStore
+from onhand.document import EVERYTHING, Document, Filter, Match, microseconds, time_of
+from onhand.errors import StoreError
+from onhand.lexical import segment as segments
+from onhand.lexical.plain_searcher import PlainSearcher
+from onhand.lexical.ranking import Ranking, ranking
+from onhand.store import indexing, schema
+from onhand.store.entry import HEAD_CHARS, Damage, Entry, Head, content_hash
+from onhand.store.order import parse_order
+
+if TYPE_CHECKING:
+    from array import array
+
+    from onhand.lexical.searcher import Searcher
+
+BUSY_TIMEOUT_S = 120.0  # writers queue; the last of many waits for all before it
+NUMPY_PAYS = 20_000  # documents from which on a search gains more than the import of numpy costs
+MANY_TIES = 1000  # equal scores at the border: then ids are walked in their order, instead of reading all of these
+FEW_ALLOWED = 5000  # documents that are put in order by reading each, instead of walking through all in order
+
+DOCUMENT = "id, title, text, author, tags, scope, created_us, metadata, kind, source_path"
+_HEAD = "id, title, substr(text, 1, ?), author, tags, scope, created_us, kind, source_path"
+_ORDER = {"created_time": "created_us", "title": "title", "author": "author", "scope": "scope", "document_id": "id"}
 
 
-class SqliteStore(MemoryStore):
-    """A Store in one file."""
+class SqliteStore:
+    """A Store in one file, which is made if it is not there."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__()
+    def __init__(self, path: str | os.PathLike[str], ranks: Ranking | None = None) -> None:
+        self.path = os.path.abspath(path)
+        self._ranking = ranks or ranking()
+        self._lock = RLock()
+        self._process = os.getpid()
+        self._inherited: list[sqlite3.Connection] = []  # from a parent process, whose locks closing them would drop
+        self._moment: _Moment | None = None
+        self._is_closed = False
+        self._connection = self._connect()
+
+    def upsert(self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None, more: bool = False) -> None:
+        rows = [(entry, content_hash(entry.document)) for entry in entries]
+        with self._writing() as connection:
+            gone = [slot for entry, digest in rows if (slot := _put(connection, entry, digest)) is not None]
+            _note(connection, facts or {})
+            indexing.bury(connection, gone)
+            indexing.index_tail(connection, self._ranking, more)
+
+    def delete(self, ids: Collection[str]) -> int:
+        with self._writing() as connection:
+            found = [_find(connection, document_id) for document_id in dict.fromkeys(ids)]
+            gone = [there[0] for there in found if there]
+            for slot in gone:
+                _drop(connection, slot)
+            indexing.bury(connection, gone)
+        return len(gone)
+
+    def get(self, document_id: str) -> Document | None:
+        with self._reading() as connection:
+            row = connection.execute(
+                f"SELECT hash, {DOCUMENT} FROM documents WHERE id = ?",
+                (document_id,),
+            ).fetchone()
+        if row is None:
+            return None
+        document = document_of(row[1:])
+        if content_hash(document) != row[0]:
+            raise StoreError(
+                f"document {document_id!r} in {self.path} is not what was written: run `onhand docs check`, "
+                "and import it again"
+            )
+        return document
+
+    def heads(self, ids: Sequence[str]) -> list[Head]:
+        heads = []
+        with self._reading() as connection:
+            for document_id in ids:
+                row = connection.execute(
+                    f"SELECT {_HEAD} FROM documents WHERE id = ?",
+                    (4 * HEAD_CHARS, document_id),
+                ).fetchone()
+                if row:
+                    text = row[2].decode("utf-8", "ignore")[:HEAD_CHARS]
+                    heads.append(Head(row[0], row[1], text, row[3], tuple(json.loads(row[4])), *row[5:]))
+        return heads
+
+    def hashes(self, ids: Sequence[str]) -> dict[str, str]:
+        with self._reading() as connection:
+            found = [(document_id, _find(connection, document_id)) for document_id in ids]
+        return {document_id: there[1] for document_id, there in found if there}
+
+    def keyword(
+        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+    ) -> list[Match]:
+        with self._reading() as connection:
+            searcher = self._searcher(connection)
+            found = searcher.search(query, limit, self._allowed(connection, filter, among))
+            ranked = _ranked(connection, found, limit)
+            explanations = searcher.explain(query, [slot for _, slot, _ in ranked])
+        return [
+            Match(document_id, score, contributions)
+            for (document_id, _, score), contributions in zip(ranked, explanations, strict=True)
+        ]
+
+    def has_words(self, query: str) -> bool:
+        return bool(self._ranking.tokenizer.query_terms(query))
+
+    def nearest(
+        self,
+        vector: array[float],
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        min_score: float | None = None,
+        among: Collection[str] | None = None,
+    ) -> list[Match]:
+        raise NotImplementedError
+
+    def scan(
+        self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
+    ) -> list[str]:
+        order = ", ".join(f"{_ORDER[key.field]}{' DESC' if key.descending else ''}" for key in parse_order(order_by))
+        with self._reading() as connection:
+            allowed = self._allowed(connection, filter, None)
+            if allowed is None:
+                rows = connection.execute(
+                    f"SELECT id FROM documents ORDER BY {order} LIMIT ? OFFSET ?",  # of our own columns
+                    (limit, offset),
+                )
+                return [document_id for (document_id,) in rows]
+            slots = self._searcher(connection).slots(allowed)
+            if len(slots) <= FEW_ALLOWED:
+                rows = connection.execute(
+                    "SELECT id FROM documents WHERE slot IN (SELECT value FROM json_each(?)) "
+                    f"ORDER BY {order} LIMIT ? OFFSET ?",
+                    (json.dumps([int(slot) for slot in slots]), limit, offset),
+                )
+                return [document_id for (document_id,) in rows]
+            wanted = set(map(int, slots))
+            return _walk(connection, f"SELECT id, slot FROM documents ORDER BY {order}", wanted, limit, offset)
+
+    def count(self, filter: Filter = EVERYTHING) -> int:
+        with self._reading() as connection:
+            return self._searcher(connection).count(self._allowed(connection, filter, None))
+
+    def vectors(self) -> int:
+        with self._reading() as connection:
+            return self._searcher(connection).documents - _count_without_vector(connection)
+
+    def without_vector(self, limit: int) -> list[str]:
+        with self._reading() as connection:
+            rows = connection.execute("SELECT id FROM documents WHERE has_vector = 0 ORDER BY id LIMIT ?", (limit,))
+            return [document_id for (document_id,) in rows]
+
+    def clear_vectors(self, facts: Mapping[str, str]) -> None:
+        with self._writing() as connection:
+            connection.execute("DELETE FROM vectors")
+            connection.execute("UPDATE documents SET has_vector = 0")
+            _note(connection, facts)
+
+    def facts(self) -> dict[str, str]:
+        with self._reading() as connection:
+            return dict(connection.execute("SELECT name, value FROM facts WHERE name NOT LIKE 'store.%'"))
+
+    def check(self) -> list[Damage]:
+        from onhand.store.checking import damages
+
+        with self._reading() as connection:
+            return damages(connection, self._ranking)
+
+    def rebuild(self) -> None:
+        with self._writing() as connection:
+            indexing.rebuild(connection, self._ranking)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._moment = None
+            if self._process == os.getpid():
+                self._connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        with _translated(self.path):
+            connection = _opened(self.path)
+            try:
+                schema.prepare(connection, self.path)
+                self._match_ranking(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _match_ranking(self, connection: sqlite3.Connection) -> None:
+        """A file whose terms another ranking made is indexed anew."""
+        made_by = connection.execute("SELECT value FROM facts WHERE name = 'store.ranking'").fetchone()
+        if made_by and made_by[0] == self._ranking.name:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        indexing.rebuild(connection, self._ranking)
+        _note(connection, {"store.ranking": self._ranking.name})
+        _next_generation(connection)
+        connection.execute("COMMIT")
+
+    def _own_connection(self) -> sqlite3.Connection:
+        if self._is_closed:
+            raise StoreError(f"{self.path} was closed: open it again")
+        if self._process != os.getpid():  # SQLite's connections do not survive a fork
+            self._inherited.append(self._connection)
+            self._connection = self._connect()
+            self._process, self._moment = os.getpid(), None
+        return self._connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """One moment of the file, whatever others write meanwhile."""
+        with self._lock, _translated(self.path):
+            connection = self._own_connection()
+            if connection.in_transaction:  # inside another one's moment
+                yield connection
+                return
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and durable at the end."""
+        with self._lock, _translated(self.path):
+            connection = self._own_connection()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                _next_generation(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _searcher(self, connection: sqlite3.Connection) -> Searcher:
+        """The searcher of this moment."""
+        generation = connection.execute("SELECT value FROM facts WHERE name = 'store.generation'").fetchone()
+        if self._moment is None or self._moment.generation != generation:
+            self._moment = _moment(connection, self._ranking, generation, self._moment)
+        return self._moment.searcher
+
+    def _allowed(self, connection: sqlite3.Connection, filter: Filter, among: Collection[str] | None) -> Any:
+        searcher = self._searcher(connection)
+        allowed = None if filter == EVERYTHING else searcher.allowed(filter)
+        if among is None:
+            return allowed
+        found = (_find(connection, document_id) for document_id in among)
+        return searcher.among(allowed, [there[0] for there in found if there])
+
+
+class _Moment(NamedTuple):
+    """The index as of one generation."""
+
+    generation: Any
+    stored: dict[tuple[int, int], indexing.Stored]  # number, dead → segment
+    searcher: Searcher
+
+
+def _moment(connection: sqlite3.Connection, ranks: Ranking, generation: Any, before: _Moment | None) -> _Moment:
+    """Read what changed since the moment before."""
+    known = before.stored if before else {}
+    numbers = connection.execute("SELECT number, length(dead) FROM segments ORDER BY first_slot").fetchall()
+    stored = {key: known.get(key) or indexing.stored(connection, key[0]) for key in numbers}
+    parts = [one.segment for one in stored.values()]
+    dead = [slot for one in stored.values() for slot in one.dead]
+    tail: dict[tuple[int, str], tuple[int, bytes]] = {}
+    waiting = list(indexing.rows(connection, ranks, indexing.last_slot(connection) + 1, indexing.MAX_SLOT))
+    if waiting:
+        built, postings = segments.build(waiting, ranks.tokenizer, len(ranks.fields))
+        parts.append(built)
+        tail = {(kind, term): (size, data) for kind, term, size, data in postings}
+    places = {number: place for place, (number, _) in enumerate(numbers)}
+    wanted = (
+        "SELECT segment, size, data FROM postings "
+        f"WHERE segment IN ({','.join(map(str, places))}) AND kind = ? AND term = ?"  # numbers
+    )
+
+    def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
+        found = sorted((places[number], size, data) for number, size, data in connection.execute(wanted, (kind, term)))
+        waiting = tail.get((kind, term))
+        return [(size, data) for _, size, data in found] + ([waiting] if waiting else [])
+
+    documents = sum(part.documents for part in parts) - len(dead)
+    searcher: Searcher
+    if documents >= NUMPY_PAYS or "numpy" in sys.modules:
+        try:
+            from onhand.lexical.numpy_searcher import NumpySearcher
+
+            searcher = NumpySearcher(ranks, parts, dead, fetch)
+        except ImportError:
+            searcher = PlainSearcher(ranks, parts, dead, fetch)
+    else:
+        searcher = PlainSearcher(ranks, parts, dead, fetch)
+    return _Moment(generation, stored, searcher)
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA mmap_size = 1073741824")
+    return connection
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """SQLite's errors as ours, with what to do about them."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {_advice(error)}") from error
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}") from error
+
+
+def _advice(error: sqlite3.Error) -> str:
+    said = str(error)
+    for part, advice in _ADVICE.items():
+        if part in said:
+            return advice
+    return f"SQLite says {said!r}"
+
+
+_ADVICE = {
+    "malformed": "the file is damaged: run `onhand docs check`, then restore a copy or import the documents again",
+    "not a database": "this is not a database: name another file",
+    "disk is full": "the disk is full: nothing was written; free some space and try again",
+    "readonly": "the file or its directory is read-only: searching works where the file was closed properly",
+    "locked": f"another process has been writing for {BUSY_TIMEOUT_S:.0f} s: try again when it is done",
+    "unable to open": "the file cannot be opened: is its directory there, and may you write to it?",
+    "disk I/O": "the disk fails: nothing of this call was kept; look at the disk, then run `onhand docs check`",
+}
+
+
+def _find(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int] | None:
+    """Slot, hash and whether there is a vector, of a document."""
+    found: tuple[int, str, int] | None = connection.execute(
+        "SELECT slot, hash, has_vector FROM documents WHERE id = ?", (document_id,)
+    ).fetchone()
+    return found
+
+
+def _put(connection: sqlite3.Connection, entry: Entry, digest: str) -> int | None:
+    """Keep a document; the slot of the one that it replaces. One that is there unchanged stays as it is."""
+    document, vector = entry
+    there = _find(connection, document.id)
+    if there and there[1] == digest and (vector is None or there[2]):
+        return None
+    if there:
+        _drop(connection, there[0])
+    created = None if document.created_time is None else microseconds(document.created_time)
+    slot = connection.execute(
+        f"INSERT INTO documents ({DOCUMENT}, hash, has_vector) VALUES ({', '.join('?' * 12)})",
+        (
+            document.id,
+            document.title,
+            document.text.encode(),
+            document.author,
+            json.dumps(document.tags, ensure_ascii=False),
+            document.scope,
+            created,
+            json.dumps(document.metadata, ensure_ascii=False),
+            document.kind,
+            document.source_path,
+            digest,
+            vector is not None,
+        ),
+    ).lastrowid
+    if vector is not None:
+        data = _spelled(vector)
+        connection.execute("INSERT INTO vectors (slot, checksum, data) VALUES (?, ?, ?)", (slot, crc32(data), data))
+    return there[0] if there else None
+
+
+def _spelled(vector: array[float]) -> bytes:
+    if sys.byteorder == "big":
+        vector = vector[:]
+        vector.byteswap()
+    return vector.tobytes()
+
+
+def _drop(connection: sqlite3.Connection, slot: int) -> None:
+    connection.execute("DELETE FROM documents WHERE slot = ?", (slot,))
+    connection.execute("DELETE FROM vectors WHERE slot = ?", (slot,))
+
+
+def document_of(row: Sequence[Any]) -> Document:
+    document_id, title, text, author, tags, scope, created_us, metadata, kind, source_path = row
+    return Document(
+        document_id,
+        title,
+        text.decode("utf-8", "replace"),
+        author,
+        tuple(json.loads(tags)),
+        scope,
+        None if created_us is None else time_of(created_us),
+        json.loads(metadata),
+        kind,
+        source_path,
+    )
+
+
+def _note(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
+    connection.executemany("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", facts.items())
+
+
+def _next_generation(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "INSERT INTO facts (name, value) VALUES ('store.generation', '1') "
+        "ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+    )
+
+
+def _count_without_vector(connection: sqlite3.Connection) -> int:
+    found: int = connection.execute("SELECT count(*) FROM documents WHERE has_vector = 0").fetchone()[0]
+    return found
+
+
+def _ranked(
+    connection: sqlite3.Connection, found: Sequence[tuple[int, float]], limit: int
+) -> list[tuple[str, int, float]]:
+    """Id, slot and score of the best, by descending score, then id; `found` is by descending score."""
+    if not found or limit < 1:
+        return []
+    least = found[:limit][-1][1]
+    better = [(slot, score) for slot, score in found if score > least]
+    equal = {slot for slot, score in found if score == least}
+    named = [(document_id, slot, score) for slot, score in better for document_id in _ids(connection, [slot])]
+    named.sort(key=lambda one: (-one[2], one[0]))
+    if len(equal) <= MANY_TIES:
+        last = sorted((document_id, slot) for slot in equal for document_id in _ids(connection, [slot]))
+    else:
+        ordered = connection.execute("SELECT id, slot FROM documents ORDER BY id")
+        last = []
+        for document_id, slot in ordered:
+            if slot in equal:
+                last.append((document_id, slot))
+                if len(last) + len(named) >= limit:
+                    break
+    return (named + [(document_id, slot, least) for document_id, slot in last])[:limit]
+
+
+def _ids(connection: sqlite3.Connection, slots: Sequence[int]) -> list[str]:
+    return [connection.execute("SELECT id FROM documents WHERE slot = ?", (slot,)).fetchone()[0] for slot in slots]
+
+
+def _walk(connection: sqlite3.Connection, ordered: str, wanted: Collection[int], limit: int, offset: int) -> list[str]:
+    """Some ids of an ordered query, of the wanted slots only."""
+    found: list[str] = []
+    passed = 0
+    for document_id, slot in connection.execute(ordered):
+        if slot in wanted:
+            passed += 1
+            if passed > offset:
+                found.append(document_id)
+                if len(found) == limit:
+                    break
+    return found

@@ -1,0 +1,75 @@
+"""Which documents of some segments match these words best? Postings are fetched when a query asks for their term.
+
+Scores are those of LexicalIndex over the same documents, to the last bit. A searcher is one moment of an index: after
+a change there is another. Not safe for concurrent use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from onhand.document import Contribution, Filter, microseconds
+from onhand.lexical.bm25 import Scoring
+from onhand.lexical.ranking import Ranking
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    # kind, term → what each segment that has it has: count and data, in the order of the segments
+    Fetch = Callable[[int, str], Sequence[tuple[int, bytes]]]
+
+    class Searcher(Protocol):
+        """What both ways of searching can do."""
+
+        documents: int
+
+        def search(self, query: str, limit: int, allowed: Any = None) -> list[tuple[int, float]]:
+            """Slots and scores of the best matches, and of all that are as good as the last of them; best first."""
+
+        def explain(self, query: str, slots: Sequence[int]) -> list[tuple[Contribution, ...]]:
+            """What each term in each field added to the scores of these documents."""
+
+        def allowed(self, filter: Filter) -> Any:
+            """The documents that a filter lets through, for `search`."""
+
+        def among(self, allowed: Any, slots: Iterable[int]) -> Any:
+            """Only those of some allowed documents (None: all) that are among these slots."""
+
+        def count(self, allowed: Any) -> int:
+            """How many documents are allowed."""
+
+        def slots(self, allowed: Any) -> Any:
+            """The slots of the documents that are allowed, ascending."""
+
+
+def scoring_of(ranks: Ranking, totals: Iterable[float], documents: int) -> Scoring:
+    """The formula over so many documents."""
+    weights = tuple(ranks.fields.values())
+    return Scoring(ranks.formula, ranks.per_field_length, weights, tuple(totals), documents)
+
+
+def explained(
+    ranks: Ranking, scoring: Scoring, lengths: Sequence[float], terms: Iterable[tuple[str, float, float, Sequence[int]]]
+) -> tuple[Contribution, ...]:
+    """What the score of a document with fields of those lengths is made of; given for each term that it has: the term,
+    its weight in the query, its idf, and how often it stands in each field."""
+    names = tuple(ranks.fields)
+    norm = scoring.norm(lengths)
+    contributions = []
+    for term, weight, idf, counts in terms:
+        shares = [scoring.weight(field, lengths[field]) * count if count else 0.0 for field, count in enumerate(counts)]
+        frequency = sum(shares)
+        score = weight * scoring.score(frequency, norm, idf)
+        contributions += [
+            Contribution(term, name, score * share / frequency)
+            for name, share in zip(names, shares, strict=True)
+            if share
+        ]
+    return tuple(sorted(contributions, key=lambda c: (-c.score, c.term, c.field)))
+
+
+def time_bounds(filter: Filter) -> tuple[int | None, int | None]:
+    """From when on and until when a filter lets documents through, in microseconds."""
+    after, before = filter.created_after, filter.created_before
+    return None if after is None else microseconds(after), None if before is None else microseconds(before)

@@ -1,0 +1,204 @@
+"""Where do terms occur, in a form that can be kept? Postings of a run of documents, built once and then only merged.
+
+A document is a slot: a number that only grows, so that what is in a later segment has the larger slots and postings of
+several segments are joined by putting one behind the other. Knows nothing of scores, nor of where bytes are kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, groupby
+from operator import itemgetter
+
+from onhand.document import author_keys
+from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from onhand.lexical.tokenizer import Tokenizer
+
+# What a posting is of: the number of a text field, or one of these. Facets have no counts.
+AUTHOR, TAG, SCOPE, EVERY = 100, 101, 102, 103  # EVERY has one posting, of the term "": all documents
+NO_TIME = -(2**63)  # of a document that has none: earlier than any
+
+
+class Row(Record):
+    """What a segment takes of a document."""
+
+    slot: int
+    texts: tuple[str, ...]  # one for each field
+    author: str
+    tags: Sequence[str]
+    scope: str
+    created_us: int | None
+
+
+class Posting(Record):
+    """The slots that have a term, ascending, and how often; `data` has both, little-endian."""
+
+    kind: int
+    term: str
+    size: int  # how many slots
+    data: bytes  # size × 4 bytes of slots, then size × 0, 1 or 4 bytes of how often
+
+
+class Segment(Record):
+    """A run of documents without their postings."""
+
+    first_slot: int
+    last_slot: int
+    documents: int
+    lengths: tuple[array[int], ...]  # for each field, in words, by slot - first_slot; 0 where there is no document
+    created_us: array[int]  # by slot - first_slot
+
+
+def build(rows: Iterable[Row], tokenizer: Tokenizer, fields: int) -> tuple[Segment, list[Posting]]:
+    """A segment of documents in the order of their slots; there must be one at least."""
+    postings: dict[int, defaultdict[str, array[int]]] = {
+        kind: defaultdict(partial(array, "I")) for kind in (*range(fields), AUTHOR, TAG, SCOPE, EVERY)
+    }
+    lengths = tuple(array("I") for _ in range(fields))
+    created = array("q")
+    forms = _Forms(tokenizer.forms)
+    first = last = documents = 0
+    for slot, texts, author, tags, scope, created_us in rows:
+        first = first or slot
+        for _ in range(first + len(created), slot):  # a hole, where a document was
+            _pad(lengths, created)
+        last, documents = slot, documents + 1
+        created.append(NO_TIME if created_us is None else created_us)
+        for field, text in enumerate(texts):
+            words = tokenizer.words(text)
+            lengths[field].append(len(words))
+            entries = postings[field]
+            for term, count in _counts(words, forms).items():
+                entry = entries[term]
+                entry.append(slot)
+                entry.append(count)
+        for key in author_keys(author):
+            postings[AUTHOR][key].append(slot)
+        for tag in dict.fromkeys(tags):
+            postings[TAG][tag].append(slot)
+        postings[SCOPE][scope].append(slot)
+        postings[EVERY][""].append(slot)
+    encoded = [
+        _encoded(kind, term, entry) for kind, entries in postings.items() for term, entry in sorted(entries.items())
+    ]
+    return Segment(first, last, documents, lengths, created), encoded
+
+
+def decode(posting: tuple[int, bytes]) -> tuple[array[int], array[int]]:
+    """The slots of a posting and how often each has the term; facets say nothing of the latter."""
+    size, data = posting
+    counts = data[4 * size :]
+    return numbers("I", data[: 4 * size]), numbers("I" if len(counts) == 4 * size else "B", counts)
+
+
+def merge(segments: Sequence[Segment]) -> Segment:
+    """One segment of several that follow each other; what is dead in them must be gone already."""
+    fields = len(segments[0].lengths)
+    lengths = tuple(array("I") for _ in range(fields))
+    created = array("q")
+    first = segments[0].first_slot
+    for segment in segments:
+        for _ in range(first + len(created), segment.first_slot):
+            _pad(lengths, created)
+        for joined, own in zip(lengths, segment.lengths, strict=True):
+            joined.extend(own)
+        created.extend(segment.created_us)
+    documents = sum(segment.documents for segment in segments)
+    return Segment(first, segments[-1].last_slot, documents, lengths, created)
+
+
+def merge_postings(postings: Iterable[Posting], dead: frozenset[int]) -> Iterator[Posting]:
+    """Postings of several segments, ordered by kind, term and segment, as those of one, without the dead."""
+    for (kind, term), group in groupby(postings, key=itemgetter(0, 1)):
+        parts = [(size, data) for _, _, size, data in group]
+        joined = _joined(parts) if not dead else _joined_without(parts, dead)
+        if joined[0]:
+            yield Posting(kind, term, *joined)
+
+
+def without(segment: Segment, dead: Iterable[int]) -> Segment:
+    """The segment with holes where the dead were."""
+    lengths = tuple(array("I", own) for own in segment.lengths)
+    created = array("q", segment.created_us)
+    gone = 0
+    for slot in dead:
+        for own in lengths:
+            own[slot - segment.first_slot] = 0
+        created[slot - segment.first_slot] = NO_TIME
+        gone += 1
+    return segment._replace(documents=segment.documents - gone, lengths=lengths, created_us=created)
+
+
+class _Forms(dict[str, tuple[str, ...]]):
+    """The forms of each word that was met."""
+
+    def __init__(self, find: Callable[[str], tuple[str, ...]]) -> None:
+        self._find = find
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        found = self[word] = self._find(word)
+        return found
+
+
+def _counts(words: list[str], forms: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
+    """How often each term occurs among words."""
+    return Counter(chain.from_iterable(map(forms.__getitem__, words)))
+
+
+def _pad(lengths: tuple[array[int], ...], created: array[int]) -> None:
+    for own in lengths:
+        own.append(0)
+    created.append(NO_TIME)
+
+
+def _encoded(kind: int, term: str, entries: array[int]) -> Posting:
+    if kind >= AUTHOR:
+        return Posting(kind, term, len(entries), little(entries))
+    slots, counts = entries[::2], entries[1::2]
+    spelled = bytes(counts) if max(counts) < 256 else little(counts)
+    return Posting(kind, term, len(slots), little(slots) + spelled)
+
+
+def _joined(parts: list[tuple[int, bytes]]) -> tuple[int, bytes]:
+    if len(parts) == 1:
+        return parts[0]
+    total = sum(size for size, _ in parts)
+    slots = [data[: 4 * size] for size, data in parts]
+    counts = [data[4 * size :] for size, data in parts]
+    if any(len(spelled) == 4 * size for (size, _), spelled in zip(parts, counts, strict=True)):
+        counts = [little(array("I", decode(part)[1])) for part in parts]
+    return total, b"".join(slots + counts)
+
+
+def _joined_without(parts: list[tuple[int, bytes]], dead: frozenset[int]) -> tuple[int, bytes]:
+    slots, counts = decode(_joined(parts))
+    kept = [place for place, slot in enumerate(slots) if slot not in dead]
+    left = array("I", [slots[place] for place in kept])
+    if not counts:
+        return len(left), little(left)
+    spelled = array(counts.typecode, [counts[place] for place in kept])
+    return len(left), little(left) + little(spelled)
+
+
+def little(given: array[int]) -> bytes:
+    """Numbers as bytes, little-endian on every machine."""
+    if sys.byteorder == "big":
+        given = given[:]
+        given.byteswap()
+    return given.tobytes()
+
+
+def numbers(typecode: str, data: bytes) -> array[int]:
+    """What `little` spelled."""
+    read = array(typecode)
+    read.frombytes(data)
+    if sys.byteorder == "big":
+        read.byteswap()
+    return read

@@ -1,0 +1,105 @@
+"""Is a file still what was written? SQLite checks its pages' order; whether their content is ours, we check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from onhand.lexical import segment as segments
+from onhand.lexical.segment import Posting
+from onhand.store import indexing
+from onhand.store.entry import Damage, content_hash
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from onhand.lexical.ranking import Ranking
+
+MAX_NAMED = 20  # of a kind: the first few tell what happened
+
+REBUILD = "run `onhand docs check --rebuild`"
+IMPORT = "import it again"
+REEMBED = "run `onhand docs reembed`"
+
+
+def damages(connection: sqlite3.Connection, ranks: Ranking) -> list[Damage]:
+    """What is not as it was written, by looking at every byte."""
+    found: list[Damage] = []
+    for part in (_pages(connection), _documents(connection), _vectors(connection), _terms(connection, ranks)):
+        named = 0
+        for damage in part:
+            named += 1
+            if named <= MAX_NAMED:
+                found.append(damage)
+        if named > MAX_NAMED:
+            found.append(Damage(f"and {named - MAX_NAMED} more like it", found[-1].advice))
+    return found
+
+
+def _pages(connection: sqlite3.Connection) -> Iterator[Damage]:
+    for (said,) in connection.execute("PRAGMA integrity_check"):
+        if said != "ok":
+            yield Damage(f"SQLite: {said}", "restore a copy, or import the documents into a new file")
+
+
+def _documents(connection: sqlite3.Connection) -> Iterator[Damage]:
+    from onhand.store.sqlite import DOCUMENT, document_of
+
+    for row in connection.execute(f"SELECT hash, {DOCUMENT} FROM documents ORDER BY slot"):
+        try:
+            is_whole = content_hash(document_of(row[1:])) == row[0]
+        except (ValueError, TypeError, AttributeError, OverflowError):  # what cannot even be read
+            is_whole = False
+        if not is_whole:
+            yield Damage(f"document {row[1]!r} is not what was written", IMPORT)
+
+
+def _vectors(connection: sqlite3.Connection) -> Iterator[Damage]:
+    joined = connection.execute(
+        "SELECT id, has_vector, checksum, data FROM documents LEFT JOIN vectors USING (slot) ORDER BY slot"
+    )
+    for document_id, has_vector, checksum, data in joined:
+        if bool(has_vector) != (data is not None):
+            yield Damage(
+                f"document {document_id!r} {'lost its vector' if has_vector else 'has a stray vector'}", IMPORT
+            )
+        elif data is not None and crc32(data) != checksum:
+            yield Damage(f"the vector of document {document_id!r} is not what was written", IMPORT)
+    strays = "SELECT count(*) FROM vectors WHERE slot NOT IN (SELECT slot FROM documents)"
+    (count,) = connection.execute(strays).fetchone()
+    if count:
+        yield Damage(f"{count} vectors have no document", REEMBED)
+
+
+def _terms(connection: sqlite3.Connection, ranks: Ranking) -> Iterator[Damage]:
+    """What the documents of each segment would have been indexed as, against what is there."""
+    last = 0
+    for (number,) in connection.execute("SELECT number FROM segments ORDER BY first_slot").fetchall():
+        kept = indexing.stored(connection, number)
+        first, last = kept.segment.first_slot, kept.segment.last_slot
+        rows = list(indexing.rows(connection, ranks, first, last))
+        there = segments.without(kept.segment, kept.dead)
+        postings = connection.execute(
+            "SELECT kind, term, size, data FROM postings WHERE segment = ? ORDER BY kind, term", (number,)
+        )
+        found = list(segments.merge_postings(map(Posting._make, postings), frozenset(kept.dead)))
+        if rows:
+            built, wanted = segments.build(rows, ranks.tokenizer, len(ranks.fields))
+        else:
+            built, wanted = there, []
+        if found != wanted or there.documents != len(rows) or not _agree(built, there):
+            yield Damage(f"the words of documents in slots {first} to {last} are not those of the documents", REBUILD)
+    orphans = "SELECT count(*) FROM postings WHERE segment NOT IN (SELECT number FROM segments)"
+    (count,) = connection.execute(orphans).fetchone()
+    if count:
+        yield Damage(f"{count} postings belong to no segment", REBUILD)
+
+
+def _agree(built: segments.Segment, there: segments.Segment) -> bool:
+    """Whether lengths and times are the same; a segment may begin and end with holes."""
+    start = built.first_slot - there.first_slot
+    end = start + built.last_slot - built.first_slot + 1
+    return built.created_us == there.created_us[start:end] and all(
+        own == other[start:end] for own, other in zip(built.lengths, there.lengths, strict=True)
+    )
