@@ -196,7 +196,7 @@ class LexicalIndex:
             frequency = sum(shares)
             score = weights[term] * scoring.score(frequency, norm, scoring.idf(len(self._impact(term)[0])))
             contributions += [
-                Contribution(term, field.name, score * share / frequency)
+                Contribution(term, field.name, score * (share / frequency))
                 for field, share in zip(self._fields, shares, strict=True)
                 if share
             ]

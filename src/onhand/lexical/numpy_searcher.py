@@ -8,7 +8,7 @@ there are looked up in them (MaxScore: Turtle & Flood 1995).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,21 +81,13 @@ class NumpySearcher:
         return sorted(zip(near[best].tolist(), scores[best].tolist(), strict=True), key=itemgetter(1), reverse=True)
 
     def explain(self, query: str, slots: Sequence[int]) -> list[tuple[Contribution, ...]]:
-        terms = self._terms_of(query)
-        wanted = np.array(slots, dtype=np.intp)
-        counts = {
-            term: [_counts_of(field, wanted).tolist() for field in one.term.fields] for term, one in terms.items()
-        }
-        lengths = [own[wanted].tolist() for own in self._lengths]
-        explanations = []
-        for place in range(len(slots)):
-            having = [
-                (term, one.weight, one.term.idf, [own[place] for own in counts[term]])
-                for term, one in terms.items()
-                if any(own[place] for own in counts[term])
-            ]
-            explanations.append(explained(self._ranking, self._scoring, [own[place] for own in lengths], having))
-        return explanations
+        contributions: list[list[Contribution]] = [[] for _ in slots]
+        names = tuple(self._ranking.fields)
+        for term, scores, shares in self._added(np.array(slots, dtype=np.intp), self._terms_of(query)):
+            for name, share in zip(names, shares, strict=True):
+                for place in share.nonzero()[0].tolist():
+                    contributions[place].append(Contribution(term, name, float(scores[place] * share[place])))
+        return [explained(own) for own in contributions]
 
     def allowed(self, filter: Filter) -> Allowed:
         found = self._filters.get(filter)
@@ -163,22 +155,31 @@ class NumpySearcher:
             slots = (sums >= least).nonzero()[0]
         else:
             parts = [one.term.slots[sums[one.term.slots] >= least] for one in added if one.term.slots is not None]
-            slots = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+            slots = parts[0] if len(parts) == 1 else _each_once(np.concatenate(parts))
         return slots if allowed is None else slots[allowed.mask[slots]]
 
     def _exact(self, slots: Array, terms: Mapping[str, _Weighted]) -> Array:
         """The scores of a few documents, added up in the order of the query and in 64 bits."""
+        total = np.zeros(len(slots))
+        for _, scores, _ in self._added(slots, terms):
+            total += scores
+        return total
+
+    def _added(self, slots: Array, terms: Mapping[str, _Weighted]) -> Iterator[tuple[str, Array, list[Array]]]:
+        """What each term adds to the scores of a few documents, and which share of it each field has."""
         lengths = [own[slots] for own in self._lengths]
+        weights = [self._scoring.weight(field, own) for field, own in enumerate(lengths)]
         norm = self._scoring.norm(lengths)
-        scores = np.zeros(len(slots))
-        for term, weight in terms.values():
-            frequencies: Any = 0.0
-            for field, postings in enumerate(term.fields):
-                frequencies = frequencies + self._scoring.weight(field, lengths[field]) * _counts_of(postings, slots)
-            with np.errstate(invalid="ignore"):  # an empty document may have a norm of zero
-                added = weight * self._scoring.score(frequencies, norm, term.idf)
-            scores += np.where(frequencies > 0, added, 0.0)
-        return scores
+        for name, (term, weight) in terms.items():
+            shares = [own * _counts_of(field, slots) for own, field in zip(weights, term.fields, strict=True)]
+            frequencies: Any = sum(shares)
+            has = frequencies > 0
+            measured = np.where(has, frequencies, 1.0)  # whatever, where the term is not: it would divide by zero
+            yield (
+                name,
+                np.where(has, weight * self._scoring.score(measured, norm, term.idf), 0.0),
+                [share / measured for share in shares],
+            )
 
     def _reset(self, weighted: list[_Weighted]) -> None:
         if any(one.term.slots is None for one in weighted):
@@ -237,7 +238,7 @@ class NumpySearcher:
 
     def _merged(self, weighted: list[tuple[Array, Array]]) -> tuple[Array, Array]:
         """One frequency per slot from those of several fields."""
-        every = np.unique(np.concatenate([slots for slots, _ in weighted]))
+        every = _each_once(np.concatenate([slots for slots, _ in weighted]))
         frequencies = np.zeros(len(every))
         for slots, added in weighted:
             frequencies[np.searchsorted(every, slots)] += added
@@ -311,8 +312,10 @@ class _Term(NamedTuple):
         if self.slots is None:
             return np.zeros(len(slots), np.float32) if self.scores is None else self.scores[slots]
         assert self.scores is not None
-        places = np.minimum(np.searchsorted(self.slots, slots), len(self.slots) - 1)
-        return np.where(self.slots[places] == slots, self.scores[places], np.float32(0))
+        places = self.slots.searchsorted(slots)
+        places[places == len(self.slots)] = 0
+        found: Array = self.scores[places] * (self.slots[places] == slots)
+        return found
 
 
 class _Weighted(NamedTuple):
@@ -354,9 +357,20 @@ def _least(scores: Array, limit: int) -> Any:
     return np.partition(scores, -limit)[-limit] if len(scores) > limit else 0
 
 
+def _each_once(slots: Array) -> Array:
+    """Ascending and without repeats; faster than numpy's own for arrays of this size."""
+    slots.sort()
+    is_new = np.empty(len(slots), dtype=bool)
+    is_new[:1] = True
+    np.not_equal(slots[1:], slots[:-1], out=is_new[1:])
+    return slots[is_new]
+
+
 def _counts_of(field: tuple[Array, Array], slots: Array) -> Array:
     own, counts = field
     if not len(own):
         return np.zeros(len(slots), dtype=int)
-    places = np.minimum(np.searchsorted(own, slots), len(own) - 1)
-    return np.where(own[places] == slots, counts[places].astype(int), 0)
+    places = own.searchsorted(slots)
+    places[places == len(own)] = 0
+    found: Array = counts[places] * (own[places] == slots)
+    return found

@@ -111,12 +111,20 @@ class PlainSearcher:
         return query_weights(self._ranking.tokenizer, query, self._ranking.count_repeats)
 
     def _explained(self, slot: int, weights: Mapping[str, float]) -> tuple[Contribution, ...]:
-        terms = [
-            (term, weight, self._term(term).idf, [counts.get(slot, 0) for counts in self._term(term).counts])
-            for term, weight in weights.items()
-            if slot in self._term(term).scores
-        ]
-        return explained(self._ranking, self._scoring, self._lengths(slot), terms)
+        names = tuple(self._ranking.fields)
+        weigh = [self._scoring.weight(field, length) for field, length in enumerate(self._lengths(slot))]
+        contributions = []
+        for name, weight in weights.items():
+            term = self._term(name)
+            if slot in term.scores:
+                shares = [own * counts.get(slot, 0) for own, counts in zip(weigh, term.counts, strict=True)]
+                score, frequency = weight * term.scores[slot], sum(shares)
+                contributions += [
+                    Contribution(name, field, score * (share / frequency))
+                    for field, share in zip(names, shares, strict=True)
+                    if share
+                ]
+        return explained(contributions)
 
     def _having(self, kind: int, terms: Iterable[str]) -> set[int]:
         return {slot for term in terms for posting in self._fetch(kind, term) for slot in decode(posting)[0]}

@@ -49,24 +49,9 @@ def scoring_of(ranks: Ranking, totals: Iterable[float], documents: int) -> Scori
     return Scoring(ranks.formula, ranks.per_field_length, weights, tuple(totals), documents)
 
 
-def explained(
-    ranks: Ranking, scoring: Scoring, lengths: Sequence[float], terms: Iterable[tuple[str, float, float, Sequence[int]]]
-) -> tuple[Contribution, ...]:
-    """What the score of a document with fields of those lengths is made of; given for each term that it has: the term,
-    its weight in the query, its idf, and how often it stands in each field."""
-    names = tuple(ranks.fields)
-    norm = scoring.norm(lengths)
-    contributions = []
-    for term, weight, idf, counts in terms:
-        shares = [scoring.weight(field, lengths[field]) * count if count else 0.0 for field, count in enumerate(counts)]
-        frequency = sum(shares)
-        score = weight * scoring.score(frequency, norm, idf)
-        contributions += [
-            Contribution(term, name, score * share / frequency)
-            for name, share in zip(names, shares, strict=True)
-            if share
-        ]
-    return tuple(sorted(contributions, key=lambda c: (-c.score, c.term, c.field)))
+def explained(contributions: Iterable[Contribution]) -> tuple[Contribution, ...]:
+    """Contributions as a hit has them: the largest first."""
+    return tuple(sorted(contributions, key=lambda one: (-one.score, one.term, one.field)))
 
 
 def time_bounds(filter: Filter) -> tuple[int | None, int | None]:
