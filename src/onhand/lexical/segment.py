@@ -114,7 +114,7 @@ def merge(segments: Sequence[Segment]) -> Segment:
     return Segment(first, segments[-1].last_slot, documents, lengths, created)
 
 
-def merge_postings(postings: Iterable[Posting], dead: frozenset[int]) -> Iterator[Posting]:
+def merge_postings(postings: Iterable[tuple[int, str, int, bytes]], dead: frozenset[int]) -> Iterator[Posting]:
     """Postings of several segments, ordered by kind, term and segment, as those of one, without the dead."""
     for (kind, term), group in groupby(postings, key=itemgetter(0, 1)):
         parts = [(size, data) for _, _, size, data in group]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from onhand.lexical import segment as segments
-from onhand.lexical.segment import Posting
 from onhand.store import indexing
 from onhand.store.entry import Damage, content_hash
 
@@ -83,7 +82,7 @@ def _terms(connection: sqlite3.Connection, ranks: Ranking) -> Iterator[Damage]:
         postings = connection.execute(
             "SELECT kind, term, size, data FROM postings WHERE segment = ? ORDER BY kind, term", (number,)
         )
-        found = list(segments.merge_postings(map(Posting._make, postings), frozenset(kept.dead)))
+        found = list(segments.merge_postings(postings, frozenset(kept.dead)))
         if rows:
             built, wanted = segments.build(rows, ranks.tokenizer, len(ranks.fields))
         else:

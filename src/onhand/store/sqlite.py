@@ -320,6 +320,7 @@ def _opened(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA cache_size = -65536")  # kibibytes, of changed pages before they go to the log
     connection.execute("PRAGMA mmap_size = 1073741824")
     return connection
 
