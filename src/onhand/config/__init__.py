@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["OPTIONS", "Ask", "Config", "Context", "Option", "Resolved", "load", "resolve"]
 
+_REASONS = {
+    "program": "starts a program",
+    "secret": "uses a secret of yours",
+    "model": "chooses who is given what your documents say",
+}
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 
 
@@ -192,8 +197,7 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
             if outside:
                 asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
         elif said and said.value:
-            reason = "starts a program" if role == "program" else "uses a secret of yours"
-            asks.append(Ask(key, said.value, said.source, reason))  # type: ignore[arg-type]  # text or texts
+            asks.append(Ask(key, said.value, said.source, _REASONS[role]))  # type: ignore[arg-type]  # text or texts
     return tuple(asks)
 
 
