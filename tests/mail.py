@@ -10,7 +10,8 @@ SARAH, BOB = "Sarah Chen <sarah@tidewheel.example>", "bob@tidewheel.example"
 FORECAST = Document(
     "mail-forecast",
     "Q3 revenue model - draft for review",
-    "Hi all,\n\nattached are the quarterly projections: pipeline, assumptions, churn.\nPlease comment by Friday.\n\nSarah\n",
+    "Hi all,\n\nattached are the quarterly projections: pipeline, assumptions, churn.\n"
+    "Please comment by Friday.\n\nSarah\n",
     SARAH,
     ("email", "finance"),
     "inbox",
