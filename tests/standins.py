@@ -5,7 +5,7 @@ Each steps aside where the real one is there.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,9 @@ class Problem(NamedTuple):
     reason: str
 
 
-def read_jsonl(paths: list[str]) -> Iterator[Any]:
+def read_jsonl(
+    paths: list[str], *, form: str = "auto", author: str = "", scope: str = "", tags: Sequence[str] = ()
+) -> Iterator[Any]:
     """Documents and problems of JSONL files."""
     for path in paths:
         try:
@@ -38,7 +40,8 @@ def read_jsonl(paths: list[str]) -> Iterator[Any]:
             except ValueError:
                 yield Problem(path, str(number), "is no JSON")
             else:
-                yield Document(fields["id"], fields.get("title", ""), fields.get("text", ""), source_path=path)
+                title, text = fields.get("title", ""), fields.get("text", "")
+                yield Document(fields["id"], title, text, author, tuple(tags), scope, source_path=path)
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,14 @@ def add_arguments(parser: Parser) -> None:
         "import", help="read files and directories into the database; unchanged ones are skipped"
     )
     imported.add_argument("paths", metavar="PATH", nargs="+", help="a file or a directory")
+    imported.add_argument(
+        "--form", metavar="FORM", default="auto", help="what the files are, where their names do not say"
+    )
+    imported.add_argument("--author", metavar="NAME", default="", help="the author of all of them")
+    imported.add_argument("--scope", metavar="SCOPE", default="", help="the scope of all of them")
+    imported.add_argument(
+        "--tag", metavar="TAG", action="append", default=[], help="a tag for all of them; may be repeated"
+    )
     for verb, summary in SEARCHES.items():
         _add_search(verbs.add_parser(verb, help=summary), verb)
     _add_get(verbs.add_parser("get", help="one document: all that is known about it, and its text"))

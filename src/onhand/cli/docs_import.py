@@ -27,7 +27,8 @@ def run_import(asked: Config, arguments: argparse.Namespace) -> int:
     """Import what the paths hold: 0 if something could be, 1 if nothing could, 130 if it was interrupted."""
     from onhand.corpora.sources import read_sources
 
-    reader = _Reader(read_sources(arguments.paths), Progress())
+    given = {"form": arguments.form, "author": arguments.author, "scope": arguments.scope, "tags": arguments.tag}
+    reader = _Reader(read_sources(arguments.paths, **given), Progress())
     try:
         done = _import(asked, arguments, reader)
     except KeyboardInterrupt:

@@ -46,13 +46,15 @@ def text_of(value: Any) -> str:
 
 def answer_within(answer: Answer, max_bytes: int) -> dict[str, Any]:
     """The answer with as many whole hits as there is room for; what is left out is said, and is on the next page."""
-    hits = [hit_as_json(hit) for hit in answer.hits]
-    room, kept = max_bytes, 0
-    while kept < len(hits) and (room := room - _size(hits[kept])) > 0:
-        kept += 1
-    for count in range(kept, -1, -1):
-        shown = answer.shortened(count)
-        value = _framed(shown, hits[:count], max_bytes)
+    hits: list[dict[str, Any]] = []
+    room = max_bytes
+    for hit in answer.hits:  # one by one, because to find a snippet costs more than all the rest
+        hits.append(hit_as_json(hit))
+        room -= _size(hits[-1])
+        if room < 0:
+            break
+    for kept in range(len(hits), -1, -1):
+        value = _framed(answer.shortened(kept), hits[:kept], max_bytes)
         if _size(value) <= max_bytes:
             return value
     raise InputError(f"not even an empty answer fits into {max_bytes:,} bytes: raise documents.max_output_bytes")

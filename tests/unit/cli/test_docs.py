@@ -231,6 +231,13 @@ def test_import_reads_files_and_reports_what_is_new_changed_and_unchanged(run: R
     assert sorted(ids(as_json(run, "keyword", "zebra"))) == ["1", "2"]
 
 
+def test_what_holds_for_every_imported_document_is_said_once(run: Run, project: Path) -> None:
+    file = jsonl(project / "a.jsonl", {"id": "1", "text": "zebra"}, {"id": "2", "text": "zebra"})
+    flags = ["--author", "ann", "--scope", "notes", "--tag", "a", "--tag", "b", "--form", "jsonl"]
+    assert run("docs", "import", file, *flags).code == 0
+    assert as_json(run, "filter", "--author=ann", "--scope=notes", "--tag=a", "--tag=b")["total"] == 2
+
+
 def test_problems_are_listed_and_do_not_stop_the_rest(run: Run, project: Path) -> None:
     file = project / "a.jsonl"
     file.write_text('{"id": "1", "text": "zebra"}\nnonsense\n{"id": "%s", "text": "x"}\n{"id": "2"}\n' % ("i" * 2000))
