@@ -208,6 +208,25 @@ cli.terminal-is-safe own Control characters of a document never reach the termin
 cli.json-always-works own Any value is printed as JSON in any locale, lone surrogates included.
 cli.broken-pipe-and-interrupt own A closed pipe ends quietly; an interrupt exits 130 without a traceback.
 cli.doctor own doctor says what is installed, what is missing and the command that adds it.
+
+search.degrades-visibly 003 Without an embedder search answers by words and says so; it never fails or stays silent.
+search.filter-dates 001 created_after is inclusive, created_before exclusive; naive and zoned times are understood.
+search.filter-unknown-field own An unknown filter field is refused with the nearest known one.
+search.min-score 001 min_score cuts semantic hits below it; default 0.6; zero and none are expressible; the used one is reported.
+documents.four-layers-as-tools 001 keyword_search, semantic_search, filter_documents and fused_search are separate tools.
+documents.limit 001 limit defaults to 10 and is clamped to 50; zero and negatives are answered with what is allowed.
+documents.snippets-only 001 Search results carry bounded snippets without HTML, never bodies.
+documents.get-document 001 get_document gives the whole body, or a range of it, by id; an unknown id is a clear error.
+documents.hit-fields 001 A hit has document_id, title, snippet, score, author and created_time.
+documents.order-by 001 filter_documents is ordered by created_time desc unless asked otherwise, and gives the total.
+documents.page-tokens own A page token continues a search and refuses to serve other arguments.
+documents.descriptions 001 Each tool's description says what it is good and bad at, its cost and an example.
+documents.descriptions-are-true 001 Descriptions tell the real corpus: counts, authors and date range.
+documents.byte-budget own A response keeps to its byte budget and says what it left out.
+documents.dialogue 001 Filter, then semantic search, then get_document finds the mail about the Q3 forecast.
+documents.cli own docs import, keyword, semantic, filter, fused, get, delete, stats, check and reembed work with --json.
+documents.python-api own open_index gives the Index; Document, Filter and Hit are public.
+documents.bad-input own Empty, huge, binary and unpaired input gives a typed error and loses nothing.
 """
 
 LATER = {
@@ -227,22 +246,18 @@ search.keyword-is-never-syntax own No query is a syntax error or an operator.
 search.title-weighs-more own A match in the title outranks the same match in the text.
 search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
 search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
-search.min-score 001 min_score cuts semantic hits below it; default 0.6; zero and none are expressible; the used one is reported.
 search.same-model 001 A query embedded by another model than the index's is refused with the command that re-embeds.
 search.model-is-recorded 001 Model name, dimension and format are recorded with every write and shown by stats.
 search.bad-vectors-are-refused own NaN, infinite, zero and wrong-sized vectors are refused.
 search.filter-author 001 author matches any of the given authors.
 search.filter-tags 001 tags must all be present.
-search.filter-dates 001 created_after is inclusive, created_before exclusive; naive and zoned times are understood.
 search.filter-scope 001 scope matches any of the given scopes.
 search.filter-empty 001 An empty filter constrains nothing.
 search.filter-is-shared 001 Keyword, semantic, fused and filter search take the same filter.
 search.filter-is-pushed-down 001 A filtered search equals the unfiltered one restricted to the filter, at any selectivity.
-search.filter-unknown-field own An unknown filter field is refused with the nearest known one.
 search.fused 001 fused_search joins both layers by reciprocal rank, beside the three tools and not instead of them.
 search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
-search.degrades-visibly 003 Without an embedder search answers by words and says so; it never fails or stays silent.
 search.ties-are-deterministic own Equal scores are ordered by document id.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword and fused search.
 search.vectors-on-disk own Vectors are searched exactly under any filter and opened without reading them all.
@@ -254,22 +269,8 @@ embed.http-endpoint own An OpenAI-compatible endpoint can embed; its failures ar
 embed.top-similar 003 find_top_similar gives the closest of a map of vectors, up to a limit.
 embed.shared 003 One embedder serves documents, discovery and cache.
 embed.weights-are-checked own Packaged weights are verified by hash before use.
-documents.four-layers-as-tools 001 keyword_search, semantic_search, filter_documents and fused_search are separate tools.
-documents.limit 001 limit defaults to 10 and is clamped to 50; zero and negatives are answered with what is allowed.
-documents.snippets-only 001 Search results carry bounded snippets without HTML, never bodies.
-documents.get-document 001 get_document gives the whole body, or a range of it, by id; an unknown id is a clear error.
-documents.hit-fields 001 A hit has document_id, title, snippet, score, author and created_time.
-documents.order-by 001 filter_documents is ordered by created_time desc unless asked otherwise, and gives the total.
-documents.page-tokens own A page token continues a search and refuses to serve other arguments.
-documents.descriptions 001 Each tool's description says what it is good and bad at, its cost and an example.
-documents.descriptions-are-true 001 Descriptions tell the real corpus: counts, authors and date range.
-documents.byte-budget own A response keeps to its byte budget and says what it left out.
-documents.dialogue 001 Filter, then semantic search, then get_document finds the mail about the Q3 forecast.
 documents.import own JSONL, CSV, Markdown, text, HTML and mail are imported; unchanged ones are skipped; errors are listed.
 documents.import-resumes own An interrupted import goes on where it stopped.
-documents.cli own docs import, keyword, semantic, filter, fused, get, delete, stats, check and reembed work with --json.
-documents.python-api own open_index gives the Index; Document, Filter and Hit are public.
-documents.bad-input own Empty, huge, binary and unpaired input gives a typed error and loses nothing.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 """,
     "skills, rules, notes": """

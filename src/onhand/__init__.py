@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # type checkers take it for typing's own, which would hav
 if TYPE_CHECKING:
     from onhand.app import open_index
     from onhand.corpora.context import Context
+    from onhand.corpora.documents import Documents
     from onhand.document import Document, Filter
     from onhand.errors import (
         ConfigError,
@@ -29,6 +30,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "Document",
+    "Documents",
     "EmbedderError",
     "Filter",
     "Hit",
@@ -51,6 +53,7 @@ __all__ = [
 _HOMES = {
     "onhand.app": ("open_index",),
     "onhand.corpora.context": ("Context",),
+    "onhand.corpora.documents": ("Documents",),
     "onhand.document": ("Document", "Filter"),
     "onhand.errors": (
         "ConfigError",

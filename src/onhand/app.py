@@ -6,10 +6,11 @@ from onhand import config
 from onhand.config import Config
 from onhand.config.files import is_foreign
 from onhand.corpora.context import Context
-from onhand.errors import InputError
+from onhand.errors import ConfigError, InputError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from onhand.corpora.documents import Documents
     from onhand.embed.embedder import Embedder
     from onhand.search.index import Index
     from onhand.tools import Registry
@@ -57,7 +58,41 @@ def open_registry(asked: Config) -> "Registry":
     """Every tool that the configuration offers to a model."""
     from onhand.tools import Registry
 
-    return Registry().register(open_context(asked).tool())
+    registry = Registry().register(open_context(asked).tool())
+    path = os.path.join(asked.project, asked.documents.path)
+    if os.path.isfile(path) and not _is_smuggled(asked, path):  # of which the configuration's warnings tell
+        for tool in open_documents(asked, path).tools():
+            registry.register(tool)
+    return registry
+
+
+def documents_path(asked: Config) -> str:
+    """The file of the project's documents, whether it is there or not."""
+    path = os.path.join(asked.project, asked.documents.path)
+    if _is_smuggled(asked, path):
+        raise ConfigError(f"{path} is a link out of the project: name the file itself in documents.path, or by --db")
+    return path
+
+
+def _is_smuggled(asked: Config, path: str) -> bool:
+    """Whether a path leads out of the project that nobody allowed to: a clone may have brought a link."""
+    if os.path.isabs(asked.documents.path):
+        return False
+    return not os.path.realpath(path).startswith(os.path.join(os.path.realpath(asked.project), ""))
+
+
+def open_documents(
+    asked: Config, path: str | None = None, embedder: "Embedder | str | None" = "configured"
+) -> "Documents":
+    """The documents of a file that is there, by default the project's; StoreError says how to make one."""
+    from onhand.corpora.documents import Documents
+
+    path = path or documents_path(asked)
+    if not os.path.exists(path):
+        raise StoreError(f"there are no documents at {path}: import some with `onhand docs import PATH…`")
+    wanted = asked.documents.embedder if embedder == "configured" else embedder
+    index = open_index(path, None if wanted == "none" else wanted)
+    return Documents(index, asked.documents.max_output_bytes)
 
 
 def _project_above(start: str, root: str) -> str:

@@ -77,7 +77,9 @@ def pages(tmp_path: Path) -> Path:
 
 
 @requirement("project.cold-path-is-light", "cli.help")
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["context", "--help"], ["context", "search", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["context", "--help"], ["context", "search", "--help"], ["docs", "--help"]]
+)
 def test_nothing_heavy_is_imported_for_help(words: list[str], pages: Path) -> None:
     modules = imported(words, pages)
     assert {module.partition(".")[0] for module in modules} & HEAVY == set()

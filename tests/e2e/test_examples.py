@@ -54,6 +54,18 @@ def test_a_typed_function_becomes_a_tool_that_answers_good_and_wrong_calls(tmp_p
     ]
 
 
+@requirement("documents.dialogue")
+@pytest.mark.skipif(not (EXAMPLES / "sample-mail").is_dir(), reason="needs the sample mail")
+def test_the_mail_about_the_forecast_is_found_by_structure_then_meaning_then_reading(tmp_path: Path) -> None:
+    lines = run("find_the_mail.py", tmp_path).splitlines()
+    assert "  → 23 hits: Sarah has sent so many emails in this corpus" in lines
+    steps = [line.split("] ")[0] for line in lines if line.startswith("[agent")]
+    without_embedder = "[agent → fused_search" in steps
+    assert steps[:2] == ["[agent → filter_documents", "[agent → semantic_search"]
+    assert any(line.startswith("  note: ") for line in lines) is without_embedder
+    assert any(line.startswith("  → Q3 revenue model - draft for review, 2026-06-28, ") for line in lines)
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_every_example_says_how_to_run_it(example: Path) -> None:
     text = example.read_text(encoding="utf-8")

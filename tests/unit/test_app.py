@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from onhand import Context, app, config
+import standins
+from onhand import Context, Document, app, config
 from onhand.errors import ConfigError, InputError
 from requirements import requirement
 
@@ -191,6 +192,40 @@ def test_a_context_directory_that_a_clone_links_elsewhere_is_held_back(write: Wr
     context = app.open_context(asked)
     assert context.search("zebra").hits == ()
     assert "a link out of the project" in context.problems()[0].reason
+
+
+@requirement("trust.programs-are-held-back")
+def test_a_clone_does_not_choose_who_is_given_the_documents(write: Write) -> None:
+    write("onhand.toml", "[documents]\nembedder = 'https://elsewhere.example/v1'\n")
+    asked = app.configured()
+    assert asked.documents.embedder == "auto"
+    assert "chooses who is given what your documents say" in asked.warnings[0]
+    write("onhand.toml", "[documents]\nembedder = 'auto'\n")
+    assert app.configured().warnings == ()
+
+
+@requirement("documents.four-layers-as-tools")
+def test_the_registry_offers_documents_where_the_project_has_some(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standins.install(monkeypatch)
+    write(".onhand/documents.db", "")
+    (home / ".onhand/documents.db").unlink()
+    assert app.open_registry(app.configured()).names() == ["context_search"]
+    with app.open_index(home / ".onhand/documents.db", None) as index:
+        index.put([Document("1", text="zebra")])
+    registry = app.open_registry(app.configured())
+    assert registry.names()[1:] == [
+        "keyword_search",
+        "semantic_search",
+        "filter_documents",
+        "fused_search",
+        "get_document",
+    ]
+    assert registry.call("keyword_search", {"query": "zebra"}).structured["hits"][0]["document_id"] == "1"
+    monkeypatch.setenv("ONHAND_DOCUMENTS_MAX_OUTPUT_BYTES", "5000")
+    tools = app.open_registry(app.configured())
+    assert {tool.max_output_bytes for tool in tools if tool.name != "context_search"} == {5000}
 
 
 @requirement("context.registered-like-any-tool")

@@ -86,6 +86,7 @@ def reference() -> str:
 _TRUST = {
     "path": "from a project file, a path that leads out of the project needs `onhand trust`",
     "program": "from a project file it needs `onhand trust`, because it starts a program",
+    "model": "from a project file it needs `onhand trust`, because it is given what documents say",
     "secret": "from a project file it needs `onhand trust`, because it uses a secret",
 }
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from onhand.config.files import File, find, home, read, trust_store, user_file
-from onhand.config.options import OPTIONS, SECTIONS, Config, Context, Option
+from onhand.config.options import OPTIONS, SECTIONS, Config, Context, Documents, Option
 from onhand.errors import ConfigError
 from onhand.record import Record
 
@@ -17,8 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.config.values import Layer, Said
 
-__all__ = ["OPTIONS", "Ask", "Config", "Context", "Option", "Resolved", "load", "resolve"]
+__all__ = ["OPTIONS", "Ask", "Config", "Context", "Documents", "Option", "Resolved", "load", "resolve"]
 
+_REASONS = {
+    "program": "starts a program",
+    "secret": "uses a secret of yours",
+    "model": "chooses who is given what your documents say",
+}
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 
 
@@ -191,9 +196,8 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
             outside = _outside(said.value if said else option.default, project, environ)
             if outside:
                 asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
-        elif said and said.value:
-            reason = "starts a program" if role == "program" else "uses a secret of yours"
-            asks.append(Ask(key, said.value, said.source, reason))  # type: ignore[arg-type]  # text or texts
+        elif said and said.value and not (role == "model" and said.value == option.default):
+            asks.append(Ask(key, said.value, said.source, _REASONS[role]))  # type: ignore[arg-type]  # text or texts
     return tuple(asks)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         "path",  # relative to the project; from a project file it needs trust when it leads out of there
         "inner",  # a path inside another option's directory: never absolute, never with '..'
         "program",  # starts a program: from a project file it needs trust
+        "model",  # is given what documents say: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
     ]
 
@@ -61,6 +62,24 @@ ABOUT_CONTEXT = {
 }
 
 
+class Documents(Record):
+    """Documents: where they are kept, by what their meaning is compared, and how much a tool may answer."""
+
+    path: str = ".onhand/documents.db"
+    embedder: str = "auto"
+    max_output_bytes: int = 15_360
+
+
+ABOUT_DOCUMENTS = {
+    "path": About("The file that documents are imported into.", role="path"),
+    "embedder": About(
+        "What works out the meaning of texts: 'auto' is the best that is installed, 'none' compares words only.",
+        role="model",
+    ),
+    "max_output_bytes": About("The most that a document tool answers at once.", minimum=4_096),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -68,6 +87,7 @@ class Config(Record):
     """
 
     context: Context
+    documents: Documents
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -123,5 +143,8 @@ def options_of(section: str, fields: Any, about: Mapping[str, About]) -> tuple[O
     return tuple(Option(f"{section}.{name}", fields._field_defaults[name], about[name]) for name in fields._fields)
 
 
-SECTIONS: dict[str, Any] = {"context": Context}
-OPTIONS = options_of("context", Context, ABOUT_CONTEXT)
+SECTIONS: dict[str, Any] = {"context": Context, "documents": Documents}
+OPTIONS = (
+    *options_of("context", Context, ABOUT_CONTEXT),
+    *options_of("documents", Documents, ABOUT_DOCUMENTS),
+)

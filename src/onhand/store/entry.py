@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from onhand.document import Document
 
 HEAD_CHARS = 100_000  # of a text: what a snippet is looked for in
+TALLIED = 10  # values of a field that a summary names
 
 
 class Entry(Record):
@@ -32,6 +33,24 @@ class Head(Record):
     created_us: int | None  # microseconds since 1970
     kind: str
     source_path: str
+
+
+class Tally(Record):
+    """How often the values of a field occur."""
+
+    most: tuple[tuple[str, int], ...] = ()  # up to TALLIED values with their counts, by count, then by value
+    distinct: int = 0  # how many different values there are
+
+
+class Summary(Record):
+    """What is in a store, as a whole. A document without an author, tag or scope counts for none."""
+
+    documents: int = 0
+    authors: Tally = Tally()
+    tags: Tally = Tally()
+    scopes: Tally = Tally()
+    earliest_us: int | None = None  # of the times of creation, in microseconds since 1970
+    latest_us: int | None = None
 
 
 class Damage(Record):

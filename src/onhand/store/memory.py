@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from operator import mul
 
-from onhand.document import EVERYTHING, Document, Filter, Match
+from onhand.document import EVERYTHING, Document, Filter, Match, microseconds
 from onhand.lexical.ranking import Ranking, ranking
-from onhand.store.entry import Damage, Entry, Head, content_hash, head_of
+from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, content_hash, head_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +89,18 @@ class MemoryStore:
     def count(self, filter: Filter = EVERYTHING) -> int:
         return sum(1 for _ in self._passing(filter))
 
+    def summary(self) -> Summary:
+        documents = self._documents.values()
+        times = [microseconds(document.created_time) for document in documents if document.created_time]
+        return Summary(
+            len(documents),
+            _tally(document.author for document in documents),
+            _tally(tag for document in documents for tag in document.tags),
+            _tally(document.scope for document in documents),
+            min(times, default=None),
+            max(times, default=None),
+        )
+
     def vectors(self) -> int:
         return len(self._vectors)
 
@@ -135,6 +147,15 @@ _SORT_KEYS: Mapping[str, Callable[[Document], Any]] = {
     "scope": lambda document: document.scope,
     "document_id": lambda document: document.id,
 }
+
+
+def _tally(values: Iterable[str]) -> Tally:
+    counts: dict[str, int] = {}
+    for value in values:
+        if value:
+            counts[value] = counts.get(value, 0) + 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return Tally(tuple(ordered[:TALLIED]), len(ordered))
 
 
 def _product(left: array[float], right: array[float]) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from onhand.document import EVERYTHING, Document, Filter, Match
-from onhand.store.entry import Damage, Entry, Head
+from onhand.store.entry import Damage, Entry, Head, Summary
 
 
 class Store(Protocol):
@@ -55,6 +55,9 @@ class Store(Protocol):
 
     def count(self, filter: Filter = EVERYTHING) -> int:
         """How many documents the filter lets through."""
+
+    def summary(self) -> Summary:
+        """What is in the store as a whole: how much, by whom, of which tags and scopes, from when to when."""
 
     def vectors(self) -> int:
         """How many documents have a vector."""

@@ -25,6 +25,7 @@ class Arguments:
             self._compiled = Compiled(tool.input_schema)
         except InputError as error:
             raise InputError(f"tool {tool.name}: {error}") from None
+        self._schema = tool.input_schema
         closed = tool.input_schema.get("additionalProperties") is False
         self._refuses_unknown = closed or (tool.strict_arguments and not self._compiled.open)
         self._reminder = reminder(tool.input_schema)
@@ -47,7 +48,7 @@ class Arguments:
             yield unknown(name, free)
         for error in islice(errors, 10 * MAX_PROBLEMS):
             if not (unknown_names and _is_about_unknown(error)):
-                yield from sentences(error)
+                yield from sentences(error, self._schema)
 
 
 def parsed(sent: object) -> dict[str, Any]:

@@ -43,14 +43,16 @@ SENTENCES = {
 }
 
 
-def sentences(error: "ValidationError") -> list[str]:
-    """One error as one or more sentences, each naming the argument it is about."""
+def sentences(error: "ValidationError", schema: dict[str, Any] | None = None) -> list[str]:
+    """One error as one or more sentences, each naming the argument it is about; `schema` is the whole one."""
     kind: Any = error.kind
     place = path(error.instance_path)
     if kind.name == "required":
         return [f"{path([*error.instance_path, kind.property])} is required"]
     if kind.name in ("additionalProperties", "unevaluatedProperties"):
-        return [unknown(name, (), place) for name in kind.unexpected]
+        given: Any = error.instance
+        free = [name for name in _siblings(schema, error.schema_path) if name not in given]
+        return [unknown(name, free, place) for name in kind.unexpected]
     if kind.name in ("anyOf", "oneOf"):
         return [_alternatives(error, place)]
     return [f"{place or 'the arguments'} {_requirement(error)}; given {shown(error.instance)}"]
@@ -62,6 +64,17 @@ def unknown(name: str, known: Iterable[str], place: str = "") -> str:
     nearest = near(name, known)
     hint = f": did you mean '{nearest[0]}'?" if nearest else ""
     return f"unknown argument '{short(name)}'{within}{hint}"
+
+
+def _siblings(schema: Any, steps: Sequence[str | int]) -> list[str]:
+    """The names that the object has whose keyword stands at that place of a schema."""
+    for step in steps[:-1]:
+        try:
+            schema = schema[step]
+        except (KeyError, IndexError, TypeError):
+            return []
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return list(properties) if isinstance(properties, dict) else []
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:

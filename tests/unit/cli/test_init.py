@@ -20,7 +20,7 @@ def test_the_written_file_loads_to_exactly_the_defaults(run: Run, project: Path)
     assert "Next:" in done.out
     loaded = config.load()
     assert loaded.files == (str(project / "onhand.toml"),)
-    assert loaded.context == config.Context()
+    assert (loaded.context, loaded.documents) == (config.Context(), config.Documents())
     assert set(loaded.sources.values()) == {"default"}
 
 
@@ -29,10 +29,11 @@ def test_uncommented_it_says_every_default_and_still_loads(run: Run, project: Pa
     run("init")
     path = project / "onhand.toml"
     path.write_text(re.sub(r"^# (\w+ = )", r"\1", path.read_text(), flags=re.MULTILINE))
-    said = tomllib.loads(path.read_text())["context"]
-    assert [f"context.{name}" for name in said] == [option.key for option in OPTIONS]
+    said = tomllib.loads(path.read_text())
+    assert [f"{section}.{name}" for section in said for name in said[section]] == [option.key for option in OPTIONS]
     loaded = config.load()
     assert loaded.context == config.Context()
+    assert loaded.documents == config.Documents()
     assert "default" not in loaded.sources.values()
 
 

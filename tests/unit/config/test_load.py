@@ -187,4 +187,8 @@ def test_every_option_is_typed_described_and_has_its_variable() -> None:
         assert option.about.text.endswith(".")
         assert option.variables[0] == "ONHAND_" + option.key.replace(".", "_").upper()
         assert option.expected
-    assert [option.key for option in OPTIONS] == [f"context.{name}" for name in config.Context._fields]
+    assert [option.key for option in OPTIONS] == [
+        f"{section}.{name}"
+        for section, fields in (("context", config.Context), ("documents", config.Documents))
+        for name in fields._fields
+    ]

@@ -42,6 +42,15 @@ def refusal(schema: dict[str, Any], sent: Any, *, strict: bool = True) -> list[s
     return str(caught.value).split("\n")
 
 
+@requirement("tools.unknown-arguments-are-refused")
+def test_an_unknown_argument_inside_of_another_is_refused_with_the_nearest() -> None:
+    first, *_ = refusal(SEARCH, {"query": "a", "filter": {"tag": ["x"]}})
+    assert first == "unknown argument 'tag' in filter: did you mean 'tags'?"
+    inner = {"type": "object", "properties": {"path": {}}, "additionalProperties": False}
+    schema = {"properties": {"edits": {"type": "array", "items": {"$ref": "#/$defs/edit"}}}, "$defs": {"edit": inner}}
+    assert refusal(schema, {"edits": [{"paht": 1}]})[0] == "unknown argument 'paht' in edits[0]: did you mean 'path'?"
+
+
 @requirement("tools.arguments-are-checked")
 def test_arguments_that_fit_come_back_as_a_copy() -> None:
     sent = {"query": "a", "limit": 3.0, "filter": {"tags": ["x"]}}
