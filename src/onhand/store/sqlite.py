@@ -22,7 +22,7 @@ from onhand.lexical import segment as segments
 from onhand.lexical.plain_searcher import PlainSearcher
 from onhand.lexical.ranking import Ranking, ranking
 from onhand.store import indexing, schema
-from onhand.store.entry import HEAD_CHARS, Damage, Entry, Head, content_hash
+from onhand.store.entry import HEAD_CHARS, TALLIED, Damage, Entry, Head, Summary, Tally, content_hash
 from onhand.store.order import parse_order
 
 if TYPE_CHECKING:
@@ -175,6 +175,20 @@ class SqliteStore:
     def facts(self) -> dict[str, str]:
         with self._reading() as connection:
             return dict(connection.execute("SELECT name, value FROM facts WHERE name NOT LIKE 'store.%'"))
+
+    def summary(self) -> Summary:
+        with self._reading() as connection:
+            documents, earliest, latest = connection.execute(
+                "SELECT count(*), min(created_us), max(created_us) FROM documents"
+            ).fetchone()
+            return Summary(
+                documents,
+                _tally(connection, "SELECT author AS value FROM documents"),
+                _tally(connection, "SELECT tag.value AS value FROM documents, json_each(documents.tags) AS tag"),
+                _tally(connection, "SELECT scope AS value FROM documents"),
+                earliest,
+                latest,
+            )
 
     def check(self) -> list[Damage]:
         from onhand.store.checking import damages
@@ -432,6 +446,13 @@ def _next_generation(connection: sqlite3.Connection) -> None:
         "INSERT INTO facts (name, value) VALUES ('store.generation', '1') "
         "ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
     )
+
+
+def _tally(connection: sqlite3.Connection, values: str) -> Tally:
+    counted = f"SELECT value, count(*) AS number FROM ({values}) WHERE value != '' GROUP BY value"
+    most = connection.execute(f"{counted} ORDER BY number DESC, value LIMIT {TALLIED}").fetchall()
+    (distinct,) = connection.execute(f"SELECT count(*) FROM ({counted})").fetchone()
+    return Tally(tuple(most), distinct)
 
 
 def _count_without_vector(connection: sqlite3.Connection) -> int:
