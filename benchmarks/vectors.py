@@ -98,11 +98,7 @@ def timed(search: Callable[[Floats], Sequence[int]], queries: Floats) -> Timed:
 
 
 def ours(vectors: Vectors, allowed: Ints | None) -> Callable[[Floats], Sequence[int]]:
-    among = None if allowed is None else allowed
-    return lambda query: [
-        slot
-        for slot, _ in vectors.nearest(query.tobytes(), allowed=among, limit=LIMIT)  # type: ignore[arg-type]
-    ][:LIMIT]
+    return lambda query: [slot for slot, _ in vectors.nearest(query.tobytes(), allowed=allowed, limit=LIMIT)[:LIMIT]]
 
 
 def numpys(matrix: Floats, allowed: Ints | None) -> Callable[[Floats], Sequence[int]]:
@@ -131,10 +127,8 @@ def measure(kind: str, matrix: Floats, queries: Floats, directory: str) -> None:
         recall = sum(len(a & b) for a, b in zip(theirs.found, mine.found, strict=True)) / (LIMIT * len(queries))
         name = "none" if share is None else f"{share:.1%}"
         ratio = mine.p50_ms / theirs.p50_ms
-        print(
-            f"{name:<10}{mine.p50_ms:>11.2f} ms{theirs.p50_ms:>11.2f} ms{ratio:>13.2f}×{1 / ratio:>13.2f}×{recall:>12.4f}",
-            flush=True,
-        )
+        cells = f"{mine.p50_ms:>11.2f} ms{theirs.p50_ms:>11.2f} ms{ratio:>13.2f}×{1 / ratio:>13.2f}×{recall:>12.4f}"
+        print(f"{name:<10}{cells}", flush=True)
     vectors.close()
 
 

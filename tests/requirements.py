@@ -208,6 +208,8 @@ cli.terminal-is-safe own Control characters of a document never reach the termin
 cli.json-always-works own Any value is printed as JSON in any locale, lone surrogates included.
 cli.broken-pipe-and-interrupt own A closed pipe ends quietly; an interrupt exits 130 without a traceback.
 cli.doctor own doctor says what is installed, what is missing and the command that adds it.
+
+search.vectors-on-disk own Vectors are searched exactly under any filter and opened without reading them all.
 """
 
 LATER = {
@@ -245,7 +247,6 @@ search.fused-explains 001 A fused hit carries rank, score and terms per layer; s
 search.degrades-visibly 003 Without an embedder search answers by words and says so; it never fails or stays silent.
 search.ties-are-deterministic own Equal scores are ordered by document id.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword and fused search.
-search.vectors-on-disk own Vectors are searched exactly under any filter and opened without reading them all.
 embed.contract own Every embedder passes one contract suite: name, dimension, embed for query, document and similarity.
 embed.in-process 003 Embeddings are computed in process, without a daemon.
 embed.gguf 003 A GGUF model such as embeddinggemma-300M Q8_0 at 256 dimensions is loaded from a hub or a path.

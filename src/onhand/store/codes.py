@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     Blocks = NDArray[np.void]
 
 BLOCK = 16_384  # rows: what is made of them in between stays in the cache
+SLICE = 1024  # rows that are coded together, for the same reason
 MIN_DIMENSION = 128  # below it errors are not close to normal, and to compare all exactly is cheap
-MAX_DIMENSION = 8192  # three times as many still fit into 16 bits, and a rotation into memory
+MAX_DIMENSION = 4096  # above it a rotation takes too much memory
 LARGE = 0.98  # of a number's deviation: the border that loses least with four levels (Max 1960)
 STEP = 0.9957  # of a number's deviation: likewise, the distance of the levels
 LEVELS = 4  # of a query's numbers
-# How many deviations an estimate may be too low. On a million random vectors, the hardest case, 2.25 and 2.5 already
-# keep 99.7 % of the ten nearest; more of them cost time, see docs/adr/0011-vectors.md.
-SIGN_DEVIATIONS = 2.5
-BOTH_DEVIATIONS = 2.75
+# How many deviations an estimate may be too low. On a million random vectors, the hardest case, these keep 99.7 % of
+# the ten nearest; a quarter more keeps 99.8 % and takes a tenth longer (docs/adr/0011-vectors.md).
+SIGN_DEVIATIONS = 2.25
+BOTH_DEVIATIONS = 2.5
 LOWEST = -3.4e38  # above what stands for a dead row
 SEEDS = 1000  # rows that look best by their signs and are compared exactly, to know how good the best ones are
 
@@ -102,9 +103,17 @@ def _rotation(dimension: int) -> Floats:
 
 def encode(rows: Floats) -> bytes:
     """A block of rows, coded."""
+    block: NDArray[Any] = np.zeros((), block_type(rows.shape[1]))
+    block["mean"] = rows.mean(axis=0, dtype=np.float64)
+    for start in range(0, BLOCK, SLICE):
+        _encode_some(block, slice(start, start + SLICE), rows[start : start + SLICE] - block["mean"])
+    return block.tobytes()
+
+
+def _encode_some(block: NDArray[Any], some: slice, rows: Floats) -> None:
+    """Enter some rows, less the mean, into a block."""
     dimension = rows.shape[1]
-    mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
-    turned = (rows - mean) @ _rotation(dimension)
+    turned = rows @ _rotation(dimension)
     sizes = np.abs(turned)
     norms = np.sqrt(np.einsum("ij,ij->i", turned, turned))
     positive, large = turned >= 0, sizes >= norms[:, None] * np.float32(LARGE / dimension**0.5)
@@ -112,16 +121,13 @@ def encode(rows: Floats) -> bytes:
     by_sign = sizes.sum(axis=1)
     by_both = by_sign + 2 * (sizes * large).sum(axis=1)
     lengths = np.sqrt(dimension + 8 * np.count_nonzero(large, axis=1))  # of codes with the levels -3, -1, 1 and 3
-    block: NDArray[Any] = np.zeros((), block_type(dimension))
-    block["mean"] = mean
-    block["sign_error"] = _sine(by_sign, norms * dimension**0.5)
-    block["both_error"] = _sine(by_both, norms * lengths)
-    block["both_length"] = lengths.max() / dimension**0.5
-    block["signs"] = _packed(positive).T
-    block["sizes"] = _packed(positive == large)
-    block["sign_factor"] = _ratio(norms**2, by_sign)
-    block["both_factor"] = _ratio(norms**2, by_both)
-    return block.tobytes()
+    block["sign_error"] = max(block["sign_error"], _sine(by_sign, norms * dimension**0.5))
+    block["both_error"] = max(block["both_error"], _sine(by_both, norms * lengths))
+    block["both_length"] = max(block["both_length"], lengths.max() / dimension**0.5)
+    block["signs"][:, some] = _packed(positive).T
+    block["sizes"][some] = _packed(positive == large)
+    block["sign_factor"][some] = _ratio(norms**2, by_sign)
+    block["both_factor"][some] = _ratio(norms**2, by_both)
 
 
 def candidates(
@@ -132,7 +138,7 @@ def candidates(
     offsets = blocks["mean"] @ query
     counts, highest = _by_sign(blocks, sketch, offsets)
     highest[dead] = -np.inf
-    seeds = np.flatnonzero(highest >= bar(highest, max(SEEDS, 2 * limit)))
+    seeds = np.flatnonzero(highest >= max(LOWEST, bar(highest, max(SEEDS, 2 * limit))))
     least = max(floor, bar(products(rows, seeds, query), limit)) - 2 * slack(query)
     places = np.flatnonzero(highest >= max(least, LOWEST))
     places = places[_by_both(blocks, sketch, offsets, places, counts[places]) >= least]
@@ -162,12 +168,13 @@ def _by_both(blocks: Blocks, sketch: Sketch, offsets: Floats, places: Ints, sign
     borders = np.searchsorted(places, np.arange(len(blocks) + 1) * BLOCK)
     for number in np.flatnonzero(np.diff(borders)):
         block, some = blocks[number], slice(borders[number], borders[number + 1])
-        codes = np.ascontiguousarray(block["sizes"][places[some] - number * BLOCK].T)
+        inside = places[some] - number * BLOCK
+        codes = np.ascontiguousarray(block["sizes"].take(inside, axis=0).T)
         count = np.empty(codes.shape[1], np.uint16)
         _differences(codes, sketch, count, Scratch.of(*codes.shape))
         room = BOTH_DEVIATIONS * float(block["both_length"]) * _deviation(float(block["both_error"]), sketch)
         both = 2 * signs[some].astype(np.float32) + count
-        factor = block["both_factor"][places[some] - number * BLOCK]
+        factor = block["both_factor"].take(inside)
         highest[some] = factor * (sketch.step * (1.5 * sketch.total - both) + room) + offsets[number]
     return highest
 

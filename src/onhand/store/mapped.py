@@ -34,17 +34,17 @@ from onhand.store.vectors import bad_query, checked_row, not_finite
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
 
     from onhand.store.codes import Blocks
     from onhand.store.nearest import Floats, Ints
-    from onhand.store.vectors import RowsAbove
+    from onhand.store.vectors import RowsAbove, Slots
 
 FORMAT = 1
-BATCH = codes.BLOCK  # rows that are written together
+BATCH_BYTES = 2**24  # of rows that are written together
 CODED_FROM = 65_536  # rows; fewer are compared exactly in two or three milliseconds
 WORTH_CODES = 256  # times as many rows as hits: with more hits the codes leave too much to compare
 VERIFIED = 1000  # hits whose checksums are compared before they are given out
@@ -117,8 +117,8 @@ class MappedVectors:
         self,
         query: array[float] | bytes,
         *,
-        allowed: Sequence[int] | Ints | None = None,
-        dead: Sequence[int] | Ints = (),
+        allowed: Slots | None = None,
+        dead: Slots = (),
         limit: int = 10,
         min_score: float | None = None,
         upto: int | None = None,
@@ -138,23 +138,8 @@ class MappedVectors:
         with self._turn:
             self._refresh()
             part, name = self._parts[0], self._name
-        advice = "the copy is made anew from the database when it is discarded"
-        bad = [number for number in range(len(part.slots)) if not _intact(part, number)]
-        found = (
-            [Damage(f"{len(bad)} of {len(part.slots)} copied vectors differ from what was written", advice)]
-            if bad
-            else []
-        )
-        if len(part.slots) and bool((np.diff(part.slots) <= 0).any()):
-            found.append(Damage("the slots of copied vectors are out of order", advice))
-        if part.blocks is not None and len(part.blocks):
-            sums = mapped(self._file(name, "code_sums"), np.dtype("<u4"), (len(part.blocks),))
-            spoiled = sum(crc32(block.tobytes()) != int(total) for block, total in zip(part.blocks, sums, strict=True))
-            if spoiled:
-                found.append(
-                    Damage(f"{spoiled} of {len(part.blocks)} blocks of codes differ from what was written", advice)
-                )
-        return found
+        advice = "discard the copy: it is made anew from the database"
+        return [Damage(what, advice) for what in (*_row_damage(part), *self._code_damage(part, name))]
 
     def discard(self) -> None:
         with self._turn:
@@ -163,6 +148,14 @@ class MappedVectors:
     def close(self) -> None:
         with self._turn:
             self._name, self._parts = None, (self._nothing(), self._nothing())
+
+    def _code_damage(self, part: Part, name: str | None) -> Iterator[str]:
+        if part.blocks is None or not len(part.blocks):
+            return
+        sums = mapped(self._file(name, "code_sums"), np.dtype("<u4"), part.blocks.shape)
+        spoiled = sum(crc32(block.tobytes()) != int(total) for block, total in zip(part.blocks, sums, strict=True))
+        if spoiled:
+            yield f"{spoiled} of {len(part.blocks)} blocks of codes differ from what was written"
 
     def _query(self, query: array[float] | bytes) -> Floats:
         numbers = np.frombuffer(query, "<f4" if isinstance(query, bytes) else np.float32).astype(np.float32)
@@ -192,14 +185,13 @@ class MappedVectors:
         """See what other processes wrote, and notice when files are gone, cut off or of another table."""
         name = self._current()
         part = None if name is None else self._opened(name)
-        self._name = None if part is None else name
-        tail = self._parts[1]
+        name = None if part is None else name
+        # What memory holds continues one generation: behind another one there might be a gap.
+        tail = self._parts[1] if name == self._name else self._nothing()
         if part is not None and len(part.slots) and len(tail.slots):
             newer = int(np.searchsorted(tail.slots, part.slots[-1], side="right"))
             tail = Part(tail.rows[newer:], tail.slots[newer:])
-        elif part is None and len(self._parts[0].slots):
-            tail = self._nothing()  # it continued something that is gone
-        self._parts = (part or self._nothing(), tail)
+        self._name, self._parts = name, (part or self._nothing(), tail)
 
     def _current(self) -> str | None:
         """The name of the generation in the directory; None when it is not one of ours."""
@@ -252,12 +244,16 @@ class MappedVectors:
         if self._name is None:
             self._begin()
         rows = iter(rows_above(self.last_slot))
-        while batch := list(islice(rows, BATCH)):
+        while batch := list(islice(rows, self._batch())):
             self._append(batch)
             self._refresh()
-            while self._uncoded():
-                self._encode()
-                self._refresh()
+        while self._uncoded():
+            self._encode()
+            self._refresh()
+
+    def _batch(self) -> int:
+        """How many rows are taken over at once."""
+        return max(1, BATCH_BYTES // (self._dimension * 4))
 
     def _begin(self) -> None:
         """Start a generation of no vectors, and remove the files of the one before."""
@@ -308,11 +304,19 @@ class MappedVectors:
     def _remember(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """Keep rows in memory, behind those that are there."""
         rows = iter(rows)
-        while batch := list(islice(rows, BATCH)):
+        while batch := list(islice(rows, self._batch())):
             slots, data = self._checked(batch)
             part, tail = self._parts
             added = np.frombuffer(data, "<f4").reshape(len(batch), self._dimension)
             self._parts = (part, Part(_grown(tail.rows, added), _grown(tail.slots, slots)))
+
+
+def _row_damage(part: Part) -> Iterator[str]:
+    bad = sum(not _intact(part, place) for place in range(len(part.slots)))
+    if bad:
+        yield f"{bad} of {len(part.slots)} copied vectors differ from what was written"
+    if (np.diff(part.slots) <= 0).any():
+        yield "the slots of copied vectors are out of order"
 
 
 def _search(part: Part, query: Floats, among: Ints | None, gone: Ints, limit: int, floor: float) -> Found:
@@ -342,7 +346,7 @@ def _merged(found: Sequence[Found], limit: int, floor: float) -> list[tuple[int,
 
 
 def _sum(slot: int, row: bytes) -> int:
-    return crc32(row, slot & 0xFFFFFFFF)  # begun with the slot, so that a row in another's place is noticed
+    return crc32(row, crc32(slot.to_bytes(8, "little", signed=True)))  # so a row in another's place is noticed
 
 
 def _intact(part: Part, place: int) -> bool:

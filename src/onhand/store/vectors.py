@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from onhand.store.entry import Damage
 
+    Slots = Sequence[int] | NDArray[np.int64]
     RowsAbove = Callable[[int], Iterable[tuple[int, bytes]]]
 
 
@@ -42,8 +46,8 @@ class Vectors(Protocol):
         self,
         query: array[float] | bytes,
         *,
-        allowed: Sequence[int] | None = None,
-        dead: Sequence[int] = (),
+        allowed: Slots | None = None,
+        dead: Slots = (),
         limit: int = 10,
         min_score: float | None = None,
         upto: int | None = None,
@@ -127,8 +131,8 @@ class PlainVectors:
         self,
         query: array[float] | bytes,
         *,
-        allowed: Sequence[int] | None = None,
-        dead: Sequence[int] = (),
+        allowed: Slots | None = None,
+        dead: Slots = (),
         limit: int = 10,
         min_score: float | None = None,
         upto: int | None = None,
@@ -138,7 +142,7 @@ class PlainVectors:
             raise bad_query(len(wanted), self._dimension)
         slots, rows = self._kept
         end = len(slots) if upto is None else bisect_right(slots, upto)
-        gone, may = set(dead), None if allowed is None else set(map(int, allowed))
+        gone, may = set(map(int, dead)), None if allowed is None else set(map(int, allowed))
         found = [
             (slot, float(sum(map(mul, wanted, row))))
             for slot, row in zip(slots[:end], rows, strict=False)
