@@ -47,7 +47,8 @@ class NumpySearcher:
     def __init__(self, ranks: Ranking, segments: Sequence[Segment], dead: Sequence[int], fetch: Fetch) -> None:
         self._ranking = ranks
         self._fetch = fetch
-        self._size = segments[-1].last_slot + 1 if segments else 0
+        self.last_slot = segments[-1].last_slot if segments else 0
+        self._size = self.last_slot + 1
         self._dead = np.array(dead, dtype=np.intp)
         self._is_living = ~self._mask(self._dead) if len(dead) else None
         self._living = self._joined(EVERY, "")[0]
@@ -115,6 +116,9 @@ class NumpySearcher:
 
     def slots(self, allowed: Allowed | None) -> Array:
         return self._living if allowed is None else allowed.slots
+
+    def gone(self) -> Array:
+        return (~self._mask(self._living)).nonzero()[0]
 
     def _near_best(self, weighted: list[_Weighted], limit: int, allowed: Allowed | None) -> Array:
         """The slots of the best, and of all that may be as good; those of terms with few documents come first."""

@@ -26,6 +26,7 @@ class PlainSearcher:
         self._segments = segments
         self._dead = frozenset(dead)
         self._fetch = fetch
+        self.last_slot = segments[-1].last_slot if segments else 0
         self.documents = sum(segment.documents for segment in segments) - len(self._dead)
         self._scoring = scoring_of(ranks, [self._total(field) for field in range(len(ranks.fields))], self.documents)
         self._terms: dict[str, _Term] = {}
@@ -63,6 +64,9 @@ class PlainSearcher:
 
     def slots(self, allowed: frozenset[int] | None) -> list[int]:
         return sorted(self._in_time(EVERYTHING) if allowed is None else allowed)
+
+    def gone(self) -> list[int]:
+        return sorted(set(range(self.last_slot + 1)).difference(self.slots(None)))
 
     def _total(self, field: int) -> int:
         dead = sum(self._length(field, slot) for slot in self._dead)

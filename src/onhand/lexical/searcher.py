@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         """What both ways of searching can do."""
 
         documents: int
+        last_slot: int
 
         def search(self, query: str, limit: int, allowed: Any = None) -> list[tuple[int, float]]:
             """Slots and scores of the best matches, and of all that are as good as the last of them; best first."""
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
         def slots(self, allowed: Any) -> Any:
             """The slots of the documents that are allowed, ascending."""
+
+        def gone(self) -> Any:
+            """The slots up to the last in which there is no document, ascending."""
 
 
 def scoring_of(ranks: Ranking, totals: Iterable[float], documents: int) -> Scoring:

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from array import array
 
     from onhand.lexical.searcher import Searcher
+    from onhand.store.vectors import Vectors
 
 BUSY_TIMEOUT_S = 120.0  # writers queue; the last of many waits for all before it
 NUMPY_PAYS = 20_000  # documents from which on a search gains more than the import of numpy costs
 MANY_TIES = 1000  # equal scores at the border: then ids are walked in their order, instead of reading all of these
+SPARE_VECTORS = 1000  # besides one for each that lives: of documents that are gone; then the copy is made anew
 FEW_ALLOWED = 5000  # documents that are put in order by reading each, instead of walking through all in order
 
 DOCUMENT = "id, title, text, author, tags, scope, created_us, metadata, kind, source_path"
@@ -50,6 +52,7 @@ class SqliteStore:
         self._process = os.getpid()
         self._inherited: list[sqlite3.Connection] = []  # from a parent process, whose locks closing them would drop
         self._moment: _Moment | None = None
+        self._vectors: tuple[str, Vectors] | None = None  # token of the copy, copy
         self._is_closed = False
         self._connection = self._connect()
 
@@ -128,7 +131,20 @@ class SqliteStore:
         min_score: float | None = None,
         among: Collection[str] | None = None,
     ) -> list[Match]:
-        raise NotImplementedError
+        with self._reading() as connection:
+            vectors = self._copied_vectors(connection)
+            if vectors is None:
+                return []
+            searcher, allowed = self._searcher(connection), self._allowed(connection, filter, among)
+            found = vectors.nearest(
+                vector,
+                allowed=None if allowed is None else searcher.slots(allowed),
+                dead=searcher.gone() if len(vectors) > _count_vectors(connection, searcher) else (),
+                limit=limit,
+                min_score=min_score,
+                upto=searcher.last_slot,
+            )
+            return [Match(document_id, score) for document_id, _, score in _ranked(connection, found, limit)]
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
@@ -159,7 +175,7 @@ class SqliteStore:
 
     def vectors(self) -> int:
         with self._reading() as connection:
-            return self._searcher(connection).documents - _count_without_vector(connection)
+            return _count_vectors(connection, self._searcher(connection))
 
     def without_vector(self, limit: int) -> list[str]:
         with self._reading() as connection:
@@ -170,7 +186,7 @@ class SqliteStore:
         with self._writing() as connection:
             connection.execute("DELETE FROM vectors")
             connection.execute("UPDATE documents SET has_vector = 0")
-            _note(connection, facts)
+            _note(connection, {**facts, **_new_copy()})
 
     def facts(self) -> dict[str, str]:
         with self._reading() as connection:
@@ -194,16 +210,20 @@ class SqliteStore:
         from onhand.store.checking import damages
 
         with self._reading() as connection:
-            return damages(connection, self._ranking)
+            vectors = self._copied_vectors(connection)
+            return damages(connection, self._ranking) + (vectors.check() if vectors else [])
 
     def rebuild(self) -> None:
         with self._writing() as connection:
             indexing.rebuild(connection, self._ranking)
+            _note(connection, _new_copy())
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
             self._moment = None
+            if self._vectors:
+                self._vectors[1].close()
             if self._process == os.getpid():
                 self._connection.close()
 
@@ -225,7 +245,7 @@ class SqliteStore:
             return
         connection.execute("BEGIN IMMEDIATE")
         indexing.rebuild(connection, self._ranking)
-        _note(connection, {"store.ranking": self._ranking.name})
+        _note(connection, {"store.ranking": self._ranking.name, **_new_copy()})
         _next_generation(connection)
         connection.execute("COMMIT")
 
@@ -273,6 +293,26 @@ class SqliteStore:
         if self._moment is None or self._moment.generation != generation:
             self._moment = _moment(connection, self._ranking, generation, self._moment)
         return self._moment.searcher
+
+    def _copied_vectors(self, connection: sqlite3.Connection) -> Vectors | None:
+        """The copy that is fast to search, with all that this moment has; None when there is no vector."""
+        first = connection.execute("SELECT length(data) / 4 FROM vectors LIMIT 1").fetchone()
+        if first is None:
+            return None
+        (token,) = connection.execute("SELECT value FROM facts WHERE name = 'store.vectors'").fetchone()
+        if self._vectors is None or self._vectors[0] != token:
+            from onhand.store.vectors import open_vectors
+
+            self._vectors = token, open_vectors(f"{self.path}-vectors", first[0], token)
+        vectors = self._vectors[1]
+
+        def rows_above(slot: int) -> Iterator[tuple[int, bytes]]:
+            return connection.execute("SELECT slot, data FROM vectors WHERE slot > ? ORDER BY slot", (slot,))
+
+        if len(vectors) > 2 * _count_vectors(connection, self._searcher(connection)) + SPARE_VECTORS:
+            vectors.discard()
+        vectors.catch_up(rows_above)
+        return vectors
 
     def _allowed(self, connection: sqlite3.Connection, filter: Filter, among: Collection[str] | None) -> Any:
         searcher = self._searcher(connection)
@@ -455,9 +495,16 @@ def _tally(connection: sqlite3.Connection, values: str) -> Tally:
     return Tally(tuple(most), distinct)
 
 
-def _count_without_vector(connection: sqlite3.Connection) -> int:
-    found: int = connection.execute("SELECT count(*) FROM documents WHERE has_vector = 0").fetchone()[0]
-    return found
+def _count_vectors(connection: sqlite3.Connection, searcher: Searcher) -> int:
+    (without,) = connection.execute("SELECT count(*) FROM documents WHERE has_vector = 0").fetchone()
+    return searcher.documents - int(without)
+
+
+def _new_copy() -> dict[str, str]:
+    """The fact by which a copy of the vectors that was made before is known to be of others."""
+    from secrets import token_hex
+
+    return {"store.vectors": token_hex(8)}
 
 
 def _ranked(

@@ -1,0 +1,219 @@
+"""Does every copy of a table of vectors give the same nearest ones, with and without numpy?"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import random
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from onhand.errors import EmbedderError, StoreError
+from onhand.store.mapped import MappedVectors
+from onhand.store.vectors import PlainVectors, Vectors, open_vectors
+from requirements import requirement
+
+DIMENSION = 8
+Table: TypeAlias = "dict[int, array[float]]"
+
+
+def unit(chance: random.Random, dimension: int = DIMENSION) -> array[float]:
+    numbers = [chance.gauss(0, 1) for _ in range(dimension)]
+    length = math.sqrt(sum(number * number for number in numbers))
+    return array("f", [number / length for number in numbers])
+
+
+def table(size: int, seed: int = 1, step: int = 1) -> Table:
+    chance = random.Random(seed)
+    return {slot * step: unit(chance) for slot in range(1, size + 1)}
+
+
+def above(rows: Table) -> Callable[[int], Iterator[tuple[int, bytes]]]:
+    return lambda last: ((slot, rows[slot].tobytes()) for slot in sorted(rows) if slot > last)
+
+
+def brute(rows: Table, query: array[float]) -> list[tuple[int, float]]:
+    scores = [(slot, math.fsum(a * b for a, b in zip(row, query, strict=True))) for slot, row in rows.items()]
+    return sorted(scores, key=lambda hit: (-hit[1], hit[0]))
+
+
+@pytest.fixture(params=["mapped", "plain"])
+def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> Vectors:
+    return (
+        MappedVectors(tmp_path / "x.db-vectors", DIMENSION, "t")
+        if request.param == "mapped"
+        else PlainVectors(DIMENSION)
+    )
+
+
+def approx(hits: list[tuple[int, float]]) -> list[tuple[int, Any]]:
+    return [(slot, pytest.approx(score, abs=1e-12)) for slot, score in hits]
+
+
+@requirement("search.vectors-on-disk")
+@pytest.mark.parametrize("step", [1, 3])
+def test_the_nearest_come_in_order_with_their_products(vectors: Vectors, step: int) -> None:
+    rows = table(500, step=step)
+    vectors.catch_up(above(rows))
+    query = unit(random.Random(9))
+    assert (len(vectors), vectors.last_slot) == (500, 500 * step)
+    assert vectors.nearest(query) == approx(brute(rows, query)[:10])
+    assert vectors.nearest(query.tobytes(), limit=3) == approx(brute(rows, query)[:3])
+    assert vectors.nearest(query, limit=10**9) == approx(brute(rows, query))
+
+
+@requirement("search.vectors-on-disk")
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("share", [0.002, 0.05, 0.3, 0.7, 1.0])
+def test_a_filter_finds_exactly_the_nearest_of_what_it_lets_through(vectors: Vectors, step: int, share: float) -> None:
+    rows = table(2000, step=step)
+    vectors.catch_up(above(rows))
+    chance = random.Random(4)
+    allowed = sorted(chance.sample(sorted(rows), int(len(rows) * share)))
+    dead = sorted(chance.sample(sorted(rows), 200))
+    query = unit(chance)
+    expected = [hit for hit in brute(rows, query) if hit[0] in set(allowed) - set(dead)][:10]
+    assert vectors.nearest(query, allowed=allowed, dead=dead) == approx(expected)
+
+
+def test_a_score_is_the_same_to_the_last_bit_however_its_row_was_found(vectors: Vectors) -> None:
+    rows = table(3000)
+    vectors.catch_up(above(rows))
+    query = unit(random.Random(5))
+    everything = dict(vectors.nearest(query, limit=3000))
+    for allowed in ([7], [7, 8, 2999], list(range(1, 400)), list(range(1, 2900))):
+        for slot, score in vectors.nearest(query, allowed=allowed, limit=5):
+            assert score == everything[slot]
+
+
+def test_dead_and_unknown_slots_do_not_count(vectors: Vectors) -> None:
+    rows = table(50)
+    vectors.catch_up(above(rows))
+    query = rows[7]
+    assert vectors.nearest(query, limit=1)[0][0] == 7
+    assert 7 not in dict(vectors.nearest(query, dead=[7, 999], limit=50))
+    assert vectors.nearest(query, allowed=[0, 7, 51, 10**12]) == approx([(7, brute(rows, query)[0][1])])
+    assert vectors.nearest(query, allowed=[]) == []
+    assert vectors.nearest(query, dead=sorted(rows)) == []
+
+
+def test_slots_above_the_callers_view_of_the_table_do_not_count(vectors: Vectors) -> None:
+    rows = table(50)
+    vectors.catch_up(above(rows))
+    found = vectors.nearest(rows[40], upto=30, limit=50)
+    assert {slot for slot, _ in found} == set(range(1, 31))
+    assert vectors.nearest(rows[40], upto=0) == []
+
+
+def test_all_that_tie_with_the_last_one_come_back(vectors: Vectors) -> None:
+    rows = table(40)
+    for slot in (3, 17, 29, 33):
+        rows[slot] = rows[5]
+    vectors.catch_up(above(rows))
+    found = vectors.nearest(rows[5], limit=2)
+    assert [slot for slot, _ in found] == [3, 5, 17, 29, 33]
+    assert len({score for _, score in found}) == 1
+
+
+@pytest.mark.parametrize("min_score", [None, -1.0, 0.0, 0.3, 1.1])
+def test_only_scores_that_reach_the_least_one_come_back(vectors: Vectors, min_score: float | None) -> None:
+    rows = table(200)
+    vectors.catch_up(above(rows))
+    query = unit(random.Random(6))
+    expected = [hit for hit in brute(rows, query) if min_score is None or hit[1] >= min_score]
+    assert vectors.nearest(query, limit=200, min_score=min_score) == approx(expected)
+    assert vectors.nearest(query, limit=4, min_score=min_score) == approx(expected[:4])
+
+
+def test_a_score_equal_to_the_least_one_counts(vectors: Vectors) -> None:
+    rows = table(200)
+    vectors.catch_up(above(rows))
+    query = unit(random.Random(6))
+    third = vectors.nearest(query)[2][1]
+    assert len(vectors.nearest(query, min_score=third)) == 3
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_no_hits_are_given_when_none_are_wanted(vectors: Vectors, limit: int) -> None:
+    vectors.catch_up(above(table(5)))
+    assert vectors.nearest(unit(random.Random(1)), limit=limit) == []
+
+
+def test_nothing_is_found_where_nothing_is(vectors: Vectors) -> None:
+    vectors.catch_up(above({}))
+    assert (len(vectors), vectors.last_slot) == (0, -1)
+    assert vectors.nearest(unit(random.Random(1))) == []
+    assert vectors.nearest(unit(random.Random(1)), allowed=[1, 2], dead=[2]) == []
+
+
+def test_later_rows_are_added_behind_the_earlier_ones(vectors: Vectors) -> None:
+    rows = table(30)
+    for size in (10, 10, 11, 30):
+        vectors.catch_up(above({slot: row for slot, row in rows.items() if slot <= size}))
+        assert len(vectors) == size
+    query = unit(random.Random(2))
+    assert vectors.nearest(query) == approx(brute(rows, query)[:10])
+
+
+def test_what_was_discarded_is_made_anew(vectors: Vectors) -> None:
+    rows = table(30)
+    vectors.catch_up(above(rows))
+    vectors.discard()
+    assert vectors.nearest(rows[1]) == []
+    vectors.catch_up(above(rows))
+    assert vectors.nearest(rows[1], limit=1)[0][0] == 1
+    assert vectors.check() == []
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (array("f", [1.0] * 7), "has 7 numbers"),
+        (b"", "has 0 numbers"),
+        (array("f", [math.nan] * DIMENSION), "not finite"),
+        (array("f", [math.inf] + [0.0] * 7), "not finite"),
+    ],
+)
+def test_a_query_that_cannot_be_compared_is_refused(vectors: Vectors, query: array[float] | bytes, reason: str) -> None:
+    vectors.catch_up(above(table(5)))
+    with pytest.raises(EmbedderError, match=reason):
+        vectors.nearest(query)
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([(3, b"\0" * 31)], "slot 3 has 31 bytes"),
+        ([(3, b"\0" * 32), (3, b"\0" * 32)], "slot 3 comes after slot 3"),
+        ([(4, b"\0" * 32), (3, b"\0" * 32)], "slot 3 comes after slot 4"),
+        ([(3, array("f", [math.nan] * DIMENSION).tobytes())], "slot 3 is not finite"),
+    ],
+)
+def test_rows_that_are_no_vectors_are_refused_and_nothing_of_them_is_kept(
+    vectors: Vectors, rows: list[tuple[int, bytes]], reason: str
+) -> None:
+    with pytest.raises(StoreError, match=reason):
+        vectors.catch_up(lambda last: rows)
+    assert len(vectors) == 0
+    vectors.catch_up(above(table(5)))
+    assert len(vectors) == 5
+
+
+def test_without_numpy_vectors_are_compared_in_plain_python_and_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_import = builtins.__import__
+
+    def without_numpy(name: str, *arguments: Any) -> Any:
+        if name == "onhand.store.mapped":
+            raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+        return real_import(name, *arguments)
+
+    assert open_vectors(tmp_path / "v", DIMENSION, "t").note is None
+    monkeypatch.setattr(builtins, "__import__", without_numpy)
+    vectors = open_vectors(tmp_path / "v", DIMENSION, "t")
+    assert "numpy is not installed" in str(vectors.note)
