@@ -209,7 +209,6 @@ cli.json-always-works own Any value is printed as JSON in any locale, lone surro
 cli.broken-pipe-and-interrupt own A closed pipe ends quietly; an interrupt exits 130 without a traceback.
 cli.doctor own doctor says what is installed, what is missing and the command that adds it.
 
-<<<<<<< HEAD
 search.degrades-visibly 003 Without an embedder search answers by words and says so; it never fails or stays silent.
 search.filter-dates 001 created_after is inclusive, created_before exclusive; naive and zoned times are understood.
 search.filter-unknown-field own An unknown filter field is refused with the nearest known one.
@@ -228,9 +227,7 @@ documents.dialogue 001 Filter, then semantic search, then get_document finds the
 documents.cli own docs import, keyword, semantic, filter, fused, get, delete, stats, check and reembed work with --json.
 documents.python-api own open_index gives the Index; Document, Filter and Hit are public.
 documents.bad-input own Empty, huge, binary and unpaired input gives a typed error and loses nothing.
-=======
 search.vectors-on-disk own Vectors are searched exactly under any filter and opened without reading them all.
->>>>>>> vectors
 """
 
 LATER = {
