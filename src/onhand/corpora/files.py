@@ -23,7 +23,7 @@ SETTLING_NS = 2_000_000_000
 MAX_TRIES = 3  # to read a file that somebody is writing to
 
 # UTF-32 first: its mark begins as that of UTF-16 does.
-_MARKS = (
+MARKS = (
     (b"\xef\xbb\xbf", "utf-8"),
     (b"\xff\xfe\0\0", "utf-32-le"),
     (b"\0\0\xfe\xff", "utf-32-be"),
@@ -43,7 +43,7 @@ class Stamp(Record):
 
 
 class Found(Record):
-    """A Markdown file below a root."""
+    """A file below a root."""
 
     name: str  # relative to the root, with forward slashes
     root: str
@@ -62,16 +62,18 @@ class Unreadable(Exception):  # it is a state of a file, and never leaves this r
     """A file cannot be used; the text says why and what to do."""
 
 
-def sweep(root: str) -> tuple[list[Found], list[Problem]]:
-    """Every Markdown file below a root, by name, and what was left out; a missing root has none."""
+def sweep(
+    root: str, suffixes: tuple[str, ...] = MARKDOWN, max_files: int = MAX_FILES
+) -> tuple[list[Found], list[Problem]]:
+    """Every file below a root that ends so, by name, and what was left out; a missing root has none."""
     found: list[Found] = []
     problems: list[Problem] = []
-    for entry in _walk(root, problems):
-        if len(found) >= MAX_FILES:
-            problems.append(Problem("", f"more than {MAX_FILES:,} files: the rest is left out; choose a smaller root"))
+    for entry in _walk(root, problems, suffixes):
+        if len(found) >= max_files:
+            problems.append(Problem("", f"more than {max_files:,} files: the rest is left out; choose a smaller root"))
             break
         try:
-            found.append(_found(root, *entry))
+            found.append(_found(root, *entry, suffixes))
         except Unreadable as reason:
             problems.append(Problem(entry[0], str(reason)))
     return sorted(found), sorted(problems)
@@ -102,17 +104,32 @@ def read(file: Found, max_bytes: int) -> tuple[str, str | None]:
         raise Unreadable(
             f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise context.max_file_bytes"
         )
+    return _decoded(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
+
+
+def read_bytes(file: Found, max_bytes: int) -> bytes:
+    """What is in a file at one moment, if that is not more than `max_bytes`."""
+    descriptor = open_regular(file)
+    try:
+        return _read_whole(descriptor, max_bytes)
+    except OSError as error:
+        raise Unreadable(_spoken(error)) from error
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(file: Found) -> int:
+    """A descriptor to read a file with, if it is still a regular file inside its root."""
     # O_NONBLOCK, so that a pipe put in the file's place cannot hang us; O_NOFOLLOW, so that a link cannot lead out.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = _open_below(file.root, file.inner, flags)
-        try:
-            content = _read_whole(descriptor, min(max_bytes, MAX_TOTAL_BYTES))
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise Unreadable(_spoken(error)) from error
-    return _decoded(content)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unreadable("not a regular file any more")
+    return descriptor
 
 
 def _open_below(root: str, inner: str, flags: int) -> int:
@@ -136,8 +153,6 @@ def _read_whole(descriptor: int, max_bytes: int) -> bytes:
     """What is in a file at one moment: while somebody writes to it, try again."""
     for _ in range(MAX_TRIES):
         before = os.fstat(descriptor)
-        if not stat.S_ISREG(before.st_mode):
-            raise Unreadable("not a regular file any more")
         os.lseek(descriptor, 0, os.SEEK_SET)
         content = os.read(descriptor, min(before.st_size, max_bytes) + 1)
         while len(content) <= max_bytes and (more := os.read(descriptor, max_bytes + 1 - len(content))):
@@ -155,8 +170,8 @@ def is_settled(stamp: Stamp) -> bool:
     return time.time_ns() - max(stamp.modified_ns, stamp.changed_ns) > SETTLING_NS
 
 
-def _walk(root: str, problems: list[Problem]) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """The Markdown entries below a root with their names relative to it; links to directories are not followed."""
+def _walk(root: str, problems: list[Problem], suffixes: tuple[str, ...]) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """The entries below a root that end so, with names relative to it; links to directories are not followed."""
     waiting = [("", 0)]
     while waiting:
         prefix, depth = waiting.pop()
@@ -164,7 +179,7 @@ def _walk(root: str, problems: list[Problem]) -> Iterator[tuple[str, "os.DirEntr
             with os.scandir(os.path.join(root, prefix)) as entries:
                 for entry in entries:
                     name = prefix + entry.name
-                    if entry.name.lower().endswith(MARKDOWN) and not _is_directory(entry):
+                    if entry.name.lower().endswith(suffixes) and not _is_directory(entry):
                         yield name, entry
                     elif _is_directory(entry) and not _is_skipped(entry.name):
                         if entry.is_symlink():
@@ -190,27 +205,42 @@ def _is_skipped(name: str) -> bool:
     return name.startswith(".") or name in SKIPPED_DIRECTORIES
 
 
-def _found(root: str, name: str, entry: "os.DirEntry[str]") -> Found:
+def _found(root: str, name: str, entry: "os.DirEntry[str]", suffixes: tuple[str, ...]) -> Found:
     inner = name
     try:
         if entry.is_symlink():
-            root, inner = _target(root, os.path.join(root, name))
+            root, inner = _target(root, os.path.join(root, name), suffixes)
         status = os.stat(os.path.join(root, inner), follow_symlinks=False)
     except OSError as error:
         raise Unreadable(_spoken(error)) from error
     if not stat.S_ISREG(status.st_mode):
         raise Unreadable("not a regular file")
-    stamp = Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return Found(name, root, inner, stamp)
+    return Found(name, root, inner, _stamp(status))
 
 
-def _target(root: str, link: str) -> tuple[str, str]:
-    """Where a link leads, if that is Markdown inside the root: the root's own place, and the path below it."""
+def named(path: str) -> Found:
+    """A file that somebody asked for by its path: a link may lead to it from anywhere."""
+    try:
+        target = os.path.realpath(path, strict=True)
+        status = os.stat(target, follow_symlinks=False)
+    except OSError as error:
+        raise Unreadable(_spoken(error)) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable("not a regular file")
+    return Found(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _target(root: str, link: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
+    """Where a link leads, if that is such a file inside the root: the root's own place, and the path below it."""
     target = os.path.realpath(link, strict=True)
     if not is_inside(target, root):
         raise Unreadable("a link out of the root: put the file itself here, or add its directory as an extra root")
-    if not target.lower().endswith(MARKDOWN):
-        raise Unreadable("a link to something that is not Markdown")
+    if not target.lower().endswith(suffixes):
+        raise Unreadable(f"a link to something that is not {'Markdown' if suffixes == MARKDOWN else 'of these forms'}")
     root = os.path.realpath(root)
     return root, os.path.relpath(target, root).replace(os.sep, "/")
 
@@ -225,7 +255,7 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 def _decoded(content: bytes) -> tuple[str, str | None]:
-    mark, encoding = next((marked for marked in _MARKS if content.startswith(marked[0])), (b"", "utf-8"))
+    mark, encoding = next((marked for marked in MARKS if content.startswith(marked[0])), (b"", "utf-8"))
     if encoding == "utf-8" and b"\0" in content:
         raise Unreadable("a binary file, not Markdown")
     text = content[len(mark) :]

@@ -1,0 +1,138 @@
+"""What does a record say of the document it describes? The names that people give to the same things.
+
+A record is a line of JSON, a row of a table or the front matter of a page. What has no place in a document goes into
+its metadata, also what was in the right place and cannot be used there.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from onhand.document import Document
+from onhand.errors import InputError
+from onhand.search.times import parse_time, time_of_epoch
+
+# The first that is there and not empty counts; others of the same line are metadata.
+NAMES = {
+    "id": ("id", "_id", "document_id", "doc_id"),
+    "title": ("title", "subject", "name"),
+    "text": ("text", "body", "content", "html", "description"),
+    "author": ("author", "from", "authors", "sender"),
+    "tags": ("tags", "labels"),
+    "scope": ("scope", "channel", "project"),
+    "created_time": ("created_time", "created_at", "created", "date", "timestamp"),
+    "kind": ("kind",),
+}
+ABOUT = ("title", "author", "tags", "scope", "created_time")  # what a page says of itself
+MAX_SHOWN = 60
+
+
+def document_of(
+    record: Mapping[str, Any], given: Document, fields: tuple[str, ...] = tuple(NAMES)
+) -> tuple[Document, list[str]]:
+    """The document of a record, and what in it cannot be used; `given` is what holds where the record says nothing."""
+    keys = {_plain(key): key for key in reversed(list(record)) if not _is_empty(record[key])}
+    values: dict[str, Any] = {}
+    used: set[str] = set()
+    notes: list[str] = []
+    for field in fields:
+        name = next((name for name in NAMES[field] if name in keys), None)
+        if name is None:
+            continue
+        key = keys[name]
+        try:
+            values[field] = _READERS[name if name == "html" else field](record[key])
+            used.add(key)
+        except (InputError, TypeError) as error:
+            notes.append(f"{key[:MAX_SHOWN]}: {error}; kept in the metadata")
+    return given._replace(**values, metadata=_metadata(record, used, given.metadata)), notes
+
+
+def names_content(keys: list[str]) -> bool:
+    """Whether one of these names stands for something that can be found."""
+    return any(_plain(key) in (*NAMES["title"], *NAMES["text"]) for key in keys)
+
+
+def _metadata(record: Mapping[str, Any], used: set[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in record.items() if key not in used and not _is_empty(value)}
+    inner = rest.pop("metadata") if isinstance(rest.get("metadata"), dict) else {}
+    return {**given, **inner, **rest}
+
+
+def _plain(key: str) -> str:
+    """`Created At` and `created-at` mean created_at."""
+    return key.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip()) or value in ([], {}, ())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return "\n".join(value)
+    return _line(value)
+
+
+def _html(value: Any) -> str:
+    from onhand.corpora.sources.hypertext import reduced
+
+    return reduced(_text(value)).text
+
+
+def _line(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError(f"a text was expected, not {_shown(value)}")
+    return str(value).strip()
+
+
+def _author(value: Any) -> str:
+    return ", ".join(map(_person, value)) if isinstance(value, list) else _person(value)
+
+
+def _person(value: Any) -> str:
+    if not isinstance(value, dict):
+        return _line(value)
+    name, address = value.get("name") or "", value.get("email") or value.get("address") or ""
+    if not name and not address:
+        raise TypeError("an author has a name or an email")
+    return f"{_line(name)} <{_line(address)}>" if name and address else _line(name or address)
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    return tuple(dict.fromkeys(tag for tag in map(_line, listed) if tag))
+
+
+def _scope(value: Any) -> str:
+    return _line(value.get("name")) if isinstance(value, dict) else _line(value)
+
+
+def _time(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        # 2026 and 20260628 are what a front matter makes of a year and of a date without dashes.
+        return parse_time(str(value)) if value in range(1000, 10_000) or _is_date(value) else time_of_epoch(value)
+    return parse_time(_line(value))
+
+
+def _is_date(number: float) -> bool:
+    return number in range(1900_01_01, 2100_01_01) and 1 <= number % 100 <= 31 and 1 <= number // 100 % 100 <= 12
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= MAX_SHOWN else shown[: MAX_SHOWN - 1] + "…"
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "id": _line,
+    "title": _line,
+    "text": _text,
+    "html": _html,
+    "author": _author,
+    "tags": _tags,
+    "scope": _scope,
+    "created_time": _time,
+    "kind": _line,
+}

@@ -1,0 +1,271 @@
+"""Which document is a mail? Its headers and what a person would read of it; attachments by name only.
+
+A mail is outside data: parts, depth and headers are bounded, and no header can raise. The standard library's parser
+recurses once for each level of parts and parses headers in quadratic time, so it is asked only about single headers.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from email.message import Message
+from itertools import chain
+from typing import Any
+
+from onhand.corpora.sources.encoding import text_of_part
+from onhand.corpora.sources.source import Item, Opened, Source, stable_id
+from onhand.document import Document
+from onhand.errors import InputError
+from onhand.record import Record
+from onhand.search.times import parse_time
+
+MAX_DEPTH = 20  # of parts in parts; a mail forwarded ten times has as many
+MAX_PARTS = 1000
+MAX_COPIES = 6  # of the whole: what is nested deeper than three or four levels is small
+MAX_HEADERS = 1000
+MAX_HEADER_CHARS = 16 * 1024  # of one; the list of people that a mail went to may be long
+MAX_HEADERS_BYTES = 1024 * 1024
+MAX_TAGS = 100
+MAX_TITLE_CHARS = 1000
+
+_HEADER = re.compile(rb"([!-9;-~]{1,100})[ \t]*+:(.*)", re.DOTALL)
+_HEADERS_END = re.compile(rb"\r?\n\r?\n|\A\r?\n")
+_FOLDED = re.compile(rb"\r?\n(?=[ \t])")
+
+
+# A text without any of these is no mail, though a line of it may look like a header.
+_OF_MAIL = ("From", "Date", "Subject", "To", "Message-ID", "Received", "Content-Type", "MIME-Version")
+
+
+class Part(Record):
+    """Headers and what stands below them, still encoded."""
+
+    headers: Message
+    body: bytes
+
+
+class _Limits:
+    """How much of a mail may still be read, and what was left out."""
+
+    def __init__(self, size: int) -> None:
+        self.parts = MAX_PARTS
+        self.bytes = MAX_COPIES * max(size, 1024 * 1024)
+        self.notes: dict[str, None] = {}
+        self.attachments: list[str] = []
+
+
+def read(opened: Opened) -> Iterator[Item]:
+    """The mail of a file."""
+    content = b""
+    for piece in opened.pieces():
+        content += piece
+        if len(content) > opened.max_bytes:
+            break
+    yield from of_message(opened.source, "", content[: opened.max_bytes], len(content) > opened.max_bytes)
+
+
+def of_message(source: Source, where: str, content: bytes, is_cut: bool = False) -> Iterator[Item]:
+    """The document of a mail, and what could not be read of it."""
+    if not content.strip():
+        yield where, "empty"
+        return
+    content = content.lstrip(b"\r\n")
+    part = split(content)
+    limits = _Limits(len(content))
+    if is_cut:
+        limits.notes["too long: only its beginning was read"] = None
+    if not any(name in part.headers for name in _OF_MAIL):
+        if b"\0" in content:
+            yield where, "no mail: it has no headers"
+            return
+        limits.notes["no mail headers: taken as text"] = None
+        part = Part(Message(), content)
+    text = _text(part, limits, 0).strip()
+    document = _document(source, part.headers, text, content, limits)
+    for note in limits.notes:
+        yield where, note
+    yield where, document
+
+
+def split(content: bytes) -> Part:
+    """The headers of a mail or of a part of one, and its body."""
+    end = _HEADERS_END.search(content)
+    head, body = (content[: end.start()], content[end.end() :]) if end else (content, b"")
+    headers = Message()
+    lines = _FOLDED.sub(b"", head[:MAX_HEADERS_BYTES]).splitlines()
+    for line in lines:
+        header = _HEADER.fullmatch(line[: MAX_HEADER_CHARS + 100])
+        if header and len(headers) < MAX_HEADERS:
+            value = text_of_part(header[2], None).strip()[:MAX_HEADER_CHARS]
+            headers.add_header(header[1].decode("ascii"), value)
+    return Part(headers, body) if headers.keys() else Part(headers, content)
+
+
+def _document(source: Source, headers: Message, text: str, content: bytes, limits: _Limits) -> Document:
+    message_id = _line(headers, "Message-ID").strip("<> ")
+    labels = [label.strip(' "') for label in _line(headers, "X-Gmail-Labels").split(",")]
+    metadata = {
+        "message_id": message_id,
+        "to": _people(headers, "To"),
+        "cc": _people(headers, "Cc"),
+        "in_reply_to": _line(headers, "In-Reply-To").strip("<> "),
+        "attachments": limits.attachments,
+    }
+    created = None
+    if date := _line(headers, "Date"):
+        try:
+            created = parse_time(date)
+        except InputError as error:
+            limits.notes[f"Date: {error}; kept in the metadata"] = None
+            metadata["date"] = date[:MAX_TITLE_CHARS]
+    return Document(
+        message_id if 0 < len(message_id) <= 900 else stable_id(source.name, content),
+        _line(headers, "Subject")[:MAX_TITLE_CHARS],
+        text,
+        next(iter(_people(headers, "From")), _line(headers, "From")[:MAX_TITLE_CHARS]),
+        tuple(dict.fromkeys(["email", *filter(None, labels)]))[:MAX_TAGS],
+        source.folder,
+        created,
+        {name: value for name, value in metadata.items() if value},
+        "email",
+        source.path,
+    )
+
+
+def _text(part: Part, limits: _Limits, depth: int) -> str:
+    """What a person would read of a part."""
+    limits.parts -= 1
+    headers = part.headers
+    kind = _asked(headers.get_content_type, "text/plain")
+    if _is_attachment(headers, kind, depth):
+        name = decoded_words(str(_asked(headers.get_filename, "") or kind))
+        limits.attachments.append(name[:MAX_TITLE_CHARS])
+        return ""
+    if kind.startswith("multipart/"):
+        return _text_of_parts(part, kind, limits, depth)
+    if kind == "message/rfc822":
+        return _forwarded(part, limits, depth)
+    charset = _asked(headers.get_content_charset, None)
+    text = text_of_part(_transfer_decoded(part), charset).replace("\r\n", "\n")
+    if kind != "text/html":
+        return text
+    from onhand.corpora.sources.hypertext import reduced
+
+    return reduced(text).text
+
+
+def _is_attachment(headers: Message, kind: str, depth: int) -> bool:
+    if kind.startswith("multipart/"):
+        return False
+    disposition = _asked(headers.get_content_disposition, None)
+    if kind == "message/rfc822":
+        return bool(disposition == "attachment")
+    if kind not in ("text/plain", "text/html"):
+        return True
+    return depth > 0 and (disposition == "attachment" or bool(_asked(headers.get_filename, None)))
+
+
+def _text_of_parts(part: Part, kind: str, limits: _Limits, depth: int) -> str:
+    boundary = _asked(part.headers.get_boundary, None)
+    if not boundary:
+        return text_of_part(part.body, None).replace("\r\n", "\n")
+    if depth >= MAX_DEPTH:
+        limits.notes[f"parts nested deeper than {MAX_DEPTH} are left out"] = None
+        return ""
+    found: list[tuple[bool, str]] = []
+    contents = _parts(part.body, str(boundary))
+    first = next(contents, None)
+    if first is None:
+        return text_of_part(part.body, None).replace("\r\n", "\n")
+    for content in chain([first], contents):
+        limits.bytes -= len(content)
+        if limits.parts <= 0 or limits.bytes < 0:
+            limits.notes[f"more than {MAX_PARTS:,} parts, or large ones in others: the rest is left out"] = None
+            break
+        below = split(content)
+        is_plain = _asked(below.headers.get_content_type, "text/plain") == "text/plain"
+        found.append((is_plain, _text(below, limits, depth + 1).strip()))
+    spoken = [(is_plain, text) for is_plain, text in found if text]
+    if kind != "multipart/alternative":
+        return "\n\n".join(text for _, text in spoken)
+    # The last is the richest by the standard; here the plainest is best, and of the others the richest.
+    return next((text for is_plain, text in spoken if is_plain), spoken[-1][1] if spoken else "")
+
+
+def _parts(body: bytes, boundary: str) -> Iterator[bytes]:
+    """What stands between the lines that part it; the last also when it is cut off."""
+    mark = re.escape(boundary.encode("utf-8", "surrogateescape"))
+    start = None
+    for line in re.compile(rb"^--%b(--)?[ \t]*+\r?$\n?" % mark, re.MULTILINE).finditer(body):
+        if start is not None:
+            yield body[start : line.start()]
+        start = line.end()
+        if line[1]:
+            return
+    if start is not None:
+        yield body[start:]
+
+
+def _forwarded(part: Part, limits: _Limits, depth: int) -> str:
+    if depth >= MAX_DEPTH:
+        limits.notes[f"parts nested deeper than {MAX_DEPTH} are left out"] = None
+        return ""
+    inner = split(_transfer_decoded(part))
+    said = [f"{name}: {value}" for name in ("From", "Date", "Subject") if (value := _line(inner.headers, name))]
+    return "\n".join(said) + "\n\n" + _text(inner, limits, depth + 1)
+
+
+def _transfer_decoded(part: Part) -> bytes:
+    import binascii
+
+    encoding = _line(part.headers, "Content-Transfer-Encoding").lower()
+    if encoding == "quoted-printable":
+        return binascii.a2b_qp(part.body)
+    if encoding == "base64":
+        letters = re.sub(rb"[^A-Za-z0-9+/]", b"", part.body)
+        return binascii.a2b_base64(letters[: len(letters) // 4 * 4] + _last_group(letters))
+    return part.body
+
+
+def _last_group(letters: bytes) -> bytes:
+    """The letters of base64 that are no full group, filled up; one alone stands for nothing."""
+    rest = letters[len(letters) // 4 * 4 :]
+    return rest.ljust(4, b"=") if len(rest) > 1 else b""
+
+
+def _people(headers: Message, name: str) -> list[str]:
+    """Each as `Name <address>`."""
+    from email.utils import getaddresses
+
+    raw = [str(value) for value in headers.get_all(name, [])]
+    people = _asked(lambda: getaddresses(raw), [])
+    spelled = [(" ".join(decoded_words(who).split()), address) for who, address in people]
+    return [f"{who} <{address}>" if who and address else who or address for who, address in spelled if who or address]
+
+
+def _line(headers: Message, name: str) -> str:
+    """A header on one line, decoded; "" when it is not there."""
+    return " ".join(decoded_words(str(headers.get(name, ""))).split())
+
+
+def decoded_words(text: str) -> str:
+    """The text with its encoded words (=?utf-8?q?…?=) decoded, as far as they can be."""
+    if "=?" not in text:
+        return text
+    from email.header import decode_header
+
+    pieces = _asked(lambda: decode_header(text), [(text, None)])
+    return "".join(map(_decoded_word, pieces))
+
+
+def _decoded_word(word: tuple[bytes | str, str | None]) -> str:
+    piece, charset = word
+    if isinstance(piece, str):
+        return piece
+    return text_of_part(piece, charset) if charset else piece.decode("raw-unicode-escape", "replace")
+
+
+def _asked(ask: Callable[[], Any], otherwise: Any) -> Any:
+    """What the standard library makes of a header; it raises nearly anything on what it did not expect."""
+    try:
+        return ask()
+    except Exception:
+        return otherwise

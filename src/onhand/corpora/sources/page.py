@@ -1,0 +1,80 @@
+"""Which document is a page of Markdown, text or HTML? One, however long; its id is its place below the directory."""
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from onhand.corpora.sources.encoding import text_of, text_of_html
+from onhand.corpora.sources.fields import ABOUT, document_of
+from onhand.corpora.sources.source import Item, Opened, Source
+from onhand.document import Document, time_of
+
+_MAX_HEADING_SEARCH_CHARS = 64 * 1024  # the first heading of a page is not further down
+
+
+def read(opened: Opened) -> Iterator[Item]:
+    """The page as a document; none when it is blank."""
+    source = opened.source
+    text, problem = text_of_html(opened.whole()) if source.form == "html" else text_of(opened.whole())
+    if problem:
+        yield "", problem
+    document, notes = _READERS[source.form](source, text)
+    for note in notes:
+        yield "", note
+    if document.text.strip():
+        yield "", document
+    else:
+        yield "", "there is no text in it"
+
+
+def _markdown(source: Source, text: str) -> tuple[Document, list[str]]:
+    from onhand.markdown.frontmatter import read_front_matter
+
+    matter = read_front_matter(text)
+    page = _page(source, matter.body, _first_heading(matter.body))
+    document, notes = document_of(matter.data, page, ABOUT)
+    return document, [matter.problem, *notes] if matter.problem else notes
+
+
+def _text(source: Source, text: str) -> tuple[Document, list[str]]:
+    from onhand.markdown.blocks import with_plain_newlines
+
+    return _page(source, with_plain_newlines(text), ""), []
+
+
+def _html(source: Source, text: str) -> tuple[Document, list[str]]:
+    from onhand.corpora.sources.hypertext import reduced
+
+    page = reduced(text)
+    about: Mapping[str, Any] = {"author": page.author, "date": page.date, "description": page.description}
+    return document_of(about, _page(source, page.text, page.title), ABOUT)
+
+
+_READERS = {"markdown": _markdown, "text": _text, "html": _html}
+
+
+def _page(source: Source, text: str, title: str) -> Document:
+    name = os.path.splitext(os.path.basename(source.name))[0]
+    return Document(
+        source.name,
+        title or name,
+        text,
+        created_time=_modified(source),
+        kind="page",
+        source_path=source.path,
+    )
+
+
+def _modified(source: Source) -> datetime | None:
+    try:
+        return time_of(source.file.stamp.modified_ns // 1000)
+    except OverflowError:  # some file systems keep times that no calendar has
+        return None
+
+
+def _first_heading(text: str) -> str:
+    from onhand.markdown.sections import INTRO, split_sections
+
+    sections = split_sections(text[:_MAX_HEADING_SEARCH_CHARS])
+    return next((section.heading for section in sections if section.heading != INTRO), "")

@@ -1,0 +1,117 @@
+"""Which documents are in a table (CSV, TSV)? Its first row names the columns, every other row is a document."""
+
+import csv
+from collections.abc import Iterator
+
+from onhand.corpora.files import Unreadable
+from onhand.corpora.sources.encoding import text_of_line
+from onhand.corpora.sources.fields import document_of, names_content
+from onhand.corpora.sources.source import MAX_RECORD_BYTES, Item, Opened, Source, stable_id, too_long
+from onhand.document import Document
+
+_DELIMITERS = ",;\t|"
+MAX_COLUMNS = 10_000
+MAX_SHOWN_COLUMNS = 8
+
+
+def read(opened: Opened) -> Iterator[Item]:
+    """The documents of the rows."""
+    if csv.field_size_limit() < MAX_RECORD_BYTES:
+        csv.field_size_limit(MAX_RECORD_BYTES)  # of the whole process; Python's own limit is that of a short article
+    rows = _Rows(opened)
+    header = rows.header()
+    for where, row in rows:
+        yield from _of_row(opened.source, where, header, row) if isinstance(row, list) else ((where, row),)
+
+
+def _of_row(source: Source, where: str, header: list[str], row: list[str]) -> Iterator[Item]:
+    while row and not row[-1].strip():
+        row.pop()
+    if not row:
+        return
+    if len(row) > len(header):
+        yield where, f"{len(row)} fields under {len(header)} columns: left out; put fields with a delimiter in quotes"
+        return
+    document, notes = document_of(dict(zip(header, row, strict=False)), Document("", source_path=source.path))
+    for note in notes:
+        yield where, note
+    if not document.text.strip() and not document.title:
+        yield where, "no text and no title: left out"
+        return
+    written = "\x1f".join(row).encode("utf-8", "surrogatepass")
+    yield where, document if document.id else document._replace(id=stable_id(source.name, written))
+
+
+class _Rows:
+    """The rows, each with its place, or what is wrong there."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._lines = _Lines(opened)
+        self._is_tabbed = opened.source.form == "tsv"
+        self._reader = csv.reader([])
+
+    def header(self) -> list[str]:
+        """The names of the columns, each once."""
+        first = next((line for line in self._lines if line.strip()), "")
+        delimiter = "\t" if self._is_tabbed else max(_DELIMITERS, key=first.count)
+        self._lines.again = first
+        self._reader = csv.reader(self._lines, delimiter=delimiter)
+        try:
+            row = next(self._reader, [])
+        except csv.Error as error:
+            raise Unreadable(f"its first row cannot be read: {error}") from error
+        if not names_content(row):
+            shown = ", ".join(name.strip()[:40] for name in row[:MAX_SHOWN_COLUMNS])
+            raise Unreadable(f"the first row must name a column text, body, content or title; it says: {shown}")
+        if len(row) > MAX_COLUMNS:
+            raise Unreadable(f"{len(row):,} columns: at most {MAX_COLUMNS:,} are read")
+        names: dict[str, None] = {}
+        for place, name in enumerate(row, 1):
+            plain = name.strip() or f"column_{place}"
+            names[plain if plain not in names else f"{plain}_{place}"] = None
+        return list(names)
+
+    def __iter__(self) -> Iterator[tuple[str, list[str] | str]]:
+        while True:
+            where = f"line {self._lines.number + 1}"
+            try:
+                row = next(self._reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "field limit" in str(error):  # nobody can tell where the next row begins
+                    yield where, f"a quote that is not closed for {MAX_RECORD_BYTES:,} bytes: the rest is left out"
+                    return
+                yield where, f"{error}: left out"
+            except Unreadable as error:
+                yield where, str(error)
+            else:
+                if self._lines.problem:
+                    yield where, self._lines.problem
+                    self._lines.problem = None
+                yield where, row
+
+
+class _Lines:
+    """The lines as text. Not a generator: those end when they raise, and one bad line must not hide the others."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.number = 0
+        self.problem: str | None = None  # with what was read since somebody asked
+        self.again: str | None = None  # give this line once more
+        self._max_bytes = opened.max_bytes
+        self._lines = opened.lines()
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        if self.again is not None:
+            line, self.again = self.again, None
+            return line
+        self.number, content = next(self._lines)
+        if content is None:
+            raise Unreadable(too_long(self._max_bytes))
+        text, problem = text_of_line(content)
+        self.problem = self.problem or problem
+        return text
