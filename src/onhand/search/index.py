@@ -10,7 +10,7 @@ from onhand.errors import EmbedderError, InputError, NotFound
 from onhand.record import Record
 from onhand.search.accept import accepted, accepted_filter, accepted_query, accepted_vector
 from onhand.search.result import Hit, Layer, Result
-from onhand.store.entry import Entry, content_hash
+from onhand.store.entry import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,8 +217,8 @@ class Index:
     def _write(
         self, documents: Mapping[str, Document], written: Written, on_progress: Callable[[int], None] | None
     ) -> Written:
-        before = self.store.hashes(list(documents))
-        new = [document for id, document in documents.items() if before.get(id) != content_hash(document)]
+        before = self.store.known(list(documents.values()))
+        new = [document for document in documents.values() if not before.get(document.id)]
         if new:
             facts = fingerprint(self._matching_embedder()) if self.embedder else None
             self.store.upsert(self._entries(new), facts)

@@ -102,10 +102,10 @@ class SqliteStore:
                     heads.append(Head(row[0], row[1], text, row[3], tuple(json.loads(row[4])), *row[5:]))
         return heads
 
-    def hashes(self, ids: Sequence[str]) -> dict[str, str]:
+    def known(self, documents: Sequence[Document]) -> dict[str, bool]:
         with self._reading() as connection:
-            found = [(document_id, _find(connection, document_id)) for document_id in ids]
-        return {document_id: there[1] for document_id, there in found if there}
+            found = [(document, _find(connection, document.id)) for document in documents]
+        return {document.id: there[1] == content_hash(document) for document, there in found if there}
 
     def keyword(
         self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None

@@ -26,8 +26,8 @@ class Store(Protocol):
     def heads(self, ids: Sequence[str]) -> list[Head]:
         """What a list of hits shows of those documents that are there, in the order of the ids."""
 
-    def hashes(self, ids: Sequence[str]) -> dict[str, str]:
-        """A hash of the content of each of those documents that are there, to tell whether one changed."""
+    def known(self, documents: Sequence[Document]) -> dict[str, bool]:
+        """Of those documents whose ids are there: whether they are there just so."""
 
     def keyword(
         self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None

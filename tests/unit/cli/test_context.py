@@ -111,7 +111,7 @@ def test_explain_shows_what_each_word_added(run: Run) -> None:
         parts = more.pop("contributions")
         assert more == hit
         assert sum(part["score"] for part in parts) == pytest.approx(hit["score"])
-        assert {part["field"] for part in parts} <= {"heading", "text"}
+        assert {part["field"] for part in parts} <= {"title", "text"}
     shown = run("context", "search", "--explain", "rollback script").out.splitlines()
     assert [line.split()[1:] for line in shown[1:3]] == [[part, "in", "text"] for part in ("script", "rollback")]
 

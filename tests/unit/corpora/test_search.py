@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from onhand.corpora.context import MAX_QUERY_CHARS, Context
+from onhand.corpora.context import Context
 from onhand.errors import InputError
+from onhand.search.accept import MAX_QUERY_CHARS
 from requirements import requirement
 
 from .conftest import Project, found, opened, reasons
