@@ -303,7 +303,9 @@ class Context:
 
 def _section_ids(path: str, page: _Page) -> list[str]:
     """In the order of the file, which decides where scores are equal."""
-    return [f"{path}:{number:06d}" for number in range(len(page.sections))]
+    # A file's name may be no Unicode, and an id has to be; two names never become one.
+    name = path.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
+    return [f"{name}:{number:06d}" for number in range(len(page.sections))]
 
 
 def _roots(*roots: str) -> tuple[str, ...]:

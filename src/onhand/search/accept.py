@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-MAX_ID_CHARS = 1000  # a URL or a path fits; a text that was taken for an id does not
+MAX_ID_CHARS = 10_000  # any path fits; a text that was taken for an id does not
 MAX_TEXT_CHARS = 50_000_000
 MAX_TAGS = 1000
 MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for every different word
