@@ -208,6 +208,12 @@ cli.terminal-is-safe own Control characters of a document never reach the termin
 cli.json-always-works own Any value is printed as JSON in any locale, lone surrogates included.
 cli.broken-pipe-and-interrupt own A closed pipe ends quietly; an interrupt exits 130 without a traceback.
 cli.doctor own doctor says what is installed, what is missing and the command that adds it.
+
+documents.import own JSONL, CSV, Markdown, text, HTML and mail are imported; unchanged ones are skipped; errors are listed.
+documents.import-resumes own An interrupted import goes on where it stopped.
+documents.import-streams own A file is read bit by bit: a document is handed over before the next is read, with how far it is.
+documents.import-is-bounded own Hostile pages, mails and records take time in proportion to their size and cost only themselves.
+search.time-spellings own ISO 8601, mail dates and seconds since 1970 are understood; what has no zone counts as UTC.
 """
 
 LATER = {
@@ -265,8 +271,6 @@ documents.descriptions 001 Each tool's description says what it is good and bad 
 documents.descriptions-are-true 001 Descriptions tell the real corpus: counts, authors and date range.
 documents.byte-budget own A response keeps to its byte budget and says what it left out.
 documents.dialogue 001 Filter, then semantic search, then get_document finds the mail about the Q3 forecast.
-documents.import own JSONL, CSV, Markdown, text, HTML and mail are imported; unchanged ones are skipped; errors are listed.
-documents.import-resumes own An interrupted import goes on where it stopped.
 documents.cli own docs import, keyword, semantic, filter, fused, get, delete, stats, check and reembed work with --json.
 documents.python-api own open_index gives the Index; Document, Filter and Hit are public.
 documents.bad-input own Empty, huge, binary and unpaired input gives a typed error and loses nothing.
