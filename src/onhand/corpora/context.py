@@ -259,7 +259,8 @@ class Context:
         sections = dict(zip(_section_ids(path, page), page.sections, strict=True))
         self._sections |= {section_id: (path, section) for section_id, section in sections.items()}
         self._index.put(
-            Document(section_id, " ".join(section.heading_path), section.text, kind="section", source_path=path)
+            # All in their places, as names would cost more on the way to a first search.
+            Document(section_id, " ".join(section.heading_path), section.text, "", (), "", None, {}, "section", path)
             for section_id, section in sections.items()
         )
         return True
