@@ -274,22 +274,6 @@ embed.http-endpoint own An OpenAI-compatible endpoint can embed; its failures ar
 embed.top-similar 003 find_top_similar gives the closest of a map of vectors, up to a limit.
 embed.shared 003 One embedder serves documents, discovery and cache.
 embed.weights-are-checked own Packaged weights are verified by hash before use.
-documents.import own JSONL, CSV, Markdown, text, HTML and mail are imported; unchanged ones are skipped; errors are listed.
-documents.import-resumes own An interrupted import goes on where it stopped.
-documents.four-layers-as-tools 001 keyword_search, semantic_search, filter_documents and fused_search are separate tools.
-documents.limit 001 limit defaults to 10 and is clamped to 50; zero and negatives are answered with what is allowed.
-documents.snippets-only 001 Search results carry bounded snippets without HTML, never bodies.
-documents.get-document 001 get_document gives the whole body, or a range of it, by id; an unknown id is a clear error.
-documents.hit-fields 001 A hit has document_id, title, snippet, score, author and created_time.
-documents.order-by 001 filter_documents is ordered by created_time desc unless asked otherwise, and gives the total.
-documents.page-tokens own A page token continues a search and refuses to serve other arguments.
-documents.descriptions 001 Each tool's description says what it is good and bad at, its cost and an example.
-documents.descriptions-are-true 001 Descriptions tell the real corpus: counts, authors and date range.
-documents.byte-budget own A response keeps to its byte budget and says what it left out.
-documents.dialogue 001 Filter, then semantic search, then get_document finds the mail about the Q3 forecast.
-documents.cli own docs import, keyword, semantic, filter, fused, get, delete, stats, check and reembed work with --json.
-documents.python-api own open_index gives the Index; Document, Filter and Hit are public.
-documents.bad-input own Empty, huge, binary and unpaired input gives a typed error and loses nothing.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 """,
     "skills, rules, notes": """
