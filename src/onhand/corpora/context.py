@@ -313,8 +313,9 @@ def _index(ranking: str) -> LexicalIndex:
     # A heading tells more than a sentence does, and a short field must not be drowned by a long one.
     return LexicalIndex(
         IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS),
-        fields={"heading": 2.0, "text": 1.0},
+        fields={"heading": 1.0, "text": 1.0},
         per_field_length=True,
+        alone={"heading": 0.75},
     )
 
 

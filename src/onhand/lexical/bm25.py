@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 LARGE = 2000
 # Terms of a query from which on that pays in a small corpus too: a short word may stand in every other one.
 LONG = 64
+# Different terms of a query from which on it is a text, whose repetitions tell what it is about: half or twice as many
+# rank public sets alike (benchmarks/quality.py).
+A_TEXT = 64
 
 
 class Formula(Record):
@@ -51,8 +54,9 @@ class LexicalIndex:
     """Ranks documents by the words they share with a query.
 
     `fields` gives each field's weight. With `per_field_length` a field is normalised by its own average length
-    (BM25F); otherwise the weighted length of the whole document counts. With `count_repeats` a word that a query says
-    twice counts twice.
+    (BM25F); otherwise the weighted length of the whole document counts. A field of `alone` counts by itself too, that
+    much, beside its part in the whole: then a term that a title shares with the text gains by being in both. With
+    `count_repeats` a word that a query says twice counts twice.
     """
 
     def __init__(
@@ -62,11 +66,15 @@ class LexicalIndex:
         fields: Mapping[str, float] | None = None,
         formula: Formula = BM25,
         per_field_length: bool = False,
+        alone: Mapping[str, float] | None = None,
         count_repeats: bool = False,
     ) -> None:
         self.tokenizer = tokenizer or IdentifierTokenizer()
         self.formula = formula
-        self._fields = [_Field(name, _positive(name, weight)) for name, weight in (fields or {"text": 1.0}).items()]
+        self._fields = [
+            _Field(name, _positive(name, weight), _not_negative(name, (alone or {}).get(name, 0.0)))
+            for name, weight in (fields or {"text": 1.0}).items()
+        ]
         self._per_field_length = per_field_length
         self._count_repeats = count_repeats
         self._slots: dict[str, int] = {}
@@ -146,9 +154,12 @@ class LexicalIndex:
                 for field, count in zip(self._fields, counts, strict=True)
             ]
             frequency = sum(shares)
-            score = weights[term] * self._score(frequency, norm, self._idf(len(self._impact(term)[0])))
+            weight = weights[term] * self._idf(len(self._impact(term)[0]))
+            gain = self._gain(frequency, norm) + self.formula.delta
             contributions += [
-                Contribution(term, field.name, score * share / frequency)
+                Contribution(
+                    term, field.name, weight * (gain * share / frequency + field.alone * self._gain(share, norm))
+                )
                 for field, share in zip(self._fields, shares, strict=True)
                 if share
             ]
@@ -194,10 +205,7 @@ class LexicalIndex:
     def _weights_of(self, query: str) -> dict[str, float]:
         if self._asked[0] == query:
             return self._asked[1]
-        weights: dict[str, float] = {}
-        for term, weight in self.tokenizer.query_terms(query):
-            before = weights.get(term, 0.0)
-            weights[term] = before + weight if self._count_repeats else max(before, weight)
+        weights = query_weights(self.tokenizer, query, self._count_repeats)
         self._asked = query, weights
         return weights
 
@@ -205,7 +213,7 @@ class LexicalIndex:
         """How much a term tells: the fewer documents have it, the more."""
         return log(1 + (len(self._slots) - having + 0.5) / (having + 0.5))
 
-    # The numbers of these three may be floats or numpy arrays; the operations and their order are the same for both.
+    # The numbers of these four may be floats or numpy arrays; the operations and their order are the same for both.
 
     def _weight(self, field: _Field, length: Any) -> Any:
         """What one occurrence in a field of that length counts."""
@@ -223,10 +231,11 @@ class LexicalIndex:
         length = sum(field.weight * length for field, length in zip(self._fields, lengths, strict=True))
         return k1 * (1 - b + b * (length / average))
 
-    def _score(self, frequency: Any, norm: Any, idf: float) -> Any:
-        k1, _, delta = self.formula
-        gain = frequency * (k1 + 1) / (frequency + norm)
-        return idf * (gain + delta) if delta else idf * gain
+    def _gain(self, frequency: Any, norm: Any) -> Any:
+        return frequency * (self.formula.k1 + 1) / (frequency + norm)
+
+    def _score(self, frequency: Any, norm: Any, idf: float, alone: Any = 0.0) -> Any:
+        return idf * (self._gain(frequency, norm) + (alone + self.formula.delta))
 
     def _impact(self, term: str) -> tuple[Any, Any]:
         """The slots that have a term and what it adds to their scores: lists, or numpy arrays in a large corpus."""
@@ -251,16 +260,22 @@ class LexicalIndex:
 
     def _impact_small(self, words: list[str]) -> tuple[list[int], list[float]]:
         frequencies: dict[int, float] = {}
+        alone: dict[int, float] = {}
         for field in self._fields:
             for slot, count in Counter(chain.from_iterable(field.postings.of(words))).items():
-                weight = self._weight(field, field.lengths[slot])
-                frequencies[slot] = frequencies.get(slot, 0.0) + weight * count
+                frequency = self._weight(field, field.lengths[slot]) * count
+                frequencies[slot] = frequencies.get(slot, 0.0) + frequency
+                if field.alone:
+                    alone[slot] = alone.get(slot, 0.0) + field.alone * self._gain(frequency, self._norm_of(slot))
         idf = self._idf(len(frequencies))
         scores = [
-            self._score(frequency, self._norm([field.lengths[slot] for field in self._fields]), idf)
+            self._score(frequency, self._norm_of(slot), idf, alone.get(slot, 0.0))
             for slot, frequency in frequencies.items()
         ]
         return list(frequencies), scores
+
+    def _norm_of(self, slot: int) -> float:
+        return float(self._norm([field.lengths[slot] for field in self._fields]))
 
     def _is_large(self) -> bool:
         return len(self._slots) >= LARGE and _numpy() is not None
@@ -292,15 +307,38 @@ class LexicalIndex:
             self._arrays = [numpy.array(field.lengths) for field in self._fields]
             self._norms = self._norm(self._arrays)
         weighted = []
+        alone: Any = None  # by slot
         for field, lengths in zip(self._fields, self._arrays, strict=True):
             postings = field.postings.of(words)
             if postings:
                 slots, counts = _counted(numpy, postings)
                 weight = self._weight(field, lengths[slots]) if self._per_field_length else field.weight
                 weighted.append((slots, weight * counts))
+                if field.alone:
+                    alone = numpy.zeros(len(self._ids)) if alone is None else alone
+                    alone[slots] += field.alone * self._gain(weight * counts, self._norms_of(slots))
         slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
-        norms = self._norms if self._per_field_length else self._norms[slots]
-        return slots, self._score(frequencies, norms, self._idf(len(slots)))
+        added = 0.0 if alone is None else alone[slots]
+        return slots, self._score(frequencies, self._norms_of(slots), self._idf(len(slots)), added)
+
+    def _norms_of(self, slots: Any) -> Any:
+        return self._norms if self._per_field_length else self._norms[slots]
+
+
+def query_weights(tokenizer: Tokenizer, query: str, count_repeats: bool = False) -> dict[str, float]:
+    """The terms of a query and what each weighs. A question says a word twice by chance, so each counts once; the
+    further it goes beyond A_TEXT different terms, the more nearly a word counts as often as it is said."""
+    most: dict[str, float] = {}
+    said: dict[str, float] = {}
+    for term, weight in tokenizer.query_terms(query):
+        most[term] = max(most.get(term, 0.0), weight)
+        said[term] = said.get(term, 0.0) + weight
+    if count_repeats:
+        return said
+    if len(most) <= A_TEXT:
+        return most
+    telling = 1 - A_TEXT / len(most)
+    return {term: weight * (said[term] / weight) ** telling for term, weight in most.items()}
 
 
 def _positive(name: str, weight: float) -> float:
@@ -309,12 +347,19 @@ def _positive(name: str, weight: float) -> float:
     return weight
 
 
+def _not_negative(name: str, alone: float) -> float:
+    if not 0 <= alone < inf:
+        raise InputError(f"what field {name!r} counts alone must not be below zero, but is {alone!r}: leave it out")
+    return alone
+
+
 class _Field:
     """One field of every document: where its terms occur and how long it is."""
 
-    def __init__(self, name: str, weight: float) -> None:
+    def __init__(self, name: str, weight: float, alone: float) -> None:
         self.name = name
         self.weight = weight
+        self.alone = alone
         self.postings = Postings()
         self.lengths = array("d")  # by slot, in words
         self.total = 0.0
