@@ -71,7 +71,9 @@ lexical.bm25-formula 000 BM25 with k1 1.5 and b 0.75 gives the published golden 
 lexical.bm25-plus-formula 004 BM25+ with k1 1.2, b 0.75 and delta 1.0 gives the published golden numbers.
 lexical.weighted-fields 004 A field's weight multiplies its terms, and the explanation names the field.
 lexical.incremental own Add, replace and remove leave the same index as building it anew would.
-lexical.query-terms-count-once own A word repeated in the query is not a vote.
+lexical.query-terms-count-once own A word repeated in a question is not a vote.
+lexical.long-queries-tell-by-repeating own In a query as long as a text a repeated word counts more, up to as often as it is said.
+lexical.title-counts-twice own A word of the title counts in the whole and by itself, so that no repetition in the text outdoes it.
 lexical.query-repeats-optional 000 The original counting of repeated query words is available as an option.
 lexical.plain-tokenizer 000 The plain tokenizer lower-cases, splits at all but a-z0-9, drops 30 stop words and single letters.
 lexical.identifier-boundaries 004 Acronym, camelCase and digit boundaries split a word; marks are dropped after NFKD.

@@ -89,13 +89,17 @@ class PlainSearcher:
         scoring = self._scoring
         counts = tuple(self._counts(field, term) for field in range(len(scoring.weights)))
         frequencies: dict[int, float] = {}
+        alone: dict[int, float] = {}
         for field, having in enumerate(counts):
             for slot, count in having.items():
-                weight = scoring.weight(field, self._length(field, slot))
-                frequencies[slot] = frequencies.get(slot, 0.0) + weight * count
+                frequency = scoring.weight(field, self._length(field, slot)) * count
+                frequencies[slot] = frequencies.get(slot, 0.0) + frequency
+                if scoring.alone[field]:
+                    gain = scoring.gain(frequency, scoring.norm(self._lengths(slot)))
+                    alone[slot] = alone.get(slot, 0.0) + scoring.alone[field] * gain
         idf = scoring.idf(len(frequencies))
         scores = {
-            slot: scoring.score(frequency, scoring.norm(self._lengths(slot)), idf)
+            slot: scoring.score(frequency, scoring.norm(self._lengths(slot)), idf, alone.get(slot, 0.0))
             for slot, frequency in frequencies.items()
         }
         return _Term(idf, counts, scores)
@@ -116,16 +120,18 @@ class PlainSearcher:
 
     def _explained(self, slot: int, weights: Mapping[str, float]) -> tuple[Contribution, ...]:
         names = tuple(self._ranking.fields)
-        weigh = [self._scoring.weight(field, length) for field, length in enumerate(self._lengths(slot))]
+        scoring, lengths = self._scoring, self._lengths(slot)
+        weigh = [scoring.weight(field, length) for field, length in enumerate(lengths)]
+        norm = scoring.norm(lengths)
         contributions = []
         for name, weight in weights.items():
             term = self._term(name)
             if slot in term.scores:
                 shares = [own * counts.get(slot, 0) for own, counts in zip(weigh, term.counts, strict=True)]
-                score, frequency = weight * term.scores[slot], sum(shares)
+                frequency = sum(shares)
                 contributions += [
-                    Contribution(name, field, score * (share / frequency))
-                    for field, share in zip(names, shares, strict=True)
+                    Contribution(name, names[field], weight * scoring.share(field, share, frequency, norm, term.idf))
+                    for field, share in enumerate(shares)
                     if share
                 ]
         return explained(contributions)

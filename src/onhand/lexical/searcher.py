@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 def scoring_of(ranks: Ranking, totals: Iterable[float], documents: int) -> Scoring:
     """The formula over so many documents."""
     weights = tuple(ranks.fields.values())
-    return Scoring(ranks.formula, ranks.per_field_length, weights, tuple(totals), documents)
+    alone = tuple(ranks.alone.get(name, 0.0) for name in ranks.fields)
+    return Scoring(ranks.formula, ranks.per_field_length, weights, alone, tuple(totals), documents)
 
 
 def explained(contributions: Iterable[Contribution]) -> tuple[Contribution, ...]:

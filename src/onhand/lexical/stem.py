@@ -1,10 +1,18 @@
-"""What is the plain form of an English word? A light stemmer: plurals, -ing, -ed, a final -e.
+"""What is the plain form of an English word? A light stemmer: plurals, -ing, -ed, a final -e, and long endings.
 
 It is meant to stand beside the word, so it may be rough; it must only be the same for forms of one word. But for a
 last `y` or `i`, a stem is the beginning of its word.
 """
 
-_ENDINGS = frozenset("sgdey")  # of all words that change: plural, -ing, -ed, -e, -y
+# What makes a noun, adjective or verb of another word, as it stands when `e` is off and `y` is `i`. An ending stands
+# before those that end as it does and are shorter.
+_DERIVING = (
+    "ation", "ition", "ator", "ement", "ment", "ness", "able", "abl", "ibl", "anc", "enc", "anci", "enci", "iviti",
+    "aliti", "iti", "ical", "ion", "ous", "ful", "ism", "ist", "ant", "ent", "iv", "iz", "at", "al", "er", "or", "ic",
+    "li",
+)  # fmt: skip
+_MIN_ROOT_CHARS = 5  # `indexer` is of `index`, but `number` is not of `numb`
+_ENDINGS = frozenset("sgdey").union(ending[-1] for ending in _DERIVING)  # of all words that change
 _VOWELS = frozenset("aeiouy")
 _DOUBLED_ON_PURPOSE = frozenset("elsz")  # agree, fall, pass, buzz
 _ALREADY_PLAIN = frozenset(
@@ -21,8 +29,9 @@ def stem(word: str) -> str:
         return singular
     for suffix in ("ing", "ed"):
         if singular.endswith(suffix):
-            return _without_e(_without_participle(singular, suffix))
-    return _without_e(singular)
+            singular = _without_participle(singular, suffix)
+            break
+    return _root(_without_e(singular))
 
 
 def _without_plural(word: str) -> str:
@@ -52,3 +61,12 @@ def _without_e(word: str) -> str:
     if word.endswith("y") and len(word) > 3 and word[-2] not in _VOWELS:
         return word[:-1] + "i"  # policy, policies → polici
     return word
+
+
+def _root(word: str) -> str:
+    """`configuration` and `configure` → configur: without endings, as long as enough of the word is left."""
+    ending = next((ending for ending in _DERIVING if word.endswith(ending)), "")
+    root = word[: len(word) - len(ending)]
+    if not ending or len(root) < _MIN_ROOT_CHARS or not _VOWELS.intersection(root):
+        return word
+    return _root(_without_e(root))
