@@ -136,9 +136,9 @@ def test_what_the_hub_says_before_a_redirect_counts(tmp_path: Path) -> None:
 
 @requirement("embed.gguf")
 def test_without_a_network_or_a_file_the_way_out_is_named(tmp_path: Path) -> None:
-    with serving(in_turn(Reply("gone", 404))) as server:
-        with pytest.raises(EmbedderError, match=r"answered 404 for hf:owner/repository/model\.gguf.*gguf:/path/to"):
-            fetch(WANTED, str(tmp_path), server.url)
+    unknown = r"answered 404 for hf:owner/repository/model\.gguf.*gguf:/path/to"
+    with serving(in_turn(Reply("gone", 404))) as server, pytest.raises(EmbedderError, match=unknown):
+        fetch(WANTED, str(tmp_path), server.url)
     with pytest.raises(EmbedderError, match=r"cannot be downloaded \(.*refused.*gguf:/path/to/model\.gguf"):
         fetch(WANTED, str(tmp_path), server.url)
 
