@@ -159,6 +159,15 @@ tools.cancelling-cancels-handlers own Cancelling a dispatch cancels its calls an
 tools.sync-handlers-do-not-block own A synchronous handler does not block the event loop.
 tools.fast-from-cold own Importing the tools loads nothing heavy.
 
+embed.contract own Every embedder passes one contract suite: name, dimension, embed for query, document and similarity.
+embed.in-process 003 Embeddings are computed in process, without a daemon.
+embed.gguf 003 A GGUF model such as embeddinggemma-300M Q8_0 at 256 dimensions is loaded from a hub or a path.
+embed.truncate-then-normalise own A shortened vector is normalised again, and the task prompts of the model are applied.
+embed.http-endpoint own An OpenAI-compatible endpoint can embed; its failures are typed errors.
+embed.top-similar 003 find_top_similar gives the closest of a map of vectors, up to a limit.
+embed.weights-are-checked own Packaged weights are verified by hash before use.
+embed.chosen-by-name own An embedder is chosen by name; auto takes the packaged model, or none with the command that installs it; the twin is never automatic.
+
 context.directory 000 Context lives in .AGENTS/ at the project's root; the name is configurable.
 context.more-roots own Other roots such as docs/ can be added, recursively, as searchable.
 context.pinned-by-default 000 overview.md and conventions.md are pinned, in that order.
@@ -268,14 +277,8 @@ search.fused-never-much-worse own The default fusion is never more than a point 
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
 search.ties-are-deterministic own Equal scores are ordered by document id.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword and fused search.
-embed.contract own Every embedder passes one contract suite: name, dimension, embed for query, document and similarity.
-embed.in-process 003 Embeddings are computed in process, without a daemon.
-embed.gguf 003 A GGUF model such as embeddinggemma-300M Q8_0 at 256 dimensions is loaded from a hub or a path.
-embed.truncate-then-normalise own A shortened vector is normalised again, and the task prompts of the model are applied.
-embed.http-endpoint own An OpenAI-compatible endpoint can embed; its failures are typed errors.
-embed.top-similar 003 find_top_similar gives the closest of a map of vectors, up to a limit.
 embed.shared 003 One embedder serves documents, discovery and cache.
-embed.weights-are-checked own Packaged weights are verified by hash before use.
+embed.shared 003 One embedder serves documents, discovery and cache.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 """,
     "skills, rules, notes": """

@@ -6,7 +6,7 @@ Every corpus uses it. It knows neither where documents come from nor how an answ
 from __future__ import annotations
 
 from onhand.document import EVERYTHING, Document, Filter, Match, time_of
-from onhand.errors import EmbedderError, InputError, NotFound
+from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound
 from onhand.record import Record
 from onhand.search.accept import accepted, accepted_filter, accepted_query, accepted_vector
 from onhand.search.result import Hit, Layer, Result
@@ -147,7 +147,7 @@ class Index:
             raise InputError(f"fusion is by {' or '.join(map(repr, fusion.METHODS))}, not {method!r}")
         try:
             vector = self._embed_query(self._ready_embedder(), query) if query.strip() else None
-        except EmbedderError as reason:
+        except (EmbedderError, MissingExtra) as reason:
             return self.keyword(query, filter, limit, offset)._replace(notes=(f"only words were compared: {reason}",))
         if vector is None:
             return self.keyword(query, filter, limit, offset)
@@ -179,7 +179,7 @@ class Index:
         try:
             self._ready_embedder()
             semantic = "ready"
-        except EmbedderError as reason:
+        except (EmbedderError, MissingExtra) as reason:
             semantic = str(reason)
         return Stats(self.store.count(), self.store.vectors(), self._made_with(), semantic)
 
