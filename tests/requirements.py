@@ -210,6 +210,11 @@ cli.terminal-is-safe own Control characters of a document never reach the termin
 cli.json-always-works own Any value is printed as JSON in any locale, lone surrogates included.
 cli.broken-pipe-and-interrupt own A closed pipe ends quietly; an interrupt exits 130 without a traceback.
 cli.doctor own doctor says what is installed, what is missing and the command that adds it.
+search.fused 001 Both layers are joined, by reciprocal rank or by score, beside the layers and not instead of them.
+search.fused-filter-changes-nothing own Under a filter the default fusion gives the scores and order that it gives without.
+search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
+search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
+search.ties-are-deterministic own Equal scores are ordered by document id.
 """
 
 LATER = {
@@ -241,11 +246,7 @@ search.filter-empty 001 An empty filter constrains nothing.
 search.filter-is-shared 001 Keyword, semantic, fused and filter search take the same filter.
 search.filter-is-pushed-down 001 A filtered search equals the unfiltered one restricted to the filter, at any selectivity.
 search.filter-unknown-field own An unknown filter field is refused with the nearest known one.
-search.fused 001 fused_search joins both layers by reciprocal rank, beside the three tools and not instead of them.
-search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
-search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
 search.degrades-visibly 003 Without an embedder search answers by words and says so; it never fails or stays silent.
-search.ties-are-deterministic own Equal scores are ordered by document id.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword and fused search.
 search.vectors-on-disk own Vectors are searched exactly under any filter and opened without reading them all.
 embed.contract own Every embedder passes one contract suite: name, dimension, embed for query, document and similarity.
