@@ -244,6 +244,11 @@ documents.import-resumes own An interrupted import goes on where it stopped.
 documents.import-streams own A file is read bit by bit: a document is handed over before the next is read, with how far it is.
 documents.import-is-bounded own Hostile pages, mails and records take time in proportion to their size and cost only themselves.
 search.time-spellings own ISO 8601, mail dates and seconds since 1970 are understood; what has no zone counts as UTC.
+search.fused 001 Both layers are joined, by reciprocal rank or by score, beside the layers and not instead of them.
+search.fused-filter-changes-nothing own Under a filter the default fusion gives the scores and order that it gives without.
+search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
+search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
+search.ties-are-deterministic own Equal scores are ordered by document id.
 """
 
 LATER = {
@@ -272,10 +277,6 @@ search.filter-scope 001 scope matches any of the given scopes.
 search.filter-empty 001 An empty filter constrains nothing.
 search.filter-is-shared 001 Keyword, semantic, fused and filter search take the same filter.
 search.filter-is-pushed-down 001 A filtered search equals the unfiltered one restricted to the filter, at any selectivity.
-search.fused 001 fused_search joins both layers by reciprocal rank, beside the three tools and not instead of them.
-search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
-search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
-search.ties-are-deterministic own Equal scores are ordered by document id.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword and fused search.
 embed.shared 003 One embedder serves documents, discovery and cache.
 embed.shared 003 One embedder serves documents, discovery and cache.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_ID_CHARS = 10_000  # any path fits; a text that was taken for an id does not
 MAX_TEXT_CHARS = 50_000_000
 MAX_TAGS = 1000
-MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for every different word
+MAX_QUERY_CHARS = 50_000  # a task with what belongs to it: ranking costs time for every different word
 MAX_FILTER_VALUES = 1000
 
 

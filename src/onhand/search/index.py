@@ -159,7 +159,7 @@ class Index:
             whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, depth)
             seen = {match.id for matches in layers.values() for match in matches}
             layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # what one layer found, the other scores
-            fused = fusion.adaptive(layers, whole, weights)
+            fused = fusion.adaptive(layers, whole, self.store.count(), weights)
         found = {name: {match.id: match for match in matches} for name, matches in layers.items()}
         ranked = [
             (

@@ -231,7 +231,7 @@ def test_min_score_cuts_and_the_answer_says_which_was_used(registry: Registry, i
     nothing = asked(min_score=1)
     assert (nothing["hits"], nothing["min_score"]) == ([], 1)
     assert "lower min_score" in nothing["reason"]
-    assert index.embedder is not None
+    assert isinstance(index.embedder, Concepts)
     index.embedder.min_score = None
     assert asked()["min_score"] == 0.6
 
