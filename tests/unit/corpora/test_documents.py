@@ -369,7 +369,7 @@ def test_no_query_is_syntax(registry: Registry, name: str, query: str) -> None:
 
 @requirement("documents.bad-input")
 def test_a_query_that_is_too_long_or_no_text_is_refused(registry: Registry) -> None:
-    assert "at most 10,000" in refused(registry, "keyword_search", query="a " * 5_000_000)
+    assert "use at most" in refused(registry, "keyword_search", query="a " * 5_000_000)
     assert "surrogate" in refused(registry, "keyword_search", query="\ud83d")
     for odd in (42, None, ["a"], {"query": "a"}):
         assert "query" in refused(registry, "keyword_search", query=odd)
