@@ -51,7 +51,7 @@ class NumpySearcher:
         self._size = self.last_slot + 1
         self._dead = np.array(dead, dtype=np.intp)
         self._is_living = ~self._mask(self._dead) if len(dead) else None
-        self._living = self._joined(EVERY, "")[0]
+        self._living = self._joined(fetch((EVERY,), "")[0])[0]
         self._segments = segments
         self.documents = len(self._living)
         self._lengths = [self._by_slot([segment.lengths[field] for segment in segments]) for field in self._fields()]
@@ -215,7 +215,7 @@ class NumpySearcher:
         return found
 
     def _read(self, term: str) -> _Term:
-        fields = [self._joined(field, term) for field in self._fields()]
+        fields = [self._joined(postings) for postings in self._fetch(self._fields(), term)]
         weighted = [
             (field, slots, self._weights_of(field, slots) * counts)
             for field, (slots, counts) in enumerate(fields)
@@ -266,13 +266,13 @@ class NumpySearcher:
                 alone[places] += self._scoring.alone[field] * self._scoring.gain(frequencies, norms)
         return alone
 
-    def _joined(self, kind: int, term: str) -> tuple[Array, Array]:
-        """The living slots that have a term, ascending, and how often; of a facet, the slots twice."""
-        parts = [_decoded(size, data) for size, data in self._fetch(kind, term)]
-        if not parts:
+    def _joined(self, postings: Sequence[tuple[int, bytes]]) -> tuple[Array, Array]:
+        """The living slots of the postings of a term, ascending, and how often it stands there."""
+        if not postings:
             return _NO_SLOTS, _NO_SLOTS
-        slots = np.concatenate([slots for slots, _ in parts]).astype(np.intp)
-        counts = np.concatenate([counts for _, counts in parts]) if kind < AUTHOR else slots
+        parts = [_decoded(size, data) for size, data in postings]
+        slots, counts = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        slots = slots.astype(np.intp)
         if self._is_living is not None:
             living = self._is_living[slots]
             slots, counts = slots[living], counts[living]
@@ -295,7 +295,8 @@ class NumpySearcher:
         return mask
 
     def _having(self, kind: int, terms: Iterable[str]) -> Array:
-        return self._mask(np.concatenate([_NO_SLOTS, *(self._joined(kind, term)[0] for term in terms)]))
+        having = [self._joined(self._fetch((kind,), term)[0])[0] for term in terms]
+        return self._mask(np.concatenate([_NO_SLOTS, *having]))
 
     def _in_time(self, filter: Filter) -> Array:
         mask = self._mask(self._living)

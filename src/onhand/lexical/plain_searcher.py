@@ -87,7 +87,8 @@ class PlainSearcher:
 
     def _read(self, term: str) -> _Term:
         scoring = self._scoring
-        counts = tuple(self._counts(field, term) for field in range(len(scoring.weights)))
+        fields = self._fetch(range(len(scoring.weights)), term)
+        counts = tuple(self._counts(postings) for postings in fields)
         frequencies: dict[int, float] = {}
         alone: dict[int, float] = {}
         for field, having in enumerate(counts):
@@ -104,9 +105,9 @@ class PlainSearcher:
         }
         return _Term(idf, counts, scores)
 
-    def _counts(self, field: int, term: str) -> dict[int, int]:
+    def _counts(self, postings: Sequence[tuple[int, bytes]]) -> dict[int, int]:
         counts: dict[int, int] = {}
-        for posting in self._fetch(field, term):
+        for posting in postings:
             counts.update(zip(*decode(posting), strict=True))
         for slot in self._dead & counts.keys():
             del counts[slot]
@@ -137,7 +138,8 @@ class PlainSearcher:
         return explained(contributions)
 
     def _having(self, kind: int, terms: Iterable[str]) -> set[int]:
-        return {slot for term in terms for posting in self._fetch(kind, term) for slot in decode(posting)[0]}
+        postings = (posting for term in terms for posting in self._fetch((kind,), term)[0])
+        return {slot for posting in postings for slot in decode(posting)[0]}
 
     def _in_time(self, filter: Filter) -> set[int]:
         living = self._having(EVERY, [""]) - self._dead

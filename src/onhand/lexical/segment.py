@@ -162,8 +162,11 @@ def _encoded(kind: int, term: str, entries: array[int]) -> Posting:
     if kind >= AUTHOR:
         return Posting(kind, term, len(entries), little(entries))
     slots, counts = entries[::2], entries[1::2]
-    spelled = bytes(counts) if max(counts) < 256 else little(counts)
-    return Posting(kind, term, len(slots), little(slots) + spelled)
+    return Posting(kind, term, len(slots), little(slots) + _spelled_counts(counts))
+
+
+def _spelled_counts(counts: array[int]) -> bytes:
+    return bytes(counts) if max(counts, default=0) < 256 else little(counts)
 
 
 def _joined(parts: list[tuple[int, bytes]]) -> tuple[int, bytes]:
@@ -183,8 +186,7 @@ def _joined_without(parts: list[tuple[int, bytes]], dead: frozenset[int]) -> tup
     left = array("I", [slots[place] for place in kept])
     if not counts:
         return len(left), little(left)
-    spelled = array(counts.typecode, [counts[place] for place in kept])
-    return len(left), little(left) + little(spelled)
+    return len(left), little(left) + _spelled_counts(array("I", [counts[place] for place in kept]))
 
 
 def little(given: array[int]) -> bytes:

@@ -198,7 +198,7 @@ class Index:
         done = 0
         while ids := self.store.without_vector(BATCH):
             documents = [document for document_id in ids if (document := self.store.get(document_id))]
-            self.store.upsert(self._entries(documents))
+            self.store.upsert(self._entries(documents), facts, only_unchanged=True)
             done += len(documents)
             if on_progress:
                 on_progress(done)

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from onhand.errors import StoreError
 from onhand.lexical import segment as segments
 from onhand.store import indexing
 from onhand.store.entry import Damage, content_hash
+from onhand.store.opening import UNREADABLE
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from onhand.lexical.ranking import Ranking
 
 MAX_NAMED = 20  # of a kind: the first few tell what happened
 
 REBUILD = "run `onhand docs check --rebuild`"
-IMPORT = "import it again"
+IMPORT = "delete it with `onhand docs delete`, and import it again"
+RESTORE = "restore a copy, or import the documents into a new file"
 REEMBED = "run `onhand docs reembed`"
 
 
 def damages(connection: sqlite3.Connection, ranks: Ranking) -> list[Damage]:
     """What is not as it was written, by looking at every byte."""
     found: list[Damage] = []
-    for part in (_pages(connection), _documents(connection), _vectors(connection), _terms(connection, ranks)):
+    parts = (
+        (_pages(connection), RESTORE),
+        (_documents(connection), RESTORE),
+        (_vectors(connection), RESTORE),
+        (_terms(connection, ranks), REBUILD),
+    )
+    for part, advice in parts:
         named = 0
-        for damage in part:
+        for damage in _readable(part, advice):
             named += 1
             if named <= MAX_NAMED:
                 found.append(damage)
@@ -36,10 +44,18 @@ def damages(connection: sqlite3.Connection, ranks: Ranking) -> list[Damage]:
     return found
 
 
+def _readable(part: Iterator[Damage], advice: str) -> Iterator[Damage]:
+    """The damages of a part; that it cannot be read to its end is one of them."""
+    try:
+        yield from part
+    except (StoreError, sqlite3.Error, *UNREADABLE) as error:
+        yield Damage(f"what is kept cannot be read: {error}", advice)
+
+
 def _pages(connection: sqlite3.Connection) -> Iterator[Damage]:
     for (said,) in connection.execute("PRAGMA integrity_check"):
         if said != "ok":
-            yield Damage(f"SQLite: {said}", "restore a copy, or import the documents into a new file")
+            yield Damage(f"SQLite: {said}", RESTORE)
 
 
 def _documents(connection: sqlite3.Connection) -> Iterator[Damage]:
@@ -48,7 +64,7 @@ def _documents(connection: sqlite3.Connection) -> Iterator[Damage]:
     for row in connection.execute(f"SELECT hash, {DOCUMENT} FROM documents ORDER BY slot"):
         try:
             is_whole = content_hash(document_of(row[1:])) == row[0]
-        except (ValueError, TypeError, AttributeError, OverflowError):  # what cannot even be read
+        except UNREADABLE:
             is_whole = False
         if not is_whole:
             yield Damage(f"document {row[1]!r} is not what was written", IMPORT)
@@ -73,11 +89,12 @@ def _vectors(connection: sqlite3.Connection) -> Iterator[Damage]:
 
 def _terms(connection: sqlite3.Connection, ranks: Ranking) -> Iterator[Damage]:
     """What the documents of each segment would have been indexed as, against what is there."""
-    last = 0
+    covered = 0
     for (number,) in connection.execute("SELECT number FROM segments ORDER BY first_slot").fetchall():
         kept = indexing.stored(connection, number)
         first, last = kept.segment.first_slot, kept.segment.last_slot
         rows = list(indexing.rows(connection, ranks, first, last))
+        covered += len(rows)
         there = segments.without(kept.segment, kept.dead)
         postings = connection.execute(
             "SELECT kind, term, size, data FROM postings WHERE segment = ? ORDER BY kind, term", (number,)
@@ -89,6 +106,11 @@ def _terms(connection: sqlite3.Connection, ranks: Ranking) -> Iterator[Damage]:
             built, wanted = there, []
         if found != wanted or there.documents != len(rows) or not _agree(built, there):
             yield Damage(f"the words of documents in slots {first} to {last} are not those of the documents", REBUILD)
+    (expected,) = connection.execute(
+        "SELECT count(*) FROM documents WHERE slot <= ?", (indexing.last_slot(connection),)
+    ).fetchone()
+    if covered != expected:
+        yield Damage(f"{expected - covered} documents cannot be found by their words", REBUILD)
     orphans = "SELECT count(*) FROM postings WHERE segment NOT IN (SELECT number FROM segments)"
     (count,) = connection.execute(orphans).fetchone()
     if count:
@@ -100,5 +122,6 @@ def _agree(built: segments.Segment, there: segments.Segment) -> bool:
     start = built.first_slot - there.first_slot
     end = start + built.last_slot - built.first_slot + 1
     return built.created_us == there.created_us[start:end] and all(
-        own == other[start:end] for own, other in zip(built.lengths, there.lengths, strict=True)
+        own == other[start:end] and sum(own) == sum(other)
+        for own, other in zip(built.lengths, there.lengths, strict=True)
     )

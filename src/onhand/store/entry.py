@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from onhand.errors import StoreError
 from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Mapping
 
     from onhand.document import Document
 
@@ -88,3 +90,13 @@ def content_hash(document: Document) -> str:
     created = document.created_time
     spelled = {**document._asdict(), "created_time": None if created is None else microseconds(created)}
     return blake2b(json.dumps(spelled, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def refuse_contradiction(noted: Mapping[str, str], facts: Mapping[str, str]) -> None:
+    """Refuse facts of which others were noted, so that two writers never mix what must not be mixed."""
+    for name, value in facts.items():
+        if noted.get(name, value) != value:
+            raise StoreError(
+                f"{name} is {noted[name]!r} here, not {value!r}: nothing was written; "
+                "run `onhand docs reembed` to change it, or open the index with the other"
+            )

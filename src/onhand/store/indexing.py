@@ -102,6 +102,8 @@ def stored(connection: sqlite3.Connection, number: int) -> Stored:
     first, last, documents, lengths, created, dead = connection.execute(
         "SELECT first_slot, last_slot, documents, lengths, created_us, dead FROM segments WHERE number = ?", (number,)
     ).fetchone()
+    if len(created) != 8 * (last - first + 1) or first > last:
+        raise ValueError(f"segment {number} is not what was written")  # before memory is taken for what it says
     size = 4 * (last - first + 1)
     fields = tuple(numbers("I", lengths[start : start + size]) for start in range(0, len(lengths), size))
     return Stored(number, Segment(first, last, documents, fields, numbers("q", created)), numbers("I", dead))

@@ -6,7 +6,7 @@ from operator import mul
 
 from onhand.document import EVERYTHING, Document, Filter, Match, microseconds
 from onhand.lexical.ranking import Ranking, ranking
-from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, head_of
+from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, head_of, refuse_contradiction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,13 @@ class MemoryStore:
         self._vectors: dict[str, array[float]] = {}
         self._facts: dict[str, str] = {}
 
-    def upsert(self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None) -> None:
+    def upsert(
+        self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None, *, only_unchanged: bool = False
+    ) -> None:
+        refuse_contradiction(self._facts, facts or {})
         for document, vector in entries:
+            if only_unchanged and self._documents.get(document.id) != document:
+                continue
             self._text.add(document.id, {"title": document.title, "text": document.text})
             self._documents[document.id] = document
             if vector is None:

@@ -36,27 +36,30 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
     """Bring a file to the version that this code knows; refuse one that it does not."""
-    version = _checked_version(connection, path)
+    version = checked_version(connection, path)
     if version == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for step in range(_checked_version(connection, path) + 1, VERSION + 1):  # another process may have been quicker
+        for step in range(checked_version(connection, path) + 1, VERSION + 1):  # another process may have been quicker
             for statement in MIGRATIONS[step]:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
-def _checked_version(connection: sqlite3.Connection, path: str) -> int:
+def checked_version(connection: sqlite3.Connection, path: str) -> int:
+    """The version of a file, 0 for an empty one; refuses what is not ours or not known yet."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         raise StoreError(f"{path} is a database of another program: name another file")
+    if version < 0:
+        raise StoreError(f"{path} has a format that there never was: the file is damaged; restore a copy")
     if version > VERSION:
         raise StoreError(
             f"{path} was made by a newer onhand (format {version}, this one knows {VERSION}): upgrade onhand"

@@ -11,9 +11,11 @@ import os
 import sqlite3
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from threading import RLock
+from contextlib import contextmanager, suppress
+from itertools import islice
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 from zlib import crc32
 
 from onhand.document import EVERYTHING, Document, Filter, Match, microseconds, time_of
@@ -21,8 +23,19 @@ from onhand.errors import StoreError
 from onhand.lexical import segment as segments
 from onhand.lexical.plain_searcher import PlainSearcher
 from onhand.lexical.ranking import Ranking, ranking
-from onhand.store import indexing, schema
-from onhand.store.entry import HEAD_CHARS, TALLIED, Damage, Entry, Head, Summary, Tally, content_hash
+from onhand.store import indexing
+from onhand.store.entry import (
+    HEAD_CHARS,
+    TALLIED,
+    Damage,
+    Entry,
+    Head,
+    Summary,
+    Tally,
+    content_hash,
+    refuse_contradiction,
+)
+from onhand.store.opening import UNREADABLE, open_file, stamp, translated
 from onhand.store.order import parse_order
 
 if TYPE_CHECKING:
@@ -31,7 +44,6 @@ if TYPE_CHECKING:
     from onhand.lexical.searcher import Searcher
     from onhand.store.vectors import Vectors
 
-BUSY_TIMEOUT_S = 120.0  # writers queue; the last of many waits for all before it
 NUMPY_PAYS = 20_000  # documents from which on a search gains more than the import of numpy costs
 MANY_TIES = 1000  # equal scores at the border: then ids are walked in their order, instead of reading all of these
 SPARE_VECTORS = 1000  # besides one for each that lives: of documents that are gone; then the copy is made anew
@@ -49,18 +61,31 @@ class SqliteStore:
         self.path = os.path.abspath(path)
         self._ranking = ranks or ranking()
         self._lock = RLock()
-        self._process = os.getpid()
-        self._inherited: list[sqlite3.Connection] = []  # from a parent process, whose locks closing them would drop
+        self._connection: sqlite3.Connection | None = None
+        self._frozen: tuple[int, ...] | None = None  # how a file looked that is read without a look at its log
         self._moment: _Moment | None = None
         self._vectors: tuple[str, Vectors] | None = None  # token of the copy, copy
         self._is_closed = False
-        self._connection = self._connect()
+        with self._lock, translated(self.path):
+            self._own_connection()
+        _STORES.add(self)
 
-    def upsert(self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None, more: bool = False) -> None:
-        rows = [(entry, content_hash(entry.document)) for entry in entries]
+    def upsert(
+        self,
+        entries: Sequence[Entry],
+        facts: Mapping[str, str] | None = None,
+        *,
+        more: bool = False,
+        only_unchanged: bool = False,
+    ) -> None:
+        rows = [_row(entry) for entry in entries]
         with self._writing() as connection:
-            gone = [slot for entry, digest in rows if (slot := _put(connection, entry, digest)) is not None]
-            _note(connection, facts or {})
+            if facts:
+                refuse_contradiction(_facts(connection), facts)
+                _note(connection, facts)
+            if only_unchanged:
+                rows = [row for row in rows if (there := _find(connection, row.id)) and there[1] == row.digest]
+            gone = [slot for row in rows if (slot := _put(connection, row)) is not None]
             indexing.bury(connection, gone)
             indexing.index_tail(connection, self._ranking, more)
 
@@ -79,15 +104,15 @@ class SqliteStore:
                 f"SELECT hash, {DOCUMENT} FROM documents WHERE id = ?",
                 (document_id,),
             ).fetchone()
-        if row is None:
-            return None
-        document = document_of(row[1:])
-        if content_hash(document) != row[0]:
-            raise StoreError(
-                f"document {document_id!r} in {self.path} is not what was written: run `onhand docs check`, "
-                "and import it again"
-            )
-        return document
+            if row is None:
+                return None
+            document = document_of(row[1:])
+            if document.id != document_id or content_hash(document) != row[0]:
+                raise StoreError(
+                    f"document {document_id!r} in {self.path} is not what was written: "
+                    "delete it with `onhand docs delete`, and import it again"
+                )
+            return document
 
     def heads(self, ids: Sequence[str]) -> list[Head]:
         heads = []
@@ -190,7 +215,7 @@ class SqliteStore:
 
     def facts(self) -> dict[str, str]:
         with self._reading() as connection:
-            return dict(connection.execute("SELECT name, value FROM facts WHERE name NOT LIKE 'store.%'"))
+            return _facts(connection)
 
     def summary(self) -> Summary:
         with self._reading() as connection:
@@ -210,8 +235,7 @@ class SqliteStore:
         from onhand.store.checking import damages
 
         with self._reading() as connection:
-            vectors = self._copied_vectors(connection)
-            return damages(connection, self._ranking) + (vectors.check() if vectors else [])
+            return damages(connection, self._ranking) + self._copy_damages(connection)
 
     def rebuild(self) -> None:
         with self._writing() as connection:
@@ -224,68 +248,69 @@ class SqliteStore:
             self._moment = None
             if self._vectors:
                 self._vectors[1].close()
-            if self._process == os.getpid():
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        """Let go of the file; whoever needs it next opens it again."""
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
                 self._connection.close()
-
-    def _connect(self) -> sqlite3.Connection:
-        with _translated(self.path):
-            connection = _opened(self.path)
-            try:
-                schema.prepare(connection, self.path)
-                self._match_ranking(connection)
-            except BaseException:
-                connection.close()
-                raise
-        return connection
-
-    def _match_ranking(self, connection: sqlite3.Connection) -> None:
-        """A file whose terms another ranking made is indexed anew."""
-        made_by = connection.execute("SELECT value FROM facts WHERE name = 'store.ranking'").fetchone()
-        if made_by and made_by[0] == self._ranking.name:
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        indexing.rebuild(connection, self._ranking)
-        _note(connection, {"store.ranking": self._ranking.name, **_new_copy()})
-        _next_generation(connection)
-        connection.execute("COMMIT")
+        self._connection = self._moment = None
 
     def _own_connection(self) -> sqlite3.Connection:
         if self._is_closed:
             raise StoreError(f"{self.path} was closed: open it again")
-        if self._process != os.getpid():  # SQLite's connections do not survive a fork
-            self._inherited.append(self._connection)
-            self._connection = self._connect()
-            self._process, self._moment = os.getpid(), None
+        if self._frozen is not None and self._frozen != stamp(self.path):
+            self._disconnect()
+        if self._connection is None:
+            connection, self._frozen = open_file(self.path)
+            try:
+                self._match_ranking(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
+
+    def _match_ranking(self, connection: sqlite3.Connection) -> None:
+        """A file whose terms another ranking made is indexed anew."""
+        if _made_by(connection) == self._ranking.name:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        if _made_by(connection) != self._ranking.name:  # another process may have been quicker
+            indexing.rebuild(connection, self._ranking)
+            _note(connection, {"store.ranking": self._ranking.name, **_new_copy()})
+            _next_generation(connection)
+        connection.execute("COMMIT")
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """One moment of the file, whatever others write meanwhile."""
-        with self._lock, _translated(self.path):
+        with self._lock, translated(self.path):
             connection = self._own_connection()
             if connection.in_transaction:  # inside another one's moment
                 yield connection
                 return
-            connection.execute("BEGIN")
             try:
+                connection.execute("BEGIN")  # in here, as an interrupt may follow
                 yield connection
             finally:
-                connection.execute("ROLLBACK")
+                _roll_back(connection)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, and durable at the end."""
-        with self._lock, _translated(self.path):
+        with self._lock, translated(self.path):
             connection = self._own_connection()
-            connection.execute("BEGIN IMMEDIATE")
+            if connection.in_transaction:
+                raise StoreError(f"{self.path} is being written by the caller: let that call end first")
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 _next_generation(connection)
                 connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+            finally:
+                _roll_back(connection)
 
     def _searcher(self, connection: sqlite3.Connection) -> Searcher:
         """The searcher of this moment."""
@@ -313,6 +338,15 @@ class SqliteStore:
             vectors.discard()
         vectors.catch_up(rows_above)
         return vectors
+
+    def _copy_damages(self, connection: sqlite3.Connection) -> list[Damage]:
+        from onhand.store.checking import REBUILD
+
+        try:
+            vectors = self._copied_vectors(connection)
+            return vectors.check() if vectors else []
+        except (StoreError, sqlite3.Error, *UNREADABLE) as error:
+            return [Damage(f"the vectors cannot be copied: {error}", REBUILD)]
 
     def _allowed(self, connection: sqlite3.Connection, filter: Filter, among: Collection[str] | None) -> Any:
         searcher = self._searcher(connection)
@@ -345,15 +379,18 @@ def _moment(connection: sqlite3.Connection, ranks: Ranking, generation: Any, bef
         parts.append(built)
         tail = {(kind, term): (size, data) for kind, term, size, data in postings}
     places = {number: place for place, (number, _) in enumerate(numbers)}
-    wanted = (
-        "SELECT segment, size, data FROM postings "
-        f"WHERE segment IN ({','.join(map(str, places))}) AND kind = ? AND term = ?"  # numbers
-    )
+    wanted = f"SELECT kind, segment, size, data FROM postings WHERE segment IN ({','.join(map(str, places))})"
 
-    def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
-        found = sorted((places[number], size, data) for number, size, data in connection.execute(wanted, (kind, term)))
-        waiting = tail.get((kind, term))
-        return [(size, data) for _, size, data in found] + ([waiting] if waiting else [])
+    def fetch(kinds: Sequence[int], term: str) -> list[list[tuple[int, bytes]]]:
+        of_kinds = f"{wanted} AND kind IN ({','.join(map(str, kinds))}) AND term = ?"
+        found = sorted(
+            (kind, places[number], size, data) for kind, number, size, data in connection.execute(of_kinds, (term,))
+        )
+        waiting = [[tail[kind, term]] if (kind, term) in tail else [] for kind in kinds]
+        return [
+            [(size, data) for own, _, size, data in found if own == kind] + last
+            for kind, last in zip(kinds, waiting, strict=True)
+        ]
 
     documents = sum(part.documents for part in parts) - len(dead)
     searcher: Searcher
@@ -369,83 +406,60 @@ def _moment(connection: sqlite3.Connection, ranks: Ranking, generation: Any, bef
     return _Moment(generation, stored, searcher)
 
 
-def _opened(path: str) -> sqlite3.Connection:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA cache_size = -65536")  # kibibytes, of changed pages before they go to the log
-    connection.execute("PRAGMA mmap_size = 1073741824")
-    return connection
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """End a transaction; SQLite has done so already after some errors."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
-@contextmanager
-def _translated(path: str) -> Iterator[None]:
-    """SQLite's errors as ours, with what to do about them."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: {_advice(error)}") from error
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror or error}") from error
-
-
-def _advice(error: sqlite3.Error) -> str:
-    said = str(error)
-    for part, advice in _ADVICE.items():
-        if part in said:
-            return advice
-    return f"SQLite says {said!r}"
-
-
-_ADVICE = {
-    "malformed": "the file is damaged: run `onhand docs check`, then restore a copy or import the documents again",
-    "not a database": "this is not a database: name another file",
-    "disk is full": "the disk is full: nothing was written; free some space and try again",
-    "readonly": "the file or its directory is read-only: searching works where the file was closed properly",
-    "locked": f"another process has been writing for {BUSY_TIMEOUT_S:.0f} s: try again when it is done",
-    "unable to open": "the file cannot be opened: is its directory there, and may you write to it?",
-    "disk I/O": "the disk fails: nothing of this call was kept; look at the disk, then run `onhand docs check`",
-}
-
-
-def _find(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int] | None:
-    """Slot, hash and whether there is a vector, of a document."""
-    found: tuple[int, str, int] | None = connection.execute(
-        "SELECT slot, hash, has_vector FROM documents WHERE id = ?", (document_id,)
+def _find(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int | None] | None:
+    """Slot, hash and checksum of the vector, of a document."""
+    found: tuple[int, str, int | None] | None = connection.execute(
+        "SELECT slot, hash, checksum FROM documents LEFT JOIN vectors USING (slot) WHERE id = ?", (document_id,)
     ).fetchone()
     return found
 
 
-def _put(connection: sqlite3.Connection, entry: Entry, digest: str) -> int | None:
-    """Keep a document; the slot of the one that it replaces. One that is there unchanged stays as it is."""
+class _Row(NamedTuple):
+    """An entry as it is kept."""
+
+    id: str
+    values: tuple[Any, ...]  # of DOCUMENT
+    digest: str
+    vector: bytes | None
+
+
+def _row(entry: Entry) -> _Row:
     document, vector = entry
-    there = _find(connection, document.id)
-    if there and there[1] == digest and (vector is None or there[2]):
+    values = (
+        document.id,
+        document.title,
+        document.text.encode(),
+        document.author,
+        json.dumps(document.tags, ensure_ascii=False),
+        document.scope,
+        None if document.created_time is None else microseconds(document.created_time),
+        json.dumps(document.metadata, ensure_ascii=False),
+        document.kind,
+        document.source_path,
+    )
+    return _Row(document.id, values, content_hash(document), None if vector is None else _spelled(vector))
+
+
+def _put(connection: sqlite3.Connection, row: _Row) -> int | None:
+    """Keep a document; the slot of the one that it replaces. One that is there unchanged stays as it is."""
+    there = _find(connection, row.id)
+    checksum = None if row.vector is None else crc32(row.vector)
+    if there and there[1:] == (row.digest, checksum):
         return None
     if there:
         _drop(connection, there[0])
-    created = None if document.created_time is None else microseconds(document.created_time)
     slot = connection.execute(
         f"INSERT INTO documents ({DOCUMENT}, hash, has_vector) VALUES ({', '.join('?' * 12)})",
-        (
-            document.id,
-            document.title,
-            document.text.encode(),
-            document.author,
-            json.dumps(document.tags, ensure_ascii=False),
-            document.scope,
-            created,
-            json.dumps(document.metadata, ensure_ascii=False),
-            document.kind,
-            document.source_path,
-            digest,
-            vector is not None,
-        ),
+        (*row.values, row.digest, row.vector is not None),
     ).lastrowid
-    if vector is not None:
-        data = _spelled(vector)
-        connection.execute("INSERT INTO vectors (slot, checksum, data) VALUES (?, ?, ?)", (slot, crc32(data), data))
+    if row.vector is not None:
+        connection.execute("INSERT INTO vectors (slot, checksum, data) VALUES (?, ?, ?)", (slot, checksum, row.vector))
     return there[0] if there else None
 
 
@@ -475,6 +489,16 @@ def document_of(row: Sequence[Any]) -> Document:
         kind,
         source_path,
     )
+
+
+def _made_by(connection: sqlite3.Connection) -> str | None:
+    """The name of the ranking that the terms of a file are of."""
+    found = connection.execute("SELECT value FROM facts WHERE name = 'store.ranking'").fetchone()
+    return found[0] if found else None
+
+
+def _facts(connection: sqlite3.Connection) -> dict[str, str]:
+    return dict(connection.execute("SELECT name, value FROM facts WHERE name NOT LIKE 'store.%'"))
 
 
 def _note(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
@@ -516,10 +540,11 @@ def _ranked(
     least = found[:limit][-1][1]
     better = [(slot, score) for slot, score in found if score > least]
     equal = {slot for slot, score in found if score == least}
-    named = [(document_id, slot, score) for slot, score in better for document_id in _ids(connection, [slot])]
-    named.sort(key=lambda one: (-one[2], one[0]))
-    if len(equal) <= MANY_TIES:
-        last = sorted((document_id, slot) for slot in equal for document_id in _ids(connection, [slot]))
+    few = equal if len(equal) <= MANY_TIES else set()
+    ids = _ids(connection, [slot for slot, _ in better] + list(few))
+    named = sorted(((ids[slot], slot, score) for slot, score in better), key=lambda one: (-one[2], one[0]))
+    if few:
+        last = sorted((ids[slot], slot) for slot in few)
     else:
         ordered = connection.execute("SELECT id, slot FROM documents ORDER BY id")
         last = []
@@ -531,19 +556,47 @@ def _ranked(
     return (named + [(document_id, slot, least) for document_id, slot in last])[:limit]
 
 
-def _ids(connection: sqlite3.Connection, slots: Sequence[int]) -> list[str]:
-    return [connection.execute("SELECT id FROM documents WHERE slot = ?", (slot,)).fetchone()[0] for slot in slots]
+def _ids(connection: sqlite3.Connection, slots: Sequence[int]) -> dict[int, str]:
+    return dict(
+        connection.execute(f"SELECT slot, id FROM documents WHERE slot IN ({','.join('?' * len(slots))})", slots)
+    )
 
 
 def _walk(connection: sqlite3.Connection, ordered: str, wanted: Collection[int], limit: int, offset: int) -> list[str]:
     """Some ids of an ordered query, of the wanted slots only."""
-    found: list[str] = []
-    passed = 0
-    for document_id, slot in connection.execute(ordered):
-        if slot in wanted:
-            passed += 1
-            if passed > offset:
-                found.append(document_id)
-                if len(found) == limit:
-                    break
-    return found
+    ids = (document_id for document_id, slot in connection.execute(ordered) if slot in wanted)
+    return list(islice(ids, offset, offset + limit))
+
+
+# SQLite's locks are known to a process as a whole, and a child would believe to hold those of its parent: so nobody
+# holds any while a process forks. See "How To Corrupt An SQLite Database File", section 2.6.
+_STORES: WeakSet[SqliteStore] = WeakSet()
+_forking = Lock()
+_held: list[SqliteStore] = []
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    for store in list(_STORES):
+        store._lock.acquire()
+        _held.append(store)
+        store._disconnect()
+
+
+def _after_fork_in_parent() -> None:
+    for store in _held:
+        store._lock.release()
+    _held.clear()
+    _forking.release()
+
+
+def _after_fork_in_child() -> None:
+    global _forking
+    for store in _held:
+        store._lock = RLock()
+    _held.clear()
+    _forking = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -14,8 +14,14 @@ class Store(Protocol):
     A filter is part of the search, never applied to an already cut list. Equal scores are ordered by id.
     """
 
-    def upsert(self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None) -> None:
-        """Keep documents, each in place of the one of its id, and note facts about the whole."""
+    def upsert(
+        self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None, *, only_unchanged: bool = False
+    ) -> None:
+        """Keep documents, each in place of the one of its id, and note facts about the whole.
+
+        Facts of which others were noted are refused, and nothing is written. With `only_unchanged` an entry counts only
+        if its document is there and the same, as it was when somebody began to work out its vector.
+        """
 
     def delete(self, ids: Collection[str]) -> int:
         """Take documents out; how many there were."""

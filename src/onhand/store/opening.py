@@ -1,0 +1,167 @@
+"""How is a file opened, wherever it lies, and what do SQLite's errors mean to whoever called?"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from stat import S_ISREG
+from typing import NamedTuple
+
+from onhand.errors import InputError, StoreError
+from onhand.store import schema
+
+BUSY_TIMEOUT_S = 120.0  # writers queue; the last of many waits for all before it
+RETRY_S = 0.01
+
+# What reading a file raises that holds something else than was written.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, MemoryError, StopIteration, TypeError, ValueError)
+
+_UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM)
+
+
+class Opened(NamedTuple):
+    """A connection; `frozen` is how the file looked where SQLite cannot notice that another process changes it."""
+
+    connection: sqlite3.Connection
+    frozen: tuple[int, ...] | None = None
+
+
+def open_file(path: str) -> Opened:
+    """A connection to a file of the layout that this code knows; one that cannot be written can still be read."""
+    _refuse_what_is_no_file(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        return Opened(_writable(path))
+    except sqlite3.Error as error:
+        if _code(error) not in _UNWRITABLE or not os.path.isfile(path):
+            raise
+    return _read_only(path)
+
+
+def stamp(path: str) -> tuple[int, ...]:
+    """What tells that a file was changed; the log beside it counts only if there is something in it."""
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns, _log_bytes(path)
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """SQLite's errors, and those of reading what nobody wrote, as ours, with what to do about them."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {_advice(error)}") from error
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}") from error
+    except UnicodeEncodeError as error:  # of the caller: what is read from the file is only ever decoded
+        raise InputError(f"half a character cannot be looked for or kept: {error.object[:100]!r}") from error
+    except UNREADABLE as error:
+        raise StoreError(f"{path}: {_ADVICE['malformed']}") from error
+
+
+def _refuse_what_is_no_file(path: str) -> None:
+    """SQLite would wait for ever for somebody to write to a pipe."""
+    if "\0" in path:
+        raise StoreError(f"{path!r} cannot be the name of a file: name another file")
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not S_ISREG(mode):
+        raise StoreError(f"{path} is a directory or a device, not a file: name a file in it, or another one")
+
+
+def _writable(path: str) -> sqlite3.Connection:
+    connection = _connect(path)
+    try:
+        schema.checked_version(connection, path)  # before anything is changed: it may be another program's
+        _keep_log(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+        schema.prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _keep_log(connection: sqlite3.Connection) -> None:
+    """Let readers and a writer work at once. SQLite does not wait here when several processes make one file."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_S)
+
+
+def _read_only(path: str) -> Opened:
+    """A file where nothing can be written: with the log that is there, or as it lies if there is none."""
+    try:
+        return Opened(_readable(path, "mode=ro"))
+    except sqlite3.Error as error:
+        if _code(error) not in _UNWRITABLE:
+            raise
+    if _log_bytes(path):
+        raise StoreError(
+            f"{path} was not closed properly and lies where nothing can be written: "
+            "copy it, with the files beside it, to where it can be"
+        )
+    frozen = stamp(path)
+    return Opened(_readable(path, "mode=ro&immutable=1"), frozen)
+
+
+def _readable(path: str, options: str) -> sqlite3.Connection:
+    from urllib.parse import quote
+
+    connection = _connect(f"file:{quote(path)}?{options}", uri=True)
+    try:
+        if schema.checked_version(connection, path) != schema.VERSION:
+            raise StoreError(f"{path} is of an older onhand: open it once where it can be written")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect(name: str, uri: bool = False) -> sqlite3.Connection:
+    connection = sqlite3.connect(name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri)
+    connection.execute("PRAGMA cache_size = -65536")  # kibibytes, of changed pages before they go to the log
+    connection.execute("PRAGMA mmap_size = 1073741824")
+    return connection
+
+
+def _log_bytes(path: str) -> int:
+    try:
+        return os.stat(f"{path}-wal").st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _code(error: sqlite3.Error) -> int:
+    """What SQLite calls the kind of error; 0 if it is one of Python's module."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def _advice(error: sqlite3.Error) -> str:
+    said = str(error)
+    for part, advice in _ADVICE.items():
+        if part in said:
+            return advice
+    return f"SQLite says {said!r}"
+
+
+_ADVICE = {
+    "malformed": "the file is damaged: run `onhand docs check`, then restore a copy or import the documents again",
+    "not a database": "this is not a database: name another file",
+    "disk is full": "the disk is full: nothing was written; free some space and try again",
+    "readonly": "the file or its directory is read-only: nothing was written; searching works",
+    "locked": f"another process has been writing for {BUSY_TIMEOUT_S:.0f} s: try again when it is done",
+    "unable to open": "the file cannot be opened: is its directory there, and may you write to it?",
+    "disk I/O": "the disk fails: nothing of this call was kept; look at the disk, then run `onhand docs check`",
+}
