@@ -73,8 +73,8 @@ class QuickStore(MemoryStore):
         self._rows: list[str] = []
         self._matrix: Any = None
 
-    def upsert(self, entries: Sequence[Entry], facts: Any = None) -> None:
-        super().upsert(entries, facts)
+    def upsert(self, entries: Sequence[Entry], facts: Any = None, **how: Any) -> None:
+        super().upsert(entries, facts, **how)
         self._matrix = None
 
     def keyword(

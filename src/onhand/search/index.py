@@ -67,11 +67,11 @@ class Index:
         written = Written()
         waiting: dict[str, Document] = {}
         for document in documents:
+            if len(waiting) >= batch:
+                written = self._write(waiting, written, on_progress, more=True)
+                waiting = {}
             whole = accepted(document)
             waiting[whole.id] = whole
-            if len(waiting) >= batch:
-                written = self._write(waiting, written, on_progress)
-                waiting = {}
         return self._write(waiting, written, on_progress) if waiting else written
 
     def delete(self, ids: Collection[str]) -> int:
@@ -215,13 +215,17 @@ class Index:
         self.close()
 
     def _write(
-        self, documents: Mapping[str, Document], written: Written, on_progress: Callable[[int], None] | None
+        self,
+        documents: Mapping[str, Document],
+        written: Written,
+        on_progress: Callable[[int], None] | None,
+        more: bool = False,
     ) -> Written:
         before = self.store.known(list(documents.values()))
         new = [document for document in documents.values() if not before.get(document.id)]
         if new:
             facts = fingerprint(self._matching_embedder()) if self.embedder else None
-            self.store.upsert(self._entries(new), facts)
+            self.store.upsert(self._entries(new), facts, more=more)
         changed = sum(1 for document in new if document.id in before)
         written = Written(
             written.added + len(new) - changed,

@@ -26,7 +26,12 @@ class MemoryStore:
         self._facts: dict[str, str] = {}
 
     def upsert(
-        self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None, *, only_unchanged: bool = False
+        self,
+        entries: Sequence[Entry],
+        facts: Mapping[str, str] | None = None,
+        *,
+        only_unchanged: bool = False,
+        more: bool = False,
     ) -> None:
         refuse_contradiction(self._facts, facts or {})
         for document, vector in entries:

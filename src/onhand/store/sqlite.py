@@ -35,7 +35,7 @@ from onhand.store.entry import (
     content_hash,
     refuse_contradiction,
 )
-from onhand.store.opening import UNREADABLE, open_file, stamp, translated
+from onhand.store.opening import BUSY_TIMEOUT_S, UNREADABLE, open_file, stamp, translated
 from onhand.store.order import parse_order
 
 if TYPE_CHECKING:
@@ -275,6 +275,7 @@ class SqliteStore:
     def _match_ranking(self, connection: sqlite3.Connection) -> None:
         """A file whose terms another ranking made is indexed anew."""
         if _made_by(connection) == self._ranking.name:
+            self._finish_import(connection)
             return
         connection.execute("BEGIN IMMEDIATE")
         if _made_by(connection) != self._ranking.name:  # another process may have been quicker
@@ -282,6 +283,23 @@ class SqliteStore:
             _note(connection, {"store.ranking": self._ranking.name, **_new_copy()})
             _next_generation(connection)
         connection.execute("COMMIT")
+
+    def _finish_import(self, connection: sqlite3.Connection) -> None:
+        """Index what an import that was stopped left waiting, unless somebody else writes or nobody may: it can be
+        searched as it is, only slowly."""
+        if not indexing.is_overdue(connection):
+            return
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            indexing.index_tail(connection, self._ranking)
+            _next_generation(connection)
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

@@ -15,12 +15,18 @@ class Store(Protocol):
     """
 
     def upsert(
-        self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None, *, only_unchanged: bool = False
+        self,
+        entries: Sequence[Entry],
+        facts: Mapping[str, str] | None = None,
+        *,
+        only_unchanged: bool = False,
+        more: bool = False,
     ) -> None:
         """Keep documents, each in place of the one of its id, and note facts about the whole.
 
         Facts of which others were noted are refused, and nothing is written. With `only_unchanged` an entry counts only
-        if its document is there and the same, as it was when somebody began to work out its vector.
+        if its document is there and the same, as it was when somebody began to work out its vector. With `more`, others
+        follow at once: what makes searches fast may wait for them.
         """
 
     def delete(self, ids: Collection[str]) -> int:
