@@ -314,6 +314,8 @@ class LexicalIndex:
         return list(frequencies), scores
 
     def _norm_of(self, slot: int) -> float:
+        if self._per_field_length:
+            return self.formula.k1
         return float(self._scoring().norm([field.lengths[slot] for field in self._fields]))
 
     def _is_large(self) -> bool:

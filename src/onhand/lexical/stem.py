@@ -4,15 +4,22 @@ It is meant to stand beside the word, so it may be rough; it must only be the sa
 last `y` or `i`, a stem is the beginning of its word.
 """
 
-# What makes a noun, adjective or verb of another word, as it stands when `e` is off and `y` is `i`. An ending stands
-# before those that end as it does and are shorter.
-_DERIVING = (
-    "ation", "ition", "ator", "ement", "ment", "ness", "able", "abl", "ibl", "anc", "enc", "anci", "enci", "iviti",
-    "aliti", "iti", "ical", "ion", "ous", "ful", "ism", "ist", "ant", "ent", "iv", "iz", "at", "al", "er", "or", "ic",
-    "li",
-)  # fmt: skip
+# What makes a noun, adjective or verb of another word, as it stands when `e` is off and `y` is `i`; by its last letter,
+# and an ending before those that it ends with.
+_DERIVING = {
+    "c": ("anc", "enc", "ic"),
+    "i": ("anci", "enci", "iviti", "aliti", "iti", "li"),
+    "l": ("ical", "abl", "ibl", "ful", "al"),
+    "m": ("ism",),
+    "n": ("ation", "ition", "ion"),
+    "r": ("ator", "er", "or"),
+    "s": ("ness", "ous"),
+    "t": ("ement", "ment", "ist", "ant", "ent", "at"),
+    "v": ("iv",),
+    "z": ("iz",),
+}
 _MIN_ROOT_CHARS = 5  # `indexer` is of `index`, but `number` is not of `numb`
-_ENDINGS = frozenset("sgdey").union(ending[-1] for ending in _DERIVING)  # of all words that change
+_ENDINGS = frozenset("sgdey").union(_DERIVING)  # of all words that change
 _VOWELS = frozenset("aeiouy")
 _DOUBLED_ON_PURPOSE = frozenset("elsz")  # agree, fall, pass, buzz
 _ALREADY_PLAIN = frozenset(
@@ -65,8 +72,14 @@ def _without_e(word: str) -> str:
 
 def _root(word: str) -> str:
     """`configuration` and `configure` → configur: without endings, as long as enough of the word is left."""
-    ending = next((ending for ending in _DERIVING if word.endswith(ending)), "")
-    root = word[: len(word) - len(ending)]
-    if not ending or len(root) < _MIN_ROOT_CHARS or not _VOWELS.intersection(root):
-        return word
-    return _root(_without_e(root))
+    while len(word) > _MIN_ROOT_CHARS:
+        for ending in _DERIVING.get(word[-1], ()):
+            if word.endswith(ending):
+                break
+        else:
+            return word
+        root = word[: -len(ending)]
+        if len(root) < _MIN_ROOT_CHARS or not _VOWELS.intersection(root):
+            return word
+        word = _without_e(root)
+    return word
