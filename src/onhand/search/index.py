@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 50
 DEFAULT_MIN_SCORE = 0.6  # of an embedder that declares none
-FUSED_DEPTH = 100  # of each layer: what is further down in both is no answer
+FUSED_DEPTH = 200  # of each layer: what is further down in both is no answer
 BATCH = 256  # documents that are embedded and written together
 AS_DECLARED = "as declared"  # for min_score: the embedder's own, else DEFAULT_MIN_SCORE
 
@@ -135,7 +135,7 @@ class Index:
         method: str = "adaptive",
         weights: Mapping[str, float] | None = None,
     ) -> Result:
-        """Words and meaning together; words alone, and a note that says so, where there is no embedder.
+        """Words and meaning together, from 0 to 1; words alone, and a note that says so, where there is no embedder.
 
         `method` is "adaptive", which joins scores by what this query's scores look like in the whole index, so that a
         filter changes neither scores nor order; or "rrf", which joins ranks by `weights`.
@@ -145,18 +145,13 @@ class Index:
         query, filter = accepted_query(query), accepted_filter(filter)
         if method not in fusion.METHODS:
             raise InputError(f"fusion is by {' or '.join(map(repr, fusion.METHODS))}, not {method!r}")
-        try:
-            vector = self._embed_query(self._ready_embedder(), query) if query.strip() else None
-        except (EmbedderError, MissingExtra) as reason:
-            return self.keyword(query, filter, limit, offset)._replace(notes=(f"only words were compared: {reason}",))
-        if vector is None:
-            return self.keyword(query, filter, limit, offset)
-        depth = max(FUSED_DEPTH, _depth(limit, offset))
-        layers = self._layers(query, vector, filter, depth)
+        _depth(limit, offset)
+        vector, notes = self._query_vector(query)
+        layers = self._layers(query, vector, filter, FUSED_DEPTH)
         if method == "rrf":
             fused = fusion.reciprocal_rank(layers, weights)
         else:
-            whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, depth)
+            whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
             seen = {match.id for matches in layers.values() for match in matches}
             layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # what one layer found, the other scores
             fused = fusion.adaptive(layers, whole, self.store.count(), weights)
@@ -172,7 +167,7 @@ class Index:
             for one in fused
         ]
         result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
-        return result._replace(notes=self._incomplete())
+        return result._replace(notes=notes)
 
     def stats(self) -> Stats:
         """What is in the index, and whether meaning can be searched."""
@@ -249,17 +244,25 @@ class Index:
             for document, vector in zip(documents, vectors, strict=True)
         ]
 
+    def _query_vector(self, query: str) -> tuple[array[float] | None, tuple[str, ...]]:
+        """What a query means, if that can be known, and what the searcher should know about it."""
+        try:
+            embedder = self._ready_embedder()
+            return (self._embed_query(embedder, query) if query.strip() else None), self._incomplete()
+        except (EmbedderError, MissingExtra) as reason:
+            return None, (f"only words were compared: {reason}",)
+
     def _layers(
         self,
         query: str,
-        vector: array[float],
+        vector: array[float] | None,
         filter: Filter,
         depth: int,
         among: Collection[str] | None = None,
     ) -> dict[str, list[Match]]:
         return {
             "keyword": self.store.keyword(query, filter, depth, among),
-            "semantic": self.store.nearest(vector, filter, depth, None, among),
+            "semantic": [] if vector is None else self.store.nearest(vector, filter, depth, None, among),
         }
 
     def _result(
