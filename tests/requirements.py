@@ -279,7 +279,6 @@ search.filter-is-shared 001 Keyword, semantic, fused and filter search take the 
 search.filter-is-pushed-down 001 A filtered search equals the unfiltered one restricted to the filter, at any selectivity.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword and fused search.
 embed.shared 003 One embedder serves documents, discovery and cache.
-embed.shared 003 One embedder serves documents, discovery and cache.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 """,
     "skills, rules, notes": """

@@ -182,9 +182,9 @@ def test_one_section_and_one_file_are_counted_as_one(run: Run, project: Path) ->
 
 
 def test_a_query_that_is_too_long_exits_2(run: Run) -> None:
-    done = run("context", "search", "x" * 10_001)
+    done = run("context", "search", "x" * 50_001)
     assert (done.code, done.out) == (2, "")
-    assert "use at most 10,000" in done.err
+    assert "use at most 50,000" in done.err
 
 
 @pytest.mark.usefixtures("pages")
