@@ -171,6 +171,8 @@ class NumpySearcher:
 
     def _added(self, slots: Array, terms: Mapping[str, _Weighted]) -> Iterator[tuple[str, Array, list[Array]]]:
         """What each term adds to the scores of a few documents, and which share of it each field has."""
+        if not terms or not len(slots):  # where nothing is, there is no average either
+            return
         lengths = [own[slots] for own in self._lengths]
         weights = [self._scoring.weight(field, own) for field, own in enumerate(lengths)]
         norm = self._scoring.norm(lengths)

@@ -59,7 +59,10 @@ def translated(path: str) -> Iterator[None]:
     except UnicodeEncodeError as error:  # of the caller: what is read from the file is only ever decoded
         raise InputError(f"half a character cannot be looked for or kept: {error.object[:100]!r}") from error
     except UNREADABLE as error:
-        raise StoreError(f"{path}: {_ADVICE['malformed']}") from error
+        raise StoreError(
+            f"{path}: what is kept cannot be read ({type(error).__name__}: {error}): run `onhand docs check`; "
+            "if that finds nothing, this is a mistake of onhand: please report it"
+        ) from error
 
 
 def _refuse_what_is_no_file(path: str) -> None:

@@ -123,7 +123,7 @@ class SqliteStore:
                     (4 * HEAD_CHARS, document_id),
                 ).fetchone()
                 if row:
-                    text = row[2].decode("utf-8", "ignore")[:HEAD_CHARS]
+                    text = (row[2] or b"").decode("utf-8", "ignore")[:HEAD_CHARS]  # nothing of nothing is NULL
                     heads.append(Head(row[0], row[1], text, row[3], tuple(json.loads(row[4])), *row[5:]))
         return heads
 
