@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from select import select
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from onhand.document import Document
 from onhand.store.entry import Entry
@@ -92,9 +92,9 @@ def _start(*arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environ)
 
 
-def _said(process: "subprocess.Popen[str]") -> dict[str, float]:
+def _said(process: "subprocess.Popen[str]") -> dict[str, Any]:
     out, err = process.communicate()  # which ends its input
-    said: dict[str, float] = json.loads(out) if process.returncode == 0 else {"error": err[-500:]}
+    said: dict[str, Any] = json.loads(out) if process.returncode == 0 else {"error": err[-500:]}
     return said
 
 

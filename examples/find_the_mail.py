@@ -6,9 +6,8 @@ python examples/find_the_mail.py
 from pathlib import Path
 from typing import Any
 
-from onhand.corpora.sources import read_sources
-
 from onhand import Document, Documents, Registry, open_index
+from onhand.corpora.sources import read_sources
 
 MAIL = Path(__file__).parent / "sample-mail"
 

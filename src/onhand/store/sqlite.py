@@ -35,7 +35,7 @@ from onhand.store.entry import (
     content_hash,
     refuse_contradiction,
 )
-from onhand.store.opening import UNREADABLE, open_file, stamp, translated
+from onhand.store.opening import UNREADABLE, begin_writing, open_file, stamp, translated
 from onhand.store.order import parse_order
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ class SqliteStore:
             if connection.in_transaction:
                 raise StoreError(f"{self.path} is being written by the caller: let that call end first")
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                begin_writing(connection)
                 yield connection
                 _next_generation(connection)
                 connection.execute("COMMIT")
