@@ -183,6 +183,8 @@ class NumpySearcher:
     ) -> Iterator[tuple[str, _Weighted, list[Array], Array, Any]]:
         """Each term, with its weighted frequency in each field of a few documents and in all fields, and their norm;
         where a document has not got the term, the latter is 1, by which one may divide."""
+        if not terms or not len(slots):  # where nothing is, there is no average either
+            return
         lengths = [own[slots] for own in self._lengths]
         weights = [self._scoring.weight(field, own) for field, own in enumerate(lengths)]
         norm = self._scoring.norm(lengths)

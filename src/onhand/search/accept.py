@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from math import isfinite
 
 from onhand.document import Document, Filter
@@ -10,7 +11,6 @@ from onhand.text import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Mapping
     from typing import Any
 
@@ -36,7 +36,7 @@ def accepted(document: Document) -> Document:
             raise InputError(f"{where}: {field} is a text, not {_shown(getattr(document, field))}")
     if len(document.text) > MAX_TEXT_CHARS:
         raise InputError(f"{where}: the text has {len(document.text):,} characters; split it: {MAX_TEXT_CHARS:,} fit")
-    if isinstance(given.tags, str) or not all(isinstance(tag, str) for tag in given.tags):
+    if not _are_texts(given.tags):
         raise InputError(f"{where}: tags are a list of texts, not {_shown(document.tags)}")
     if len(document.tags) > MAX_TAGS:
         raise InputError(f"{where} has {len(document.tags):,} tags: at most {MAX_TAGS:,} fit")
@@ -71,11 +71,20 @@ def _is_plain(document: Any) -> bool:
     )
 
 
+def accepted_id(document_id: str) -> str:
+    """The id to look for as whole text, or an error when it is no text."""
+    if not isinstance(document_id, str):
+        raise InputError(f"a document's id is a text, not {_shown(document_id)}")
+    return whole(document_id)
+
+
 def accepted_filter(filter: Filter) -> Filter:
     """The filter with whole text, or an error that names what cannot be asked for."""
+    if not isinstance(filter, Filter):
+        raise InputError(f"a filter is an onhand.Filter, not {_shown(filter)}")
     for field in ("author", "tags", "scope"):
         values = getattr(filter, field)
-        if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        if not _are_texts(values):
             raise InputError(f"the filter's {field} is a list of texts, not {_shown(values)}")
         if len(values) > MAX_FILTER_VALUES:
             raise InputError(f"the filter names {len(values):,} values for {field}: at most {MAX_FILTER_VALUES:,}")
@@ -101,6 +110,7 @@ def accepted_query(query: str) -> str:
 
 def accepted_vector(vector: array[float], dimension: int, what: str) -> array[float]:
     """The vector, of length one, or an error: a bad vector would be ranked like a good one."""
+    vector = _floats(vector, what)
     if len(vector) != dimension:
         raise EmbedderError(f"the embedder gave {len(vector)} numbers for {what}, not {dimension}: nothing was kept")
     length = sum(number * number for number in vector) ** 0.5
@@ -108,19 +118,35 @@ def accepted_vector(vector: array[float], dimension: int, what: str) -> array[fl
         raise EmbedderError(f"the embedder gave numbers that are not finite for {what}: nothing was kept")
     if length < 1e-6:
         raise EmbedderError(f"the embedder gave a vector of zeros for {what}: nothing was kept")
-    return vector if abs(length - 1) < 1e-3 else type(vector)("f", (number / length for number in vector))
+    return vector if abs(length - 1) < 1e-3 else array("f", (number / length for number in vector))
+
+
+def _floats(vector: Any, what: str) -> array[float]:
+    if isinstance(vector, array) and vector.typecode == "f":
+        return vector
+    try:
+        return array("f", vector)
+    except (TypeError, OverflowError):
+        raise EmbedderError(f"the embedder gave {_shown(vector)} for {what}, not numbers: nothing was kept") from None
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list | tuple | set | frozenset) and all(isinstance(value, str) for value in values)
 
 
 def _zoned(time: Any, what: str) -> Any:
     if time is None:
         return None
-    from datetime import datetime
+    from datetime import UTC, datetime
 
     if not isinstance(time, datetime):
         raise InputError(f"{what} is a datetime, not {_shown(time)}")
     if time.tzinfo is None or time.utcoffset() is None:
         raise InputError(f"{what} is {time.isoformat()}, and nobody knows where: add a time zone, as in +00:00")
-    return time
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise InputError(f"{what} is {time.isoformat()}, which is no year from 1 to 9999 in UTC") from None
 
 
 def _json(metadata: Any, where: str) -> Mapping[str, Any]:
@@ -129,7 +155,7 @@ def _json(metadata: Any, where: str) -> Mapping[str, Any]:
     import json
 
     try:
-        plain = json.loads(whole(json.dumps(metadata, allow_nan=False)))
+        plain = json.loads(whole(json.dumps(metadata, allow_nan=False, ensure_ascii=False)))
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{where}: metadata is what JSON can say: {str(error)[:200]}") from None
     if not isinstance(plain, dict):

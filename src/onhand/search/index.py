@@ -8,7 +8,7 @@ from __future__ import annotations
 from onhand.document import EVERYTHING, Document, Filter, Match, time_of
 from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound
 from onhand.record import Record
-from onhand.search.accept import accepted, accepted_filter, accepted_query, accepted_vector
+from onhand.search.accept import accepted, accepted_filter, accepted_id, accepted_query, accepted_vector
 from onhand.search.result import Hit, Layer, Result
 from onhand.store.entry import Entry
 
@@ -25,6 +25,7 @@ DEFAULT_LIMIT = 10
 MAX_LIMIT = 50
 DEFAULT_MIN_SCORE = 0.6  # of an embedder that declares none
 FUSED_DEPTH = 200  # of each layer: what is further down in both is no answer
+MOST = 2**31  # of hits, or before them: what any store can count
 BATCH = 256  # documents that are embedded and written together
 AS_DECLARED = "as declared"  # for min_score: the embedder's own, else DEFAULT_MIN_SCORE
 
@@ -76,11 +77,11 @@ class Index:
 
     def delete(self, ids: Collection[str]) -> int:
         """Take documents out; how many there were."""
-        return self.store.delete([ids] if isinstance(ids, str) else ids)
+        return self.store.delete([accepted_id(document_id) for document_id in ([ids] if isinstance(ids, str) else ids)])
 
     def get(self, document_id: str) -> Document:
         """A document in full."""
-        document = self.store.get(document_id)
+        document = self.store.get(accepted_id(document_id))
         if document is None:
             raise NotFound(f"there is no document {document_id[:200]!r}: take the id from a search")
         return document
@@ -237,7 +238,9 @@ class Index:
         texts = [f"{document.title}\n{document.text}".strip() or document.id for document in documents]
         vectors = self.embedder.embed(texts, "document")
         if len(vectors) != len(documents):
-            raise EmbedderError(f"the embedder gave {len(vectors)} vectors for {len(documents)} texts")
+            raise EmbedderError(
+                f"the embedder gave {len(vectors)} vectors for {len(documents)} texts: nothing was kept"
+            )
         dimension = self.embedder.dimension
         return [
             Entry(document, accepted_vector(vector, dimension, f"document {document.id!r}"))
@@ -300,8 +303,10 @@ class Index:
         )
 
     def _embed_query(self, embedder: Embedder, query: str) -> array[float]:
-        (vector,) = embedder.embed([query], "query")
-        return accepted_vector(vector, embedder.dimension, "the query")
+        vectors = embedder.embed([query], "query")
+        if len(vectors) != 1:
+            raise EmbedderError(f"the embedder gave {len(vectors)} vectors for one query: use another one")
+        return accepted_vector(vectors[0], embedder.dimension, "the query")
 
     def _ready_embedder(self) -> Embedder:
         """The embedder, if what is in the index can be compared with what it says."""
@@ -380,6 +385,10 @@ def _keyword_layer(rank: int, match: Match) -> Layer:
 
 def _depth(limit: int, offset: int) -> int:
     """How many hits must be known for a page of them, and one more to see whether that is all."""
+    numbers: tuple[object, ...] = (limit, offset)
+    for given in numbers:
+        if not isinstance(given, int) or given > MOST:
+            raise InputError(f"limit and offset are whole numbers up to {MOST:,}, not {given!r}")
     if limit < 1:
         raise InputError(f"the limit is {limit}: ask for at least one")
     if offset < 0:

@@ -14,7 +14,8 @@ from onhand.errors import InputError, StoreError
 from onhand.store import schema
 
 BUSY_TIMEOUT_S = 120.0  # writers queue; the last of many waits for all before it
-RETRY_S = 0.01
+RETRY_S = 0.002
+SMALLEST_PAGE = 512  # bytes, of SQLite's
 
 # What reading a file raises that holds something else than was written.
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, MemoryError, StopIteration, TypeError, ValueError)
@@ -59,19 +60,44 @@ def translated(path: str) -> Iterator[None]:
     except UnicodeEncodeError as error:  # of the caller: what is read from the file is only ever decoded
         raise InputError(f"half a character cannot be looked for or kept: {error.object[:100]!r}") from error
     except UNREADABLE as error:
-        raise StoreError(f"{path}: {_ADVICE['malformed']}") from error
+        raise StoreError(
+            f"{path}: what is kept cannot be read ({type(error).__name__}: {error}): run `onhand docs check`; "
+            "if that finds nothing, this is a mistake of onhand: please report it"
+        ) from error
+
+
+def begin_writing(connection: sqlite3.Connection, patience_s: float = BUSY_TIMEOUT_S) -> None:
+    """Begin a transaction that writes, when those before it are done.
+
+    SQLite itself waits longer and longer between its attempts, so that one of many writers may wait for minutes.
+    """
+    deadline = time.monotonic() + patience_s
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(RETRY_S)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
 
 
 def _refuse_what_is_no_file(path: str) -> None:
-    """SQLite would wait for ever for somebody to write to a pipe."""
+    """SQLite would wait for ever for somebody to write to a pipe, and overwrite a text of a few bytes."""
     if "\0" in path:
         raise StoreError(f"{path!r} cannot be the name of a file: name another file")
     try:
-        mode = os.stat(path).st_mode
+        found = os.stat(path)
     except FileNotFoundError:
         return
-    if not S_ISREG(mode):
+    if not S_ISREG(found.st_mode):
         raise StoreError(f"{path} is a directory or a device, not a file: name a file in it, or another one")
+    if 0 < found.st_size < SMALLEST_PAGE:
+        raise StoreError(f"{path}: {_ADVICE['not a database']}")
 
 
 def _writable(path: str) -> sqlite3.Connection:

@@ -17,6 +17,8 @@ class Key(Record):
 
 def parse_order(order_by: str) -> list[Key]:
     """The fields to order by; the last is always the id, so that no two documents are equal."""
+    if not isinstance(order_by, str):
+        raise InputError(f"order_by is a text such as 'created_time desc', not a {type(order_by).__name__}")
     keys = [_key(part) for part in order_by.split(",")] if order_by.strip() else [Key("created_time", True)]
     named = [key.field for key in keys]
     twice = next((field for field in named if named.count(field) > 1), None)

@@ -35,7 +35,7 @@ from onhand.store.entry import (
     content_hash,
     refuse_contradiction,
 )
-from onhand.store.opening import BUSY_TIMEOUT_S, UNREADABLE, open_file, stamp, translated
+from onhand.store.opening import UNREADABLE, begin_writing, open_file, stamp, translated
 from onhand.store.order import parse_order
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class SqliteStore:
                     (4 * HEAD_CHARS, document_id),
                 ).fetchone()
                 if row:
-                    text = row[2].decode("utf-8", "ignore")[:HEAD_CHARS]
+                    text = (row[2] or b"").decode("utf-8", "ignore")[:HEAD_CHARS]  # nothing of nothing is NULL
                     heads.append(Head(row[0], row[1], text, row[3], tuple(json.loads(row[4])), *row[5:]))
         return heads
 
@@ -289,17 +289,14 @@ class SqliteStore:
         searched as it is, only slowly."""
         if not indexing.is_overdue(connection):
             return
-        connection.execute("PRAGMA busy_timeout = 0")
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            begin_writing(connection, patience_s=0)
             indexing.index_tail(connection, self._ranking)
             _next_generation(connection)
             connection.execute("COMMIT")
         except sqlite3.OperationalError:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -323,7 +320,7 @@ class SqliteStore:
             if connection.in_transaction:
                 raise StoreError(f"{self.path} is being written by the caller: let that call end first")
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                begin_writing(connection)
                 yield connection
                 _next_generation(connection)
                 connection.execute("COMMIT")
