@@ -249,6 +249,7 @@ search.fused-filter-changes-nothing own Under a filter the default fusion gives 
 search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
 search.ties-are-deterministic own Equal scores are ordered by document id.
+search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
 """
 
 LATER = {
@@ -277,7 +278,6 @@ search.filter-scope 001 scope matches any of the given scopes.
 search.filter-empty 001 An empty filter constrains nothing.
 search.filter-is-shared 001 Keyword, semantic, fused and filter search take the same filter.
 search.filter-is-pushed-down 001 A filtered search equals the unfiltered one restricted to the filter, at any selectivity.
-search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword and fused search.
 embed.shared 003 One embedder serves documents, discovery and cache.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 """,
