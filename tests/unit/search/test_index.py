@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,9 @@ import pytest
 from onhand.document import EVERYTHING, Document, Filter
 from onhand.errors import EmbedderError, InputError, NotFound, OnhandError
 from onhand.search.index import Index, Stats, Written
-from onhand.store.memory import MemoryStore
-from onhand.store.sqlite import SqliteStore
 from onhand.store.store import Store
 from requirements import requirement
-from stores import MAIL, vector
+from stores import MAIL, directory, opened, vector
 
 
 class Toy:
@@ -44,10 +41,11 @@ class Giving(Toy):
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    store: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "index.db")
-    yield store
-    store.close()
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    with directory() as place:
+        store = opened(request.param, place / "index.db")
+        yield store
+        store.close()
 
 
 def indexed(store: Store, embedder: Toy | None = None) -> Index:
