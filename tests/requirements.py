@@ -220,6 +220,29 @@ cli.json-always-works own Any value is printed as JSON in any locale, lone surro
 cli.broken-pipe-and-interrupt own A closed pipe ends quietly; an interrupt exits 130 without a traceback.
 cli.doctor own doctor says what is installed, what is missing and the command that adds it.
 
+store.contract own Every store passes one contract suite: upsert, delete, get, keyword, nearest, scan.
+store.memory-twin own The in-memory store and the SQLite store give equal results for equal data.
+store.sqlite-by-default 003 Full-text search lives in one SQLite file, given by path, without a server.
+store.acknowledged-is-kept own A kill at any moment loses no acknowledged write.
+store.many-processes own Many readers and queued writers work at once and none fails.
+store.migrations own An older database is migrated; one from a newer version is refused and left untouched.
+store.integrity-check own check finds any disagreement of rows, text index and vectors; rebuild repairs it.
+store.bad-disk own A corrupt, read-only or full disk gives a typed error, and nothing that was kept is lost.
+
+search.keyword-layer 001 Keyword search finds literal words, identifiers and proper names, ranked by BM25.
+search.raw-queries 001 Callers send plain words; splitting into terms and embedding happen behind the call.
+search.keyword-is-never-syntax own No query is a syntax error or an operator.
+search.title-weighs-more own A match in the title outranks the same match in the text.
+search.same-model 001 A query embedded by another model than the index's is refused with the command that re-embeds.
+search.model-is-recorded 001 Model name, dimension and format are recorded with every write and shown by stats.
+search.bad-vectors-are-refused own NaN, infinite, zero and wrong-sized vectors are refused.
+search.filter-author 001 author matches any of the given authors.
+search.filter-tags 001 tags must all be present.
+search.filter-scope 001 scope matches any of the given scopes.
+search.filter-empty 001 An empty filter constrains nothing.
+search.filter-is-shared 001 Keyword, semantic, fused and filter search take the same filter.
+search.filter-is-pushed-down 001 A filtered search equals the unfiltered one restricted to the filter, at any selectivity.
+search.ties-are-deterministic own Equal scores are ordered by document id.
 search.degrades-visibly 003 Without an embedder search answers by words and says so; it never fails or stays silent.
 search.filter-dates 001 created_after is inclusive, created_before exclusive; naive and zoned times are understood.
 search.filter-unknown-field own An unknown filter field is refused with the nearest known one.
@@ -248,36 +271,14 @@ search.fused 001 Both layers are joined, by reciprocal rank or by score, beside 
 search.fused-filter-changes-nothing own Under a filter the default fusion gives the scores and order that it gives without.
 search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
-search.ties-are-deterministic own Equal scores are ordered by document id.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
 """
 
 LATER = {
     "documents and the one Index": """
-store.contract own Every store passes one contract suite: upsert, delete, get, keyword, nearest, scan.
-store.memory-twin own The in-memory store and the SQLite store give equal results for equal data.
-store.sqlite-by-default 003 Full-text search lives in one SQLite file, given by path, without a server.
-store.acknowledged-is-kept own A kill at any moment loses no acknowledged write.
-store.many-processes own Many readers and queued writers work at once and none fails.
-store.migrations own An older database is migrated; one from a newer version is refused and left untouched.
-store.integrity-check own check finds any disagreement of rows, text index and vectors; rebuild repairs it.
-store.bad-disk own A corrupt, read-only or full disk gives a typed error, and nothing that was kept is lost.
 search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
-search.keyword-layer 001 Keyword search finds literal words, identifiers and proper names, ranked by BM25.
-search.raw-queries 001 Callers send plain words; splitting into terms and embedding happen behind the call.
-search.keyword-is-never-syntax own No query is a syntax error or an operator.
-search.title-weighs-more own A match in the title outranks the same match in the text.
 search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
 search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
-search.same-model 001 A query embedded by another model than the index's is refused with the command that re-embeds.
-search.model-is-recorded 001 Model name, dimension and format are recorded with every write and shown by stats.
-search.bad-vectors-are-refused own NaN, infinite, zero and wrong-sized vectors are refused.
-search.filter-author 001 author matches any of the given authors.
-search.filter-tags 001 tags must all be present.
-search.filter-scope 001 scope matches any of the given scopes.
-search.filter-empty 001 An empty filter constrains nothing.
-search.filter-is-shared 001 Keyword, semantic, fused and filter search take the same filter.
-search.filter-is-pushed-down 001 A filtered search equals the unfiltered one restricted to the filter, at any selectivity.
 embed.shared 003 One embedder serves documents, discovery and cache.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 """,

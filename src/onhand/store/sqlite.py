@@ -65,6 +65,7 @@ class SqliteStore:
         self._frozen: tuple[int, ...] | None = None  # how a file looked that is read without a look at its log
         self._moment: _Moment | None = None
         self._vectors: tuple[str, Vectors] | None = None  # token of the copy, copy
+        self._is_copy_ours = False  # nobody has looked yet
         self._is_closed = False
         with self._lock, translated(self.path):
             self._own_connection()
@@ -85,6 +86,7 @@ class SqliteStore:
                 _note(connection, facts)
             if only_unchanged:
                 rows = [row for row in rows if (there := _find(connection, row.id)) and there[1] == row.digest]
+            self._drop_foreign_copy(connection, rows)
             gone = [slot for row in rows if (slot := _put(connection, row)) is not None]
             indexing.bury(connection, gone)
             indexing.index_tail(connection, self._ranking, more)
@@ -256,6 +258,7 @@ class SqliteStore:
             with suppress(sqlite3.Error):
                 self._connection.close()
         self._connection = self._moment = None
+        self._is_copy_ours = False
 
     def _own_connection(self) -> sqlite3.Connection:
         if self._is_closed:
@@ -360,6 +363,26 @@ class SqliteStore:
             vectors.discard()
         vectors.catch_up(rows_above)
         return vectors
+
+    def _drop_foreign_copy(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+        """Give a copy of the vectors up that has slots which this file has not given out yet.
+
+        Somebody has put an older file in this place. While we write, nobody else gives out slots.
+        """
+        vector = next((row.vector for row in rows if row.vector is not None), None)
+        if vector is None or self._is_copy_ours:
+            return
+        self._is_copy_ours = True
+        directory = f"{self.path}-vectors"
+        if os.path.isdir(directory):
+            from onhand.store.vectors import PlainVectors, open_vectors
+
+            (token,) = connection.execute("SELECT value FROM facts WHERE name = 'store.vectors'").fetchone()
+            copy = open_vectors(directory, len(vector) // 4, token)
+            last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
+            if isinstance(copy, PlainVectors) or copy.last_slot > (last[0] if last else 0):
+                _note(connection, _new_copy())
+            copy.close()
 
     def _copy_damages(self, connection: sqlite3.Connection) -> list[Damage]:
         from onhand.store.checking import REBUILD

@@ -3,7 +3,6 @@
 import re
 from array import array
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from onhand.store.checking import MAX_NAMED
 from onhand.store.entry import Entry
 from onhand.store.sqlite import SqliteStore
 from requirements import requirement
-from stores import small_segments
+from stores import directory, small_segments
 
 pytestmark = requirement("store.integrity-check")
 
@@ -24,9 +23,9 @@ def entry(number: int) -> Entry:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with small_segments(tail=8, fan=4):
-        store = SqliteStore(tmp_path / "index.db")
+def store() -> Iterator[SqliteStore]:
+    with small_segments(tail=8, fan=4), directory() as place:
+        store = SqliteStore(place / "index.db")
         for number in range(0, 30, 3):
             store.upsert([entry(number), entry(number + 1), entry(number + 2)])
         store.delete(["d05", "d06"])

@@ -10,9 +10,10 @@ import pytest
 from onhand.document import Document
 from onhand.errors import InputError, StoreError
 from onhand.store import schema
+from onhand.store.entry import Entry
 from onhand.store.sqlite import SqliteStore
 from requirements import requirement
-from stores import entries, small_segments
+from stores import entries, small_segments, vector
 
 
 @pytest.fixture
@@ -189,6 +190,29 @@ def test_what_lies_beside_a_file_that_was_not_closed_may_be_lost_or_garbage(
         assert store.get("late") is not None
     store.upsert(entries([Document("later", text="words")]))
     assert store.get("later") is not None
+    store.close()
+
+
+@requirement("store.bad-disk")
+@pytest.mark.parametrize("more", [1, 3])
+def test_an_older_file_that_was_put_back_has_its_own_vectors(path: Path, more: int) -> None:
+    store = SqliteStore(path)
+    store.upsert([Entry(Document("old"), vector(1, 0))])
+    assert len(store.nearest(vector(1, 0))) == 1
+    store.close()
+    older = path.read_bytes()
+    store = SqliteStore(path)
+    store.upsert([Entry(Document("lost"), vector(0, 1)), Entry(Document("lost too"), vector(0, 1))])
+    assert store.nearest(vector(0, 1))[0].id == "lost"
+    store.close()
+    path.write_bytes(older)
+    store = SqliteStore(path)
+    assert [match.id for match in store.nearest(vector(0, 1))] == ["old"]
+    store.upsert([Entry(Document(f"new{number}"), vector(0, -1)) for number in range(more)])
+    found = store.nearest(vector(0, -1))
+    assert [match.id for match in found] == [*(f"new{number}" for number in range(more)), "old"]
+    assert found[0].score == pytest.approx(1)
+    assert store.check() == []
     store.close()
 
 
