@@ -68,7 +68,7 @@ def test_the_readme_opens_with_one_sentence_and_the_two_commands() -> None:
         "make demo",
         "make test",
     ]
-    assert len(README.splitlines()) <= 120
+    assert len(README.splitlines()) <= 140
 
 
 @requirement("project.documents-hold-together")
@@ -87,8 +87,11 @@ def test_every_room_has_a_heading_in_the_architecture_and_every_heading_has_a_ro
 
 @requirement("project.documents-hold-together")
 def test_the_python_example_of_the_readme_runs() -> None:
-    (example,) = blocks("python")
-    assert shown.output("-c", example).startswith('<context path=".AGENTS/deploy.md" section="Rolling back"')
+    context, documents = blocks("python")
+    assert shown.output("-c", context).startswith('<context path=".AGENTS/deploy.md" section="Rolling back"')
+    in_memory = documents.replace('open_index("documents.db")', "open_index(embedder=None)")
+    imported = "from onhand import Registry\n"
+    assert shown.output("-c", imported + in_memory.replace('"forecast"', '"projections"')).startswith("m1 Q3 revenue")
 
 
 @requirement("project.documents-hold-together")
@@ -101,7 +104,7 @@ def test_the_output_in_the_readme_is_what_the_commands_print_now() -> None:
 def test_the_commands_that_the_readme_lists_exist() -> None:
     listed = [line.partition("#")[0] for block in blocks("sh") for line in block.splitlines()]
     commands = [shlex.split(line)[1:] for line in listed if line.startswith("onhand ")]
-    assert len(commands) == 6
+    assert len(commands) == 9
     headings = re.findall(r"^##+ onhand (.+)$", generate.cli_page(), re.MULTILINE)
     assert [words for words in commands if not {" ".join(words[:2]), words[0]} & set(headings)] == []
 

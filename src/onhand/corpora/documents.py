@@ -85,7 +85,7 @@ class Documents:
     ) -> Answer:
         """The documents that mean most nearly what the query does; None as `min_score` takes any."""
         query, filter = _query(query), accepted_filter(filter)
-        page = page_of(page_token, "semantic", query, _spelled(filter), min_score)
+        page = page_of(page_token, "semantic", query, _spelled(filter), _number(min_score))
         answer = self._page(lambda size: self.index.semantic(query, filter, size, min_score, page.offset), limit, page)
         return answer._replace(by_meaning=True)
 
@@ -175,6 +175,8 @@ def _page_size(limit: int | None) -> tuple[int, tuple[str, ...]]:
     """How many hits a page has, as AIP-158 says: 0 is the default, and too many are as many as there may be."""
     if limit is None:
         return DEFAULT_LIMIT, ()
+    if not isinstance(limit, int):
+        raise InputError(f"limit is a whole number, not {limit!r}")
     if limit < 0:
         raise InputError(f"limit is {limit}: it is from 1 to {MAX_LIMIT}; 0 or none means {DEFAULT_LIMIT}")
     if limit == 0:
@@ -182,6 +184,11 @@ def _page_size(limit: int | None) -> tuple[int, tuple[str, ...]]:
     if limit > MAX_LIMIT:
         return MAX_LIMIT, (f"limit was taken as {MAX_LIMIT}, the most that a page has",)
     return limit, ()
+
+
+def _number(min_score: float | str | None) -> float | str | None:
+    """0 and 0.0 are the same argument."""
+    return float(min_score) if isinstance(min_score, int) else min_score
 
 
 def _query(query: str) -> str:

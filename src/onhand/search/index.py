@@ -6,7 +6,7 @@ Every corpus uses it. It knows neither where documents come from nor how an answ
 from __future__ import annotations
 
 from onhand.document import EVERYTHING, Document, Filter, Match, time_of
-from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound
+from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, OnhandError
 from onhand.record import Record
 from onhand.search.accept import accepted, accepted_filter, accepted_id, accepted_query, accepted_vector
 from onhand.search.result import Hit, Layer, Result
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from onhand.embed.embedder import Embedder
+    from onhand.embed.embedder import Embedder, Kind
+    from onhand.search.fusion import Fused
     from onhand.store.entry import Damage
     from onhand.store.store import Store
 
@@ -56,7 +57,9 @@ class Index:
     def __init__(self, store: Store, embedder: Embedder | None = None, unavailable: str | None = None) -> None:
         self.store = store
         self.embedder = embedder
-        self._unavailable = unavailable or "this index was opened without an embedder"
+        self._unavailable = (
+            unavailable or "this index was opened without an embedder: open it with one, or search by keyword"
+        )
 
     def put(
         self, documents: Iterable[Document], on_progress: Callable[[int], None] | None = None, batch: int = BATCH
@@ -89,9 +92,10 @@ class Index:
     def keyword(self, query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, offset: int = 0) -> Result:
         """The documents that share the most telling words with the query."""
         query, filter = accepted_query(query), accepted_filter(filter)
-        matches = self.store.keyword(query, filter, _depth(limit, offset))
-        ranked = [(match, (_keyword_layer(rank, match),)) for rank, match in enumerate(matches, 1)]
-        return self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
+        with self.store.moment():
+            matches = self.store.keyword(query, filter, _depth(limit, offset))
+            ranked = [(match, (_keyword_layer(rank, match),)) for rank, match in enumerate(matches, 1)]
+            return self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
 
     def semantic(
         self,
@@ -107,10 +111,12 @@ class Index:
             raise InputError("the query is empty: say what to look for")
         embedder = self._ready_embedder()
         least = self._least_score(min_score)
-        matches = self.store.nearest(self._embed_query(embedder, query), filter, _depth(limit, offset), least)
-        ranked = [(match, (Layer("semantic", rank, match.score, 1.0),)) for rank, match in enumerate(matches, 1)]
-        result = self._result(ranked, query, limit, offset, lambda: self._why_nothing_near(filter, least))
-        return result._replace(min_score=least, notes=self._incomplete())
+        vector = self._embed_query(embedder, query)
+        with self.store.moment():
+            matches = self.store.nearest(vector, filter, _depth(limit, offset), least)
+            ranked = [(match, (Layer("semantic", rank, match.score, 1.0),)) for rank, match in enumerate(matches, 1)]
+            result = self._result(ranked, query, limit, offset, lambda: self._why_nothing_near(filter, least))
+            return result._replace(min_score=least, notes=self._incomplete())
 
     def filter(
         self,
@@ -122,10 +128,11 @@ class Index:
         """The documents that a filter lets through, in order; nothing is scored."""
         filter = accepted_filter(filter)
         _depth(limit, offset)
-        ids = self.store.scan(filter, order_by, limit + 1, offset)
-        hits = self._hits([(document_id, 0.0, ()) for document_id in ids[:limit]], "")
-        reason = None if hits else self._why_filtered(filter)
-        return Result(hits, reason, total=self.store.count(filter), more=len(ids) > limit)
+        with self.store.moment():
+            ids = self.store.scan(filter, order_by, limit + 1, offset)
+            hits = self._hits([(document_id, 0.0, ()) for document_id in ids[:limit]], "")
+            reason = None if hits else self._why_filtered(filter)
+            return Result(hits, reason, total=self.store.count(filter), more=len(ids) > limit)
 
     def fused(
         self,
@@ -148,26 +155,22 @@ class Index:
             raise InputError(f"fusion is by {' or '.join(map(repr, fusion.METHODS))}, not {method!r}")
         _depth(limit, offset)
         vector, notes = self._query_vector(query)
-        layers = self._layers(query, vector, filter, FUSED_DEPTH)
-        if method == "rrf":
-            fused = fusion.reciprocal_rank(layers, weights)
-        else:
-            whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
-            seen = {match.id for matches in layers.values() for match in matches}
-            layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # what one layer found, the other scores
-            fused = fusion.adaptive(layers, whole, self.store.count(), weights)
-        found = {name: {match.id: match for match in matches} for name, matches in layers.items()}
-        ranked = [
-            (
-                Match(one.id, one.score),
-                tuple(
-                    Layer(name, rank, found[name][one.id].score, share, found[name][one.id].contributions)
-                    for name, (rank, share) in one.places.items()
-                ),
-            )
-            for one in fused
-        ]
-        result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
+        with self.store.moment():
+            layers = self._layers(query, vector, filter, FUSED_DEPTH)
+            is_cut = any(len(matches) == FUSED_DEPTH for matches in layers.values())
+            if method == "rrf":
+                fused = fusion.reciprocal_rank(layers, weights)
+            else:
+                whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
+                seen = {match.id for matches in layers.values() for match in matches}
+                layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # each scores what the other found
+                fused = fusion.adaptive(layers, whole, self.store.count(), weights)
+            found = {name: {match.id: match for match in matches} for name, matches in layers.items()}
+            ranked = [(Match(one.id, one.score), _fused_layers(one, found)) for one in fused]
+            result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
+            notes += self._incomplete() if vector else ()
+        if is_cut and not result.more:
+            notes += (f"only the best {FUSED_DEPTH} by words and by meaning were fused: narrow the filter for others",)
         return result._replace(notes=notes)
 
     def stats(self) -> Stats:
@@ -177,7 +180,8 @@ class Index:
             semantic = "ready"
         except (EmbedderError, MissingExtra) as reason:
             semantic = str(reason)
-        return Stats(self.store.count(), self.store.vectors(), self._made_with(), semantic)
+        with self.store.moment():
+            return Stats(self.store.count(), self.store.vectors(), self._made_with(), semantic)
 
     def check(self) -> list[Damage]:
         """What is not as it was written."""
@@ -238,7 +242,7 @@ class Index:
         if self.embedder is None:
             return [Entry(document) for document in documents]
         texts = [f"{document.title}\n{document.text}".strip() or document.id for document in documents]
-        vectors = self.embedder.embed(texts, "document")
+        vectors = _embedded(self.embedder, texts, "document")
         if len(vectors) != len(documents):
             raise EmbedderError(
                 f"the embedder gave {len(vectors)} vectors for {len(documents)} texts: nothing was kept"
@@ -253,7 +257,7 @@ class Index:
         """What a query means, if that can be known, and what the searcher should know about it."""
         try:
             embedder = self._ready_embedder()
-            return (self._embed_query(embedder, query) if query.strip() else None), self._incomplete()
+            return (self._embed_query(embedder, query) if query.strip() else None), ()
         except (EmbedderError, MissingExtra) as reason:
             return None, (f"only words were compared: {reason}",)
 
@@ -305,7 +309,7 @@ class Index:
         )
 
     def _embed_query(self, embedder: Embedder, query: str) -> array[float]:
-        vectors = embedder.embed([query], "query")
+        vectors = _embedded(embedder, [query], "query")
         if len(vectors) != 1:
             raise EmbedderError(f"the embedder gave {len(vectors)} vectors for one query: use another one")
         return accepted_vector(vectors[0], embedder.dimension, "the query")
@@ -371,6 +375,16 @@ class Index:
         return "no document passes the filter" if self.store.count() else "the index is empty: put documents into it"
 
 
+def _embedded(embedder: Embedder, texts: Sequence[str], kind: Kind) -> list[array[float]]:
+    """The vectors of texts; whatever an embedder of somebody else's raises is an EmbedderError."""
+    try:
+        return embedder.embed(texts, kind)
+    except OnhandError:
+        raise
+    except Exception as error:
+        raise EmbedderError(f"the embedder failed ({type(error).__name__}: {str(error)[:200]}): use another") from error
+
+
 def fingerprint(embedder: Embedder) -> dict[str, str]:
     """What decides whether two vectors can be compared."""
     return {
@@ -379,6 +393,14 @@ def fingerprint(embedder: Embedder) -> dict[str, str]:
         "embedder.prompt_format": embedder.prompt_format,
         "embedder.normalised": "yes",
     }
+
+
+def _fused_layers(one: Fused, found: Mapping[str, Mapping[str, Match]]) -> tuple[Layer, ...]:
+    """How each layer that knows a fused document saw it."""
+    return tuple(
+        Layer(name, rank, found[name][one.id].score, share, found[name][one.id].contributions)
+        for name, (rank, share) in one.places.items()
+    )
 
 
 def _keyword_layer(rank: int, match: Match) -> Layer:

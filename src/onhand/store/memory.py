@@ -25,6 +25,15 @@ class MemoryStore:
         self._vectors: dict[str, array[float]] = {}
         self._facts: dict[str, str] = {}
 
+    def moment(self) -> MemoryStore:
+        return self
+
+    def __enter__(self) -> MemoryStore:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Nobody else writes."""
+
     def upsert(
         self,
         entries: Sequence[Entry],

@@ -183,7 +183,7 @@ def _advice(error: sqlite3.Error) -> str:
 
 
 _ADVICE = {
-    "malformed": "the file is damaged: run `onhand docs check`, then restore a copy or import the documents again",
+    "malformed": "the file is damaged: restore a copy or import the documents again",
     "not a database": "this is not a database: name another file",
     "disk is full": "the disk is full: nothing was written; free some space and try again",
     "readonly": "the file or its directory is read-only: nothing was written; searching works",

@@ -10,8 +10,9 @@ import json
 import os
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -227,7 +228,7 @@ class SqliteStore:
             return Summary(
                 documents,
                 _tally(connection, "SELECT author AS value FROM documents"),
-                _tally(connection, "SELECT tag.value AS value FROM documents, json_each(documents.tags) AS tag"),
+                _tag_tally(connection),
                 _tally(connection, "SELECT scope AS value FROM documents"),
                 earliest,
                 latest,
@@ -300,6 +301,9 @@ class SqliteStore:
         except (sqlite3.Error, *UNREADABLE):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+
+    def moment(self) -> AbstractContextManager[object]:
+        return self._reading()
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -555,6 +559,14 @@ def _next_generation(connection: sqlite3.Connection) -> None:
         "INSERT INTO facts (name, value) VALUES ('store.generation', '1') "
         "ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
     )
+
+
+def _tag_tally(connection: sqlite3.Connection) -> Tally:
+    """Counted here: SQLite's own reader of JSON ends a text at a NUL."""
+    spelled = connection.execute("SELECT tags FROM documents WHERE tags != '[]'")
+    counts = Counter(tag for (tags,) in spelled for tag in json.loads(tags) if tag)
+    most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return Tally(tuple(most[:TALLIED]), len(most))
 
 
 def _tally(connection: sqlite3.Connection, values: str) -> Tally:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from onhand.document import EVERYTHING, Document, Filter, Match
@@ -13,6 +14,9 @@ class Store(Protocol):
 
     A filter is part of the search, never applied to an already cut list. Equal scores are ordered by id.
     """
+
+    def moment(self) -> AbstractContextManager[object]:
+        """While it is entered, every question is answered as of one moment, whatever others write."""
 
     def upsert(
         self,
