@@ -175,8 +175,6 @@ def _page_size(limit: int | None) -> tuple[int, tuple[str, ...]]:
     """How many hits a page has, as AIP-158 says: 0 is the default, and too many are as many as there may be."""
     if limit is None:
         return DEFAULT_LIMIT, ()
-    if not isinstance(limit, int):
-        raise InputError(f"limit is a whole number, not {limit!r}")
     if limit < 0:
         raise InputError(f"limit is {limit}: it is from 1 to {MAX_LIMIT}; 0 or none means {DEFAULT_LIMIT}")
     if limit == 0:
