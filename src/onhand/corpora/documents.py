@@ -186,7 +186,7 @@ def _page_size(limit: int | None) -> tuple[int, tuple[str, ...]]:
 
 def _number(min_score: float | str | None) -> float | str | None:
     """0 and 0.0 are the same argument."""
-    return float(min_score) if isinstance(min_score, int) else min_score
+    return min_score if min_score is None or isinstance(min_score, str) else float(min_score)
 
 
 def _query(query: str) -> str:

@@ -53,7 +53,8 @@ def is_overdue(connection: sqlite3.Connection, more: bool = False) -> bool:
     """Whether too many documents are in no segment."""
     most, most_bytes = (MAX_BULK_DOCUMENTS, MAX_BULK_BYTES) if more else (MAX_TAIL_DOCUMENTS, MAX_TAIL_BYTES)
     waiting, waiting_bytes = connection.execute(
-        "SELECT count(*), coalesce(sum(length(text) + length(title) + length(tags) + length(author)), 0) FROM documents WHERE slot > ?",
+        "SELECT count(*), coalesce(sum(length(text) + length(title) + length(tags) + length(author)), 0) "
+        "FROM documents WHERE slot > ?",
         (last_slot(connection),),
     ).fetchone()
     return bool(waiting > most or waiting_bytes > most_bytes)
