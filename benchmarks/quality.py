@@ -1,9 +1,12 @@
-"""Ranking quality on judged sets: recall@5 and nDCG@10 of our rankings beside bm25s, set by set.
+"""Ranking quality on judged sets: nDCG@10 and recall@5 of our rankings beside bm25s, set by set.
 
-    python -m benchmarks.quality [DIRECTORY] [--sets a b] [--queries 400]
+    python -m benchmarks.quality [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--cache DIR] [--variants]
 
-DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, with corpus.jsonl (id, title, text),
-queries.jsonl (id, text) and qrels.tsv (query-id, corpus-id, score, under a header line).
+DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, with corpus.jsonl (id, title, text; tools also have
+parameters), queries.jsonl (id, text) and qrels.tsv (query-id, corpus-id, score, under a header line).
+
+With an embedder there are semantic search, reciprocal rank and the default fusion too, all through the Index; a set
+where fusion is more than a point below the better of its layers is marked with `!`. Vectors are kept in the cache.
 """
 
 import argparse
@@ -11,25 +14,46 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from onhand.lexical.bm25 import BM25, BM25_PLUS, Formula, LexicalIndex
-from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
-from onhand.lexical.tokenizer import Tokenizer
+from onhand.document import EVERYTHING, Document, Filter, Match
+from onhand.embed.choose import chosen
+from onhand.embed.embedder import Embedder, Kind
+from onhand.lexical.bm25 import BM25_PLUS
+from onhand.lexical.ranking import Ranking, ranking
+from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
+from onhand.search.index import Index
+from onhand.store.entry import Entry
+from onhand.store.memory import MemoryStore
 
 Search = Callable[[str], list[str]]  # a query → the ids of the ten best
+A_POINT = 0.01
 
 
 class JudgedSet(NamedTuple):
-    documents: list[dict[str, str]]
+    documents: list[Document]
     queries: dict[str, str]
     relevant: dict[str, dict[str, float]]  # query id → document id → gain
+    is_of_tools: bool
 
 
-def load(directory: Path, most_queries: int) -> JudgedSet:
-    documents = [json.loads(line) for line in (directory / "corpus.jsonl").read_text("utf-8").splitlines()]
+class Quality(NamedTuple):
+    recall: float  # @5
+    ndcg: float  # @10
+
+
+class Table(NamedTuple):
+    rows: dict[str, dict[str, Quality]]  # set → ranking → how good
+    tools: set[str]  # which of the sets are of tools
+
+
+def load(directory: Path, most_queries: int | None) -> JudgedSet:
+    corpus = [json.loads(line) for line in (directory / "corpus.jsonl").read_text("utf-8").splitlines()]
     relevant: dict[str, dict[str, float]] = {}
     for line in (directory / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
         query, document, gain = line.split("\t")
@@ -37,47 +61,89 @@ def load(directory: Path, most_queries: int) -> JudgedSet:
             relevant.setdefault(query, {})[document] = float(gain)
     rows = [json.loads(line) for line in (directory / "queries.jsonl").read_text("utf-8").splitlines()]
     judged = [(str(row["id"]), row["text"]) for row in rows if str(row["id"]) in relevant]
-    return JudgedSet(documents, dict(judged[:most_queries]), relevant)
+    documents = [Document(str(row["id"]), row.get("title") or "", row.get("text") or "") for row in corpus]
+    return JudgedSet(documents, dict(judged[:most_queries]), relevant, any("parameters" in row for row in corpus))
 
 
-def ours(documents: list[dict[str, str]], index: LexicalIndex) -> Search:
-    for document in documents:
-        index.add(str(document["id"]), {"heading": document.get("title") or "", "text": document.get("text") or ""})
-    return lambda query: [match.id for match in index.search(query, 10)]
+class QuickStore(MemoryStore):
+    """The store in memory, without explanations and with numpy for vectors: the same hits, sooner."""
+
+    def __init__(self, ranks: Ranking | None = None) -> None:
+        super().__init__(ranks)
+        self._rows: list[str] = []
+        self._matrix: Any = None
+
+    def upsert(self, entries: Sequence[Entry], facts: Any = None, **how: Any) -> None:
+        super().upsert(entries, facts, **how)
+        self._matrix = None
+
+    def keyword(
+        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+    ) -> list[Match]:
+        return self._text.search(query, limit, self._allowed(filter, among))
+
+    def nearest(
+        self,
+        vector: "array[float]",
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        min_score: float | None = None,
+        among: Collection[str] | None = None,
+    ) -> list[Match]:
+        import numpy
+
+        if self._matrix is None:
+            self._rows = sorted(self._vectors)
+            self._matrix = numpy.array([self._vectors[id] for id in self._rows], dtype=numpy.float32)
+        scores = self._matrix @ numpy.array(vector, dtype=numpy.float32)
+        allowed = self._allowed(filter, among)
+        # Stable, and the rows are in the order of ids.
+        best = (row for row in numpy.argsort(-scores, kind="stable") if allowed is None or self._rows[row] in allowed)
+        found = [Match(self._rows[row], float(scores[row])) for row, _ in zip(best, range(limit), strict=False)]
+        return [match for match in found if min_score is None or match.score >= min_score]
 
 
-def default(documents: list[dict[str, str]]) -> Search:
-    return fielded(documents, IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS))
+class RememberingEmbedder:
+    """Another embedder, asked once for each batch of texts, in this run and, with a directory, in later ones."""
+
+    def __init__(self, embedder: Embedder, directory: Path | None) -> None:
+        self.name, self.dimension = embedder.name, embedder.dimension
+        self.prompt_format, self.min_score = embedder.prompt_format, embedder.min_score
+        self._embedder = embedder
+        self._directory = directory
+        self._known: dict[tuple[str, str], array[float]] = {}
+
+    def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
+        if any((kind, text) not in self._known for text in texts):
+            self._known |= {(kind, text): vector for text, vector in zip(texts, self._batch(texts, kind), strict=True)}
+        return [self._known[kind, text] for text in texts]
+
+    def _batch(self, texts: Sequence[str], kind: Kind) -> "list[array[float]]":
+        if self._directory is None:
+            return self._embedder.embed(texts, kind)
+        import numpy
+
+        asked = json.dumps([self.name, self.dimension, self.prompt_format, kind, *texts])
+        file = self._directory / f"{blake2b(asked.encode(), digest_size=16).hexdigest()}.npy"
+        if not file.exists():
+            self._directory.mkdir(parents=True, exist_ok=True)
+            numpy.save(file, numpy.array(self._embedder.embed(texts, kind), dtype=numpy.float32))
+        return [array("f", row) for row in numpy.load(file).tolist()]
 
 
-def without_stems(documents: list[dict[str, str]]) -> Search:
-    return fielded(documents, IdentifierTokenizer(stop_words=FUNCTION_WORDS))
+def by_words(judged: JudgedSet, ranks: Ranking) -> Search:
+    index = Index(QuickStore(ranks))
+    index.put(judged.documents)
+    return lambda query: [hit.document_id for hit in index.keyword(query).hits]
 
 
-def all_words(documents: list[dict[str, str]]) -> Search:
-    return fielded(documents, IdentifierTokenizer(stems=True))
-
-
-def plus(documents: list[dict[str, str]]) -> Search:
-    return fielded(documents, IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS), BM25_PLUS)
-
-
-def fielded(documents: list[dict[str, str]], tokenizer: Tokenizer, formula: Formula = BM25) -> Search:
-    index = LexicalIndex(tokenizer, fields={"heading": 2.0, "text": 1.0}, formula=formula, per_field_length=True)
-    return ours(documents, index)
-
-
-def seed(documents: list[dict[str, str]]) -> Search:
-    return ours(documents, LexicalIndex(PlainTokenizer(), fields={"heading": 1.0, "text": 1.0}, count_repeats=True))
-
-
-def with_bm25s(documents: list[dict[str, str]]) -> Search:
+def with_bm25s(judged: JudgedSet) -> Search:
     import bm25s
 
     index = bm25s.BM25(k1=1.5, b=0.75)
-    texts = [f"{document.get('title') or ''} {document.get('text') or ''}" for document in documents]
+    texts = [f"{document.title} {document.text}" for document in judged.documents]
     index.index(bm25s.tokenize(texts, show_progress=False), show_progress=False)
-    ids = [str(document["id"]) for document in documents]
+    ids = [document.id for document in judged.documents]
 
     def search(query: str) -> list[str]:
         tokens = bm25s.tokenize([query], show_progress=False, return_ids=False)
@@ -87,18 +153,44 @@ def with_bm25s(documents: list[dict[str, str]]) -> Search:
     return search
 
 
-RANKINGS = {
-    "default": default,
-    "without stems": without_stems,
-    "function words too": all_words,
-    "BM25+": plus,
-    "seed": seed,
-    "bm25s": with_bm25s,
-}
+def seed_ranking() -> Ranking:
+    """The plain ranking, which counts titles as text here: all engines see the same words."""
+    return ranking("seed")._replace(fields={"title": 1.0, "text": 1.0})
 
 
-def measure(judged: JudgedSet, search: Search) -> tuple[float, float]:
-    """Mean recall@5 and nDCG@10."""
+def variants() -> dict[str, Ranking]:
+    """The default ranking with one thing changed each."""
+    default = ranking()
+    return {
+        "no stems": default._replace(tokenizer=IdentifierTokenizer(stop_words=FUNCTION_WORDS)),
+        "function words": default._replace(tokenizer=IdentifierTokenizer(stems=True)),
+        "BM25+": default._replace(formula=BM25_PLUS),
+        "BM25F": default._replace(fields={"title": 2.0, "text": 1.0}, alone={}),
+        "all repeats": default._replace(count_repeats=True),
+    }
+
+
+def searches(judged: JudgedSet, embedder: Embedder | None, with_variants: bool) -> Iterator[tuple[str, Search]]:
+    yield "keyword", by_words(judged, ranking())
+    yield "seed", by_words(judged, seed_ranking())
+    yield "bm25s", with_bm25s(judged)
+    if with_variants:
+        for name, ranks in variants().items():
+            yield name, by_words(judged, ranks)
+    if embedder:
+        index = Index(QuickStore(), embedder)
+        index.put(judged.documents)
+        embedder.embed(list(judged.queries.values()), "query")
+        yield "semantic", _ids_of(partial(index.semantic, min_score=None))
+        yield "RRF", _ids_of(partial(index.fused, method="rrf"))
+        yield "fused", _ids_of(index.fused)
+
+
+def _ids_of(search: Callable[[str], Any]) -> Search:
+    return lambda query: [hit.document_id for hit in search(query).hits]
+
+
+def measure(judged: JudgedSet, search: Search) -> Quality:
     recall = ndcg = 0.0
     for query_id, query in judged.queries.items():
         gains = judged.relevant[query_id]
@@ -107,31 +199,73 @@ def measure(judged: JudgedSet, search: Search) -> tuple[float, float]:
         reached = sum(gains.get(document, 0.0) / math.log2(place + 2) for place, document in enumerate(found))
         best = sorted(gains.values(), reverse=True)[:10]
         ndcg += reached / sum(gain / math.log2(place + 2) for place, gain in enumerate(best))
-    return recall / len(judged.queries), ndcg / len(judged.queries)
+    return Quality(recall / len(judged.queries), ndcg / len(judged.queries))
+
+
+def tabulate(
+    folders: Sequence[Path],
+    most_queries: int | None = None,
+    embedder: Embedder | None = None,
+    with_variants: bool = False,
+) -> Table:
+    """Measure every ranking on every set, and print each row when it is known."""
+    table = Table({}, set())
+    for folder in folders:
+        judged = load(folder, most_queries)
+        row = {name: measure(judged, search) for name, search in searches(judged, embedder, with_variants)}
+        if not table.rows:
+            print(f"{'nDCG@10 (recall@5)':<20}" + "".join(f"{name:>16}" for name in row))
+        table.rows[folder.name] = row
+        if judged.is_of_tools:
+            table.tools.add(folder.name)
+        _print(folder.name, row)
+    for title, names in (
+        ("mean of tool sets", [name for name in table.rows if name in table.tools]),
+        ("mean of others", [name for name in table.rows if name not in table.tools]),
+    ):
+        if names:
+            _print(title, _mean([table.rows[name] for name in names]))
+    return table
+
+
+def loses(row: dict[str, Quality]) -> bool:
+    """Whether fusion is more than a point below the better of its layers."""
+    return "fused" in row and row["fused"].ndcg < max(row["keyword"].ndcg, row["semantic"].ndcg) - A_POINT
+
+
+def _print(title: str, row: dict[str, Quality]) -> None:
+    cells = "".join(f"{quality.ndcg:>8.4f} ({quality.recall:.3f})" for quality in row.values())
+    print(f"{title:<20}{cells}{' !' if loses(row) else ''}", flush=True)
+
+
+def _mean(rows: Sequence[dict[str, Quality]]) -> dict[str, Quality]:
+    return {
+        name: Quality(*(sum(values) / len(rows) for values in zip(*(row[name] for row in rows), strict=True)))
+        for name in rows[0]
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?", default=os.environ.get("ONHAND_DATA"), metavar="DIRECTORY")
     parser.add_argument("--sets", nargs="+", help="only these folders")
-    parser.add_argument("--queries", type=int, default=400, help="at most this many of each set")
+    parser.add_argument("--queries", type=int, help="at most this many of each set; all of them when not given")
+    parser.add_argument("--embedder", help="compare meaning too, by this embedder")
+    parser.add_argument("--cache", type=Path, help="a directory for its vectors, so that the next run is quick")
+    parser.add_argument("--variants", action="store_true", help="rank by words with one thing changed each, too")
     options = parser.parse_args(argv)
     if not options.directory:
         print("no judged sets: name their directory, or set ONHAND_DATA; nothing was measured")
         return
+    embedder, unavailable = chosen(options.embedder)
+    if options.embedder and embedder is None:
+        print(f"meaning is not compared: {unavailable}")
     folders = sorted(path.parent for path in Path(options.directory).glob("*/qrels.tsv"))
-    chosen = [folder for folder in folders if not options.sets or folder.name in options.sets]
-    print(f"{'recall@5 / nDCG@10':<22}" + "".join(f"{name:>20}" for name in RANKINGS))
-    totals = dict.fromkeys(RANKINGS, (0.0, 0.0))
-    for folder in chosen:
-        judged = load(folder, options.queries)
-        results = {name: measure(judged, build(judged.documents)) for name, build in RANKINGS.items()}
-        for name, (recall, ndcg) in results.items():
-            totals[name] = (totals[name][0] + recall, totals[name][1] + ndcg)
-        print(f"{folder.name:<22}" + "".join(f"{recall:>12.3f} / {ndcg:.3f}" for recall, ndcg in results.values()))
-    count = len(chosen) or 1
-    print(
-        f"{'mean':<22}" + "".join(f"{recall / count:>12.3f} / {ndcg / count:.3f}" for recall, ndcg in totals.values())
+    tabulate(
+        [folder for folder in folders if not options.sets or folder.name in options.sets],
+        options.queries,
+        RememberingEmbedder(embedder, options.cache) if embedder else None,
+        options.variants,
     )
 
 

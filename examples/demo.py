@@ -10,14 +10,16 @@ import tempfile
 from pathlib import Path
 from textwrap import fill, wrap
 
-from onhand import Context, Registry
+from onhand import Context, Document, Filter, Registry, open_index
 from onhand.cli import terminal
 from onhand.corpora.context import SearchResult, SectionHit
+from onhand.corpora.sources import read_sources
 from onhand.lexical.snippet import best_window
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.tools.budget import BYTES_PER_TOKEN, estimated_tokens
 
 PROJECT = Path(__file__).parent / "sample-project"
+MAIL = Path(__file__).parent / "sample-mail"
 WIDTH = max(40, min(terminal.width(), 100))
 MAX_SHOWN_TERMS = 5
 
@@ -53,6 +55,7 @@ def main() -> int:
     searches(context)
     the_tool(registry)
     freshness()
+    documents()
     tokens(context, registry)
     return 0
 
@@ -141,9 +144,30 @@ def freshness() -> None:
         step("it is deleted")
 
 
+def documents() -> None:
+    chapter(
+        "6. Documents",
+        "A mailbox, imported into one SQLite file. The agent narrows by structure, looks by words and, where an "
+        "embedder is installed, by meaning, and reads one mail in full.",
+    )
+    with tempfile.TemporaryDirectory() as directory, open_index(Path(directory) / "mail.db") as index:
+        written = index.put(mail for mail in read_sources([str(MAIL)]) if isinstance(mail, Document))
+        by_sarah = Filter(author=("sarah",), tags=("email",))
+        terminal.say(f"   {written.added} mails imported; {index.filter(by_sarah).total} of them by Sarah")
+        found = index.fused("Q3 forecast", by_sarah, limit=2)
+        terminal.say("\n   > Q3 forecast, by Sarah", heading=True)
+        for hit in found.hits:
+            why = ", ".join(f"{layer.name} rank {layer.rank} (score {layer.score:.2f})" for layer in hit.layers)
+            terminal.say(f"   {hit.score:.2f}  {hit.title}  {why}")
+        for note in found.notes:
+            terminal.say(fill(f"note: {note}", WIDTH, initial_indent="   ", subsequent_indent="   "))
+        first = index.get(found.hits[0].document_id)
+        terminal.say(fill(f"{first.author}: {first.text[:200]}…", WIDTH, initial_indent="   ", subsequent_indent="   "))
+
+
 def tokens(context: Context, registry: Registry) -> None:
     chapter(
-        "6. What it saves",
+        "7. What it saves",
         f"Tokens of one turn, estimated at {BYTES_PER_TOKEN} bytes each. Of the searches above, the one with the "
         "longest answer counts.",
     )

@@ -71,7 +71,9 @@ lexical.bm25-formula 000 BM25 with k1 1.5 and b 0.75 gives the published golden 
 lexical.bm25-plus-formula 004 BM25+ with k1 1.2, b 0.75 and delta 1.0 gives the published golden numbers.
 lexical.weighted-fields 004 A field's weight multiplies its terms, and the explanation names the field.
 lexical.incremental own Add, replace and remove leave the same index as building it anew would.
-lexical.query-terms-count-once own A word repeated in the query is not a vote.
+lexical.query-terms-count-once own A word repeated in a question is not a vote.
+lexical.long-queries-tell-by-repeating own In a query as long as a text a repeated word counts more, up to as often as it is said.
+lexical.title-counts-twice own A word of the title counts in the whole and by itself, so that no repetition in the text outdoes it.
 lexical.query-repeats-optional 000 The original counting of repeated query words is available as an option.
 lexical.plain-tokenizer 000 The plain tokenizer lower-cases, splits at all but a-z0-9, drops 30 stop words and single letters.
 lexical.identifier-boundaries 004 Acronym, camelCase and digit boundaries split a word; marks are dropped after NFKD.
@@ -156,6 +158,15 @@ tools.error-shows-no-internals own An unexpected exception becomes text for the 
 tools.cancelling-cancels-handlers own Cancelling a dispatch cancels its calls and leaves the registry usable.
 tools.sync-handlers-do-not-block own A synchronous handler does not block the event loop.
 tools.fast-from-cold own Importing the tools loads nothing heavy.
+
+embed.contract own Every embedder passes one contract suite: name, dimension, embed for query, document and similarity.
+embed.in-process 003 Embeddings are computed in process, without a daemon.
+embed.gguf 003 A GGUF model such as embeddinggemma-300M Q8_0 at 256 dimensions is loaded from a hub or a path.
+embed.truncate-then-normalise own A shortened vector is normalised again, and the task prompts of the model are applied.
+embed.http-endpoint own An OpenAI-compatible endpoint can embed; its failures are typed errors.
+embed.top-similar 003 find_top_similar gives the closest of a map of vectors, up to a limit.
+embed.weights-are-checked own Packaged weights are verified by hash before use.
+embed.chosen-by-name own An embedder is chosen by name; auto takes the packaged model, or none with the command that installs it; the twin is never automatic.
 
 context.directory 000 Context lives in .AGENTS/ at the project's root; the name is configurable.
 context.more-roots own Other roots such as docs/ can be added, recursively, as searchable.
@@ -251,6 +262,16 @@ documents.cli own docs import, keyword, semantic, filter, fused, get, delete, st
 documents.python-api own open_index gives the Index; Document, Filter and Hit are public.
 documents.bad-input own Empty, huge, binary and unpaired input gives a typed error and loses nothing.
 search.vectors-on-disk own Vectors are searched exactly under any filter and opened without reading them all.
+documents.import own JSONL, CSV, Markdown, text, HTML and mail are imported; unchanged ones are skipped; errors are listed.
+documents.import-resumes own An interrupted import goes on where it stopped.
+documents.import-streams own A file is read bit by bit: a document is handed over before the next is read, with how far it is.
+documents.import-is-bounded own Hostile pages, mails and records take time in proportion to their size and cost only themselves.
+search.time-spellings own ISO 8601, mail dates and seconds since 1970 are understood; what has no zone counts as UTC.
+search.fused 001 Both layers are joined, by reciprocal rank or by score, beside the layers and not instead of them.
+search.fused-filter-changes-nothing own Under a filter the default fusion gives the scores and order that it gives without.
+search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
+search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
+search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
 """
 
 LATER = {
@@ -258,20 +279,7 @@ LATER = {
 search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
 search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
 search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
-search.fused 001 fused_search joins both layers by reciprocal rank, beside the three tools and not instead of them.
-search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
-search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
-search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword and fused search.
-embed.contract own Every embedder passes one contract suite: name, dimension, embed for query, document and similarity.
-embed.in-process 003 Embeddings are computed in process, without a daemon.
-embed.gguf 003 A GGUF model such as embeddinggemma-300M Q8_0 at 256 dimensions is loaded from a hub or a path.
-embed.truncate-then-normalise own A shortened vector is normalised again, and the task prompts of the model are applied.
-embed.http-endpoint own An OpenAI-compatible endpoint can embed; its failures are typed errors.
-embed.top-similar 003 find_top_similar gives the closest of a map of vectors, up to a limit.
 embed.shared 003 One embedder serves documents, discovery and cache.
-embed.weights-are-checked own Packaged weights are verified by hash before use.
-documents.import own JSONL, CSV, Markdown, text, HTML and mail are imported; unchanged ones are skipped; errors are listed.
-documents.import-resumes own An interrupted import goes on where it stopped.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 """,
     "skills, rules, notes": """

@@ -8,7 +8,7 @@ import pytest
 from onhand.document import EVERYTHING, Document, Filter
 from onhand.errors import InputError, StoreError
 from onhand.store import sqlite
-from onhand.store.entry import HEAD_CHARS, Entry, Summary, Tally, content_hash
+from onhand.store.entry import HEAD_CHARS, Entry, Summary, Tally
 from onhand.store.memory import MemoryStore
 from onhand.store.store import Store
 from requirements import requirement
@@ -45,7 +45,8 @@ def test_an_empty_store_answers_everything_with_nothing(store: Store) -> None:
     assert (store.keyword("word"), store.heads(["x"]), store.scan(), store.without_vector(5)) == ([], [], [], [])
     assert store.keyword("word", Filter(tags=("a",)), among=["x"]) == []
     assert store.count() == store.vectors() == 0
-    assert store.hashes(["x"]) == store.facts() == {}
+    assert not store.known([Document("x")])
+    assert not store.facts()
     assert store.summary() == Summary()
     assert store.check() == []
     store.upsert([])
@@ -85,7 +86,7 @@ def test_any_text_comes_back_as_it_was(store: Store, text: str) -> None:
     document = Document(f"id{text[:100]}", text, text, text, (text, "tag"), text, None, {"text": text}, text, text)
     store.upsert([Entry(document)])
     assert store.get(document.id) == document
-    assert store.hashes([document.id]) == {document.id: content_hash(document)}
+    assert store.known([document]) == {document.id: True}
     assert store.scan(Filter(tags=(text,))) == [document.id]
     assert store.scan(Filter(scope=(text,))) == [document.id]
     assert store.check() == []
@@ -116,7 +117,7 @@ def test_what_was_deleted_is_gone_from_everywhere(store: Store) -> None:
     assert store.count() == MANY - len(gone)
     assert store.get(gone[0]) is None
     assert store.heads(gone) == []
-    assert store.hashes(gone) == {}
+    assert store.known([Document(document_id) for document_id in gone]) == {}
     assert not set(gone) & set(ids(store, "alpha", limit=MANY))
     assert not set(gone) & set(store.scan(Filter(tags=("all",)), limit=MANY))
     assert store.check() == []
@@ -148,11 +149,10 @@ def test_a_hash_changes_with_anything_in_the_document(store: Store) -> None:
         "title": "T", "text": "x ", "author": "you", "tags": ("2", "1"), "scope": "", "created_time": None,
         "metadata": {"k": 2}, "kind": "", "source_path": "/q",
     }  # fmt: skip
-    seen = set()
-    for changed in [document, *(document._replace(**{name: value}) for name, value in changes.items())]:
-        store.upsert([Entry(changed)])
-        seen.add(store.hashes(["a"])["a"])
-    assert len(seen) == 1 + len(changes)
+    store.upsert([Entry(document)])
+    assert store.known([document]) == {"a": True}
+    for name, value in changes.items():
+        assert store.known([document._replace(**{name: value})]) == {"a": False}
 
 
 @requirement("search.keyword-layer")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import standins
 from mail import Concepts, mails
 from onhand import Filter, app
 from onhand.cli.main import main
@@ -41,7 +40,6 @@ def from_json(answer: Any) -> Found:
 def test_python_the_command_line_and_the_tools_agree(
     with_embedder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    standins.install(monkeypatch)
     monkeypatch.chdir(tmp_path)
     at_hand = Concepts() if with_embedder else None
     chosen = (at_hand, None if at_hand else "there is none")

@@ -43,6 +43,7 @@ options = st.fixed_dictionaries(
         "fields": st.sampled_from([FIELDS, {"title": 1, "body": 6}, {"body": 1.0}]),
         "formula": formulas,
         "per_field_length": st.booleans(),
+        "alone": st.sampled_from([None, {"title": 0.75}, {"title": 0.2, "body": 1.0}]),
         "count_repeats": st.booleans(),
     }
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import standins
 from onhand import Context, Document, app, config
 from onhand.errors import ConfigError, InputError
 from requirements import requirement
@@ -208,7 +207,6 @@ def test_a_clone_does_not_choose_who_is_given_the_documents(write: Write) -> Non
 def test_the_registry_offers_documents_where_the_project_has_some(
     write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    standins.install(monkeypatch)
     write(".onhand/documents.db", "")
     (home / ".onhand/documents.db").unlink()
     assert app.open_registry(app.configured()).names() == ["context_search"]

@@ -225,7 +225,7 @@ def _print_head(shown: dict[str, Any]) -> None:
 
 
 def _delete(documents: Documents, arguments: argparse.Namespace) -> int:
-    known = documents.index.store.hashes(arguments.ids)
+    known = {head.id for head in documents.index.store.heads(arguments.ids)}
     missing = [document_id for document_id in dict.fromkeys(arguments.ids) if document_id not in known]
     deleted = documents.index.delete(arguments.ids)
     if arguments.json:

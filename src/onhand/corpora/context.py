@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.document import Contribution, Section
+from onhand.document import Contribution, Document, Section
 from onhand.errors import InputError
-from onhand.lexical.bm25 import LexicalIndex
-from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
+from onhand.lexical.ranking import ranking as ranking_of
 from onhand.markdown.sections import INTRO, split_sections
 from onhand.record import Record
+from onhand.search.index import Index
+from onhand.store.memory import MemoryStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from onhand.corpora.watch import Watcher
     from onhand.tools import Tool
 
-MAX_QUERY_CHARS = 10_000  # a question, not a document: ranking costs time for every different word
 MAX_ROOTS = 100
 MAX_FRAMES_BYTES = 16 * 1024  # of tags and markers around pinned files: enough for some eighty
 MIN_HEAD_BYTES = 256  # less of a pinned file than this is not worth its place in a prompt
@@ -117,7 +117,7 @@ class Context:
         self._manifest_max_tokens = manifest_max_tokens
         self._max_file_bytes = max_file_bytes
         self._limit = limit
-        self._index = _index(ranking)
+        self._index = Index(MemoryStore(ranking_of(ranking)))
         self._pages: dict[str, _Page] = {}
         self._sections: dict[str, tuple[str, Section]] = {}  # id → path, section
         self._problems: tuple[Problem, ...] = ()
@@ -194,17 +194,14 @@ class Context:
 
     def search(self, query: str, limit: int | None = None) -> SearchResult:
         """The sections that match a query best; when there are none, the reason."""
-        if len(query) > MAX_QUERY_CHARS:
-            raise InputError(f"the query has {len(query):,} characters: use at most {MAX_QUERY_CHARS:,}")
         limit = self._limit if limit is None else limit
         if limit < 1:
             raise InputError(f"the limit is {limit}: ask for at least one section")
         with self._lock:
             self.refresh()
-            matches = self._index.search(query, limit)
+            found = self._index.keyword(query, limit=limit)
             hits = tuple(
-                SectionHit(*self._sections[match.id], match.score, self._index.explain(query, match.id))
-                for match in matches
+                SectionHit(*self._sections[hit.document_id], hit.score, hit.layers[0].terms) for hit in found.hits
             )
             searched = sum(1 for page in self._pages.values() if page.sections)
             reason = None if hits else self._why_empty() or self._why_no_match(query)
@@ -259,16 +256,21 @@ class Context:
             return False
         self._drop(path)
         self._pages[path] = page
-        for section_id, section in zip(_section_ids(path, page), page.sections, strict=True):
-            self._sections[section_id] = (path, section)
-            self._index.add(section_id, {"heading": " ".join(section.heading_path), "text": section.text})
+        sections = dict(zip(_section_ids(path, page), page.sections, strict=True))
+        self._sections |= {section_id: (path, section) for section_id, section in sections.items()}
+        self._index.put(
+            # All in their places, as names would cost more on the way to a first search.
+            Document(section_id, " ".join(section.heading_path), section.text, "", (), "", None, {}, "section", path)
+            for section_id, section in sections.items()
+        )
         return True
 
     def _drop(self, path: str) -> None:
         page = self._pages.pop(path, None)
-        for section_id in _section_ids(path, page) if page else ():
+        gone = _section_ids(path, page) if page else []
+        for section_id in gone:
             del self._sections[section_id]
-            self._index.remove(section_id)
+        self._index.delete(gone)
 
     def _page(self, path: str, file: Found) -> _Page:
         stamp = file.stamp if files.is_settled(file.stamp) else None
@@ -295,27 +297,16 @@ class Context:
         return None if self._sections else "nothing is searchable: every file is pinned, empty or unreadable"
 
     def _why_no_match(self, query: str) -> str:
-        if not self._index.tokenizer.query_terms(query):
+        if not self._index.store.has_words(query):
             return "the query has no words to look for"
         return f"none of {len(self._sections)} sections has a word of the query: try other words for the same thing"
 
 
 def _section_ids(path: str, page: _Page) -> list[str]:
     """In the order of the file, which decides where scores are equal."""
-    return [f"{path}:{number:06d}" for number in range(len(page.sections))]
-
-
-def _index(ranking: str) -> LexicalIndex:
-    if ranking == "seed":
-        return LexicalIndex(PlainTokenizer(), count_repeats=True)
-    if ranking != "default":
-        raise InputError(f"ranking is 'default' or 'seed', not {ranking!r}")
-    # A heading tells more than a sentence does, and a short field must not be drowned by a long one.
-    return LexicalIndex(
-        IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS),
-        fields={"heading": 2.0, "text": 1.0},
-        per_field_length=True,
-    )
+    # A file's name may be no Unicode, and an id has to be; two names never become one.
+    name = path.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
+    return [f"{name}:{number:06d}" for number in range(len(page.sections))]
 
 
 def _roots(*roots: str) -> tuple[str, ...]:

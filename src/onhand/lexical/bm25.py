@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 LARGE = 2000
 # Terms of a query from which on that pays in a small corpus too: a short word may stand in every other one.
 LONG = 64
+# Different terms of a query from which on it is a text, whose repetitions tell what it is about: half or twice as many
+# rank public sets alike (benchmarks/quality.py).
+A_TEXT = 64
 
 
 class Formula(Record):
@@ -55,6 +58,7 @@ class Scoring(Record):
     formula: Formula
     per_field_length: bool
     weights: tuple[float, ...]  # of the fields
+    alone: tuple[float, ...]  # what each field counts by itself, beside its part in the whole
     totals: tuple[float, ...]  # how many words each field has in all documents
     documents: int
 
@@ -77,28 +81,43 @@ class Scoring(Record):
         average = sum(map(mul, self.weights, self.totals)) / self.documents or 1.0
         return k1 * (1 - b + b * (sum(map(mul, self.weights, lengths)) / average))
 
-    def score(self, frequency: Any, norm: Any, idf: float) -> Any:
-        """What a term with that weighted frequency adds."""
-        k1, _, delta = self.formula
-        gain = frequency * (k1 + 1) / (frequency + norm)
-        return idf * (gain + delta) if delta else idf * gain
+    def gain(self, frequency: Any, norm: Any) -> Any:
+        """How much a weighted frequency counts: the more, the less each further occurrence adds."""
+        return frequency * (self.formula.k1 + 1) / (frequency + norm)
+
+    def score(self, frequency: Any, norm: Any, idf: float, alone: Any = 0.0) -> Any:
+        """What a term with that weighted frequency adds; `alone` is what its fields count by themselves."""
+        return idf * (self.gain(frequency, norm) + (alone + self.formula.delta))
+
+    def share(self, field: int, own: Any, frequency: Any, norm: Any, idf: float) -> Any:
+        """What a field has of a term's score, if it has `own` of the weighted frequency."""
+        whole = (self.gain(frequency, norm) + self.formula.delta) * (own / frequency)
+        return idf * (whole + self.alone[field] * self.gain(own, norm))
 
 
-def query_weights(tokenizer: Tokenizer, query: str, count_repeats: bool) -> dict[str, float]:
-    """The terms of a query, in its order, and what each weighs: the most it ever does, or the sum of all repeats."""
-    weights: dict[str, float] = {}
+def query_weights(tokenizer: Tokenizer, query: str, count_repeats: bool = False) -> dict[str, float]:
+    """The terms of a query and what each weighs. A question says a word twice by chance, so each counts once; the
+    further it goes beyond A_TEXT different terms, the more nearly a word counts as often as it is said."""
+    most: dict[str, float] = {}
+    said: dict[str, float] = {}
     for term, weight in tokenizer.query_terms(query):
-        before = weights.get(term, 0.0)
-        weights[term] = before + weight if count_repeats else max(before, weight)
-    return weights
+        most[term] = max(most.get(term, 0.0), weight)
+        said[term] = said.get(term, 0.0) + weight
+    if count_repeats:
+        return said
+    if len(most) <= A_TEXT:
+        return most
+    telling = 1 - A_TEXT / len(most)
+    return {term: weight * (said[term] / weight) ** telling for term, weight in most.items()}
 
 
 class LexicalIndex:
     """Ranks documents by the words they share with a query.
 
     `fields` gives each field's weight. With `per_field_length` a field is normalised by its own average length
-    (BM25F); otherwise the weighted length of the whole document counts. With `count_repeats` a word that a query says
-    twice counts twice.
+    (BM25F); otherwise the weighted length of the whole document counts. A field of `alone` counts by itself too, that
+    much, beside its part in the whole: then a term that a title shares with the text gains by being in both. With
+    `count_repeats` a word that a query says twice counts twice.
     """
 
     def __init__(
@@ -108,11 +127,15 @@ class LexicalIndex:
         fields: Mapping[str, float] | None = None,
         formula: Formula = BM25,
         per_field_length: bool = False,
+        alone: Mapping[str, float] | None = None,
         count_repeats: bool = False,
     ) -> None:
         self.tokenizer = tokenizer or IdentifierTokenizer()
         self.formula = formula
-        self._fields = [_Field(name, _positive(name, weight)) for name, weight in (fields or {"text": 1.0}).items()]
+        self._fields = [
+            _Field(name, _positive(name, weight), _not_negative(name, (alone or {}).get(name, 0.0)))
+            for name, weight in (fields or {"text": 1.0}).items()
+        ]
         self._per_field_length = per_field_length
         self._count_repeats = count_repeats
         self._slots: dict[str, int] = {}
@@ -194,10 +217,10 @@ class LexicalIndex:
                 for number, (field, count) in enumerate(zip(self._fields, counts, strict=True))
             ]
             frequency = sum(shares)
-            score = weights[term] * scoring.score(frequency, norm, scoring.idf(len(self._impact(term)[0])))
+            idf = scoring.idf(len(self._impact(term)[0]))
             contributions += [
-                Contribution(term, field.name, score * (share / frequency))
-                for field, share in zip(self._fields, shares, strict=True)
+                Contribution(term, field.name, weights[term] * scoring.share(number, share, frequency, norm, idf))
+                for number, (field, share) in enumerate(zip(self._fields, shares, strict=True))
                 if share
             ]
         return tuple(sorted(contributions, key=lambda c: (-c.score, c.term, c.field)))
@@ -248,8 +271,8 @@ class LexicalIndex:
 
     def _scoring(self) -> Scoring:
         if self._scores is None:
-            weights, totals = zip(*((field.weight, field.total) for field in self._fields), strict=True)
-            self._scores = Scoring(self.formula, self._per_field_length, weights, totals, len(self._slots))
+            weights, alone, totals = zip(*((f.weight, f.alone, f.total) for f in self._fields), strict=True)
+            self._scores = Scoring(self.formula, self._per_field_length, weights, alone, totals, len(self._slots))
         return self._scores
 
     def _impact(self, term: str) -> tuple[Any, Any]:
@@ -276,16 +299,24 @@ class LexicalIndex:
     def _impact_small(self, words: list[str]) -> tuple[list[int], list[float]]:
         scoring = self._scoring()
         frequencies: dict[int, float] = {}
+        alone: dict[int, float] = {}
         for number, field in enumerate(self._fields):
             for slot, count in Counter(chain.from_iterable(field.postings.of(words))).items():
-                weight = scoring.weight(number, field.lengths[slot])
-                frequencies[slot] = frequencies.get(slot, 0.0) + weight * count
+                frequency = scoring.weight(number, field.lengths[slot]) * count
+                frequencies[slot] = frequencies.get(slot, 0.0) + frequency
+                if field.alone:
+                    alone[slot] = alone.get(slot, 0.0) + field.alone * scoring.gain(frequency, self._norm_of(slot))
         idf = scoring.idf(len(frequencies))
         scores = [
-            scoring.score(frequency, scoring.norm([field.lengths[slot] for field in self._fields]), idf)
+            scoring.score(frequency, self._norm_of(slot), idf, alone.get(slot, 0.0))
             for slot, frequency in frequencies.items()
         ]
         return list(frequencies), scores
+
+    def _norm_of(self, slot: int) -> float:
+        if self._per_field_length:
+            return self.formula.k1
+        return float(self._scoring().norm([field.lengths[slot] for field in self._fields]))
 
     def _is_large(self) -> bool:
         return len(self._slots) >= LARGE and _numpy() is not None
@@ -318,15 +349,22 @@ class LexicalIndex:
             self._arrays = [numpy.array(field.lengths) for field in self._fields]
             self._norms = scoring.norm(self._arrays)
         weighted = []
+        alone: Any = None  # by slot
         for number, (field, lengths) in enumerate(zip(self._fields, self._arrays, strict=True)):
             postings = field.postings.of(words)
             if postings:
                 slots, counts = _counted(numpy, postings)
                 weight = scoring.weight(number, lengths[slots]) if self._per_field_length else field.weight
                 weighted.append((slots, weight * counts))
+                if field.alone:
+                    alone = numpy.zeros(len(self._ids)) if alone is None else alone
+                    alone[slots] += field.alone * scoring.gain(weight * counts, self._norms_of(slots))
         slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
-        norms = self._norms if self._per_field_length else self._norms[slots]
-        return slots, scoring.score(frequencies, norms, scoring.idf(len(slots)))
+        added = 0.0 if alone is None else alone[slots]
+        return slots, scoring.score(frequencies, self._norms_of(slots), scoring.idf(len(slots)), added)
+
+    def _norms_of(self, slots: Any) -> Any:
+        return self._norms if self._per_field_length else self._norms[slots]
 
 
 def _positive(name: str, weight: float) -> float:
@@ -335,12 +373,19 @@ def _positive(name: str, weight: float) -> float:
     return weight
 
 
+def _not_negative(name: str, alone: float) -> float:
+    if not 0 <= alone < inf:
+        raise InputError(f"what field {name!r} counts alone must not be below zero, but is {alone!r}: leave it out")
+    return alone
+
+
 class _Field:
     """One field of every document: where its terms occur and how long it is."""
 
-    def __init__(self, name: str, weight: float) -> None:
+    def __init__(self, name: str, weight: float, alone: float) -> None:
         self.name = name
         self.weight = weight
+        self.alone = alone
         self.postings = Postings()
         self.lengths = array("d")  # by slot, in words
         self.total = 0.0

@@ -51,7 +51,7 @@ class NumpySearcher:
         self._size = self.last_slot + 1
         self._dead = np.array(dead, dtype=np.intp)
         self._is_living = ~self._mask(self._dead) if len(dead) else None
-        self._living = self._joined(EVERY, "")[0]
+        self._living = self._joined(fetch((EVERY,), "")[0])[0]
         self._segments = segments
         self.documents = len(self._living)
         self._lengths = [self._by_slot([segment.lengths[field] for segment in segments]) for field in self._fields()]
@@ -84,10 +84,14 @@ class NumpySearcher:
     def explain(self, query: str, slots: Sequence[int]) -> list[tuple[Contribution, ...]]:
         contributions: list[list[Contribution]] = [[] for _ in slots]
         names = tuple(self._ranking.fields)
-        for term, scores, shares in self._added(np.array(slots, dtype=np.intp), self._terms_of(query)):
-            for name, share in zip(names, shares, strict=True):
-                for place in share.nonzero()[0].tolist():
-                    contributions[place].append(Contribution(term, name, float(scores[place] * share[place])))
+        for name, (term, weight), own, frequencies, norm in self._found(
+            np.array(slots, dtype=np.intp), self._terms_of(query)
+        ):
+            for field, frequency in enumerate(own):
+                if len(term.fields[field][0]):
+                    shares = weight * self._scoring.share(field, frequency, frequencies, norm, term.idf)
+                    for place in frequency.nonzero()[0].tolist():
+                        contributions[place].append(Contribution(name, names[field], float(shares[place])))
         return [explained(own) for own in contributions]
 
     def allowed(self, filter: Filter) -> Allowed:
@@ -165,27 +169,29 @@ class NumpySearcher:
     def _exact(self, slots: Array, terms: Mapping[str, _Weighted]) -> Array:
         """The scores of a few documents, added up in the order of the query and in 64 bits."""
         total = np.zeros(len(slots))
-        for _, scores, _ in self._added(slots, terms):
-            total += scores
+        for _, (term, weight), own, frequencies, norm in self._found(slots, terms):
+            alone: Any = 0.0
+            for field, frequency in enumerate(own):
+                if self._scoring.alone[field] and len(term.fields[field][0]):
+                    alone = alone + self._scoring.alone[field] * self._scoring.gain(frequency, norm)
+            scores = weight * self._scoring.score(frequencies, norm, term.idf, alone)
+            total += np.where(sum(own) > 0, scores, 0.0)
         return total
 
-    def _added(self, slots: Array, terms: Mapping[str, _Weighted]) -> Iterator[tuple[str, Array, list[Array]]]:
-        """What each term adds to the scores of a few documents, and which share of it each field has."""
+    def _found(
+        self, slots: Array, terms: Mapping[str, _Weighted]
+    ) -> Iterator[tuple[str, _Weighted, list[Array], Array, Any]]:
+        """Each term, with its weighted frequency in each field of a few documents and in all fields, and their norm;
+        where a document has not got the term, the latter is 1, by which one may divide."""
         if not terms or not len(slots):  # where nothing is, there is no average either
             return
         lengths = [own[slots] for own in self._lengths]
         weights = [self._scoring.weight(field, own) for field, own in enumerate(lengths)]
         norm = self._scoring.norm(lengths)
-        for name, (term, weight) in terms.items():
-            shares = [own * _counts_of(field, slots) for own, field in zip(weights, term.fields, strict=True)]
-            frequencies: Any = sum(shares)
-            has = frequencies > 0
-            measured = np.where(has, frequencies, 1.0)  # whatever, where the term is not: it would divide by zero
-            yield (
-                name,
-                np.where(has, weight * self._scoring.score(measured, norm, term.idf), 0.0),
-                [share / measured for share in shares],
-            )
+        for name, one in terms.items():
+            own = [weight * _counts_of(field, slots) for weight, field in zip(weights, one.term.fields, strict=True)]
+            frequencies: Any = sum(own)
+            yield name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm
 
     def _reset(self, weighted: list[_Weighted]) -> None:
         if any(one.term.slots is None for one in weighted):
@@ -211,18 +217,19 @@ class NumpySearcher:
         return found
 
     def _read(self, term: str) -> _Term:
-        fields = [self._joined(field, term) for field in self._fields()]
+        fields = [self._joined(postings) for postings in self._fetch(self._fields(), term)]
         weighted = [
-            (slots, self._weights_of(field, slots) * counts)
+            (field, slots, self._weights_of(field, slots) * counts)
             for field, (slots, counts) in enumerate(fields)
             if len(slots)
         ]
         if not weighted:
             return _Term(0.0, fields, 0, None, None, 0.0, _NONE)
-        slots, frequencies = weighted[0] if len(weighted) == 1 else self._merged(weighted)
+        slots, frequencies = weighted[0][1:] if len(weighted) == 1 else self._merged(weighted)
         norm = self._scoring.norm(()) if self._norms is None else self._norms[slots]
         idf = self._scoring.idf(len(slots))
-        scores = self._scoring.score(frequencies, norm, idf).astype(np.float32)
+        alone = self._alone(weighted, slots, norm)
+        scores = self._scoring.score(frequencies, norm, idf, alone).astype(np.float32)
         best = np.sort(np.partition(scores, -BEST)[-BEST:] if len(scores) > BEST else scores)[::-1]
         top = float(best[0])
         if len(slots) * DENSE < self._size:
@@ -242,21 +249,32 @@ class NumpySearcher:
             kept = self._field_weights[field] = self._scoring.weight(field, self._lengths[field])
         return kept[slots]
 
-    def _merged(self, weighted: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    def _merged(self, weighted: list[tuple[int, Array, Array]]) -> tuple[Array, Array]:
         """One frequency per slot from those of several fields."""
-        every = _each_once(np.concatenate([slots for slots, _ in weighted]))
+        every = _each_once(np.concatenate([slots for _, slots, _ in weighted]))
         frequencies = np.zeros(len(every))
-        for slots, added in weighted:
-            frequencies[np.searchsorted(every, slots)] += added
+        for _, slots, added in weighted:
+            frequencies[every.searchsorted(slots)] += added
         return every, frequencies
 
-    def _joined(self, kind: int, term: str) -> tuple[Array, Array]:
-        """The living slots that have a term, ascending, and how often; of a facet, the slots twice."""
-        parts = [_decoded(size, data) for size, data in self._fetch(kind, term)]
-        if not parts:
+    def _alone(self, weighted: list[tuple[int, Array, Array]], slots: Array, norm: Any) -> Any:
+        """What fields add by themselves to what a term counts in these documents."""
+        alone: Any = 0.0
+        for field, own, frequencies in weighted:
+            if self._scoring.alone[field]:
+                alone = np.zeros(len(slots)) if isinstance(alone, float) else alone
+                places = slots.searchsorted(own)
+                norms = norm if self._norms is None else norm[places]
+                alone[places] += self._scoring.alone[field] * self._scoring.gain(frequencies, norms)
+        return alone
+
+    def _joined(self, postings: Sequence[tuple[int, bytes]]) -> tuple[Array, Array]:
+        """The living slots of the postings of a term, ascending, and how often it stands there."""
+        if not postings:
             return _NO_SLOTS, _NO_SLOTS
-        slots = np.concatenate([slots for slots, _ in parts]).astype(np.intp)
-        counts = np.concatenate([counts for _, counts in parts]) if kind < AUTHOR else slots
+        parts = [_decoded(size, data) for size, data in postings]
+        slots, counts = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        slots = slots.astype(np.intp)
         if self._is_living is not None:
             living = self._is_living[slots]
             slots, counts = slots[living], counts[living]
@@ -279,7 +297,8 @@ class NumpySearcher:
         return mask
 
     def _having(self, kind: int, terms: Iterable[str]) -> Array:
-        return self._mask(np.concatenate([_NO_SLOTS, *(self._joined(kind, term)[0] for term in terms)]))
+        having = [self._joined(self._fetch((kind,), term)[0])[0] for term in terms]
+        return self._mask(np.concatenate([_NO_SLOTS, *having]))
 
     def _in_time(self, filter: Filter) -> Array:
         mask = self._mask(self._living)

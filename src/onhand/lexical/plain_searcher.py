@@ -87,22 +87,27 @@ class PlainSearcher:
 
     def _read(self, term: str) -> _Term:
         scoring = self._scoring
-        counts = tuple(self._counts(field, term) for field in range(len(scoring.weights)))
+        fields = self._fetch(range(len(scoring.weights)), term)
+        counts = tuple(self._counts(postings) for postings in fields)
         frequencies: dict[int, float] = {}
+        alone: dict[int, float] = {}
         for field, having in enumerate(counts):
             for slot, count in having.items():
-                weight = scoring.weight(field, self._length(field, slot))
-                frequencies[slot] = frequencies.get(slot, 0.0) + weight * count
+                frequency = scoring.weight(field, self._length(field, slot)) * count
+                frequencies[slot] = frequencies.get(slot, 0.0) + frequency
+                if scoring.alone[field]:
+                    gain = scoring.gain(frequency, scoring.norm(self._lengths(slot)))
+                    alone[slot] = alone.get(slot, 0.0) + scoring.alone[field] * gain
         idf = scoring.idf(len(frequencies))
         scores = {
-            slot: scoring.score(frequency, scoring.norm(self._lengths(slot)), idf)
+            slot: scoring.score(frequency, scoring.norm(self._lengths(slot)), idf, alone.get(slot, 0.0))
             for slot, frequency in frequencies.items()
         }
         return _Term(idf, counts, scores)
 
-    def _counts(self, field: int, term: str) -> dict[int, int]:
+    def _counts(self, postings: Sequence[tuple[int, bytes]]) -> dict[int, int]:
         counts: dict[int, int] = {}
-        for posting in self._fetch(field, term):
+        for posting in postings:
             counts.update(zip(*decode(posting), strict=True))
         for slot in self._dead & counts.keys():
             del counts[slot]
@@ -116,22 +121,25 @@ class PlainSearcher:
 
     def _explained(self, slot: int, weights: Mapping[str, float]) -> tuple[Contribution, ...]:
         names = tuple(self._ranking.fields)
-        weigh = [self._scoring.weight(field, length) for field, length in enumerate(self._lengths(slot))]
+        scoring, lengths = self._scoring, self._lengths(slot)
+        weigh = [scoring.weight(field, length) for field, length in enumerate(lengths)]
+        norm = scoring.norm(lengths)
         contributions = []
         for name, weight in weights.items():
             term = self._term(name)
             if slot in term.scores:
                 shares = [own * counts.get(slot, 0) for own, counts in zip(weigh, term.counts, strict=True)]
-                score, frequency = weight * term.scores[slot], sum(shares)
+                frequency = sum(shares)
                 contributions += [
-                    Contribution(name, field, score * (share / frequency))
-                    for field, share in zip(names, shares, strict=True)
+                    Contribution(name, names[field], weight * scoring.share(field, share, frequency, norm, term.idf))
+                    for field, share in enumerate(shares)
                     if share
                 ]
         return explained(contributions)
 
     def _having(self, kind: int, terms: Iterable[str]) -> set[int]:
-        return {slot for term in terms for posting in self._fetch(kind, term) for slot in decode(posting)[0]}
+        postings = (posting for term in terms for posting in self._fetch((kind,), term)[0])
+        return {slot for posting in postings for slot in decode(posting)[0]}
 
     def _in_time(self, filter: Filter) -> set[int]:
         living = self._having(EVERY, [""]) - self._dead

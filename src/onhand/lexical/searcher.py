@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    # kind, term → what each segment that has it has: count and data, in the order of the segments
-    Fetch = Callable[[int, str], Sequence[tuple[int, bytes]]]
+    # kinds, term → for each kind, what each segment that has the term has: size and data, in the order of the segments
+    Fetch = Callable[[Sequence[int], str], Sequence[Sequence[tuple[int, bytes]]]]
 
     class Searcher(Protocol):
         """What both ways of searching can do."""
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 def scoring_of(ranks: Ranking, totals: Iterable[float], documents: int) -> Scoring:
     """The formula over so many documents."""
     weights = tuple(ranks.fields.values())
-    return Scoring(ranks.formula, ranks.per_field_length, weights, tuple(totals), documents)
+    alone = tuple(ranks.alone.get(name, 0.0) for name in ranks.fields)
+    return Scoring(ranks.formula, ranks.per_field_length, weights, alone, tuple(totals), documents)
 
 
 def explained(contributions: Iterable[Contribution]) -> tuple[Contribution, ...]:

@@ -1,10 +1,25 @@
-"""What is the plain form of an English word? A light stemmer: plurals, -ing, -ed, a final -e.
+"""What is the plain form of an English word? A light stemmer: plurals, -ing, -ed, a final -e, and long endings.
 
 It is meant to stand beside the word, so it may be rough; it must only be the same for forms of one word. But for a
 last `y` or `i`, a stem is the beginning of its word.
 """
 
-_ENDINGS = frozenset("sgdey")  # of all words that change: plural, -ing, -ed, -e, -y
+# What makes a noun, adjective or verb of another word, as it stands when `e` is off and `y` is `i`; by its last letter,
+# and an ending before those that it ends with.
+_DERIVING = {
+    "c": ("anc", "enc", "ic"),
+    "i": ("anci", "enci", "iviti", "aliti", "iti", "li"),
+    "l": ("ical", "abl", "ibl", "ful", "al"),
+    "m": ("ism",),
+    "n": ("ation", "ition", "ion"),
+    "r": ("ator", "er", "or"),
+    "s": ("ness", "ous"),
+    "t": ("ement", "ment", "ist", "ant", "ent", "at"),
+    "v": ("iv",),
+    "z": ("iz",),
+}
+_MIN_ROOT_CHARS = 5  # `indexer` is of `index`, but `number` is not of `numb`
+_ENDINGS = frozenset("sgdey").union(_DERIVING)  # of all words that change
 _VOWELS = frozenset("aeiouy")
 _DOUBLED_ON_PURPOSE = frozenset("elsz")  # agree, fall, pass, buzz
 _ALREADY_PLAIN = frozenset(
@@ -21,8 +36,9 @@ def stem(word: str) -> str:
         return singular
     for suffix in ("ing", "ed"):
         if singular.endswith(suffix):
-            return _without_e(_without_participle(singular, suffix))
-    return _without_e(singular)
+            singular = _without_participle(singular, suffix)
+            break
+    return _root(_without_e(singular))
 
 
 def _without_plural(word: str) -> str:
@@ -51,4 +67,19 @@ def _without_e(word: str) -> str:
         return word[:-1]  # cache, caching → cach
     if word.endswith("y") and len(word) > 3 and word[-2] not in _VOWELS:
         return word[:-1] + "i"  # policy, policies → polici
+    return word
+
+
+def _root(word: str) -> str:
+    """`configuration` and `configure` → configur: without endings, as long as enough of the word is left."""
+    while len(word) > _MIN_ROOT_CHARS:
+        for ending in _DERIVING.get(word[-1], ()):
+            if word.endswith(ending):
+                break
+        else:
+            return word
+        root = word[: -len(ending)]
+        if len(root) < _MIN_ROOT_CHARS or not _VOWELS.intersection(root):
+            return word
+        word = _without_e(root)
     return word

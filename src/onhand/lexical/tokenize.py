@@ -35,7 +35,7 @@ FUNCTION_WORDS = frozenset(
 # What the forms of a word weigh in a query. An identifier is one word of the query, so its forms share a vote; so do
 # a word and its stem. Read off public sets (benchmarks/quality.py), where the plateau around them is wide.
 PART_WEIGHT = 0.7
-JOINED_WEIGHT = 0.5
+JOINED_WEIGHT = 0.4
 EXACT_SHARE = 0.3
 
 MAX_WORD_CHARS = 200  # a longer "word" is a blob (base64, minified code): its head is enough to find it by

@@ -6,11 +6,11 @@ Every corpus uses it. It knows neither where documents come from nor how an answ
 from __future__ import annotations
 
 from onhand.document import EVERYTHING, Document, Filter, Match, time_of
-from onhand.errors import EmbedderError, InputError, NotFound
+from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound
 from onhand.record import Record
 from onhand.search.accept import accepted, accepted_filter, accepted_id, accepted_query, accepted_vector
 from onhand.search.result import Hit, Layer, Result
-from onhand.store.entry import Entry, content_hash
+from onhand.store.entry import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 50
 DEFAULT_MIN_SCORE = 0.6  # of an embedder that declares none
-FUSED_DEPTH = 100  # of each layer: what is further down in both is no answer
+FUSED_DEPTH = 200  # of each layer: what is further down in both is no answer
 MOST = 2**31  # of hits, or before them: what any store can count
 BATCH = 256  # documents that are embedded and written together
 AS_DECLARED = "as declared"  # for min_score: the embedder's own, else DEFAULT_MIN_SCORE
@@ -68,11 +68,11 @@ class Index:
         written = Written()
         waiting: dict[str, Document] = {}
         for document in documents:
+            if len(waiting) >= batch:
+                written = self._write(waiting, written, on_progress, more=True)
+                waiting = {}
             whole = accepted(document)
             waiting[whole.id] = whole
-            if len(waiting) >= batch:
-                written = self._write(waiting, written, on_progress)
-                waiting = {}
         return self._write(waiting, written, on_progress) if waiting else written
 
     def delete(self, ids: Collection[str]) -> int:
@@ -136,7 +136,7 @@ class Index:
         method: str = "adaptive",
         weights: Mapping[str, float] | None = None,
     ) -> Result:
-        """Words and meaning together; words alone, and a note that says so, where there is no embedder.
+        """Words and meaning together, from 0 to 1; words alone, and a note that says so, where there is no embedder.
 
         `method` is "adaptive", which joins scores by what this query's scores look like in the whole index, so that a
         filter changes neither scores nor order; or "rrf", which joins ranks by `weights`.
@@ -146,21 +146,16 @@ class Index:
         query, filter = accepted_query(query), accepted_filter(filter)
         if method not in fusion.METHODS:
             raise InputError(f"fusion is by {' or '.join(map(repr, fusion.METHODS))}, not {method!r}")
-        try:
-            vector = self._embed_query(self._ready_embedder(), query) if query.strip() else None
-        except EmbedderError as reason:
-            return self.keyword(query, filter, limit, offset)._replace(notes=(f"only words were compared: {reason}",))
-        if vector is None:
-            return self.keyword(query, filter, limit, offset)
-        depth = max(FUSED_DEPTH, _depth(limit, offset))
-        layers = self._layers(query, vector, filter, depth)
+        _depth(limit, offset)
+        vector, notes = self._query_vector(query)
+        layers = self._layers(query, vector, filter, FUSED_DEPTH)
         if method == "rrf":
             fused = fusion.reciprocal_rank(layers, weights)
         else:
-            whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, depth)
+            whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
             seen = {match.id for matches in layers.values() for match in matches}
             layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # what one layer found, the other scores
-            fused = fusion.adaptive(layers, whole, weights)
+            fused = fusion.adaptive(layers, whole, self.store.count(), weights)
         found = {name: {match.id: match for match in matches} for name, matches in layers.items()}
         ranked = [
             (
@@ -173,14 +168,14 @@ class Index:
             for one in fused
         ]
         result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
-        return result._replace(notes=self._incomplete())
+        return result._replace(notes=notes)
 
     def stats(self) -> Stats:
         """What is in the index, and whether meaning can be searched."""
         try:
             self._ready_embedder()
             semantic = "ready"
-        except EmbedderError as reason:
+        except (EmbedderError, MissingExtra) as reason:
             semantic = str(reason)
         return Stats(self.store.count(), self.store.vectors(), self._made_with(), semantic)
 
@@ -216,13 +211,17 @@ class Index:
         self.close()
 
     def _write(
-        self, documents: Mapping[str, Document], written: Written, on_progress: Callable[[int], None] | None
+        self,
+        documents: Mapping[str, Document],
+        written: Written,
+        on_progress: Callable[[int], None] | None,
+        more: bool = False,
     ) -> Written:
-        before = self.store.hashes(list(documents))
-        new = [document for id, document in documents.items() if before.get(id) != content_hash(document)]
+        before = self.store.known(list(documents.values()))
+        new = [document for document in documents.values() if not before.get(document.id)]
         if new:
             facts = fingerprint(self._matching_embedder()) if self.embedder else None
-            self.store.upsert(self._entries(new), facts)
+            self.store.upsert(self._entries(new), facts, more=more)
         changed = sum(1 for document in new if document.id in before)
         written = Written(
             written.added + len(new) - changed,
@@ -248,17 +247,25 @@ class Index:
             for document, vector in zip(documents, vectors, strict=True)
         ]
 
+    def _query_vector(self, query: str) -> tuple[array[float] | None, tuple[str, ...]]:
+        """What a query means, if that can be known, and what the searcher should know about it."""
+        try:
+            embedder = self._ready_embedder()
+            return (self._embed_query(embedder, query) if query.strip() else None), self._incomplete()
+        except (EmbedderError, MissingExtra) as reason:
+            return None, (f"only words were compared: {reason}",)
+
     def _layers(
         self,
         query: str,
-        vector: array[float],
+        vector: array[float] | None,
         filter: Filter,
         depth: int,
         among: Collection[str] | None = None,
     ) -> dict[str, list[Match]]:
         return {
             "keyword": self.store.keyword(query, filter, depth, among),
-            "semantic": self.store.nearest(vector, filter, depth, None, among),
+            "semantic": [] if vector is None else self.store.nearest(vector, filter, depth, None, among),
         }
 
     def _result(

@@ -37,10 +37,12 @@ MAX_DIMENSION = 4096  # above it a rotation takes too much memory
 LARGE = 0.98  # of a number's deviation: the border that loses least with four levels (Max 1960)
 STEP = 0.9957  # of a number's deviation: likewise, the distance of the levels
 LEVELS = 4  # of a query's numbers
-# How many deviations an estimate may be too low. On a million random vectors, the hardest case, these keep 99.7 % of
-# the ten nearest; a quarter more keeps 99.8 % and takes a tenth longer (docs/adr/0011-vectors.md).
-SIGN_DEVIATIONS = 2.25
-BOTH_DEVIATIONS = 2.5
+# How many deviations an estimate may be too low, by signs and by both bits (docs/adr/0011-vectors.md). Among a million
+# random vectors, the hardest case, the quick ones keep 99.7 % of the ten nearest. Where there are fewer rows, time is
+# left for deviations that let next to nothing slip.
+QUICK = (2.25, 2.5)
+CAREFUL = (3.0, 3.5)
+QUICK_FROM = 300_000  # rows
 LOWEST = -3.4e38  # above what stands for a dead row
 SEEDS = 1000  # rows that look best by their signs and are compared exactly, to know how good the best ones are
 
@@ -135,17 +137,18 @@ def candidates(
 ) -> tuple[Ints, Floats]:
     """The places of coded rows that are likely to hold all of the `limit` best, and their products."""
     sketch = _sketch(query)
+    by_sign, by_both = QUICK if len(rows) >= QUICK_FROM else CAREFUL
     offsets = blocks["mean"] @ query
-    counts, highest = _by_sign(blocks, sketch, offsets)
+    counts, highest = _by_sign(blocks, sketch, offsets, by_sign)
     highest[dead] = -np.inf
     seeds = np.flatnonzero(highest >= max(LOWEST, bar(highest, max(SEEDS, 2 * limit))))
     least = max(floor, bar(products(rows, seeds, query), limit)) - 2 * slack(query)
     places = np.flatnonzero(highest >= max(least, LOWEST))
-    places = places[_by_both(blocks, sketch, offsets, places, counts[places]) >= least]
+    places = places[_by_both(blocks, sketch, offsets, by_both, places, counts[places]) >= least]
     return places, products(rows, places, query)
 
 
-def _by_sign(blocks: Blocks, sketch: Sketch, offsets: Floats) -> tuple[Counts, Floats]:
+def _by_sign(blocks: Blocks, sketch: Sketch, offsets: Floats, deviations: float) -> tuple[Counts, Floats]:
     """For every row how many bits differ, weighed, and how large its product may be by that."""
     words = blocks["signs"].shape[1]
     counts = np.empty((len(blocks), BLOCK), np.uint16)
@@ -154,7 +157,7 @@ def _by_sign(blocks: Blocks, sketch: Sketch, offsets: Floats) -> tuple[Counts, F
     for number, block in enumerate(blocks):
         count, high = counts[number], highest[number]
         _differences(block["signs"], sketch, count, scratch)
-        room = SIGN_DEVIATIONS * _deviation(float(block["sign_error"]), sketch)
+        room = deviations * _deviation(float(block["sign_error"]), sketch)
         np.multiply(count, np.float32(-sketch.step), out=high)
         high += np.float32(sketch.step * sketch.total / 2 + room)
         high *= block["sign_factor"]
@@ -162,7 +165,7 @@ def _by_sign(blocks: Blocks, sketch: Sketch, offsets: Floats) -> tuple[Counts, F
     return counts.reshape(-1), highest.reshape(-1)
 
 
-def _by_both(blocks: Blocks, sketch: Sketch, offsets: Floats, places: Ints, signs: Counts) -> Floats:
+def _by_both(blocks: Blocks, sketch: Sketch, offsets: Floats, deviations: float, places: Ints, signs: Counts) -> Floats:
     """How large the products of some rows may be, by both of their bits."""
     highest = np.empty(len(places), np.float32)
     borders = np.searchsorted(places, np.arange(len(blocks) + 1) * BLOCK)
@@ -172,7 +175,7 @@ def _by_both(blocks: Blocks, sketch: Sketch, offsets: Floats, places: Ints, sign
         codes = np.ascontiguousarray(block["sizes"].take(inside, axis=0).T)
         count = np.empty(codes.shape[1], np.uint16)
         _differences(codes, sketch, count, Scratch.of(*codes.shape))
-        room = BOTH_DEVIATIONS * float(block["both_length"]) * _deviation(float(block["both_error"]), sketch)
+        room = deviations * float(block["both_length"]) * _deviation(float(block["both_error"]), sketch)
         both = 2 * signs[some].astype(np.float32) + count
         factor = block["both_factor"].take(inside)
         highest[some] = factor * (sketch.step * (1.5 * sketch.total - both) + room) + offsets[number]

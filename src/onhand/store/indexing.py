@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_TAIL_DOCUMENTS = 64  # that wait for a segment: reading them costs each new process some milliseconds
 MAX_TAIL_BYTES = 256 * 1024
-MAX_BULK_DOCUMENTS = 16_384  # that wait while more are on their way: building is faster in large steps
+MAX_BULK_DOCUMENTS = 65_536  # that wait while more are on their way: building is faster in large steps
 MAX_BULK_BYTES = 64 * 1024 * 1024
 FAN = 8  # segments of a size that become one of the next
 MAX_DEAD_SHARE = 0.25  # of a segment; then it is written without its dead
@@ -43,14 +43,19 @@ def index_tail(connection: sqlite3.Connection, ranks: Ranking, more: bool = Fals
 
     With `more` others follow at once, so that it can wait.
     """
+    if is_overdue(connection, more):
+        while _build_next(connection, ranks):
+            pass
+        _merge_sizes(connection)
+
+
+def is_overdue(connection: sqlite3.Connection, more: bool = False) -> bool:
+    """Whether too many documents are in no segment."""
     most, most_bytes = (MAX_BULK_DOCUMENTS, MAX_BULK_BYTES) if more else (MAX_TAIL_DOCUMENTS, MAX_TAIL_BYTES)
     waiting, waiting_bytes = connection.execute(
         "SELECT count(*), coalesce(sum(length(text)), 0) FROM documents WHERE slot > ?", (last_slot(connection),)
     ).fetchone()
-    if waiting > most or waiting_bytes > most_bytes:
-        while _build_next(connection, ranks):
-            pass
-        _merge_sizes(connection)
+    return bool(waiting > most or waiting_bytes > most_bytes)
 
 
 def bury(connection: sqlite3.Connection, slots: Iterable[int]) -> None:

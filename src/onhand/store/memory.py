@@ -6,7 +6,7 @@ from operator import mul
 
 from onhand.document import EVERYTHING, Document, Filter, Match, microseconds
 from onhand.lexical.ranking import Ranking, ranking
-from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, content_hash, head_of, refuse_contradiction
+from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, head_of, refuse_contradiction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,12 @@ class MemoryStore:
         self._facts: dict[str, str] = {}
 
     def upsert(
-        self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None, *, only_unchanged: bool = False
+        self,
+        entries: Sequence[Entry],
+        facts: Mapping[str, str] | None = None,
+        *,
+        only_unchanged: bool = False,
+        more: bool = False,
     ) -> None:
         refuse_contradiction(self._facts, facts or {})
         for document, vector in entries:
@@ -54,9 +59,9 @@ class MemoryStore:
     def heads(self, ids: Sequence[str]) -> list[Head]:
         return [head_of(self._documents[document_id]) for document_id in ids if document_id in self._documents]
 
-    def hashes(self, ids: Sequence[str]) -> dict[str, str]:
-        there = (document_id for document_id in ids if document_id in self._documents)
-        return {document_id: content_hash(self._documents[document_id]) for document_id in there}
+    def known(self, documents: Sequence[Document]) -> dict[str, bool]:
+        kept = self._documents
+        return {document.id: kept[document.id] == document for document in documents if document.id in kept}
 
     def keyword(
         self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None

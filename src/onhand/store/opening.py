@@ -66,12 +66,12 @@ def translated(path: str) -> Iterator[None]:
         ) from error
 
 
-def begin_writing(connection: sqlite3.Connection) -> None:
+def begin_writing(connection: sqlite3.Connection, patience_s: float = BUSY_TIMEOUT_S) -> None:
     """Begin a transaction that writes, when those before it are done.
 
     SQLite itself waits longer and longer between its attempts, so that one of many writers may wait for minutes.
     """
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    deadline = time.monotonic() + patience_s
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         while True:

@@ -129,10 +129,10 @@ class SqliteStore:
                     heads.append(Head(row[0], row[1], text, row[3], tuple(json.loads(row[4])), *row[5:]))
         return heads
 
-    def hashes(self, ids: Sequence[str]) -> dict[str, str]:
+    def known(self, documents: Sequence[Document]) -> dict[str, bool]:
         with self._reading() as connection:
-            found = [(document_id, _find(connection, document_id)) for document_id in ids]
-        return {document_id: there[1] for document_id, there in found if there}
+            found = [(document, _find(connection, document.id)) for document in documents]
+        return {document.id: there[1] == content_hash(document) for document, there in found if there}
 
     def keyword(
         self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
@@ -278,6 +278,7 @@ class SqliteStore:
     def _match_ranking(self, connection: sqlite3.Connection) -> None:
         """A file whose terms another ranking made is indexed anew."""
         if _made_by(connection) == self._ranking.name:
+            self._finish_import(connection)
             return
         connection.execute("BEGIN IMMEDIATE")
         if _made_by(connection) != self._ranking.name:  # another process may have been quicker
@@ -285,6 +286,20 @@ class SqliteStore:
             _note(connection, {"store.ranking": self._ranking.name, **_new_copy()})
             _next_generation(connection)
         connection.execute("COMMIT")
+
+    def _finish_import(self, connection: sqlite3.Connection) -> None:
+        """Index what an import that was stopped left waiting, unless somebody else writes or nobody may: it can be
+        searched as it is, only slowly."""
+        if not indexing.is_overdue(connection):
+            return
+        try:
+            begin_writing(connection, patience_s=0)
+            indexing.index_tail(connection, self._ranking)
+            _next_generation(connection)
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -402,15 +417,18 @@ def _moment(connection: sqlite3.Connection, ranks: Ranking, generation: Any, bef
         parts.append(built)
         tail = {(kind, term): (size, data) for kind, term, size, data in postings}
     places = {number: place for place, (number, _) in enumerate(numbers)}
-    wanted = (
-        "SELECT segment, size, data FROM postings "
-        f"WHERE segment IN ({','.join(map(str, places))}) AND kind = ? AND term = ?"  # numbers
-    )
+    wanted = f"SELECT kind, segment, size, data FROM postings WHERE segment IN ({','.join(map(str, places))})"
 
-    def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
-        found = sorted((places[number], size, data) for number, size, data in connection.execute(wanted, (kind, term)))
-        waiting = tail.get((kind, term))
-        return [(size, data) for _, size, data in found] + ([waiting] if waiting else [])
+    def fetch(kinds: Sequence[int], term: str) -> list[list[tuple[int, bytes]]]:
+        of_kinds = f"{wanted} AND kind IN ({','.join(map(str, kinds))}) AND term = ?"
+        found = sorted(
+            (kind, places[number], size, data) for kind, number, size, data in connection.execute(of_kinds, (term,))
+        )
+        waiting = [[tail[kind, term]] if (kind, term) in tail else [] for kind in kinds]
+        return [
+            [(size, data) for own, _, size, data in found if own == kind] + last
+            for kind, last in zip(kinds, waiting, strict=True)
+        ]
 
     documents = sum(part.documents for part in parts) - len(dead)
     searcher: Searcher
@@ -560,10 +578,11 @@ def _ranked(
     least = found[:limit][-1][1]
     better = [(slot, score) for slot, score in found if score > least]
     equal = {slot for slot, score in found if score == least}
-    named = [(document_id, slot, score) for slot, score in better for document_id in _ids(connection, [slot])]
-    named.sort(key=lambda one: (-one[2], one[0]))
-    if len(equal) <= MANY_TIES:
-        last = sorted((document_id, slot) for slot in equal for document_id in _ids(connection, [slot]))
+    few = equal if len(equal) <= MANY_TIES else set()
+    ids = _ids(connection, [slot for slot, _ in better] + list(few))
+    named = sorted(((ids[slot], slot, score) for slot, score in better), key=lambda one: (-one[2], one[0]))
+    if few:
+        last = sorted((ids[slot], slot) for slot in few)
     else:
         ordered = connection.execute("SELECT id, slot FROM documents ORDER BY id")
         last = []
@@ -575,8 +594,10 @@ def _ranked(
     return (named + [(document_id, slot, least) for document_id, slot in last])[:limit]
 
 
-def _ids(connection: sqlite3.Connection, slots: Sequence[int]) -> list[str]:
-    return [connection.execute("SELECT id FROM documents WHERE slot = ?", (slot,)).fetchone()[0] for slot in slots]
+def _ids(connection: sqlite3.Connection, slots: Sequence[int]) -> dict[int, str]:
+    return dict(
+        connection.execute(f"SELECT slot, id FROM documents WHERE slot IN ({','.join('?' * len(slots))})", slots)
+    )
 
 
 def _walk(connection: sqlite3.Connection, ordered: str, wanted: Collection[int], limit: int, offset: int) -> list[str]:

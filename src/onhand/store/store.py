@@ -15,12 +15,18 @@ class Store(Protocol):
     """
 
     def upsert(
-        self, entries: Sequence[Entry], facts: Mapping[str, str] | None = None, *, only_unchanged: bool = False
+        self,
+        entries: Sequence[Entry],
+        facts: Mapping[str, str] | None = None,
+        *,
+        only_unchanged: bool = False,
+        more: bool = False,
     ) -> None:
         """Keep documents, each in place of the one of its id, and note facts about the whole.
 
         Facts of which others were noted are refused, and nothing is written. With `only_unchanged` an entry counts only
-        if its document is there and the same, as it was when somebody began to work out its vector.
+        if its document is there and the same, as it was when somebody began to work out its vector. With `more`, others
+        follow at once: what makes searches fast may wait for them.
         """
 
     def delete(self, ids: Collection[str]) -> int:
@@ -32,8 +38,8 @@ class Store(Protocol):
     def heads(self, ids: Sequence[str]) -> list[Head]:
         """What a list of hits shows of those documents that are there, in the order of the ids."""
 
-    def hashes(self, ids: Sequence[str]) -> dict[str, str]:
-        """A hash of the content of each of those documents that are there, to tell whether one changed."""
+    def known(self, documents: Sequence[Document]) -> dict[str, bool]:
+        """Of those documents whose ids are there: whether they are there just so."""
 
     def keyword(
         self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None

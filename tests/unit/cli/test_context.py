@@ -111,7 +111,7 @@ def test_explain_shows_what_each_word_added(run: Run) -> None:
         parts = more.pop("contributions")
         assert more == hit
         assert sum(part["score"] for part in parts) == pytest.approx(hit["score"])
-        assert {part["field"] for part in parts} <= {"heading", "text"}
+        assert {part["field"] for part in parts} <= {"title", "text"}
     shown = run("context", "search", "--explain", "rollback script").out.splitlines()
     assert [line.split()[1:] for line in shown[1:3]] == [[part, "in", "text"] for part in ("script", "rollback")]
 
@@ -182,9 +182,9 @@ def test_one_section_and_one_file_are_counted_as_one(run: Run, project: Path) ->
 
 
 def test_a_query_that_is_too_long_exits_2(run: Run) -> None:
-    done = run("context", "search", "x" * 10_001)
+    done = run("context", "search", "x" * 50_001)
     assert (done.code, done.out) == (2, "")
-    assert "use at most 10,000" in done.err
+    assert "use at most 50,000" in done.err
 
 
 @pytest.mark.usefixtures("pages")

@@ -59,7 +59,7 @@ def test_there_are_four_ways_to_search_and_one_to_read_and_none_writes(registry:
 @requirement("documents.four-layers-as-tools")
 def test_each_layer_finds_what_it_is_good_at(registry: Registry) -> None:
     assert ids(called(registry, "keyword_search", query="DOCK-1007"))[0] == "mail-007"
-    by_words = ids(called(registry, "keyword_search", query="sales outlook for the third quarter"))
+    by_words = ids(called(registry, "keyword_search", query="sales outlook for the third one"))
     assert "mail-forecast" not in by_words
     assert ids(called(registry, "semantic_search", query="quarter sales outlook"))[0] == "mail-forecast"
     assert ids(called(registry, "fused_search", query="Q3 forecast"))[0] == "mail-forecast"
@@ -231,7 +231,7 @@ def test_min_score_cuts_and_the_answer_says_which_was_used(registry: Registry, i
     nothing = asked(min_score=1)
     assert (nothing["hits"], nothing["min_score"]) == ([], 1)
     assert "lower min_score" in nothing["reason"]
-    assert index.embedder is not None
+    assert isinstance(index.embedder, Concepts)
     index.embedder.min_score = None
     assert asked()["min_score"] == 0.6
 
@@ -369,7 +369,7 @@ def test_no_query_is_syntax(registry: Registry, name: str, query: str) -> None:
 
 @requirement("documents.bad-input")
 def test_a_query_that_is_too_long_or_no_text_is_refused(registry: Registry) -> None:
-    assert "at most 10,000" in refused(registry, "keyword_search", query="a " * 5_000_000)
+    assert "use at most" in refused(registry, "keyword_search", query="a " * 5_000_000)
     assert "surrogate" in refused(registry, "keyword_search", query="\ud83d")
     for odd in (42, None, ["a"], {"query": "a"}):
         assert "query" in refused(registry, "keyword_search", query=odd)

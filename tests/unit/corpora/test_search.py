@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from onhand.corpora.context import MAX_QUERY_CHARS, Context
+from onhand.corpora.context import Context
 from onhand.errors import InputError
+from onhand.search.accept import MAX_QUERY_CHARS
 from requirements import requirement
 
 from .conftest import Project, found, opened, reasons
@@ -151,7 +152,7 @@ def test_a_query_may_be_long_and_strange_but_not_endless(project: Project) -> No
     context = project.context()
     for query in ("\udcff\x00 zebra", "ze\u200bbra zebra", '"zebra" OR (', "zebra " * (MAX_QUERY_CHARS // 6)):
         assert found(context.search(query)) == [(".AGENTS/a.md", "Zebra")]
-    with pytest.raises(InputError, match="the query has 10,001 characters: use at most 10,000"):
+    with pytest.raises(InputError, match="the query has 50,001 characters: use at most 50,000"):
         context.search("x" * (MAX_QUERY_CHARS + 1))
 
 

@@ -109,7 +109,7 @@ def test_without_k_the_configured_limit_counts(context: Context, project: Projec
         ({"query": "zebra", "k": True}, "k must be a number; given true"),
         ({"query": ["zebra"]}, "query must be a string"),
         ({"query": "zebra", "limit": 5}, "limit"),
-        ({"query": "z" * 10_001}, "the query has 10,001 characters: use at most 10,000"),
+        ({"query": "z" * 50_001}, "the query has 50,001 characters: use at most 50,000"),
     ],
 )
 def test_wrong_arguments_are_refused_with_what_to_change(

@@ -7,7 +7,8 @@ import pytest
 
 from onhand.document import Contribution, Match
 from onhand.errors import InputError
-from onhand.lexical.bm25 import BM25, BM25_PLUS, Formula, LexicalIndex
+from onhand.lexical.bm25 import A_TEXT, BM25, BM25_PLUS, Formula, LexicalIndex, query_weights
+from onhand.lexical.ranking import ranking
 from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
 from requirements import requirement
 
@@ -77,6 +78,21 @@ def test_a_word_repeated_in_the_query_is_not_a_vote() -> None:
     index = index_of(a="wind and rain", b="snow and rain")
     assert index.search("wind snow snow snow") == index.search("wind snow")
     assert index.explain("wind wind", "a") == index.explain("wind", "a")
+
+
+@requirement("lexical.long-queries-tell-by-repeating")
+def test_in_a_query_as_long_as_a_text_a_repeated_word_counts_more_but_never_more_than_it_is_said() -> None:
+    once = " ".join(f"word{number}" for number in range(10 * A_TEXT))
+    weights = query_weights(PlainTokenizer(), once + " wind" * 9 + " rain")
+    assert weights["rain"] == weights["word1"] == 1
+    assert 6 < weights["wind"] < 9
+
+
+@requirement("lexical.query-terms-count-once", "lexical.long-queries-tell-by-repeating")
+def test_repeating_begins_to_tell_only_beyond_the_length_of_a_question() -> None:
+    question = " ".join(f"word{number}" for number in range(A_TEXT - 1))
+    assert query_weights(PlainTokenizer(), question + " wind" * 9)["wind"] == 1
+    assert 1 < query_weights(PlainTokenizer(), question + " rain" + " wind" * 9)["wind"] < 1.1
 
 
 @requirement("lexical.query-repeats-optional")
@@ -177,6 +193,32 @@ def test_with_length_per_field_a_long_body_does_not_drown_a_title() -> None:
 
     assert title_share(per_field_length=False) < 0.6
     assert title_share(per_field_length=True) == pytest.approx(1.0)
+
+
+@requirement("lexical.title-counts-twice")
+def test_a_field_that_counts_alone_adds_its_own_saturated_part_to_that_of_the_whole() -> None:
+    index = LexicalIndex(fields={"title": 1.0, "body": 1.0}, per_field_length=True, alone={"title": 0.75})
+    index.add("a", {"title": "wind", "body": "wind"})
+    index.add("b", {"title": "rain", "body": "snow"})
+    idf = log(1 + (2 - 1 + 0.5) / (1 + 0.5))
+    assert score(index, "wind", "a") == pytest.approx(idf * (2 * 2.5 / 3.5 + 0.75 * 2.5 / 2.5))
+    assert {c.field: c.score / idf for c in index.explain("wind", "a")} == pytest.approx(
+        {"title": 2.5 / 3.5 + 0.75, "body": 2.5 / 3.5}
+    )
+
+
+@requirement("lexical.title-counts-twice")
+def test_a_word_in_title_and_text_beats_the_same_word_said_again_and_again_in_the_text() -> None:
+    index = ranking().new_index()
+    index.add("said", {"title": "notes of a day", "text": "wind wind wind wind wind and nothing else"})
+    index.add("titled", {"title": "wind of a day", "text": "wind and nothing else but the rain there"})
+    assert ids(index.search("wind")) == ["titled", "said"]
+
+
+@pytest.mark.parametrize("alone", [-0.5, nan, inf])
+def test_what_a_field_counts_alone_is_refused_when_it_could_not_rank(alone: float) -> None:
+    with pytest.raises(InputError, match=r"'body'.*not be below zero"):
+        LexicalIndex(fields={"title": 1.0, "body": 1.0}, alone={"body": alone})
 
 
 def test_a_plain_text_is_the_first_field_and_fields_that_the_index_has_not_are_left_out() -> None:

@@ -28,6 +28,8 @@ OPTIONS = [
     {"fields": {"title": 6, "text": 1}, "formula": BM25_PLUS},
     {"fields": {"title": 2.5, "text": 1.0}, "per_field_length": True},
     {"fields": {"title": 2.5, "text": 1.0}, "per_field_length": True, "formula": Formula(1.2, 1.0, 0.5)},
+    {"fields": {"title": 1.0, "text": 1.0}, "per_field_length": True, "alone": {"title": 0.75}},
+    {"fields": {"title": 2.5, "text": 1.0}, "alone": {"title": 0.3, "text": 0.2}, "formula": BM25_PLUS},
 ]
 VOCABULARY = [f"word{n}" for n in range(300)] + ["readFile", "read_file", "GitHub", "searching", "searches"]
 WEIGHTS = [1 / (n + 1) for n in range(len(VOCABULARY))]

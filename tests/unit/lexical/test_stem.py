@@ -73,6 +73,34 @@ write writes writing
 """.strip().splitlines()
 
 
+DERIVED = """
+authentic authenticate authentication authenticator
+configure configuration configurable configurations
+connect connection connector connections
+deploy deployment deployments
+index indexer indexing
+inform information informal
+nation national nationality
+observe observation observations
+separate separation separately
+""".strip().splitlines()
+
+
+@requirement("lexical.stems-stand-beside")
+@pytest.mark.parametrize("words", DERIVED)
+def test_words_that_are_made_of_one_another_share_one_stem(words: str) -> None:
+    stems = {stem(word) for word in words.split()}
+    assert len(stems) == 1, f"{words}: {stems}"
+
+
+@pytest.mark.parametrize(
+    "words", ["number numb", "server serve", "author auth", "motion motor", "paper pap", "local loc"]
+)
+def test_a_short_word_keeps_an_ending_that_may_be_its_own(words: str) -> None:
+    longer, shorter = words.split()
+    assert stem(longer) != stem(shorter)
+
+
 @requirement("lexical.stems-stand-beside")
 @pytest.mark.parametrize("forms", ONE_WORD)
 def test_the_forms_of_a_word_share_one_stem(forms: str) -> None:
@@ -94,7 +122,7 @@ def test_short_odd_and_plain_words_stay_as_they_are(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["ssss", "ings", "eeee", "iesies", "sses", "yyyy", "eded", "ingsing", "x" * 10_000 + "s"]
+    "word", ["ssss", "ings", "eeee", "iesies", "sses", "yyyy", "eded", "ingsing", "x" * 10_000 + "s", "ational" * 2000]
 )
 def test_a_stem_is_never_empty_nor_longer_than_its_word(word: str) -> None:
     assert 0 < len(stem(word)) <= len(word)

@@ -339,6 +339,8 @@ def test_what_memory_holds_is_forgotten_when_another_generation_comes_before_it(
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a user who may not write everywhere")
 def test_a_read_only_directory_is_searched(tmp_path: Path) -> None:
     filled(tmp_path / "v").close()
+    for file in (tmp_path / "v").iterdir():
+        file.chmod(0o400)
     (tmp_path / "v").chmod(0o500)
     vectors = opened(tmp_path / "v")
     vectors.catch_up(upto(100))

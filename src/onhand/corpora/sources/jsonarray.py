@@ -80,9 +80,11 @@ class _Text:
                 if end < len(self._window) or whole:  # 12 may be the beginning of 123
                     written, self.at = self._window[self.at : end], end
                     return value, written
-            except ValueError:
-                if whole or len(self._window) - self.at > self._max_chars:
+            except ValueError as error:
+                if whole:
                     raise
+                if len(self._window) - self.at > self._max_chars:
+                    raise ValueError(f"{error}, or longer than {self._max_chars:,} bytes") from error
             # Twice as much each time: what is read again and again would take quadratic time.
             whole = not self._grow(len(self._window) - self.at)
 

