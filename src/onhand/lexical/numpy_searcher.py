@@ -131,14 +131,14 @@ class NumpySearcher:
         sums = self._sums
         added: list[_Weighted] = []
         for one in weighted:
-            if rest < least:  # no document that has only what is left can be among the best
+            if rest < least * (1 - SLACK):  # no document that has only what is left can be among the best
                 break
             one.add_to(sums)
             added.append(one)
             rest -= one.top
         left = weighted[len(added) :]
         least = max(least, self._least_of_some(added, limit, allowed))
-        slots = self._reaching(added, (least - rest if left else least) * (1 - SLACK), allowed)
+        slots = self._reaching(added, least * (1 - SLACK) - (rest if left else 0.0), allowed)
         found: Any = sums[slots]
         for one in left:
             found = found + one.weight * one.term.scores_of(slots)

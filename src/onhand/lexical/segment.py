@@ -67,8 +67,7 @@ def build(rows: Iterable[Row], tokenizer: Tokenizer, fields: int) -> tuple[Segme
     first = last = documents = 0
     for slot, texts, author, tags, scope, created_us in rows:
         first = first or slot
-        for _ in range(first + len(created), slot):  # a hole, where a document was
-            _pad(lengths, created)
+        _pad(lengths, created, slot - first)  # where documents were
         last, documents = slot, documents + 1
         created.append(NO_TIME if created_us is None else created_us)
         for field, text in enumerate(texts):
@@ -105,8 +104,7 @@ def merge(segments: Sequence[Segment]) -> Segment:
     created = array("q")
     first = segments[0].first_slot
     for segment in segments:
-        for _ in range(first + len(created), segment.first_slot):
-            _pad(lengths, created)
+        _pad(lengths, created, segment.first_slot - first)
         for joined, own in zip(lengths, segment.lengths, strict=True):
             joined.extend(own)
         created.extend(segment.created_us)
@@ -152,10 +150,12 @@ def _counts(words: list[str], forms: Mapping[str, tuple[str, ...]]) -> Mapping[s
     return Counter(chain.from_iterable(map(forms.__getitem__, words)))
 
 
-def _pad(lengths: tuple[array[int], ...], created: array[int]) -> None:
+def _pad(lengths: tuple[array[int], ...], created: array[int], size: int) -> None:
+    """Fill up to a size with holes."""
+    missing = size - len(created)
     for own in lengths:
-        own.append(0)
-    created.append(NO_TIME)
+        own.extend(array("I", [0]) * missing)
+    created.extend(array("q", [NO_TIME]) * missing)
 
 
 def _encoded(kind: int, term: str, entries: array[int]) -> Posting:
@@ -166,7 +166,7 @@ def _encoded(kind: int, term: str, entries: array[int]) -> Posting:
 
 
 def _spelled_counts(counts: array[int]) -> bytes:
-    return bytes(counts) if max(counts, default=0) < 256 else little(counts)
+    return bytes(counts.tolist()) if max(counts, default=0) < 256 else little(counts)
 
 
 def _joined(parts: list[tuple[int, bytes]]) -> tuple[int, bytes]:

@@ -58,8 +58,9 @@ def _is_plain(document: Any) -> bool:
     """Whether there is nothing to check, as of most documents: the same as below, only faster."""
     document_id, title, text, author, tags, scope, created_time, metadata, kind, source_path = document
     return (
-        not tags
+        tags == ()
         and created_time is None
+        and type(metadata) is dict
         and not metadata
         and all(
             type(field) is str and field.isascii()
@@ -150,7 +151,7 @@ def _zoned(time: Any, what: str) -> Any:
 
 
 def _json(metadata: Any, where: str) -> Mapping[str, Any]:
-    if not metadata:
+    if isinstance(metadata, dict) and not metadata:
         return {}
     import json
 

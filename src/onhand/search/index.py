@@ -222,6 +222,8 @@ class Index:
         if new:
             facts = fingerprint(self._matching_embedder()) if self.embedder else None
             self.store.upsert(self._entries(new), facts, more=more)
+        elif not more and (written.added or written.changed):
+            self.store.upsert([])  # what waited for more may wait no longer
         changed = sum(1 for document in new if document.id in before)
         written = Written(
             written.added + len(new) - changed,

@@ -6,7 +6,7 @@ from operator import mul
 
 from onhand.document import EVERYTHING, Document, Filter, Match, microseconds
 from onhand.lexical.ranking import Ranking, ranking
-from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, head_of, refuse_contradiction
+from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, content_hash, head_of, refuse_contradiction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class MemoryStore:
     ) -> None:
         refuse_contradiction(self._facts, facts or {})
         for document, vector in entries:
-            if only_unchanged and self._documents.get(document.id) != document:
+            there = self._documents.get(document.id)
+            if only_unchanged and not (there and _same(there, document)):
                 continue
             self._text.add(document.id, {"title": document.title, "text": document.text})
             self._documents[document.id] = document
@@ -61,7 +62,7 @@ class MemoryStore:
 
     def known(self, documents: Sequence[Document]) -> dict[str, bool]:
         kept = self._documents
-        return {document.id: kept[document.id] == document for document in documents if document.id in kept}
+        return {document.id: _same(kept[document.id], document) for document in documents if document.id in kept}
 
     def keyword(
         self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
@@ -147,6 +148,11 @@ class MemoryStore:
         from onhand.store.predicate import passes
 
         return [document_id for document_id, document in self._documents.items() if passes(document, filter)]
+
+
+def _same(left: Document, right: Document) -> bool:
+    """Whether nothing differs; to Python 1 and True would be the same."""
+    return left == right and (not left.metadata or content_hash(left) == content_hash(right))
 
 
 _SORT_KEYS: Mapping[str, Callable[[Document], Any]] = {

@@ -212,7 +212,7 @@ class SqliteStore:
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
         with self._writing() as connection:
             connection.execute("DELETE FROM vectors")
-            connection.execute("UPDATE documents SET has_vector = 0")
+            connection.execute("UPDATE documents SET has_vector = 0 WHERE has_vector")
             _note(connection, {**facts, **_new_copy()})
 
     def facts(self) -> dict[str, str]:
@@ -297,7 +297,7 @@ class SqliteStore:
             indexing.index_tail(connection, self._ranking)
             _next_generation(connection)
             connection.execute("COMMIT")
-        except sqlite3.OperationalError:
+        except (sqlite3.Error, *UNREADABLE):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 
@@ -324,6 +324,7 @@ class SqliteStore:
                 raise StoreError(f"{self.path} is being written by the caller: let that call end first")
             try:
                 begin_writing(connection)
+                self._refuse_other_ranking(connection)
                 yield connection
                 _next_generation(connection)
                 connection.execute("COMMIT")
@@ -334,8 +335,14 @@ class SqliteStore:
         """The searcher of this moment."""
         generation = connection.execute("SELECT value FROM facts WHERE name = 'store.generation'").fetchone()
         if self._moment is None or self._moment.generation != generation:
+            self._refuse_other_ranking(connection)
             self._moment = _moment(connection, self._ranking, generation, self._moment)
         return self._moment.searcher
+
+    def _refuse_other_ranking(self, connection: sqlite3.Connection) -> None:
+        """Another version of onhand may have indexed the file anew since it was opened here."""
+        if _made_by(connection) != self._ranking.name:
+            raise StoreError(f"{self.path} has been indexed anew by another version of onhand: open it again with that")
 
     def _copied_vectors(self, connection: sqlite3.Connection) -> Vectors | None:
         """The copy that is fast to search, with all that this moment has; None when there is no vector."""
@@ -595,9 +602,8 @@ def _ranked(
 
 
 def _ids(connection: sqlite3.Connection, slots: Sequence[int]) -> dict[int, str]:
-    return dict(
-        connection.execute(f"SELECT slot, id FROM documents WHERE slot IN ({','.join('?' * len(slots))})", slots)
-    )
+    wanted = "SELECT slot, id FROM documents WHERE slot IN (SELECT value FROM json_each(?))"
+    return dict(connection.execute(wanted, (json.dumps(slots),)))
 
 
 def _walk(connection: sqlite3.Connection, ordered: str, wanted: Collection[int], limit: int, offset: int) -> list[str]:
