@@ -19,11 +19,11 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=timezone(timedelta(hours=2)))
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"id": ""}, "1 to 1,000 characters"),
-        ({"id": " \n"}, "1 to 1,000 characters"),
-        ({"id": "x" * 1001}, "1 to 1,000 characters"),
-        ({"id": 5}, "1 to 1,000 characters"),
-        ({"id": None}, "1 to 1,000 characters"),
+        ({"id": ""}, "a text of 1 to"),
+        ({"id": " \n"}, "a text of 1 to"),
+        ({"id": "x" * (accept.MAX_ID_CHARS + 1)}, "a text of 1 to"),
+        ({"id": 5}, "a text of 1 to"),
+        ({"id": None}, "a text of 1 to"),
         ({"title": None}, "'a': title is a text"),
         ({"text": b"bytes"}, "'a': text is a text"),
         ({"author": 3}, "'a': author is a text"),
@@ -125,9 +125,10 @@ def test_a_query_is_a_text(query: Any) -> None:
 
 
 def test_a_document_is_no_query() -> None:
-    assert accepted_query("x" * 10_000 + "") == "x" * 10_000
-    for size in (10_001, 10_000_000):
-        with pytest.raises(InputError, match="use at most 10,000"):
+    longest = accept.MAX_QUERY_CHARS
+    assert accepted_query("x" * longest) == "x" * longest
+    for size in (longest + 1, 10_000_000):
+        with pytest.raises(InputError, match=f"use at most {longest:,}"):
             accepted_query("x" * size)
 
 
