@@ -199,7 +199,7 @@ class Context:
             raise InputError(f"the limit is {limit}: ask for at least one section")
         with self._lock:
             self.refresh()
-            found = self._index.keyword(query, limit=limit)
+            found = self._index.keyword(query, limit=min(limit, max(1, len(self._sections))))
             hits = tuple(
                 SectionHit(*self._sections[hit.document_id], hit.score, hit.layers[0].terms) for hit in found.hits
             )

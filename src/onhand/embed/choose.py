@@ -73,7 +73,10 @@ def _installed(packages: Iterable[str]) -> bool:
     """Whether packages can be imported; none of them is."""
     from importlib.util import find_spec
 
-    return all(find_spec(package) for package in packages)
+    try:
+        return all(find_spec(package) for package in packages)
+    except ImportError:  # of somebody's own importer, which forbids instead of not finding
+        return False
 
 
 def _require(packages: Iterable[str], what: str, extra: str) -> None:

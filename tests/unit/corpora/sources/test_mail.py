@@ -1,6 +1,6 @@
 """Does a mail become what a person would read of it, however it is encoded, nested or broken?"""
 
-from datetime import timedelta
+from datetime import UTC, datetime
 from email.message import EmailMessage
 
 import pytest
@@ -40,7 +40,7 @@ def test_a_mail_gives_every_field_of_a_document(files: Files) -> None:
     assert document.author == "Inês Carvalho <ines@x.example>"
     assert document.tags == ("email", "Finance", "Close of year")
     assert (document.scope, document.kind) == ("inbox", "email")
-    assert document.created_time and document.created_time.isoformat() == "2026-06-28T18:42:10+02:00"
+    assert document.created_time and document.created_time.isoformat() == "2026-06-28T16:42:10+00:00"
     assert document.metadata == {
         "message_id": "42@x.example",
         "to": ["Sarah <sarah@x.example>", "pelle@x.example"],
@@ -200,9 +200,9 @@ def test_a_mail_that_is_too_long_is_read_at_its_beginning(files: Files) -> None:
     assert read.reasons == [("", "too long: only its beginning was read")]
 
 
-def test_the_zone_of_a_mail_is_kept(files: Files) -> None:
+def test_the_zone_of_a_mail_is_understood(files: Files) -> None:
     time = files.of("a.eml", HEAD + b"Date: Mon, 29 Jun 2026 09:00:00 +0900\n\nx").only.created_time
-    assert time and time.utcoffset() == timedelta(hours=9)
+    assert time == datetime(2026, 6, 29, 0, 0, tzinfo=UTC)
 
 
 def test_a_maildir_is_read_with_its_folders(files: Files) -> None:
