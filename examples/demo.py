@@ -157,8 +157,8 @@ def documents() -> None:
         found = index.fused("Q3 forecast", by_sarah, limit=2)
         terminal.say("\n   > Q3 forecast, by Sarah", heading=True)
         for hit in found.hits:
-            why = ", ".join(f"{layer.name} rank {layer.rank} (score {layer.score:.2f})" for layer in hit.layers)
-            terminal.say(f"   {hit.score:.2f}  {hit.title}  {why}")
+            why = ", ".join(f"{layer.name} {layer.score:.2f}" for layer in hit.layers)
+            terminal.say(f"   {hit.score:.2f}  {hit.title}  ({why})")
         for note in found.notes:
             terminal.say(fill(f"note: {note}", WIDTH, initial_indent="   ", subsequent_indent="   "))
         first = index.get(found.hits[0].document_id)
