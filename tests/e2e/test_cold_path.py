@@ -52,7 +52,8 @@ def imported(words: list[str], where: Path) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-S", "-c", PROBE.format(path=sys.path), *words],
         cwd=where,
-        env={**os.environ, "HOME": str(where)},
+        env={name: value for name, value in os.environ.items() if not name.startswith("ONHAND_")}
+        | {"HOME": str(where)},
         capture_output=True,
         encoding="utf-8",
         timeout=60,
