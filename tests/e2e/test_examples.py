@@ -55,7 +55,6 @@ def test_a_typed_function_becomes_a_tool_that_answers_good_and_wrong_calls(tmp_p
 
 
 @requirement("documents.dialogue")
-@pytest.mark.skipif(not (EXAMPLES / "sample-mail").is_dir(), reason="needs the sample mail")
 def test_the_mail_about_the_forecast_is_found_by_structure_then_meaning_then_reading(tmp_path: Path) -> None:
     lines = run("find_the_mail.py", tmp_path).splitlines()
     assert "  → 23 hits: Sarah has sent so many emails in this corpus" in lines

@@ -9,7 +9,7 @@ from _thread import allocate_lock  # threading's own Lock, without the cost of i
 
 from onhand.corpora.pages import MAX_OFFSET, Page, page_of
 from onhand.corpora.parts import Part, part_of
-from onhand.document import EVERYTHING, Document, Filter
+from onhand.document import EVERYTHING, Document, Filter, microseconds, wanted_authors
 from onhand.errors import InputError, NotFound
 from onhand.record import Record
 from onhand.search.accept import accepted_filter, accepted_query
@@ -204,9 +204,9 @@ def _spelled(filter: Filter) -> list[object]:
     """The filter in the one spelling that equal filters share."""
     after, before = filter.created_after, filter.created_before
     return [
-        sorted({" ".join(author.split()).casefold() for author in filter.author}),
+        sorted(wanted_authors(filter)),
         sorted(set(filter.tags)),
-        None if after is None else after.timestamp(),
-        None if before is None else before.timestamp(),
+        None if after is None else microseconds(after),
+        None if before is None else microseconds(before),
         sorted(set(filter.scope)),
     ]

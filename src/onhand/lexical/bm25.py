@@ -95,6 +95,11 @@ class Scoring(Record):
         return idf * (whole + self.alone[field] * self.gain(own, norm))
 
 
+def largest_first(contributions: Iterable[Contribution]) -> tuple[Contribution, ...]:
+    """Contributions in the order in which a hit has them."""
+    return tuple(sorted(contributions, key=lambda one: (-one.score, one.term, one.field)))
+
+
 def query_weights(tokenizer: Tokenizer, query: str, count_repeats: bool = False) -> dict[str, float]:
     """The terms of a query and what each weighs. A question says a word twice by chance, so each counts once; the
     further it goes beyond A_TEXT different terms, the more nearly a word counts as often as it is said."""
@@ -223,7 +228,7 @@ class LexicalIndex:
                 for number, (field, share) in enumerate(zip(self._fields, shares, strict=True))
                 if share
             ]
-        return tuple(sorted(contributions, key=lambda c: (-c.score, c.term, c.field)))
+        return largest_first(contributions)
 
     def _take_slot(self, document_id: str, row: tuple[str, ...]) -> int:
         if self._free:

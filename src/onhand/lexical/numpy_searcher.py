@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from onhand.document import Contribution, Filter, wanted_authors
-from onhand.lexical.bm25 import query_weights
+from onhand.lexical.bm25 import largest_first, query_weights
 from onhand.lexical.ranking import Ranking
-from onhand.lexical.searcher import explained, scoring_of, time_bounds
+from onhand.lexical.searcher import scoring_of, time_bounds
 from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, Segment
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class NumpySearcher:
                     shares = weight * self._scoring.share(field, frequency, frequencies, norm, term.idf)
                     for place in frequency.nonzero()[0].tolist():
                         contributions[place].append(Contribution(name, names[field], float(shares[place])))
-        return [explained(own) for own in contributions]
+        return [largest_first(own) for own in contributions]
 
     def allowed(self, filter: Filter) -> Allowed:
         found = self._filters.get(filter)

@@ -7,8 +7,8 @@ from math import inf
 from operator import itemgetter
 
 from onhand.document import EVERYTHING, Contribution, Filter, wanted_authors
-from onhand.lexical.bm25 import query_weights
-from onhand.lexical.searcher import explained, scoring_of, time_bounds
+from onhand.lexical.bm25 import largest_first, query_weights
+from onhand.lexical.searcher import scoring_of, time_bounds
 from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, Segment, decode
 from onhand.record import Record
 
@@ -135,7 +135,7 @@ class PlainSearcher:
                     for field, share in enumerate(shares)
                     if share
                 ]
-        return explained(contributions)
+        return largest_first(contributions)
 
     def _having(self, kind: int, terms: Iterable[str]) -> set[int]:
         postings = (posting for term in terms for posting in self._fetch((kind,), term)[0])

@@ -54,11 +54,6 @@ def scoring_of(ranks: Ranking, totals: Iterable[float], documents: int) -> Scori
     return Scoring(ranks.formula, ranks.per_field_length, weights, alone, tuple(totals), documents)
 
 
-def explained(contributions: Iterable[Contribution]) -> tuple[Contribution, ...]:
-    """Contributions as a hit has them: the largest first."""
-    return tuple(sorted(contributions, key=lambda one: (-one.score, one.term, one.field)))
-
-
 def time_bounds(filter: Filter) -> tuple[int | None, int | None]:
     """From when on and until when a filter lets documents through, in microseconds."""
     after, before = filter.created_after, filter.created_before

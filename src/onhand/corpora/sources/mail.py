@@ -1,7 +1,7 @@
 """Which document is a mail? Its headers and what a person would read of it; attachments by name only.
 
 A mail is outside data: parts, depth and headers are bounded, and no header can raise. The standard library's parser
-recurses once for each level of parts and parses headers in quadratic time, so it is asked only about single headers.
+recurses once for each level of parts and bounds nothing, so it is asked only about single headers.
 """
 
 import re
