@@ -54,9 +54,11 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
 
 def checked_version(connection: sqlite3.Connection, path: str) -> int:
     """The version of a file, 0 for an empty one; refuses what is not ours or not known yet."""
+    # In this order: another process may make the file ours in between, and it does so in one transaction.
+    has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application != APPLICATION_ID and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+    if has_tables and application != APPLICATION_ID:
         raise StoreError(f"{path} is a database of another program: name another file")
     if version < 0:
         raise StoreError(f"{path} has a format that there never was: the file is damaged; restore a copy")
