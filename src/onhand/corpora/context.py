@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
+from onhand.corpora.mirror import Content, Mirror, document_id
 from onhand.document import Contribution, Document, Section
 from onhand.errors import InputError
 from onhand.lexical.ranking import ranking as ranking_of
 from onhand.markdown.sections import INTRO, split_sections
 from onhand.record import Record
-from onhand.search.index import Index
-from onhand.store.memory import MemoryStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
     from onhand.corpora.manifest import Source
     from onhand.corpora.watch import Watcher
+    from onhand.embed.embedder import Embedder
+    from onhand.search.index import Index
     from onhand.tools import Tool
 
 MAX_ROOTS = 100
@@ -78,23 +79,13 @@ class SearchResult(Record):
     problems: tuple[Problem, ...]
 
 
-class _Page(Record):
-    """A Markdown file as it was when it was last read."""
-
-    stamp: Stamp | None  # None: read it again next time
-    bytes: int
-    text: str  # of a pinned file; "" for others
-    sections: tuple[Section, ...]
-    description: str
-    is_pinned: bool
-    problem: str | None
-
-
 class Context:
     """A project's pinned and searchable context.
 
     `root` and `extra_roots` are directories, relative to `project` unless absolute. `pinned` names files of the root;
     a file whose front matter says `pinned: true` follows them. `ranking="seed"` is plain BM25 over whole sections.
+    `kept_at` is a file for what was learned of the pages, for those who open the same context with the same settings.
+    With an embedder, sections are found by what they mean as well.
     """
 
     def __init__(
@@ -109,6 +100,9 @@ class Context:
         max_file_bytes: int = 1024 * 1024,
         limit: int = 3,
         ranking: str = "default",
+        kept_at: str | None = None,
+        embedder: "Embedder | None" = None,
+        unavailable: str | None = None,
     ) -> None:
         self.project = os.path.abspath(project)
         self.roots = _roots(root, *extra_roots)
@@ -117,9 +111,16 @@ class Context:
         self._manifest_max_tokens = manifest_max_tokens
         self._max_file_bytes = max_file_bytes
         self._limit = limit
-        self._index = Index(MemoryStore(ranking_of(ranking)))
-        self._pages: dict[str, _Page] = {}
-        self._sections: dict[str, tuple[str, Section]] = {}  # id → path, section
+        self._mirror = Mirror(
+            self._content,
+            max_file_bytes=max_file_bytes,
+            path=kept_at,
+            ranks=ranking_of(ranking),
+            embedder=embedder,
+            unavailable=unavailable,
+        )
+        self._found: dict[str, Found] = {}
+        self._pinned_texts: dict[str, tuple[Stamp | None, str]] = {}
         self._problems: tuple[Problem, ...] = ()
         self._version = 0  # how many looks found a change
         self._lock = RLock()
@@ -127,17 +128,9 @@ class Context:
     def refresh(self) -> bool:
         """See what changed on disk since the last look; whether anything did. Every answer does this first."""
         with self._lock:
-            found, problems = self._sweep()
-            changed = False
-            for path in self._pages.keys() - found.keys():
-                self._drop(path)
-                changed = True
-            for path, file in found.items():
-                page = self._pages.get(path)
-                if page is None or page.stamp != file.stamp:
-                    changed = self._take(path, file) or changed
-            problems += [Problem(path, page.problem) for path, page in self._pages.items() if page.problem]
-            self._problems = tuple(sorted(problems))
+            self._found, problems = self._sweep()
+            changed = self._mirror.refresh(self._found)
+            self._problems = tuple(sorted(problems + self._mirror.problems()))
             self._version += changed
             return changed
 
@@ -147,10 +140,12 @@ class Context:
 
         with self._lock:
             self.refresh()
-            named = [path for path in self._pinned_names if path in self._pages and self._pages[path].is_pinned]
-            declared = sorted(path for path, page in self._pages.items() if page.is_pinned and path not in named)
-            texts = {path: self._pages[path].text.rstrip() for path in [*named, *declared]}
-            missing = tuple(path for path in self._pinned_names if path not in self._pages)
+            pages = self._mirror.pages
+            pinned = [path for path, page in pages.items() if page.summary.get("pinned")]
+            named = [path for path in self._pinned_names if path in pinned]
+            declared = sorted(path for path in pinned if path not in named)
+            texts = {path: text for path in [*named, *declared] if (text := self._pinned_text(path)) is not None}
+            missing = tuple(path for path in self._pinned_names if path not in pages)
         sizes = {path: len(text.encode("utf-8", "replace")) for path, text in texts.items()}
         framed = _framed(list(sizes))
         shares = dict.fromkeys(sizes, 0) | _shares({path: sizes[path] for path in framed}, self._pinned_max_bytes)
@@ -165,9 +160,15 @@ class Context:
         with self._lock:
             self.refresh()
             return tuple(
-                Source(path, page.bytes, len(page.sections), page.description, _headings(page.sections))
-                for path, page in sorted(self._pages.items())
-                if page.sections
+                Source(
+                    path,
+                    self._found[path].stamp.size,
+                    page.documents,
+                    page.summary["description"],
+                    tuple(page.summary["headings"]),
+                )
+                for path, page in sorted(self._mirror.pages.items())
+                if page.documents
             )
 
     def problems(self) -> tuple[Problem, ...]:
@@ -199,13 +200,11 @@ class Context:
             raise InputError(f"the limit is {limit}: ask for at least one section")
         with self._lock:
             self.refresh()
-            found = self._index.keyword(query, limit=min(limit, max(1, len(self._sections))))
-            hits = tuple(
-                SectionHit(*self._sections[hit.document_id], hit.score, hit.layers[0].terms) for hit in found.hits
-            )
-            searched = sum(1 for page in self._pages.values() if page.sections)
-            reason = None if hits else self._why_empty() or self._why_no_match(query)
-            return SearchResult(query, hits, len(self._sections), searched, reason, self._problems)
+            counts = [page.documents for page in self._mirror.pages.values() if page.documents]
+            sections = sum(counts)
+            hits = self._mirror.ask(lambda index: self._hits(index, query, min(limit, max(1, sections))))
+            reason = None if hits else self._why_empty() or self._why_no_match(query, sections)
+            return SearchResult(query, hits, sections, len(counts), reason, self._problems)
 
     def tool(self) -> "Tool":
         """`context_search`, for a registry."""
@@ -247,66 +246,65 @@ class Context:
         """Whether a root that is said to be inside the project is a link that leads out of it."""
         return not os.path.isabs(root) and os.path.lexists(directory) and not files.is_inside(directory, self.project)
 
-    def _take(self, path: str, file: Found) -> bool:
-        """Read a new or changed file; whether it says something else than before."""
-        page = self._page(path, file)
-        before = self._pages.get(path)
-        if before is not None and before[1:] == page[1:]:
-            self._pages[path] = page
-            return False
-        self._drop(path)
-        self._pages[path] = page
-        sections = dict(zip(_section_ids(path, page), page.sections, strict=True))
-        self._sections |= {section_id: (path, section) for section_id, section in sections.items()}
-        self._index.put(
-            # All in their places, as names would cost more on the way to a first search.
-            Document(section_id, " ".join(section.heading_path), section.text, "", (), "", None, {}, "section", path)
-            for section_id, section in sections.items()
-        )
-        return True
+    def _content(self, path: str, text: str) -> Content:
+        data, problem, _ = _front_matter(text)
+        problem = problem or _pinned_problem(data)
+        if path in self._pinned_names or data.get("pinned") is True:
+            return Content((), {"pinned": True}, problem)
+        sections = split_sections(text)
+        documents = [_document(path, number, section) for number, section in enumerate(sections)]
+        summary = {"description": _description(data, sections), "headings": _headings(sections)}
+        return Content(documents, summary, problem)
 
-    def _drop(self, path: str) -> None:
-        page = self._pages.pop(path, None)
-        gone = _section_ids(path, page) if page else []
-        for section_id in gone:
-            del self._sections[section_id]
-        self._index.delete(gone)
-
-    def _page(self, path: str, file: Found) -> _Page:
-        stamp = file.stamp if files.is_settled(file.stamp) else None
+    def _pinned_text(self, path: str) -> str | None:
+        """What a pinned file says; None if it cannot be read any more."""
+        stamp, text = self._pinned_texts.get(path, (None, ""))
+        if stamp is not None and stamp == self._mirror.pages[path].stamp:
+            return text
         try:
-            text, problem = files.read(file, self._max_file_bytes)
-        except files.Unreadable as reason:
-            passing = isinstance(reason.__cause__, OSError)  # it may be gone at the next look
-            return _Page(None if passing else stamp, 0, "", (), "", False, str(reason))
-        data, matter_problem, text_after = _front_matter(text)
-        problem = problem or matter_problem or _pinned_problem(data)
-        is_pinned = path in self._pinned_names or data.get("pinned") is True
-        if is_pinned:
-            return _Page(stamp, file.stamp.size, text_after, (), "", True, problem)
-        sections = tuple(split_sections(text))
-        return _Page(stamp, file.stamp.size, "", sections, _description(data, sections), False, problem)
+            whole, _ = files.read(self._found[path], self._max_file_bytes)
+        except files.Unreadable:
+            return None
+        text = _front_matter(whole)[2].rstrip()
+        self._pinned_texts[path] = self._mirror.pages[path].stamp, text
+        return text
+
+    def _hits(self, index: "Index", query: str, limit: int) -> tuple[SectionHit, ...]:
+        found = index.fused(query, limit=limit) if index.embedder else index.keyword(query, limit=limit)
+        hits = []
+        for hit in found.hits:
+            document = index.store.get(hit.document_id)
+            if document is not None:  # another process may have taken it out meanwhile
+                terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
+                hits.append(SectionHit(self._mirror.path_of(document.id), _section(document), hit.score, terms))
+        return tuple(hits)
 
     def _why_empty(self) -> str | None:
         roots = ", ".join(_shown_root(root) for root in self.roots)
         if not any(os.path.isdir(os.path.join(self.project, root)) for root in self.roots):
             return f"there is no {roots} in {self.project}: create it, or name another directory"
-        if not self._pages:
+        if not self._mirror.pages:
             unusable = f"; {len(self._problems)} entries cannot be used" if self._problems else ""
             return f"there are no Markdown files to search in {roots}{unusable}"
-        return None if self._sections else "nothing is searchable: every file is pinned, empty or unreadable"
+        is_empty = not any(page.documents for page in self._mirror.pages.values())
+        return "nothing is searchable: every file is pinned, empty or unreadable" if is_empty else None
 
-    def _why_no_match(self, query: str) -> str:
-        if not self._index.store.has_words(query):
+    def _why_no_match(self, query: str, sections: int) -> str:
+        if not self._mirror.ask(lambda index: index.store.has_words(query)):
             return "the query has no words to look for"
-        return f"none of {len(self._sections)} sections has a word of the query: try other words for the same thing"
+        return f"none of {sections} sections has a word of the query: try other words for the same thing"
 
 
-def _section_ids(path: str, page: _Page) -> list[str]:
-    """In the order of the file, which decides where scores are equal."""
-    # A file's name may be no Unicode, and an id has to be; two names never become one.
-    name = path.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
-    return [f"{name}:{number:06d}" for number in range(len(page.sections))]
+def _document(path: str, number: int, section: Section) -> Document:
+    heading, heading_path, text, first_line, last_line = section
+    details = {"heading": heading, "heading_path": heading_path, "lines": (first_line, last_line)}
+    # All in their places, as names would cost more on the way to a first search.
+    return Document(document_id(path, number), " ".join(heading_path), text, "", (), "", None, details, "section", path)
+
+
+def _section(document: Document) -> Section:
+    details = document.metadata
+    return Section(details["heading"], tuple(details["heading_path"]), document.text, *details["lines"])
 
 
 def _roots(*roots: str) -> tuple[str, ...]:

@@ -83,13 +83,13 @@ def head_of(document: Document) -> Head:
 def content_hash(document: Document) -> str:
     """The same for two documents only if nothing in them differs."""
     import json
-    from hashlib import blake2b
 
+    from onhand.digest import digest
     from onhand.document import microseconds
 
     created = document.created_time
     spelled = {**document._asdict(), "created_time": None if created is None else microseconds(created)}
-    return blake2b(json.dumps(spelled, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return digest(json.dumps(spelled, sort_keys=True).encode())
 
 
 def refuse_contradiction(noted: Mapping[str, str], facts: Mapping[str, str]) -> None:

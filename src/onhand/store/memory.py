@@ -24,6 +24,7 @@ class MemoryStore:
         self._documents: dict[str, Document] = {}
         self._vectors: dict[str, array[float]] = {}
         self._facts: dict[str, str] = {}
+        self._marks: dict[str, str] = {}
 
     def moment(self) -> MemoryStore:
         return self
@@ -39,10 +40,13 @@ class MemoryStore:
         entries: Sequence[Entry],
         facts: Mapping[str, str] | None = None,
         *,
+        gone: Collection[str] = (),
+        marks: Mapping[str, str | None] | None = None,
         only_unchanged: bool = False,
         more: bool = False,
     ) -> None:
         refuse_contradiction(self._facts, facts or {})
+        self.delete(gone)
         for document, vector in entries:
             there = self._documents.get(document.id)
             if only_unchanged and not (there and _same(there, document)):
@@ -54,6 +58,11 @@ class MemoryStore:
             else:
                 self._vectors[document.id] = vector
         self._facts |= facts or {}
+        for name, mark in (marks or {}).items():
+            if mark is None:
+                self._marks.pop(name, None)
+            else:
+                self._marks[name] = mark
 
     def delete(self, ids: Collection[str]) -> int:
         there = [document_id for document_id in dict.fromkeys(ids) if document_id in self._documents]
@@ -133,6 +142,10 @@ class MemoryStore:
 
     def facts(self) -> dict[str, str]:
         return dict(self._facts)
+
+    def marks(self, names: Collection[str] | None = None) -> dict[str, str]:
+        wanted = self._marks if names is None else names
+        return {name: self._marks[name] for name in wanted if name in self._marks}
 
     def check(self) -> list[Damage]:
         return []
