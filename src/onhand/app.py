@@ -42,10 +42,10 @@ def configured(root: str | None = None) -> Config:
 def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
     settings = asked.context._asdict()
-    return Context(asked.project, **settings, **_learning(asked, "context", settings))
+    return Context(asked.project, **settings, **learning(asked, "context", settings))
 
 
-def _learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
+def learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
     """How a corpus of files learns what is in them: where it keeps that, and what works out its meaning."""
     learning: dict[str, Any] = {"kept_at": None, "embedder": None, "unavailable": None}
     if asked.kept.between_runs:
