@@ -2,7 +2,7 @@
 
 import os
 
-from onhand import config
+from onhand import __version__, config
 from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign
 from onhand.corpora.context import Context
@@ -50,7 +50,7 @@ def learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dic
     learning: dict[str, Any] = {"kept_at": None, "embedder": None, "unavailable": None}
     if asked.kept.between_runs:
         where = os.path.realpath(asked.project)
-        learning["kept_at"] = kept_at(cache_directory(os.environ), name, where, settings)
+        learning["kept_at"] = kept_at(cache_directory(os.environ), name, __version__, where, settings)
     if asked.kept.embedder != "none":
         from onhand.embed.choose import chosen
 

@@ -70,7 +70,7 @@ def _search(context: Context, arguments: argparse.Namespace) -> None:
 
 
 def _as_json(result: SearchResult, explain: bool) -> dict[str, Any]:
-    answer = {
+    answer: dict[str, Any] = {
         "query": result.query,
         "hits": [_hit_as_json(hit, explain) for hit in result.hits],
         "searched": {"sections": result.sections, "files": result.files},

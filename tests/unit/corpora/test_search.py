@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from onhand.corpora.context import Context
+from onhand.embed.hashing import HashingEmbedder
 from onhand.errors import InputError
 from onhand.search.accept import MAX_QUERY_CHARS
-from onhand.embed.hashing import HashingEmbedder
 from requirements import requirement
 
 from .conftest import Project, found, opened, reasons
