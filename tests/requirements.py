@@ -203,6 +203,7 @@ context.unreadable-is-reported own Binary, non-UTF-8, unreadable and oversized f
 context.stays-in-root own Symlinks out of the root and loops are not followed; nothing outside the root is read.
 context.special-files own FIFOs, devices and sockets never block a search.
 context.odd-names own Names with newlines, quotes or invalid Unicode are shown escaped and harm nothing.
+embed.nothing-is-sent own An embedder in this process tells nobody about it: no telemetry, no identifier in the user's home.
 context.warm-start own What was learned of files is kept between runs: unchanged ones are not read again, and nothing depends on it.
 context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 context.python-api own Pinned, manifest, search and tool are reachable from Python in a few lines.
