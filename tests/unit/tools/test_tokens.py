@@ -2,7 +2,7 @@
 
 import pytest
 
-from onhand.tools.budget import estimated_tokens
+from onhand.tools.tokens import estimated_tokens
 
 
 @pytest.mark.parametrize(
