@@ -47,7 +47,7 @@ class MemoryStore:
             there = self._documents.get(document.id)
             if only_unchanged and not (there and _same(there, document)):
                 continue
-            self._text.add(document.id, {"title": document.title, "text": document.text})
+            self._text.add(document.id, self._ranking.texts(document.title, document.text, document.metadata))
             self._documents[document.id] = document
             if vector is None:
                 self._vectors.pop(document.id, None)

@@ -1,0 +1,104 @@
+"""By which words is a tool found? A tool of the catalog as a document of the Index, and back.
+
+A schema is walked as if an attacker had written it: each part once, so many parts, so many characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from onhand.document import Document
+from onhand.tools.catalog_tool import CatalogTool
+
+KIND = "tool"
+# Of each field: the longest honest ones of public tool sets end before, and what a stuffed one adds behind costs time.
+MAX_FIELD_CHARS = 8_000
+MAX_PARTS = 1_000  # of a schema
+MAX_ENUM_VALUES = 100  # of an argument
+
+_CHILDREN = ("items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "then", "else")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions")
+
+
+def document_of(tool: CatalogTool) -> Document:
+    """What the Index keeps of a tool: what it is found by, and all of it, to be shown."""
+    arguments, descriptions, values = _words_of_schema(tool.input_schema)
+    fields = {
+        "name": tool.name,
+        "label": "" if tool.label == tool.name else tool.label[:MAX_FIELD_CHARS],
+        "server": tool.server,
+        "summary": "" if tool.description.startswith(tool.summary) else tool.summary[:MAX_FIELD_CHARS],
+        "arguments": arguments,
+        "argument_descriptions": descriptions,
+        "values": values,
+        "hints": " ".join(tool.hints)[:MAX_FIELD_CHARS],
+    }
+    return Document(
+        tool.id,
+        tool.leaf,
+        tool.description[:MAX_FIELD_CHARS],
+        scope=tool.server,
+        kind=KIND,
+        tags=(tool.source,),
+        metadata={"tool": tool._asdict(), "fields": {name: text for name, text in fields.items() if text}},
+    )
+
+
+def tool_of(document: Document) -> CatalogTool:
+    """The tool that a document was made of."""
+    kept: dict[str, Any] = dict(document.metadata["tool"])
+    return CatalogTool(**{**kept, "hints": tuple(kept["hints"])})
+
+
+def _words_of_schema(schema: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The names of arguments, what is said of them, and the values that they may have."""
+    names: list[str] = []
+    said: list[str] = []
+    values: list[str] = []
+    for name, part in _parts(schema):
+        names.append(name)
+        said += [part[key] for key in ("title", "description") if isinstance(part.get(key), str)]
+        listed = part.get("enum")
+        given = listed[:MAX_ENUM_VALUES] if isinstance(listed, list) else []
+        values += [value for value in [*given, part.get("const")] if isinstance(value, str)]
+    return _joined(names), _joined(said), _joined(values)
+
+
+def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every subschema with the name of its argument, "" where it has none; the schema itself is none.
+
+    References need not be followed: what they name stands under `$defs`, which is walked too.
+    """
+    waiting: list[tuple[str, Any]] = [("", schema)]
+    for _ in range(MAX_PARTS):
+        if not waiting:
+            return
+        name, part = waiting.pop(0)
+        if part is not schema:
+            yield name, part
+        further = [
+            (child, part[key][child]) for key in _NAMED if isinstance(part.get(key), Mapping) for child in part[key]
+        ]
+        for key in _CHILDREN:
+            child = part.get(key)
+            further += [("", one) for one in (child if isinstance(child, list) else [child])]
+        waiting += [(child, one) for child, one in further[:MAX_PARTS] if isinstance(one, Mapping)]
+
+
+def _joined(texts: list[str]) -> str:
+    return " ".join(filter(None, dict.fromkeys(texts)))[:MAX_FIELD_CHARS]
+
+
+def seed_document_of(tool: CatalogTool) -> Document:
+    """What the seed's ranking looks at: names, label, server, summary and the names of the arguments."""
+    properties = tool.input_schema.get("properties")
+    fields = {
+        "name": tool.name,
+        "label": tool.label,
+        "leaf": tool.leaf if tool.server else "",
+        "server": tool.server,
+        "summary": tool.summary,
+        "schema_keys": " ".join(sorted(properties)) if isinstance(properties, Mapping) else "",
+    }
+    return Document(tool.id, metadata={"fields": fields}, kind=KIND)
