@@ -90,7 +90,9 @@ def _share(tokens: int, window_tokens: int) -> float:
     return 100 * tokens / max(window_tokens, 1)
 
 
-_FORM = re.compile(r"(?P<measure>[a-z_]+)\s*(?:(?P<sign>>=|≥|>)\s*(?P<limit>[0-9]{1,12}(?:\.[0-9]{1,6})?)\s*(?P<unit>%?))?")
+_FORM = re.compile(
+    r"(?P<measure>[a-z_]+)\s*(?:(?P<sign>>=|≥|>)\s*(?P<limit>[0-9]{1,12}(?:\.[0-9]{1,6})?)\s*(?P<unit>%?))?"
+)
 
 
 def policy(text: str) -> Policy:

@@ -82,6 +82,7 @@ class Catalog:
         self._tools: dict[str, CatalogTool] = {}  # those that were read
         self._seed: Index | None = None  # of the seed's ranking, made when it is first asked for
         self._generation: str | None = None
+        self._version = 0
         self._refresh()
 
     def add(self, tools: Iterable[CatalogTool]) -> Added:
@@ -102,6 +103,7 @@ class Catalog:
                 self._enter(tool.id)
                 self._tools[tool.id] = tool
             self._seed = None
+            self._version += 1
         return Added(written.added, written.changed, written.unchanged, tuple(refused))
 
     def remove(self, names: Collection[str]) -> int:
@@ -164,6 +166,13 @@ class Catalog:
         with self._lock:
             self._refresh()
             return isinstance(name, str) and bool(self._named(name))
+
+    @property
+    def version(self) -> int:
+        """A number that is another one after every change: who keeps something of the catalog asks it first."""
+        with self._lock:
+            self._refresh()
+            return self._version
 
     def search(
         self, query: str, limit: int = DEFAULT_LIMIT, exclude: Collection[str] = (), profile: str = "default"
@@ -263,6 +272,7 @@ class Catalog:
             self._names.remove(tool_id)
             self._tools.pop(tool_id, None)
         self._seed = None
+        self._version += 1
         return len(ids)
 
     def _refresh(self) -> None:
@@ -272,6 +282,7 @@ class Catalog:
             return
         self._generation = generation
         self._ids, self._names, self._tools, self._seed = {}, Names(), {}, None
+        self._version += 1
         for tool_id in self._index.store.scan(order_by="document_id", limit=MOST):
             self._enter(tool_id)
 

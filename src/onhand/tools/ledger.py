@@ -4,9 +4,6 @@ It counts what it is given: it knows neither sessions nor providers. A request s
 stands in a prompt is paid in every request, and what a search answers is paid from then on.
 """
 
-from collections.abc import Iterable
-from os.path import commonprefix
-
 from onhand.record import Record
 from onhand.tools.tokens import ESTIMATE, Tokenizer
 
@@ -66,7 +63,7 @@ class Ledger:
         if prompt == self._last and self.turns:  # the usual case costs no count
             turn = self.turns[-1]._replace(stable_tokens=self.turns[-1].tokens, stable_bytes=len(prompt.encode()))
         else:
-            stable = commonprefix([self._last, prompt])
+            stable = prompt[: _common_chars(self._last, prompt)]
             count = self.tokenizer.tokens
             turn = Turn(count(prompt), count(stable) if stable else 0, len(stable.encode("utf-8", "replace")))
         self.turns.append(turn)
@@ -91,14 +88,17 @@ class Ledger:
         )
 
 
+def _common_chars(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
 def break_even(eager_tokens: int, lazy_tokens: int, tokens_per_search: float) -> int | None:
     """How many searches use up what a prompt without the definitions saves; None when nothing is used up."""
     if tokens_per_search <= 0:
         return None
     return max(int((eager_tokens - lazy_tokens) / tokens_per_search), 0)
-
-
-def mean(numbers: Iterable[int]) -> float:
-    """The mean; 0 of nothing."""
-    values = list(numbers)
-    return sum(values) / len(values) if values else 0.0
