@@ -79,9 +79,10 @@ class Prompt:
         """The whole as text."""
         return Section(self._head, "".join(text for _, _, text in self._added))
 
-    def wire(self) -> list[dict[str, Any]]:
-        """The definitions in the order of the text."""
-        return [{**wired} for wired in (*self._wired, *(wired for _, wired, _ in self._added if wired))]
+    def wire(self, added: bool = True) -> list[dict[str, Any]]:
+        """The definitions in the order of the text, with or without what was added."""
+        below = [wired for _, wired, _ in self._added if wired] if added else []
+        return [{**wired} for wired in (*self._wired, *below)]
 
 
 def wire(tool: "CatalogTool") -> dict[str, Any]:

@@ -30,7 +30,7 @@ DESCRIPTION = (
     "by name, +word in front of what the name must have, server:NAME in front of words to stay with one server, "
     "re:PATTERN for names. Good at words, names and arguments in any spelling; a query that fits nothing finds "
     "nothing. What it finds can be called at once, in the same turn; searching again pages on. One search is local "
-    'and costs about 500 tokens. Example: search_tools(query="create a pull request").'
+    'and costs some 250 tokens and the definitions that it loads. Example: search_tools(query="create a pull request").'
 )
 DESCRIBE = (
     "Give the whole definition of one tool, with every argument's description, and load it. Only for a tool whose "

@@ -131,11 +131,11 @@ class Session:
             self._sync()
             return self._prompt.section()
 
-    def wire(self) -> list[dict[str, Any]]:
+    def wire(self, activated: bool = True) -> list[dict[str, Any]]:
         """What the model may call, in the order of the section: what always is, then what was activated."""
         with self._lock:
             self._sync()
-            return self._prompt.wire()
+            return self._prompt.wire(activated)
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools that find tools, for the registry; none when nothing is deferred."""
@@ -300,7 +300,7 @@ class Session:
                 "state": self._state({**active, **self._waiting}),
             }
             child = Session(self._catalog, **{**settings, **changed})
-            child._statuses = dict(self._statuses)
+            child._statuses, child._costs = dict(self._statuses), dict(self._costs)
             for id in sorted(self._forced):
                 child.force(id)
             return child

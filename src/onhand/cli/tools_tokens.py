@@ -1,0 +1,74 @@
+"""What do these tools cost in a prompt, all loaded or found as they are needed?"""
+
+from typing import TYPE_CHECKING
+
+from onhand.cli import terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from onhand.tools.forecast import Forecast
+
+
+def add_arguments(parser: "ArgumentParser") -> None:
+    parser.add_argument(
+        "--catalog", metavar="FILE", required=True, help="the tools: an MCP tools/list result, or a tools array"
+    )
+    parser.add_argument(
+        "--policy", metavar="RULE", default="definitions>=10%", help="when to load lazily (definitions>=10%%)"
+    )
+    parser.add_argument("--window", metavar="TOKENS", type=int, default=200_000, help="the model's window (200000)")
+    parser.add_argument(
+        "--tokenizer", metavar="NAME", default="estimate", help="estimate, tiktoken:NAME or tokenizers:FILE"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: "Namespace") -> int:
+    from onhand.errors import InputError
+    from onhand.tools.budget import policy
+    from onhand.tools.catalog import Catalog
+    from onhand.tools.catalog_files import read_catalog
+    from onhand.tools.forecast import forecast
+    from onhand.tools.tokens import tokenizer
+
+    if arguments.window < 1:
+        raise InputError(f"--window is a number of tokens from 1 on, not {arguments.window}")
+    rule, counter = policy(arguments.policy), tokenizer(arguments.tokenizer)
+    file = read_catalog(arguments.catalog)
+    catalog = Catalog()
+    refused = catalog.add(file.tools).refused
+    terminal.warn([*file.problems, *(f"{name}: {reason}" for name, reason in refused)])
+    found = forecast(catalog, rule, arguments.window, counter)
+    if arguments.json:
+        terminal.print_json(_plain(found))
+    else:
+        _show(found)
+    return 0
+
+
+def _plain(found: "Forecast") -> dict[str, object]:
+    return {
+        **found._asdict(),
+        "decision": found.decision._asdict(),
+        "saved_tokens": found.saved_tokens,
+        "saved_share": round(found.saved_share, 4),
+    }
+
+
+def _show(found: "Forecast") -> None:
+    servers = f" of {found.servers} servers" if found.servers else ""
+    rows = [
+        ("eager loading", f"{found.eager_tokens:,}", f"all {found.tools:,} tools{servers}, with whole definitions"),
+        ("lazy loading", f"{found.lazy_tokens:,}", "compact index, definitions when they are needed"),
+        ("savings", f"{found.saved_tokens:,}", f"{100 * found.saved_share:.1f} % of every request"),
+    ]
+    terminal.print_table(rows, header=("mode", "tokens", "tools available"))
+    terminal.say()
+    terminal.say(f"one search: {found.search_tokens:,} tokens of answer, {found.schema_tokens:,} of definitions")
+    if found.break_even_searches is not None:
+        terminal.say(f"break-even: {found.break_even_searches:,} searches use up what one request saves")
+    terminal.say(f"stable prefix: {found.stable_bytes:,} bytes, equal in every request until the catalog changes")
+    verdict = "lazy" if found.decision.lazy else "eager"
+    terminal.say(f"policy {found.decision.policy}: {verdict}, since {found.decision.reason}")
+    terminal.say(f"counted by: {found.tokenizer} ({found.error})")
