@@ -432,7 +432,7 @@ class Session:
             rebuilt.add(view.tools.values())
             found = rebuilt.search(query, limit, exclude, profile)
             return found._replace(
-                notes=(*found.notes, f"the catalog cannot be read, this is what was last seen: {error}")
+                notes=(*found.notes, f"the catalog cannot be read, so this is of what was last seen: {error}")
             )
 
     def _asked_again(self, query: str, limit: int, profile: str, view: View) -> tuple[CatalogTool, ...]:
