@@ -59,6 +59,7 @@ class Session:
         catalog: Catalog,
         *,
         mode: str = "auto",
+        mcp_discovery: bool = False,
         policy: Policy = DEFINITIONS,
         window_tokens: int = DEFAULT_WINDOW_TOKENS,
         essentials: Iterable[str] = ESSENTIALS,
@@ -72,8 +73,12 @@ class Session:
         path: str | os.PathLike[str] | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> None:
-        """`path` is where persistent activations are kept; `state` is what `state()` of an earlier session gave."""
+        """`path` is where persistent activations are kept; `state` is what `state()` of an earlier session gave.
+
+        `mcp_discovery` is an older switch: where the mode does not say what to defer, it means mcp-only.
+        """
         _check(mode, (*MODES, "auto"), "mode")
+        mode = "mcp-only" if mcp_discovery and mode in ("off", "auto") else mode
         _check(finder, ("search_tools", "search_tool_bm25"), "finder")
         essentials = (name.strip() for name in essentials)
         self._lock = RLock()

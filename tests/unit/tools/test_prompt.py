@@ -59,7 +59,7 @@ def test_nothing_is_said_when_nothing_came_or_went() -> None:
     assert delta({"a": ISSUE}, {"a": ISSUE}) == ""
 
 
-@requirement("catalog.hostile-metadata")
+@requirement("catalog.index-keeps-its-budget")
 def test_ten_thousand_tools_and_huge_descriptions_keep_the_index_small() -> None:
     tools = [mcp(f"s{n % 500}", f"tool_{n}", "word " * 20) for n in range(10_000)]
     text = index([*tools, mcp("big", "one", "x" * 1_000_000)], "search_tools", 1_000, ESTIMATE.tokens)

@@ -47,7 +47,6 @@ def test_the_whole_definition_is_given_on_demand_and_loads_the_tool() -> None:
     assert not registry.call("describe_tool", {"name": "create_isue"}).ok
 
 
-@requirement("catalog.query-select")
 def test_names_that_nothing_has_are_told_with_the_nearest() -> None:
     _, registry = opened(catalog())
     lines = search(registry, f"select:{PULLS.name},create_isues,read").text.splitlines()
@@ -56,7 +55,7 @@ def test_names_that_nothing_has_are_told_with_the_nearest() -> None:
     assert lines[3].startswith("There is no create_isues; did you mean ")
 
 
-@requirement("catalog.miss-says-what-exists", "catalog.nothing-fits")
+@requirement("catalog.miss-says-what-exists")
 def test_a_miss_says_what_there_is_and_what_may_yet_come() -> None:
     session, registry = opened(catalog(ISSUE, PULLS, MESSAGE))
     session.report("jira", "pending")

@@ -41,6 +41,14 @@ def test_a_mode_decides_what_is_loaded(mode: str, loaded: list[str]) -> None:
     assert session.mode == mode
 
 
+@requirement("catalog.modes")
+@pytest.mark.parametrize(
+    ("mode", "effective"), [("off", "mcp-only"), ("auto", "mcp-only"), ("all", "all"), ("mcp-only", "mcp-only")]
+)
+def test_the_older_switch_means_mcp_only_unless_the_mode_says_more(mode: str, effective: str) -> None:
+    assert Session(catalog(), mode=mode, mcp_discovery=True).mode == effective
+
+
 @requirement("catalog.modes", "catalog.deferral-brings-its-search")
 @pytest.mark.parametrize("mode", ["off", "mcp-only", "all", "auto"])
 @pytest.mark.parametrize("finder", ["search_tools", "search_tool_bm25"])
