@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_LISTED_SERVERS = 40  # in a description; the index has the others
 SUMMARY_CHARS = (96, 48)  # the most telling index that fits wins
+MAX_CHARS_PER_TOKEN = 8  # no list of names has so many; a longer text need not be counted
 NAMES_PER_SERVER = (10_000, 24, 8, 3)
 
 INTRODUCTION = (
@@ -109,7 +110,7 @@ def index(tools: Sequence["CatalogTool"], finder: str, max_tokens: int, count: C
     text = ""
     for lines in _levels(by_server):
         text = _block([INTRODUCTION.format(finder=finder), *lines])
-        if count(text) <= max_tokens:
+        if len(text) <= MAX_CHARS_PER_TOKEN * max_tokens and count(text) <= max_tokens:
             break
     return text
 
@@ -140,7 +141,10 @@ def delta(before: Mapping[str, "CatalogTool"], now: Mapping[str, "CatalogTool"])
 
 def plain_line(text: str, most: int) -> str:
     """A stranger's text on one line, cut, with nothing invisible, and no beginning of a tag."""
-    shown = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * most]).split())
+    shown = text[: 4 * most]
+    if not shown.isprintable():
+        shown = "".join(char if char.isprintable() else " " for char in shown)
+    shown = " ".join(shown.split())
     shown = shown if len(shown) <= most else f"{shown[: most - 1].rstrip()}…"
     return shown.translate(_NO_TAG)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 STATUSES = ("pending", "ready", "failed")
 MAX_SCHEMA_TOKENS = 16_000  # of activated tools: 8 % of a window of 200,000
 INDEX_SHARE = 0.08  # of the definitions that it stands for; with the tools that search, about a tenth
+WINDOW_SHARE = 0.02  # of the window, however many tools there are
 MIN_INDEX_TOKENS = 200
 
 
@@ -364,7 +365,8 @@ class Session:
 
     def _write(self, view: View) -> None:
         deferred = tuple(view.deferred.values())
-        most = max(int(INDEX_SHARE * sum(map(self._cost, deferred))), MIN_INDEX_TOKENS)
+        share = min(INDEX_SHARE * sum(map(self._cost, deferred)), WINDOW_SHARE * self._window_tokens)
+        most = max(int(share), MIN_INDEX_TOKENS)
         index = prompt.index(deferred, self._finder, most, self._tokenizer.tokens)
         loaded = [*(tool.wire() for tool in self.tools()), *map(prompt.wire, view.loaded.values())]
         self._activations.drop(list(view.loaded))

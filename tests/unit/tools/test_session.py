@@ -15,7 +15,7 @@ from onhand.tools.catalog import Catalog, Found
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.registry import Call
 from onhand.tools.session import Session
-from onhand.tools.tokens import Tokenizer
+from onhand.tools.tokens import Tokenizer, piecewise_tokens
 from requirements import requirement
 from toolset import BUILTINS, INTERNAL, ISSUE, MESSAGE, PULLS, builtin, catalog, mcp, registry_of, sample
 
@@ -372,6 +372,14 @@ def test_a_catalog_that_breaks_is_answered_from_what_was_last_seen() -> None:
     result = session.search("post a message", limit=1)
     assert names(hit.tool for hit in result.found.hits) == [MESSAGE.name]
     assert result.found.notes == ("the catalog cannot be read, so this is of what was last seen: the file is damaged",)
+
+
+@requirement("catalog.index-keeps-its-budget")
+def test_the_index_takes_a_fiftieth_of_the_window_at_most() -> None:
+    wide, narrow = (Session(sample(), mode="all", window_tokens=tokens) for tokens in (200_000, 15_000))
+    indexes = [session.section().head.partition("<tool_index>")[2] for session in (wide, narrow)]
+    assert "create_issue" in indexes[0]
+    assert piecewise_tokens(indexes[1]) <= 300
 
 
 def test_with_everything_loaded_there_is_nothing_to_search() -> None:
