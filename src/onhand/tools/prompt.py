@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any
 
 from onhand.record import Record
+from onhand.tools.signature import signature
 
 if TYPE_CHECKING:
     from onhand.tools.catalog_tool import CatalogTool
@@ -47,7 +48,7 @@ class Prompt:
     def begin(self, loaded: Iterable[dict[str, Any]], index_text: str) -> None:
         """Write the part that stays: definitions by name, then the index. What was added stays, but for notes."""
         self._wired = tuple(sorted(loaded, key=lambda wired: str(wired["name"])))
-        lines = "".join(f"{definition(wired)}\n" for wired in self._wired)
+        lines = "".join(f"{spelled_out(_compact(wired))}\n" for wired in self._wired)
         self._head = f"{lines}{index_text}\n" if index_text else lines
         self._added = [row for row in self._added if row[1]]
 
@@ -92,14 +93,24 @@ def wire(tool: "CatalogTool") -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": {"type": "object", **schema}}
 
 
-def definition(wired: Mapping[str, Any]) -> str:
-    """A tool on one line of JSON, without a needless byte."""
-    return json.dumps(wired, ensure_ascii=False, separators=(",", ":"))
+def definition(tool: "CatalogTool") -> str:
+    """What a provider is sent of a tool: JSON without a needless byte."""
+    return _compact(wire(tool))
 
 
 def line(tool: "CatalogTool") -> str:
-    """The definition of a tool as a line of a prompt."""
-    return definition(wire(tool)) + "\n"
+    """The definition of a tool as a line of a text."""
+    return spelled_out(definition(tool)) + "\n"
+
+
+def called_as(tool: "CatalogTool") -> str:
+    """How a tool is called, in a line of a text."""
+    return signature(tool.name, tool.input_schema).translate(_NO_TAG)
+
+
+def spelled_out(spelled: str) -> str:
+    """A JSON text in which nothing begins a tag: only strings can hold these, and \\uXXXX is how JSON spells them."""
+    return spelled.translate(_IN_JSON)
 
 
 def index(tools: Sequence["CatalogTool"], finder: str, max_tokens: int, count: Callable[[str], int]) -> str:
@@ -149,7 +160,12 @@ def plain_line(text: str, most: int) -> str:
     return shown.translate(_NO_TAG)
 
 
-_NO_TAG = {ord(char): "&lt;" for char in "<＜﹤≮"}
+_NO_TAG = {ord(char): "&lt;" for char in "<＜﹤≮"}  # the wide ones are what a tokenizer may take for a narrow one
+_IN_JSON = {ord(char): f"\\u{ord(char):04x}" for char in "<＜﹤≮"}
+
+
+def _compact(wired: Mapping[str, Any]) -> str:
+    return json.dumps(wired, ensure_ascii=False, separators=(",", ":"))
 
 
 def _levels(by_server: Mapping[str, Sequence["CatalogTool"]]) -> Iterator[list[str]]:

@@ -7,7 +7,7 @@ one line of an answer, or inside JSON.
 from typing import TYPE_CHECKING, Any
 
 from onhand.errors import ToolError
-from onhand.tools.prompt import counted, definition, plain_line, wire
+from onhand.tools.prompt import called_as, counted, line, plain_line, wire
 from onhand.tools.signature import signature
 from onhand.tools.tool import Output, Tool
 from onhand.tools.visibility import by_server
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 5
 MAX_LIMIT = 20  # more definitions than this are a reason to search again, with better words
 DESCRIPTION_CHARS = 120
-MAX_OUTPUT_BYTES = 16 * 1024
+MAX_OUTPUT_BYTES = 64 * 1024
 MAX_LISTED = 10  # names in a sentence
 
 DESCRIPTION = (
@@ -74,10 +74,9 @@ def describe_tool(session: "Session") -> Tool:
     def describe(arguments: dict[str, Any]) -> Output:
         tool = session.describe(str(arguments["name"]).strip())
         session.activate([tool.id])
-        wired = wire(tool)
-        text = definition(wired)
+        text = line(tool).rstrip()
         session.note("describe", tool.name, text)
-        return Output(text, wired)
+        return Output(text, wire(tool))
 
     return Tool(
         name="describe_tool",
@@ -88,7 +87,7 @@ def describe_tool(session: "Session") -> Tool:
             "required": ["name"],
         },
         handler=describe,
-        max_output_bytes=4 * MAX_OUTPUT_BYTES,
+        max_output_bytes=MAX_OUTPUT_BYTES,
     )
 
 
@@ -141,7 +140,7 @@ def structured(result: "Search") -> dict[str, Any]:
             {
                 "name": hit.name,
                 "server": hit.tool.server,
-                "description": hit.tool.description[:1000],
+                "description": hit.tool.description[:300],
                 "signature": signature(hit.name, hit.tool.input_schema),
                 "score": round(hit.score, 6),
             }
@@ -157,7 +156,7 @@ def structured(result: "Search") -> dict[str, Any]:
 
 def _line(tool: "CatalogTool") -> str:
     said = plain_line(tool.description or tool.summary, DESCRIPTION_CHARS)
-    shown = signature(tool.name, tool.input_schema)
+    shown = called_as(tool)
     return f"{shown}: {said}" if said else shown
 
 

@@ -19,7 +19,6 @@ from onhand.tools.activation import SCOPES, Activations, Active, Change
 from onhand.tools.budget import DEFAULT_WINDOW_TOKENS, DEFINITIONS, Decision, Load, Policy
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.ledger import Balance, Ledger
-from onhand.tools.signature import signature
 from onhand.tools.tokens import ESTIMATE, Tokenizer
 from onhand.tools.visibility import ESSENTIALS, FINDERS, INTERNAL, MODES, Rules, View, by_server, is_mcp
 
@@ -193,10 +192,7 @@ class Session:
             ids = dict.fromkeys(self._id(name, view) for name in names)
             loaded = tuple(id for id in ids if id in view.loaded or id in self._forced)
             free, taken = self._by_free_name([id for id in ids if id not in loaded], view)
-            change = self._activations.add([Active(id, self._cost(view.tools[id]), scope) for id in free])
-            self._forget(change.evicted)
-            for id in change.activated:
-                self._show(id, view)
+            change = self._take_in(free, scope, view)
             if scope == "persistent" and self._path:
                 selection.change(self._path, add=[id for id in free if id in self._activations])
             return change._replace(already=loaded + change.already, left_out=change.left_out + taken)
@@ -234,7 +230,7 @@ class Session:
     def refusal(self, name: str) -> str | None:
         """Why the model may not call a tool now, for the model to read; None if it may."""
         with self._lock:
-            view = self._view or self._sync()
+            view = self._sync()
             ids = view.ids.get(name, [])
             if any(id in view.loaded or self._is_added(id) for id in ids or [name]):
                 return None
@@ -244,17 +240,17 @@ class Session:
             return self._note_retry(
                 name,
                 f'{name} is not loaded: call {self._finder}(query="{asked}") first, then {name} again, as '
-                f"{signature(name, view.deferred[ids[0]].input_schema)}",
+                f"{prompt.called_as(view.deferred[ids[0]])}",
             )
 
     def manual(self, name: str) -> str:
         """The whole definition of a tool whose arguments were wrong; nothing if the head of the prompt has it."""
         with self._lock:
-            view = self._view or self._sync()
+            view = self._sync()
             added = next((id for id in view.ids.get(name, []) if self._is_added(id)), None)
             if added is None:
                 return ""
-            return self._note_retry(name, f"the whole definition: {prompt.definition(prompt.wire(view.tools[added]))}")
+            return self._note_retry(name, f"the whole definition: {prompt.line(view.tools[added]).rstrip()}")
 
     def note(self, kind: str, name: str, text: str) -> None:
         """Enter into the ledger what an answer put into the conversation."""
@@ -293,9 +289,10 @@ class Session:
         """A session for a sub-agent: the same rules, mode and active tools, and from then on its own."""
         with self._lock:
             self._sync()
-            active = {active.id: active.scope for active in self._activations}
+            lasting = {active.id: active.scope.replace("turn", "session") for active in self._activations}
             settings = {
                 **self._rules._asdict(),
+                "mode": "auto" if self._is_auto else self._mode,
                 "policy": self._policy,
                 "window_tokens": self._window_tokens,
                 "scope": self._scope,
@@ -303,7 +300,7 @@ class Session:
                 "finder": self._finder,
                 "tokenizer": self._tokenizer,
                 "path": self._path,
-                "state": self._state({**active, **self._waiting}),
+                "state": self._state({**lasting, **self._waiting}),
             }
             child = Session(self._catalog, **{**settings, **changed})
             child._statuses, child._costs = dict(self._statuses), dict(self._costs)
@@ -387,7 +384,14 @@ class Session:
         for id, scope in back.items():
             del self._waiting[id]
             if id in view.deferred:
-                self.activate([id], scope)
+                self._take_in(self._by_free_name([id], view)[0], scope, view)
+
+    def _take_in(self, ids: Sequence[str], scope: str, view: View) -> Change:
+        change = self._activations.add([Active(id, self._cost(view.tools[id]), scope) for id in ids])
+        self._forget(change.evicted)
+        for id in change.activated:
+            self._show(id, view)
+        return change
 
     def _show(self, id: str, view: View) -> None:
         self._ledger.enter("schema", view.tools[id].name, self._prompt.add(id, view.tools[id]))
@@ -402,7 +406,7 @@ class Session:
     def _cost(self, tool: CatalogTool) -> int:
         known = self._costs.get(tool.id)
         if known is None or known[0] is not tool:
-            known = self._costs[tool.id] = (tool, self._tokenizer.tokens(prompt.line(tool)))
+            known = self._costs[tool.id] = (tool, self._tokenizer.tokens(prompt.definition(tool)))
         return known[1]
 
     def _is_added(self, id: str) -> bool:
@@ -460,8 +464,7 @@ class Session:
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         for id, scope in _restored(state):
-            kept = scope == "session" or (scope == "persistent" and self._path is None)
-            self._waiting.setdefault(id, "session" if kept else scope)
+            self._waiting.setdefault(id, "session" if scope == "persistent" and self._path is None else scope)
         if state["mode"] is not None and self._is_auto:
             self._mode = state["mode"]
             self._decision = Decision(self._mode != "off", "resumed", f"the session began in mode {self._mode}")

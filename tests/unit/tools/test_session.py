@@ -287,9 +287,38 @@ def test_a_child_begins_with_what_its_parent_has_and_then_goes_its_own_way() -> 
     child = parent.child()
     assert (child.mode, names(child.wire())) == (parent.mode, names(parent.wire()))
     assert [server.name for server in child.servers()] == ["github", "jira", "slack"]
+    child.begin_turn()
     child.activate([PULLS.name])
+    assert names(child.active()) == [ISSUE.name, PULLS.name]
     assert names(parent.active()) == [ISSUE.name]
     assert names(parent.child(max_schema_tokens=None).active()) == [ISSUE.name]
+
+
+@requirement("catalog.children-inherit")
+def test_a_child_keeps_a_mode_that_was_asked_for() -> None:
+    child = Session(catalog(), mode="off", policy=policy("lazy")).child()
+    child.begin_turn()
+    assert child.mode == "off"
+
+
+def test_a_list_of_active_tools_that_cannot_be_written_can_still_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "tools.json"
+    Session(catalog(), mode="all", path=path).activate([ISSUE.name], scope="persistent")
+    (tmp_path / "tools.json.lock" / "lock").unlink()
+    (tmp_path / "tools.json.lock").rmdir()
+    (tmp_path / "tools.json.lock").write_text("in the way")
+    session = Session(catalog(), mode="all", path=path)
+    assert names(session.active()) == [ISSUE.name]
+    with pytest.raises(StoreError, match="cannot be written"):
+        session.activate([PULLS.name], scope="persistent")
+
+
+def test_a_tool_that_came_since_the_last_look_is_not_callable_before_it_was_found() -> None:
+    tools = catalog(ISSUE)
+    session = Session(tools, mode="all")
+    session.begin_turn()
+    tools.add([MESSAGE])
+    assert session.refusal(MESSAGE.name) is not None
 
 
 def test_tools_of_a_server_that_goes_wait_for_its_return() -> None:
