@@ -74,9 +74,17 @@ class MemoryStore:
         return {document.id: _same(kept[document.id], document) for document in documents if document.id in kept}
 
     def keyword(
-        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        among: Collection[str] | None = None,
+        *,
+        explain: bool = True,
     ) -> list[Match]:
         matches = self._text.search(query, limit, self._allowed(filter, among))
+        if not explain:
+            return matches
         return [match._replace(contributions=self._text.explain(query, match.id)) for match in matches]
 
     def has_words(self, query: str) -> bool:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
 from threading import RLock
 from typing import TYPE_CHECKING
 
 from onhand.document import Contribution
 from onhand.errors import InputError, NotFound
+from onhand.lexical.bm25 import largest_first
 from onhand.record import Record
 from onhand.search.accept import accepted_query
 from onhand.search.index import MOST, Index
 from onhand.search.result import Layer
 from onhand.store.memory import MemoryStore
 from onhand.tools.catalog_tool import CatalogTool, accepted_tool, catalog_tool, identity
-from onhand.tools.findable import document_of, tool_of
-from onhand.tools.names import Names
+from onhand.tools.findable import document_of, seed_document_of, tool_of
+from onhand.tools.matching import Place, matching, names_in
+from onhand.tools.names import NEAREST, Names, spelling_of
 from onhand.tools.query import Query, matcher, parsed
 from onhand.tools.relevance import PROFILES, tool_ranking
 
@@ -189,10 +192,12 @@ class Catalog:
             self._refresh()
             without = {tool_id for name in exclude for tool_id in self._named(name)}
             if asked.form == "select":
-                return self._select(query, asked.names, without)
+                return self._select(query, asked.names, limit, without)
             if asked.form == "regex":
                 return self._matching(query, asked.pattern, limit, without)
-            return self._by_words(query, asked, limit, without, profile)
+            if profile == "seed":
+                return self._by_seed(query, limit, without)
+            return self._by_words(query, asked, limit, without)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -205,16 +210,19 @@ class Catalog:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _select(self, query: str, names: Sequence[str], without: set[str]) -> Found:
+    def _select(self, query: str, names: Sequence[str], limit: int, without: set[str]) -> Found:
         ids: dict[str, None] = {}
-        unknown = []
+        unknown, notes = [], []
         for name in names:
-            meant = self._names.exact(name) or self._names.spelled(name)
-            ids.update(dict.fromkeys(meant))
+            meant = self._named(name) or self._names.spelled(name)
+            ids.update(dict.fromkeys(meant[:limit]))
             if not meant:
                 unknown.append(Unknown(name[:200], tuple(self._names.nearest(name))))
+            elif len(meant) > limit:
+                notes.append(f"{len(meant):,} tools have the name {name[:200]!r}: name the server too, as {meant[0]!r}")
         hits = [self._hit(tool_id) for tool_id in ids if tool_id not in without]
-        return self._found(query, "select", hits, None if hits else "no tool has such a name", tuple(unknown))
+        reason = "every tool that was named is excluded" if ids else "no tool has such a name"
+        return self._found(query, "select", hits, reason, tuple(unknown), tuple(notes))
 
     def _matching(self, query: str, pattern: str, limit: int, without: set[str]) -> Found:
         matches = matcher(pattern)
@@ -223,11 +231,41 @@ class Catalog:
         notes = (f"{len(ids) - limit} more match: narrow the pattern",) if len(ids) > limit else ()
         return self._found(query, "regex", hits, None if hits else "the pattern matches no tool's name", notes=notes)
 
-    def _by_words(self, query: str, asked: Query, limit: int, without: set[str], profile: str) -> Found:
-        result = self._index.fused(asked.words, limit=limit + len(without))
-        kept = [hit for hit in result.hits if hit.document_id not in without]
-        hits = [self._ranked(hit.document_id, hit.score, hit.layers) for hit in kept]
-        return self._found(query, "words", hits[:limit], result.reason)
+    def _by_words(self, query: str, asked: Query, limit: int, without: set[str]) -> Found:
+        is_plain = not asked.server and not asked.required
+        named = names_in(asked.words) if is_plain else []
+        if named and all(map(self._names.exact, named)):
+            return self._select(query, named, limit, without)
+        servers = self._servers_of(asked.server) if asked.server else []
+        if asked.server and not servers:
+            near = get_close_matches(asked.server, self.servers(), NEAREST)
+            unknown = (Unknown(asked.server[:200], tuple(near)),)
+            return self._found(query, "words", (), f"there is no server {asked.server[:200]!r}", unknown)
+        allowed = None if is_plain else self._names.having(asked.required, servers) - without
+        if allowed is not None and (not allowed or not asked.words):
+            hits = [self._hit(tool_id) for tool_id in sorted(allowed)[:limit]]
+            return self._found(query, "words", hits, "no tool's name has what + asks for, or all are excluded")
+        depth = len(self._ids) if allowed is not None else limit + len(without)
+        places, notes = matching(self._index, self._names, asked.words, len(self._ids), depth)
+        kept = [one for one in places if one.id not in without and (allowed is None or one.id in allowed)][:limit]
+        reason = "every tool that fits is excluded" if places else self._why_nothing(asked.words)
+        return self._found(query, "words", self._hits(asked.words, kept), reason, notes=notes)
+
+    def _by_seed(self, query: str, limit: int, without: set[str]) -> Found:
+        if self._seed is None:
+            self._seed = Index(MemoryStore(tool_ranking("seed")))
+            self._seed.put(seed_document_of(tool) for tool in self.tools())
+        if not self._seed.store.has_words(query):
+            raise InputError("Query must contain at least one letter or number.")
+        ranked = self._seed.rank(query, max(len(self._ids), 1)).ranked
+        in_order = sorted(ranked, key=lambda one: (-one.score, identity(one.id)[::-1]))
+        kept = [Place(*one) for one in in_order if one.id not in without][:limit]
+        return self._found(query, "words", self._hits(query, kept, self._seed), "no tool has a word of the query")
+
+    def _why_nothing(self, words: str) -> str:
+        if not self._index.store.has_words(words):
+            return "the query has no words to look for"
+        return "no tool fits: say what it should do in other words, or name its server with server:NAME"
 
     def _found(
         self,
@@ -245,10 +283,14 @@ class Catalog:
         tool = self._tool(tool_id)
         return ToolHit(tool_id, tool.name, 0.0, tool)
 
-    def _ranked(self, tool_id: str, score: float, layers: tuple[Layer, ...]) -> ToolHit:
-        tool = self._tool(tool_id)
-        terms = next((layer.terms for layer in layers if layer.name == "keyword"), ())
-        return ToolHit(tool_id, tool.name, score, tool, layers, terms)
+    def _hits(self, words: str, places: Sequence[Place], index: Index | None = None) -> list[ToolHit]:
+        terms = (index or self._index).terms(words, [place.id for place in places])
+        hits = []
+        for tool_id, score, layers, gained in places:
+            tool = self._tool(tool_id)
+            found_by = largest_first([*terms.get(tool_id, ()), *gained])
+            hits.append(ToolHit(tool_id, tool.name, score, tool, layers, found_by))
+        return hits
 
     def _tool(self, tool_id: str) -> CatalogTool:
         tool = self._tools.get(tool_id)
@@ -259,6 +301,11 @@ class Catalog:
     def _named(self, name: str) -> list[str]:
         """The tools of an id; if it is none, of a name."""
         return [name] if name in self._ids else self._names.exact(name)
+
+    def _servers_of(self, asked: str) -> list[str]:
+        """The servers of a name, in capital or small letters."""
+        servers = self.servers()
+        return [asked] if asked in servers else [name for name in servers if spelling_of(name) == spelling_of(asked)]
 
     def _enter(self, tool_id: str) -> None:
         if tool_id not in self._ids:

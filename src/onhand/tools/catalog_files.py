@@ -131,9 +131,7 @@ def _tool(entry: Any, server: str) -> CatalogTool | str:
 
 def _schema(schema: Any) -> Any:
     """A JSON Schema as it stands; a bare mapping of arguments to what is known of each becomes one."""
-    is_bare = (
-        isinstance(schema, Mapping) and "properties" not in schema and "$ref" not in schema and "type" not in schema
-    )
-    if is_bare and schema and all(isinstance(part, Mapping) for part in schema.values()):
-        return {"type": "object", "properties": dict(schema)}
-    return schema
+    if not isinstance(schema, Mapping) or not schema or "properties" in schema:
+        return schema
+    is_bare = all(isinstance(part, Mapping) for part in schema.values())  # in a schema, "type" is a text
+    return {"type": "object", "properties": dict(schema)} if is_bare else schema

@@ -9,40 +9,68 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onhand.document import Document
+from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.names import spelling_of
 
 KIND = "tool"
+_PARTS = IdentifierTokenizer(joined=False, bigrams=False)
+_SIGNS = ".,;:!?\"'`()[]{}<>*#"
 # Of each field: the longest honest ones of public tool sets end before, and what a stuffed one adds behind costs time.
 MAX_FIELD_CHARS = 8_000
 MAX_PARTS = 1_000  # of a schema
 MAX_ENUM_VALUES = 100  # of an argument
+# Of one word in one field. Said twice it tells a little more than once; said a hundred times, that somebody wants to be
+# found. Counting all of them ranks honest tools no better.
+MAX_REPEATS = 2
+MAX_MEANT_CHARS = 2_000  # of what the embedder reads: small models read no further
 
 _CHILDREN = ("items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "then", "else")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions")
 
 
 def document_of(tool: CatalogTool) -> Document:
-    """What the Index keeps of a tool: what it is found by, and all of it, to be shown."""
-    arguments, descriptions, values = _words_of_schema(tool.input_schema)
-    fields = {
-        "name": tool.name,
-        "label": "" if tool.label == tool.name else tool.label[:MAX_FIELD_CHARS],
-        "server": tool.server,
-        "summary": "" if tool.description.startswith(tool.summary) else tool.summary[:MAX_FIELD_CHARS],
-        "arguments": arguments,
-        "argument_descriptions": descriptions,
-        "values": values,
-        "hints": " ".join(tool.hints)[:MAX_FIELD_CHARS],
-    }
+    """What the Index keeps of a tool: what it is found by, and all of it, to be shown.
+
+    The text is what the embedder reads: a sentence, as a person would put it.
+    """
+    arguments, said, values = _words_of_schema(tool.input_schema)
+    names = [tool.leaf, tool.server]
+    if spelling_of(tool.label) not in map(spelling_of, (tool.name, tool.leaf, f"{tool.server}{tool.leaf}")):
+        names.append(tool.label[:MAX_FIELD_CHARS])
+    texts = [tool.description, *tool.hints]
+    if not tool.description.startswith(tool.summary):
+        texts.insert(1, tool.summary)
+    fields = {"names": names, "description": texts, "arguments": [arguments, said, values]}
+    meant = f"{spaced(tool.leaf)}: {' '.join(texts)[:MAX_MEANT_CHARS]}\n{spaced(arguments)}. {said} {values}"
     return Document(
         tool.id,
-        tool.leaf,
-        tool.description[:MAX_FIELD_CHARS],
+        text=meant[:MAX_MEANT_CHARS],
         scope=tool.server,
         kind=KIND,
         tags=(tool.source,),
-        metadata={"tool": tool._asdict(), "fields": {name: text for name, text in fields.items() if text}},
+        metadata={
+            "tool": tool._asdict(),
+            "fields": {name: _unstuffed(" ".join(own)[:MAX_FIELD_CHARS]) for name, own in fields.items()},
+        },
     )
+
+
+def spaced(name: str) -> str:
+    """A name as words: `createIssue` and `create_issue` as `create issue`."""
+    return " ".join(_PARTS.terms(name))
+
+
+def _unstuffed(text: str) -> str:
+    """The text without the further repetitions of a word."""
+    seen: dict[str, int] = {}
+    kept = []
+    for word in text.split():
+        key = word.strip(_SIGNS).lower()
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] <= MAX_REPEATS:
+            kept.append(word)
+    return " ".join(kept)
 
 
 def tool_of(document: Document) -> CatalogTool:

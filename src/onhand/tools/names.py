@@ -5,7 +5,7 @@ It knows names and servers, but neither what the tools do nor how they are ranke
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from onhand.lexical.tokenize import fold
 from onhand.tools.catalog_tool import MCP, identity, leaf_of
@@ -22,9 +22,11 @@ class Names:
         self._exact: dict[str, dict[str, None]] = {}  # id, name or own name → ids
         self._spelled: dict[str, dict[str, None]] = {}  # the same and more, in letters and digits alone → ids
         self._halves: dict[tuple[bool, str], dict[str, None]] = {}  # whether it is the first, half → spellings
+        self._whole: dict[str, str] = {}  # id → its spelling
 
     def add(self, tool_id: str) -> None:
         """Let a tool be found by its names."""
+        self._whole[tool_id] = spelling_of(tool_id)
         for name in _names(tool_id):
             self._exact.setdefault(name, {})[tool_id] = None
         for spelling in _spellings(tool_id):
@@ -35,6 +37,7 @@ class Names:
 
     def remove(self, tool_id: str) -> None:
         """Take a tool's names out."""
+        self._whole.pop(tool_id, None)
         for name in _names(tool_id):
             _drop(self._exact, name, tool_id)
         for spelling in _spellings(tool_id):
@@ -62,6 +65,12 @@ class Names:
                 if is_one_off(asked, spelling):
                     found.update(self._spelled[spelling])
         return sorted(found)
+
+    def having(self, pieces: Collection[str], servers: Collection[str]) -> set[str]:
+        """The ids of the tools of some servers, or of all, whose names have every one of some pieces."""
+        spelled = [spelling_of(piece) for piece in pieces]
+        found = {tool_id for tool_id, whole in self._whole.items() if all(piece in whole for piece in spelled)}
+        return {tool_id for tool_id in found if identity(tool_id)[0] in servers} if servers else found
 
     def nearest(self, name: str) -> list[str]:
         """The names that look most like one that does not exist."""
