@@ -120,7 +120,7 @@ def miss(found: "Found", session: "Session") -> list[str]:
         f"{server.name} ({server.detail or 'no reason given'})" for server in servers if server.status == "failed"
     ]
     empty = [server.name for server in servers if server.status == "ready" and not server.tools]
-    lines = [f"No tool fits {plain_line(found.query, 200)!r}: {plain_line(found.reason or 'nothing matches', 300)}."]
+    lines = [f"Nothing found for {plain_line(found.query, 200)!r}: {plain_line(found.reason or 'nothing fits', 300)}."]
     deferred = session.deferred()
     if deferred:
         lines.append(f"There are {len(deferred):,} tools to find{_of_servers(deferred)}.")

@@ -103,6 +103,14 @@ def test_without_a_session_or_with_discovery_off_it_refuses_and_is_not_offered()
     assert search(Registry([search_tool_bm25(None)]), "").text == "Tool discovery is unavailable in this session."
 
 
+@requirement("catalog.bm25-tool-content")
+def test_a_query_is_words_whatever_it_looks_like() -> None:
+    _, registry = opened()
+    result = search(registry, "select:slack +message", limit=1)
+    assert json.loads(result.text)["activated_tools"] == [MESSAGE.name]
+    assert result.structured["query"] == "select:slack +message"
+
+
 @requirement("catalog.empty-is-no-error")
 def test_an_empty_corpus_and_a_miss_are_results() -> None:
     _, registry = opened(Catalog())
