@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from onhand.errors import InputError, StoreError
+from onhand.formats.names import ANTHROPIC
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.prompt import wire
 from onhand.tools.query import MAX_PATTERN_CHARS, matcher
@@ -26,12 +27,19 @@ ERROR_CODES = ("invalid_tool_input", "unavailable", "too_many_requests", "execut
 
 
 def request_tools(session: Session, search: str = "client", cache: bool = False) -> list[dict[str, Any]]:
-    """The `tools` of a request; `cache` marks the last one that is not deferred as the end of a cached prefix."""
+    """The `tools` of a request; `cache` marks the last one that is not deferred as the end of a cached prefix.
+
+    Tools whose name the API refuses are left out: `names.left_out` tells which.
+    """
     if search not in ("client", *SEARCH_TOOLS):
         raise InputError(f"search is client, regex or bm25, not {search!r}")
     finders = {tool.name for tool in session.tools()}
-    loaded = [wired for wired in session.wire(activated=False) if search == "client" or wired["name"] not in finders]
-    deferred = session.deferred()
+    loaded = [
+        wired
+        for wired in session.wire(activated=False)
+        if ANTHROPIC.fullmatch(wired["name"]) and (search == "client" or wired["name"] not in finders)
+    ]
+    deferred = [tool for tool in session.deferred() if ANTHROPIC.fullmatch(tool.name)]
     if len(deferred) > MAX_DEFERRED:
         raise InputError(
             f"{len(deferred):,} tools are deferred, and the API takes {MAX_DEFERRED:,}: leave out a server"

@@ -9,20 +9,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from onhand.errors import InputError
+from onhand.formats.names import OPENAI
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.prompt import plain_line, wire
 from onhand.tools.session import Session
 
 ADVISED_FUNCTIONS = 10  # in one namespace, by the API's guide; more works, and costs more
-MAX_NAME_CHARS = 64
+MAX_NAMESPACE_CHARS = 64
 
 
 def request_tools(session: Session, execution: str = "client") -> list[dict[str, Any]]:
-    """The `tools` of a request."""
+    """The `tools` of a request. Tools whose name the API refuses are left out: `names.left_out` tells which."""
     if execution not in ("client", "server"):
         raise InputError(f"execution is client or server, not {execution!r}")
     finders = {tool.name: tool for tool in session.tools()}
-    loaded = [_function(wired) for wired in session.wire(activated=False) if wired["name"] not in finders]
+    loaded = [
+        _function(wired)
+        for wired in session.wire(activated=False)
+        if wired["name"] not in finders and OPENAI.fullmatch(wired["name"])
+    ]
     search = finders.get("search_tools") or finders.get("search_tool_bm25")
     if search is None:
         return loaded
@@ -48,7 +53,7 @@ def search_output(call_id: str, tools: Iterable[CatalogTool]) -> dict[str, Any]:
 def namespaces(tools: Iterable[CatalogTool]) -> list[dict[str, Any]]:
     """Deferred functions; those of one server in one namespace, at the place of its first."""
     groups: dict[str, list[CatalogTool]] = {}
-    for tool in tools:
+    for tool in filter(lambda tool: OPENAI.fullmatch(tool.name), tools):
         groups.setdefault(tool.server or f"\n{tool.id}", []).append(tool)  # no server's name has a line break
     names: dict[str, str] = {}
     spelled: list[dict[str, Any]] = []
@@ -75,7 +80,7 @@ def _function(wired: Mapping[str, Any]) -> dict[str, Any]:
 
 def _free_name(server: str, taken: dict[str, str]) -> str:
     """A name that the API accepts, and that no other server has."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", server)[: MAX_NAME_CHARS - 4] or "server"
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", server)[: MAX_NAMESPACE_CHARS - 4] or "server"
     name, number = plain, 2
     while name in taken:
         name, number = f"{plain}_{number}", number + 1

@@ -20,7 +20,8 @@ from onhand.tools.budget import DEFAULT_WINDOW_TOKENS, DEFINITIONS, Decision, Lo
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.ledger import Balance, Ledger
 from onhand.tools.tokens import ESTIMATE, Tokenizer
-from onhand.tools.visibility import ESSENTIALS, FINDERS, INTERNAL, MODES, Rules, View, by_server, is_mcp
+from onhand.tools.tool import NAME
+from onhand.tools.visibility import ESSENTIALS, INTERNAL, MODES, Rules, View, by_server, is_mcp
 
 if TYPE_CHECKING:
     from onhand.tools.catalog import Catalog, Found
@@ -163,6 +164,12 @@ class Session:
         with self._lock:
             view = self._sync()
             return tuple(view.tools[active.id] for active in self._activations)
+
+    def uncallable(self) -> tuple[CatalogTool, ...]:
+        """Tools that are left out because no registry takes their name: whoever serves them may give them another."""
+        with self._lock:
+            view = self._sync()
+            return tuple(view.tools[id] for id in view.unseen if not NAME.fullmatch(view.tools[id].name))
 
     def describe(self, name: str) -> CatalogTool:
         """A tool that the model may have, by name or id; NotFound if there is none."""
@@ -422,7 +429,7 @@ class Session:
         if len(ids) > 1:
             raise InputError(f"{len(ids)} tools have the name {name[:200]!r}: say which, such as {ids[0]!r}")
         tool = view.tools.get(ids[0])
-        if tool is None or tool.name in FINDERS or (self._rules.hides(tool) and not hidden):
+        if tool is None or (tool.id not in view.ids.get(tool.name, ()) and not (hidden and self._rules.hides(tool))):
             raise NotFound(f"there is no tool {name[:200]!r}: search for it by what it does")
         return ids[0]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from onhand.record import Record
 from onhand.tools.catalog_tool import MCP, CatalogTool
+from onhand.tools.tool import NAME
 
 MODES = ("off", "mcp-only", "all")  # each defers more than the one before it
 ESSENTIALS = ("read", "bash", "edit")
@@ -23,7 +24,7 @@ class View(Record):
     tools: dict[str, CatalogTool]  # all, also what is hidden
     loaded: dict[str, CatalogTool]
     deferred: dict[str, CatalogTool]
-    unseen: tuple[str, ...]  # ids that no search may find
+    unseen: tuple[str, ...]  # ids that no search may find: loaded, hidden, or of a name that nobody can call
     ids: dict[str, list[str]]  # by name
 
 
@@ -56,7 +57,7 @@ class Rules(Record):
         view = View(version, {tool.id: tool for tool in tools}, {}, {}, (), {})
         names: set[str] = set(FINDERS)
         for id, tool in view.tools.items():
-            if self.hides(tool) or tool.name in FINDERS:
+            if self.hides(tool) or tool.name in FINDERS or not NAME.fullmatch(tool.name):
                 continue
             view.ids.setdefault(tool.name, []).append(id)
             if self.defers(tool, mode) or tool.name in names:

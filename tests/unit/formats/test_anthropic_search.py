@@ -7,11 +7,12 @@ import pytest
 
 from onhand.errors import InputError, StoreError
 from onhand.formats.anthropic_search import MAX_DEFERRED, reference_result, request_tools, server_search
+from onhand.formats.names import ANTHROPIC, left_out
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.session import Session
 from requirements import requirement
-from toolset import ISSUE, MESSAGE, PULLS, catalog, sample
+from toolset import ISSUE, MESSAGE, PULLS, catalog, mcp, sample
 
 
 def session(**settings: Any) -> Session:
@@ -123,6 +124,12 @@ def test_no_match_is_an_empty_list_and_at_most_five_come_back() -> None:
     for kind, arguments in (("regex", {"pattern": "list"}), ("bm25", {"query": "list"})):
         found = server_search(opened, f"tool_search_tool_{kind}", "s", arguments)["content"]["tool_references"]
         assert len(found) == 5
+
+
+def test_a_name_that_the_api_refuses_does_not_spoil_the_request() -> None:
+    opened = Session(catalog(mcp("a", "fs.read", "Read."), ISSUE), mode="all")
+    assert left_out(opened, ANTHROPIC) == ["mcp__a__fs.read"]
+    assert [tool["name"] for tool in request_tools(opened)] == ["describe_tool", "search_tools", ISSUE.name]
 
 
 class Broken(Catalog):

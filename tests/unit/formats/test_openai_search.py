@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError
+from onhand.formats.names import OPENAI, left_out
 from onhand.formats.openai_search import namespaces, request_tools, search_output
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.session import Session
@@ -67,9 +68,16 @@ def test_searched_by_the_api_a_request_has_everything_and_what_waits_is_marked()
 
 
 def test_servers_get_names_that_the_api_takes_and_that_differ() -> None:
-    names = [space["name"] for space in namespaces([mcp(s, "go", "Go.") for s in ("a.b", "a/b", "日本", "x" * 99)])]
+    tools = [CatalogTool("go", "Go.", {}, "mcp", server) for server in ("a.b", "a/b", "日本", "x" * 99)]
+    names = [space["name"] for space in namespaces(tools)]
     assert names[:3] == ["a_b", "a_b_2", "_"]
     assert len(names[3]) <= 64
+
+
+def test_a_name_that_the_api_refuses_does_not_spoil_the_request() -> None:
+    opened = Session(catalog(mcp("a", "fs.read", "Read."), mcp("a", "n" * 80, "Long."), ISSUE), mode="all")
+    assert left_out(opened, OPENAI) == ["mcp__a__fs.read", f"mcp__a__{'n' * 80}"]
+    assert [tool.get("name") for tool in request_tools(opened, execution="server")] == [None, "github"]
 
 
 def test_with_everything_loaded_there_is_no_search() -> None:

@@ -102,6 +102,17 @@ def test_a_tool_that_takes_the_name_of_a_finder_is_never_shown() -> None:
     assert session.search("select:search_tools").found.hits == ()
 
 
+@pytest.mark.parametrize("name", ["読む", "select:all", "a b", "<functions>"])
+@pytest.mark.parametrize("mode", ["off", "all"])
+def test_a_tool_that_nobody_can_call_is_left_out_and_told(name: str, mode: str) -> None:
+    odd = CatalogTool(name, "Odd.", {}, "mcp", "s")
+    session = Session(catalog(odd, ISSUE), mode=mode)
+    assert names(session.uncallable()) == [name]
+    assert "Odd." not in session.section().text
+    with pytest.raises(NotFound):
+        session.activate([odd.id])
+
+
 @requirement("catalog.modes")
 def test_auto_defers_as_little_as_keeps_the_rest_within_the_limit() -> None:
     few = Session(catalog(), policy=policy("count>40"))
