@@ -6,7 +6,7 @@ It knows what tools say of themselves; not how they are run, which are active, o
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ class ToolHit(Record):
     score: float  # 0 where nothing was scored: the tool was named
     tool: CatalogTool
     layers: tuple[Layer, ...] = ()  # how words and meaning saw it
-    terms: tuple[Contribution, ...] = ()  # of words: they add up to the score where only words were compared
+    terms: tuple[Contribution, ...] = ()  # asked for, and only words compared, they add up to the score
 
 
 class Unknown(Record):
@@ -82,7 +82,8 @@ class Catalog:
         self._index = Index(_store(path), embedder)
         self._ids: dict[str, None] = {}
         self._names = Names()
-        self._tools: dict[str, CatalogTool] = {}  # those that were read
+        self._tools: dict[str, CatalogTool] = {}  # all of them; of a file, those that were read
+        self._keeps = path is not None or embedder is not None
         self._seed: Index | None = None  # of the seed's ranking, made when it is first asked for
         self._generation: str | None = None
         self._version = 0
@@ -101,7 +102,7 @@ class Catalog:
             if kept.setdefault(whole.id, whole) is not whole:
                 refused.append((whole.name, f"tool {whole.name}: its server names it twice; the first is kept"))
         with self._lock:
-            written = self._index.put(document_of(tool) for tool in kept.values())
+            written = self._index.put(document_of(tool, self._keeps) for tool in kept.values())
             for tool in kept.values():
                 self._enter(tool.id)
                 self._tools[tool.id] = tool
@@ -178,9 +179,17 @@ class Catalog:
             return self._version
 
     def search(
-        self, query: str, limit: int = DEFAULT_LIMIT, exclude: Collection[str] = (), profile: str = "default"
+        self,
+        query: str,
+        limit: int = DEFAULT_LIMIT,
+        exclude: Collection[str] = (),
+        profile: str = "default",
+        explain: bool = False,
     ) -> Found:
-        """The tools that a query asks for, best first; those of `exclude`, by id or name, do not count."""
+        """The tools that a query asks for, best first; those of `exclude`, by id or name, do not count.
+
+        With `explain` each hit says which words it was found by, which takes as long as finding it.
+        """
         given: object = limit  # whose type nobody has checked
         if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= MOST:
             raise InputError(f"the limit is a whole number from 1 on, not {str(limit)[:100]!r}")
@@ -196,8 +205,8 @@ class Catalog:
             if asked.form == "regex":
                 return self._matching(query, asked.pattern, limit, without)
             if profile == "seed":
-                return self._by_seed(query, limit, without)
-            return self._by_words(query, asked, limit, without)
+                return self._by_seed(query, limit, without, explain)
+            return self._by_words(query, asked, limit, without, explain)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -231,7 +240,7 @@ class Catalog:
         notes = (f"{len(ids) - limit} more match: narrow the pattern",) if len(ids) > limit else ()
         return self._found(query, "regex", hits, None if hits else "the pattern matches no tool's name", notes=notes)
 
-    def _by_words(self, query: str, asked: Query, limit: int, without: set[str]) -> Found:
+    def _by_words(self, query: str, asked: Query, limit: int, without: set[str], explain: bool) -> Found:
         is_plain = not asked.server and not asked.required
         named = names_in(asked.words) if is_plain else []
         if named and all(map(self._names.exact, named)):
@@ -249,9 +258,10 @@ class Catalog:
         places, notes = matching(self._index, self._names, asked.words, len(self._ids), depth)
         kept = [one for one in places if one.id not in without and (allowed is None or one.id in allowed)][:limit]
         reason = "every tool that fits is excluded" if places else self._why_nothing(asked.words)
-        return self._found(query, "words", self._hits(asked.words, kept), reason, notes=notes)
+        hits = self._hits(kept, self._index.terms(asked.words, [one.id for one in kept]) if explain else {})
+        return self._found(query, "words", hits, reason, notes=notes)
 
-    def _by_seed(self, query: str, limit: int, without: set[str]) -> Found:
+    def _by_seed(self, query: str, limit: int, without: set[str], explain: bool) -> Found:
         if self._seed is None:
             self._seed = Index(MemoryStore(tool_ranking("seed")))
             self._seed.put(seed_document_of(tool) for tool in self.tools())
@@ -260,7 +270,8 @@ class Catalog:
         ranked = self._seed.rank(query, max(len(self._ids), 1)).ranked
         in_order = sorted(ranked, key=lambda one: (-one.score, identity(one.id)[::-1]))
         kept = [Place(*one) for one in in_order if one.id not in without][:limit]
-        return self._found(query, "words", self._hits(query, kept, self._seed), "no tool has a word of the query")
+        hits = self._hits(kept, self._seed.terms(query, [one.id for one in kept]) if explain else {})
+        return self._found(query, "words", hits, "no tool has a word of the query")
 
     def _why_nothing(self, words: str) -> str:
         if not self._index.store.has_words(words):
@@ -283,12 +294,11 @@ class Catalog:
         tool = self._tool(tool_id)
         return ToolHit(tool_id, tool.name, 0.0, tool)
 
-    def _hits(self, words: str, places: Sequence[Place], index: Index | None = None) -> list[ToolHit]:
-        terms = (index or self._index).terms(words, [place.id for place in places])
+    def _hits(self, places: Sequence[Place], terms: Mapping[str, tuple[Contribution, ...]]) -> list[ToolHit]:
         hits = []
         for tool_id, score, layers, gained in places:
             tool = self._tool(tool_id)
-            found_by = largest_first([*terms.get(tool_id, ()), *gained])
+            found_by = largest_first([*terms[tool_id], *gained]) if tool_id in terms else gained
             hits.append(ToolHit(tool_id, tool.name, score, tool, layers, found_by))
         return hits
 

@@ -5,17 +5,18 @@ A schema is walked as if an attacker had written it: each part once, so many par
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onhand.document import Document
-from onhand.lexical.tokenize import IdentifierTokenizer
+from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.names import spelling_of
 
 KIND = "tool"
 _PARTS = IdentifierTokenizer(joined=False, bigrams=False)
-_SIGNS = ".,;:!?\"'`()[]{}<>*#"
+_WORDS = IdentifierTokenizer(bigrams=False)
 # Of each field: the longest honest ones of public tool sets end before, and what a stuffed one adds behind costs time.
 MAX_FIELD_CHARS = 8_000
 MAX_PARTS = 1_000  # of a schema
@@ -23,25 +24,30 @@ MAX_ENUM_VALUES = 100  # of an argument
 # Of one word in one field. Said twice it tells a little more than once; said a hundred times, that somebody wants to be
 # found. Counting all of them ranks honest tools no better.
 MAX_REPEATS = 2
+SHORT = 40  # characters, in which nobody can say much too often
 MAX_MEANT_CHARS = 2_000  # of what the embedder reads: small models read no further
 
-_CHILDREN = ("items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "then", "else")
-_NAMED = ("properties", "patternProperties", "$defs", "definitions")
+_CHILDREN = frozenset(["items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "then", "else"])
+_NAMED = frozenset(["properties", "patternProperties", "$defs", "definitions"])
 
 
-def document_of(tool: CatalogTool) -> Document:
-    """What the Index keeps of a tool: what it is found by, and all of it, to be shown.
+def document_of(tool: CatalogTool, whole: bool = True) -> Document:
+    """What the Index keeps of a tool; if not `whole`, only the words that it is found by, which is enough where its
+    meaning is never compared and somebody else has the tool itself.
 
     The text is what the embedder reads: a sentence, as a person would put it.
     """
     arguments, said, values = _words_of_schema(tool.input_schema)
     names = [tool.leaf, tool.server]
-    if spelling_of(tool.label) not in map(spelling_of, (tool.name, tool.leaf, f"{tool.server}{tool.leaf}")):
+    if tool.label != tool.name and spelling_of(tool.label) not in map(spelling_of, (tool.leaf, "".join(names[::-1]))):
         names.append(tool.label[:MAX_FIELD_CHARS])
     texts = [tool.description, *tool.hints]
     if not tool.description.startswith(tool.summary):
         texts.insert(1, tool.summary)
-    fields = {"names": names, "description": texts, "arguments": [arguments, said, values]}
+    words = {"names": names, "description": texts, "arguments": [arguments, said, values]}
+    fields = {name: _unstuffed(" ".join(own)[:MAX_FIELD_CHARS]) for name, own in words.items()}
+    if not whole:
+        return Document(tool.id, metadata={"fields": fields})
     meant = f"{spaced(tool.leaf)}: {' '.join(texts)[:MAX_MEANT_CHARS]}\n{spaced(arguments)}. {said} {values}"
     return Document(
         tool.id,
@@ -49,10 +55,7 @@ def document_of(tool: CatalogTool) -> Document:
         scope=tool.server,
         kind=KIND,
         tags=(tool.source,),
-        metadata={
-            "tool": tool._asdict(),
-            "fields": {name: _unstuffed(" ".join(own)[:MAX_FIELD_CHARS]) for name, own in fields.items()},
-        },
+        metadata={"tool": tool._asdict(), "fields": fields},
     )
 
 
@@ -62,12 +65,17 @@ def spaced(name: str) -> str:
 
 
 def _unstuffed(text: str) -> str:
-    """The text without the further repetitions of a word."""
-    seen: dict[str, int] = {}
+    """The text without the further repetitions of a word; function words, which nobody looks for, do not count."""
+    if len(text) < SHORT:
+        return text
+    counts = Counter(_WORDS.words(text.lower()))
+    if not any(count > MAX_REPEATS and word not in FUNCTION_WORDS for word, count in counts.items()):
+        return text
+    seen: Counter[str] = Counter()
     kept = []
-    for word in text.split():
-        key = word.strip(_SIGNS).lower()
-        seen[key] = seen.get(key, 0) + 1
+    for word in _WORDS.words(text):
+        key = word.lower()
+        seen[key] += 1
         if seen[key] <= MAX_REPEATS:
             kept.append(word)
     return " ".join(kept)
@@ -93,25 +101,26 @@ def _words_of_schema(schema: Mapping[str, Any]) -> tuple[str, str, str]:
     return _joined(names), _joined(said), _joined(values)
 
 
-def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every subschema with the name of its argument, "" where it has none; the schema itself is none.
 
     References need not be followed: what they name stands under `$defs`, which is walked too.
     """
     waiting: list[tuple[str, Any]] = [("", schema)]
-    for _ in range(MAX_PARTS):
-        if not waiting:
-            return
-        name, part = waiting.pop(0)
-        if part is not schema:
+    walked = 0
+    while walked < len(waiting) and walked <= MAX_PARTS:
+        name, part = waiting[walked]
+        if walked:
             yield name, part
-        further = [
-            (child, part[key][child]) for key in _NAMED if isinstance(part.get(key), Mapping) for child in part[key]
-        ]
-        for key in _CHILDREN:
-            child = part.get(key)
-            further += [("", one) for one in (child if isinstance(child, list) else [child])]
-        waiting += [(child, one) for child, one in further[:MAX_PARTS] if isinstance(one, Mapping)]
+        walked += 1
+        for key, value in part.items():
+            if key in _NAMED and isinstance(value, dict):
+                further = list(value.items())[:MAX_PARTS]
+            elif key in _CHILDREN:
+                further = [("", child) for child in (value[:MAX_PARTS] if isinstance(value, list) else [value])]
+            else:
+                continue
+            waiting += [item for item in further if isinstance(item[1], dict)]
 
 
 def _joined(texts: list[str]) -> str:
