@@ -100,6 +100,7 @@ class Session:
         self._waiting: dict[str, str] = {}  # id → scope of what was active and is not in the catalog now
         self._statuses: dict[str, tuple[str, str]] = {}
         self._costs: dict[str, tuple[CatalogTool, int]] = {}
+        self._loads: tuple[Load, ...] = ()  # of all that may be deferred, and of that without MCP tools
         self._view: View | None = None
         self._prompt = prompt.Prompt()
         self._ledger = Ledger(tokenizer)
@@ -333,8 +334,11 @@ class Session:
                 raise
             return before  # what was last seen; a search says so
         self._costs = {tool.id: self._costs[tool.id] for tool in tools if tool.id in self._costs}
+        if self._is_auto:
+            may_wait = self._rules.may_wait(tools)
+            self._loads = self._load(may_wait), self._load([tool for tool in may_wait if not is_mcp(tool)])
         if self._mode is None:
-            self._mode, self._decision = self._decided(tools, 0)
+            self._mode, self._decision = self._decided(0)
         self._view = view = self._rules.view(version, tools, self._mode)
         self._park(view)
         if before is None or before.loaded != view.loaded:
@@ -346,26 +350,26 @@ class Session:
         self._revive(view)
         return view
 
-    def _decided(self, tools: Iterable[CatalogTool], conversation_tokens: int) -> tuple[str, Decision]:
+    def _decided(self, conversation_tokens: int) -> tuple[str, Decision]:
         """The mode that the policy asks for: as little deferred as keeps the rest within its limit."""
-        may_wait = self._rules.may_wait(tools)
-        decision = self._policy.decide(self._load(may_wait, conversation_tokens))
-        if not decision.lazy:
-            return "off", decision
-        rest = self._load([tool for tool in may_wait if not is_mcp(tool)], conversation_tokens)
-        return ("all" if self._policy.decide(rest).lazy else "mcp-only"), decision
+        all_of_it, without_mcp = (
+            self._policy.decide(load._replace(conversation_tokens=conversation_tokens)) for load in self._loads
+        )
+        if not all_of_it.lazy:
+            return "off", all_of_it
+        return ("all" if without_mcp.lazy else "mcp-only"), all_of_it
 
     def _decide_again(self, view: View, conversation_tokens: int) -> None:
         if not self._is_auto or self._mode == MODES[-1]:
             return
-        mode, decision = self._decided(view.tools.values(), conversation_tokens)
+        mode, decision = self._decided(conversation_tokens)
         if MODES.index(mode) > MODES.index(self._mode or "off"):
             self._mode, self._decision = mode, decision
             self._view = self._rules.view(view.version, view.tools.values(), mode)
             self._write(self._view)
 
-    def _load(self, tools: Sequence[CatalogTool], conversation_tokens: int) -> Load:
-        return Load(sum(map(self._cost, tools)), len(tools), conversation_tokens, self._window_tokens)
+    def _load(self, tools: Sequence[CatalogTool]) -> Load:
+        return Load(sum(map(self._cost, tools)), len(tools), window_tokens=self._window_tokens)
 
     def _write(self, view: View) -> None:
         deferred = tuple(view.deferred.values())
