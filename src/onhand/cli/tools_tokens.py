@@ -1,53 +1,50 @@
-"""What do these tools cost in a prompt, all loaded or found as they are needed?"""
+"""What do the tools of a catalog cost in a prompt, all loaded or found as they are needed?"""
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
 from onhand.cli import terminal
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from onhand.tools.catalog import Catalog
     from onhand.tools.forecast import Forecast
 
-
-def add_arguments(parser: "ArgumentParser") -> None:
-    parser.add_argument(
-        "--catalog", metavar="FILE", required=True, help="the tools: an MCP tools/list result, or a tools array"
-    )
-    parser.add_argument(
-        "--policy", metavar="RULE", default="definitions>=10%", help="when to load lazily (definitions>=10%%)"
-    )
-    parser.add_argument("--window", metavar="TOKENS", type=int, default=200_000, help="the model's window (200000)")
-    parser.add_argument(
-        "--tokenizer", metavar="NAME", default="estimate", help="estimate, tiktoken:NAME or tokenizers:FILE"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+HELP = "what they cost in a prompt, all loaded or found as needed"
 
 
-def run(arguments: "Namespace") -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare what only this verb takes."""
+    parser.add_argument(
+        "--policy", metavar="RULE", default="definitions>=10%", help="when to defer (definitions>=10%%)"
+    )
+    parser.add_argument(
+        "--window", metavar="N", type=int, default=200_000, help="tokens of the model's window (200000)"
+    )
+    parser.add_argument(
+        "--tokenizer", metavar="NAME", default="estimate", help="estimate, tiktoken:NAME or tokenizers:FILE (estimate)"
+    )
+
+
+def run(catalog: Catalog, arguments: Namespace) -> int:
+    """Print the forecast."""
     from onhand.errors import InputError
     from onhand.tools.budget import policy
-    from onhand.tools.catalog import Catalog
-    from onhand.tools.catalog_files import read_catalog
     from onhand.tools.forecast import forecast
     from onhand.tools.tokens import tokenizer
 
     if arguments.window < 1:
         raise InputError(f"--window is a number of tokens from 1 on, not {arguments.window}")
-    rule, counter = policy(arguments.policy), tokenizer(arguments.tokenizer)
-    file = read_catalog(arguments.catalog)
-    catalog = Catalog()
-    refused = catalog.add(file.tools).refused
-    terminal.warn([*file.problems, *(f"{name}: {reason}" for name, reason in refused)])
-    found = forecast(catalog, rule, arguments.window, counter)
+    found = forecast(catalog, policy(arguments.policy), arguments.window, tokenizer(arguments.tokenizer))
     if arguments.json:
-        terminal.print_json(_plain(found))
+        terminal.print_json(_as_json(found))
     else:
         _show(found)
     return 0
 
 
-def _plain(found: "Forecast") -> dict[str, object]:
+def _as_json(found: Forecast) -> dict[str, object]:
     return {
         **found._asdict(),
         "decision": found.decision._asdict(),
@@ -56,7 +53,7 @@ def _plain(found: "Forecast") -> dict[str, object]:
     }
 
 
-def _show(found: "Forecast") -> None:
+def _show(found: Forecast) -> None:
     servers = f" of {found.servers} servers" if found.servers else ""
     rows = [
         ("eager loading", f"{found.eager_tokens:,}", f"all {found.tools:,} tools{servers}, with whole definitions"),

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Collection
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -379,10 +378,10 @@ class Watched(Catalog):
             raise StoreError("the file is damaged")
         return super().version
 
-    def search(self, query: str, limit: int = 8, exclude: Collection[str] = (), profile: str = "default") -> Found:
+    def search(self, *args: Any, **named: Any) -> Found:
         if self.broken:
             raise StoreError("the file is damaged")
-        return super().search(query, limit, exclude, profile)
+        return super().search(*args, **named)
 
 
 @requirement("catalog.idle-calls-are-free")
