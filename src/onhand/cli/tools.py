@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from onhand.cli import terminal
+from onhand.cli import terminal, tools_tokens
 from onhand.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from onhand.tools.catalog import Catalog, CatalogTool, Found, ToolHit
+    from onhand.tools.catalog import Catalog, ToolHit
 
 SHOWN_CHARS = 200  # of a description
 
@@ -31,6 +29,7 @@ def add_arguments(parser: Parser) -> None:
     search.add_argument("--embedder", metavar="NAME", default="none", help="compare meaning too, by this embedder")
     describe = verbs.add_parser("describe", help="all that is known of a tool, with its schema")
     describe.add_argument("name", metavar="NAME", help="the name of a tool, with its server where several have it")
+    tools_tokens.add_arguments(verbs.add_parser("tokens", help=tools_tokens.HELP))
     for verb in verbs.choices.values():
         verb.add_argument(
             "--catalog",
@@ -49,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     catalog, problems = app.open_catalog(arguments.catalog, getattr(arguments, "embedder", "none"))
     terminal.warn(problems)
     with catalog:
-        return {"list": _list, "search": _search, "describe": _describe}[arguments.verb](catalog, arguments)
+        does = {"list": _list, "search": _search, "describe": _describe, "tokens": tools_tokens.run}
+        return does[arguments.verb](catalog, arguments)
 
 
 def _count(text: str) -> int:
@@ -60,9 +60,11 @@ def _count(text: str) -> int:
 
 
 def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
+    from onhand.tools.found import tool_as_json
+
     tools = catalog.tools()
     if arguments.json:
-        terminal.print_json({"tools": [_tool_as_json(tool) for tool in tools], "servers": catalog.servers()})
+        terminal.print_json({"tools": [tool_as_json(tool) for tool in tools], "servers": catalog.servers()})
         return 0
     terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
     terminal.say(f"{len(tools):,} tools of {len(catalog.servers()):,} servers" if tools else "the catalog is empty")
@@ -70,11 +72,13 @@ def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
 
 
 def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
+    from onhand.tools.found import found_as_json
+
     query = " ".join(arguments.query)
     is_explained = arguments.json or arguments.explain
     found = catalog.search(query, arguments.limit, arguments.exclude, arguments.profile, is_explained)
     if arguments.json:
-        terminal.print_json(_as_json(found))
+        terminal.print_json(found_as_json(found))
         return 0
     for number, hit in enumerate(found.hits, 1):
         _print_hit(number, hit, arguments.explain)
@@ -83,39 +87,6 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     terminal.warn(found.notes)
     terminal.say(found.reason or f"{len(found.hits)} of {found.total_tools:,} tools")
     return 0
-
-
-def _as_json(found: Found) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "query": found.query,
-        "form": found.form,
-        "hits": [_hit_as_json(hit) for hit in found.hits],
-        "total_tools": found.total_tools,
-        "reason": found.reason,
-    }
-    if found.unknown:
-        answer["unknown"] = [{"name": name, "nearest": list(nearest)} for name, nearest in found.unknown]
-    if found.notes:
-        answer["notes"] = list(found.notes)
-    return answer
-
-
-def _hit_as_json(hit: ToolHit) -> dict[str, Any]:
-    terms: dict[str, float] = {}
-    for term, _, score in hit.terms:
-        terms[term] = terms.get(term, 0.0) + score
-    return {**_tool_as_json(hit.tool), "score": hit.score, "terms": terms}
-
-
-def _tool_as_json(tool: CatalogTool) -> dict[str, Any]:
-    from onhand.tools.signature import signature
-
-    return {
-        "name": tool.name,
-        "server": tool.server,
-        "description": tool.description,
-        "signature": signature(tool.name, tool.input_schema),
-    }
 
 
 def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:
@@ -132,13 +103,14 @@ def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:
 
 def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
     from onhand.errors import NotFound
+    from onhand.tools.found import tool_as_json
 
     try:
         tool = catalog.get(arguments.name)
     except NotFound as error:
         terminal.complain(f"onhand: {error}")
         return 1
-    known = {**_tool_as_json(tool), "source": tool.source, "input_schema": tool.input_schema}
+    known = {**tool_as_json(tool), "source": tool.source, "input_schema": tool.input_schema}
     known |= {name: value for name in ("output_schema", "annotations") if (value := getattr(tool, name))}
     if arguments.json:
         terminal.print_json(known)

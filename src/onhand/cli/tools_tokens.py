@@ -19,9 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--policy", metavar="RULE", default="definitions>=10%", help="when to defer (definitions>=10%%)"
     )
-    parser.add_argument(
-        "--window", metavar="N", type=int, default=200_000, help="tokens of the window (200000)"
-    )
+    parser.add_argument("--window", metavar="N", type=int, default=200_000, help="tokens of the window (200000)")
     parser.add_argument(
         "--tokenizer", metavar="NAME", default="estimate", help="estimate, tiktoken:NAME or tokenizers:FILE (estimate)"
     )

@@ -7,8 +7,8 @@ one line of an answer, or inside JSON.
 from typing import TYPE_CHECKING, Any
 
 from onhand.errors import ToolError
+from onhand.tools.found import found_as_json
 from onhand.tools.prompt import called_as, counted, line, plain_line, wire
-from onhand.tools.signature import signature
 from onhand.tools.tool import Output, Tool
 from onhand.tools.visibility import by_server
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 5
 MAX_LIMIT = 20  # more definitions than this are a reason to search again, with better words
 DESCRIPTION_CHARS = 120
+MAX_DESCRIPTION_CHARS = 300  # for programs
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_LISTED = 10  # names in a sentence
 
@@ -132,25 +133,13 @@ def miss(found: "Found", session: "Session") -> list[str]:
 
 
 def structured(result: "Search") -> dict[str, Any]:
-    """A search for programs."""
+    """A search for programs: the catalog's answer, and what became of it."""
     return {
-        "query": result.found.query,
-        "form": result.found.form,
-        "hits": [
-            {
-                "name": hit.name,
-                "server": hit.tool.server,
-                "description": hit.tool.description[:300],
-                "signature": signature(hit.name, hit.tool.input_schema),
-                "score": round(hit.score, 6),
-            }
-            for hit in result.found.hits
-        ],
+        **found_as_json(result.found, MAX_DESCRIPTION_CHARS),
+        "total_tools": result.total_tools,
         "activated": list(result.change.activated),
         "already": [tool.id for tool in result.already],
         "evicted": list(result.change.evicted),
-        "total_tools": result.total_tools,
-        "reason": result.found.reason,
     }
 
 
