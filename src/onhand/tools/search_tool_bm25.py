@@ -65,6 +65,7 @@ def search_tool_bm25(session: "Session | None") -> Tool:
         description=description(session),
         input_schema={"type": "object", "properties": properties, "required": ["query"]},
         handler=search,
+        read_only=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
     )
 

@@ -65,6 +65,7 @@ def search_tools(session: "Session") -> Tool:
         description=f"{DESCRIPTION}{_corpus(session)}",
         input_schema={"type": "object", "properties": properties, "required": ["query"]},
         handler=search,
+        read_only=True,  # it changes what may be called, and nothing in the world
         max_output_bytes=MAX_OUTPUT_BYTES,
     )
 
@@ -88,6 +89,7 @@ def describe_tool(session: "Session") -> Tool:
             "required": ["name"],
         },
         handler=describe,
+        read_only=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
     )
 
@@ -103,9 +105,8 @@ def answer(result: "Search", session: "Session") -> str:
     if left_out:
         lines.append(f"Found too, but there is no room or no free name for it: {_names(left_out)}.")
     if result.change.evicted:
-        lines.append(
-            f"No longer loaded, to make room: {', '.join(plain_line(id, 128) for id in result.change.evicted)}."
-        )
+        gone = [plain_line(id, 128) for id in result.change.evicted[:MAX_LISTED]]
+        lines.append(f"No longer loaded, to make room: {', '.join(gone)}.")
     lines += [f"There is no {plain_line(name, 128)}{_nearest(near)}." for name, near in result.found.unknown]
     lines += [f"Note: {plain_line(note, 300)}." for note in result.found.notes]
     if not result.found.hits and not result.already:

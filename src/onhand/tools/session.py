@@ -18,7 +18,7 @@ from onhand.tools import prompt, selection
 from onhand.tools.activation import SCOPES, Activations, Active, Change
 from onhand.tools.budget import DEFAULT_WINDOW_TOKENS, DEFINITIONS, Decision, Load, Policy
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.ledger import Balance, Ledger
+from onhand.tools.ledger import Balance, Entry, Ledger
 from onhand.tools.tokens import ESTIMATE, Tokenizer
 from onhand.tools.tool import NAME
 from onhand.tools.visibility import ESSENTIALS, INTERNAL, MODES, Rules, View, by_server, is_mcp
@@ -264,6 +264,11 @@ class Session:
         """Enter into the ledger what an answer put into the conversation."""
         with self._lock:
             self._ledger.enter(kind, name, text)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every entry of the ledger: each answer, definition and retry with what it cost, in order."""
+        with self._lock:
+            return tuple(self._ledger.entries)
 
     def balance(self) -> Balance:
         """What finding tools has cost so far, against loading all of them."""

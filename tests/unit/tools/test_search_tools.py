@@ -126,6 +126,13 @@ def test_what_searching_cost_is_in_the_ledger() -> None:
     session.refusal("mcp__stripe__get_balance")
     session.begin_turn()
     balance = session.balance()
+    kinds = [(entry.kind, entry.name) for entry in session.entries()]
+    assert kinds[-3:] == [
+        ("schema", "mcp__kubernetes__rollout_undo"),
+        ("describe", "mcp__kubernetes__rollout_undo"),
+        ("retry", "mcp__stripe__get_balance"),
+    ]
+    assert ("search", "create a pull request") in kinds
     assert all(balance.spent[kind] > 0 for kind in ("search", "schema", "describe", "retry"))
     assert (balance.searches, balance.turns) == (1, 2)
     assert balance.break_even_searches is not None
