@@ -173,7 +173,7 @@ class Registry:
         return visit
 
     def _prepared(self, call: Call, gate: Gate, visit: _Visit | None, view: View | None) -> _Run | Result:
-        refusal = view.refusal(str(call.name)) if view else None
+        refusal = _refusal(view, str(call.name)) if view else None
         if refusal:
             return _failed(call, refusal)
         entry = self._tools.get(str(call.name))
@@ -278,6 +278,14 @@ async def _in_thread(tool: Tool, arguments: dict[str, Any]) -> Any:
     if error is not None:
         raise error
     return value
+
+
+def _refusal(view: View, name: str) -> str | None:
+    """A view that cannot tell, such as one of a damaged file, refuses: it must not take the other calls with it."""
+    try:
+        return view.refusal(name)
+    except OnhandError as error:
+        return str(error)
 
 
 def _failed(call: Call, text: str) -> Result:

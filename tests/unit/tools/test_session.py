@@ -401,6 +401,14 @@ def test_while_the_catalog_stays_as_it_is_nobody_reads_all_of_it() -> None:
 
 
 @requirement("catalog.hook-errors-are-survived")
+def test_a_call_is_refused_while_nobody_knows_what_is_loaded() -> None:
+    tools = Watched()
+    tools.broken = True
+    results = asyncio.run(registry_of(catalog()).dispatch([Call("read", {"path": "a"})], view=Session(tools)))
+    assert [(result.ok, result.text) for result in results] == [(False, "the file is damaged")]
+
+
+@requirement("catalog.hook-errors-are-survived")
 def test_a_catalog_that_breaks_is_answered_from_what_was_last_seen() -> None:
     tools = Watched()
     tools.add([ISSUE, PULLS, MESSAGE])
