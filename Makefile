@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test check bench golden docs clean
+.PHONY: demo test check peers bench golden docs clean
 
 demo: $(VENV)/.base
 	@$(BIN)/python examples/demo.py
@@ -18,6 +18,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own
+	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

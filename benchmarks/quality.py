@@ -78,7 +78,13 @@ class QuickStore(MemoryStore):
         self._matrix = None
 
     def keyword(
-        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        among: Collection[str] | None = None,
+        *,
+        explain: bool = True,
     ) -> list[Match]:
         return self._text.search(query, limit, self._allowed(filter, among))
 

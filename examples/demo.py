@@ -16,7 +16,7 @@ from onhand.corpora.context import SearchResult, SectionHit
 from onhand.corpora.sources import read_sources
 from onhand.lexical.snippet import best_window
 from onhand.lexical.tokenize import IdentifierTokenizer
-from onhand.tools.budget import BYTES_PER_TOKEN, estimated_tokens
+from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
 
 PROJECT = Path(__file__).parent / "sample-project"
 MAIL = Path(__file__).parent / "sample-mail"

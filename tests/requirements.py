@@ -275,6 +275,50 @@ search.fused-filter-changes-nothing own Under a filter the default fusion gives 
 search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
+catalog.full-schemas 002 A search result gives the full schemas of the top matches.
+catalog.deferred-stay-out 002 The schema of a deferred tool is not in the prompt before it was found.
+catalog.activation-threshold 002 Below 10 % of the window all tools are loaded; from 10 % on the compact index is.
+catalog.policies own Eager, lazy, share of window, count and schema tokens are policies; the decision has a reason.
+catalog.token-table 002 tools tokens prints eager and lazy cost and the saving for the user's own catalog.
+catalog.saving 002 On a hundred real MCP tools the first turn costs at least 89 % less than eager loading.
+catalog.growth 002 The saving grows with the number of connected tools.
+catalog.prompt-assembly 002 The prompt carries either full definitions or the compact index.
+catalog.cache-stable 002 The tool section is byte-identical between turns unless the set changed.
+catalog.bm25-tool-inputs 004 search_tool_bm25 takes query, trimmed, and limit: default 8, at least 1, bounded only by the corpus.
+catalog.bm25-tool-content 004 Its content is compact JSON: query, activated_tools, match_count, total_tools.
+catalog.bm25-tool-details 004 Its details carry the ranked matches with scores to six decimals and the cumulative selection.
+catalog.bm25-tool-presence 004 The tool exists only when discovery is on and the session supports it.
+catalog.bm25-tool-description 004 Its description lists servers with counts and the total.
+catalog.bm25-tool-errors 004 Unavailable, disabled, empty query, no letters or numbers and bad limit fail by their exact texts.
+catalog.empty-is-no-error 004 An empty corpus or no match is a result that says which of the two it is.
+catalog.hook-errors-are-survived 004 A failing discovery hook or cache falls back to an empty corpus or a rebuilt index.
+catalog.wire-name 004 The wire name stays search_tool_bm25.
+catalog.modes 004 off, mcp-only, all and auto decide what is hidden; the older MCP switch means mcp-only.
+catalog.essentials 004 read, bash and edit stay loaded unless overridden; unknown names in the override are ignored.
+catalog.internal-tools-hidden 004 Internal tools are never discoverable.
+catalog.active-are-excluded 004 Active tools are not found again, before the limit is applied, so repeated searches page on.
+catalog.activation-accumulates 004 Activations add up over the session and survive a resume.
+catalog.activation-same-turn 004 An activated tool is callable before the next model call of the same turn.
+catalog.activation-scopes own Activation is per turn, session or persistent; a schema budget evicts the oldest.
+catalog.renderer 004 The terminal shows a status line, five collapsed matches, widths 72 and 96, scores to three decimals.
+catalog.renderer-fallback 004 Without details the renderer shows the text as a warning.
+catalog.signatures own search_tools gives compact signatures; describe_tool and a failed call give the full schema.
+catalog.miss-says-what-exists own A miss lists servers with counts, and the pending, failed and empty ones.
+catalog.provider-forms 002 Results are spelt for our JSON, the functions block, Anthropic, OpenAI and plain schemas.
+catalog.anthropic-tool-types 002 Anthropic's regex and BM25 search tool types are honoured with their limits and error codes.
+catalog.peer-adapters own FastMCP, pydantic-ai and LangChain can use our ranking.
+catalog.always-loaded own Servers and single tools can be kept loaded in every mode.
+catalog.deferral-brings-its-search own Wherever a tool is deferred, a tool that finds it is loaded.
+catalog.mode-is-frozen own The effective mode stays for the session; auto may defer more at the start of a turn, never less.
+catalog.children-inherit own A child session begins with its parent's rules, mode and active tools, and then goes its own way.
+catalog.idle-calls-are-free own A call that activates nothing does not read the catalog, however large it is.
+catalog.sessions-are-thread-safe own Threads may activate, search and read one session at once.
+catalog.persistent-activation-is-safe own What is active for good survives two writers, and a damaged file is refused and kept.
+catalog.answers-cannot-be-forged own Names and descriptions cannot close a block, forge another or break a line of an answer.
+catalog.index-keeps-its-budget own The compact index shrinks to its budget: descriptions, then names, then servers with counts.
+catalog.deltas own What comes and goes is added below the index, which stays byte-identical until it is asked to be written anew.
+catalog.ledger own Eager cost, index, searches, schemas, retries, break-even and the stable prefix are accounted for.
+catalog.estimate-states-its-error own Tokens are counted by a stated estimate or by a tokenizer that the user has.
 """
 
 LATER = {
@@ -338,38 +382,6 @@ catalog.query-keywords 002 Plain words rank tools by relevance.
 catalog.query-required 002 +word requires the word in the name and ranks by the rest.
 catalog.query-server own server:NAME narrows to one server.
 catalog.query-regex own re:PATTERN matches names safely within its length limit.
-catalog.full-schemas 002 A search result gives the full schemas of the top matches.
-catalog.deferred-stay-out 002 The schema of a deferred tool is not in the prompt before it was found.
-catalog.activation-threshold 002 Below 10 % of the window all tools are loaded; from 10 % on the compact index is.
-catalog.policies own Eager, lazy, share of window, count and schema tokens are policies; the decision has a reason.
-catalog.token-table 002 tools tokens prints eager and lazy cost and the saving for the user's own catalog.
-catalog.saving 002 On a hundred real MCP tools the first turn costs at least 89 % less than eager loading.
-catalog.growth 002 The saving grows with the number of connected tools.
-catalog.prompt-assembly 002 The prompt carries either full definitions or the compact index.
-catalog.cache-stable 002 The tool section is byte-identical between turns unless the set changed.
-catalog.bm25-tool-inputs 004 search_tool_bm25 takes query, trimmed, and limit: default 8, at least 1, bounded only by the corpus.
-catalog.bm25-tool-content 004 Its content is compact JSON: query, activated_tools, match_count, total_tools.
-catalog.bm25-tool-details 004 Its details carry the ranked matches with scores to six decimals and the cumulative selection.
-catalog.bm25-tool-presence 004 The tool exists only when discovery is on and the session supports it.
-catalog.bm25-tool-description 004 Its description lists servers with counts and the total.
-catalog.bm25-tool-errors 004 Unavailable, disabled, empty query, no letters or numbers and bad limit fail by their exact texts.
-catalog.empty-is-no-error 004 An empty corpus or no match is a result that says which of the two it is.
-catalog.hook-errors-are-survived 004 A failing discovery hook or cache falls back to an empty corpus or a rebuilt index.
-catalog.wire-name 004 The wire name stays search_tool_bm25.
-catalog.modes 004 off, mcp-only, all and auto decide what is hidden; the older MCP switch means mcp-only.
-catalog.essentials 004 read, bash and edit stay loaded unless overridden; unknown names in the override are ignored.
-catalog.internal-tools-hidden 004 Internal tools are never discoverable.
-catalog.active-are-excluded 004 Active tools are not found again, before the limit is applied, so repeated searches page on.
-catalog.activation-accumulates 004 Activations add up over the session and survive a resume.
-catalog.activation-same-turn 004 An activated tool is callable before the next model call of the same turn.
-catalog.activation-scopes own Activation is per turn, session or persistent; a schema budget evicts the oldest.
-catalog.renderer 004 The terminal shows a status line, five collapsed matches, widths 72 and 96, scores to three decimals.
-catalog.renderer-fallback 004 Without details the renderer shows the text as a warning.
-catalog.signatures own search_tools gives compact signatures; describe_tool and a failed call give the full schema.
-catalog.miss-says-what-exists own A miss lists servers with counts, and the pending, failed and empty ones.
-catalog.provider-forms 002 Results are spelt for our JSON, the functions block, Anthropic, OpenAI and plain schemas.
-catalog.anthropic-tool-types 002 Anthropic's regex and BM25 search tool types are honoured with their limits and error codes.
-catalog.peer-adapters own FastMCP, pydantic-ai and LangChain can use our ranking.
 catalog.cli own tools list, search, describe and tokens work on catalog files of four forms with --json.
 catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep schemas are survived; no name changes server.
 """,

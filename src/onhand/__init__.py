@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from onhand.search.index import Index
     from onhand.search.result import Hit
-    from onhand.tools import Call, Output, Registry, Result, Tool, schema_of, tool
+    from onhand.tools import Call, Output, Registry, Result, Session, Tool, schema_of, tool
 
 __all__ = [
     "Call",
@@ -42,6 +42,7 @@ __all__ = [
     "Output",
     "Registry",
     "Result",
+    "Session",
     "StoreError",
     "Tool",
     "ToolError",
@@ -67,7 +68,7 @@ _HOMES = {
     ),
     "onhand.search.index": ("Index",),
     "onhand.search.result": ("Hit",),
-    "onhand.tools": ("Call", "Output", "Registry", "Result", "Tool", "schema_of", "tool"),
+    "onhand.tools": ("Call", "Output", "Registry", "Result", "Session", "Tool", "schema_of", "tool"),
 }
 
 if not TYPE_CHECKING:  # or a type checker would believe that every name exists

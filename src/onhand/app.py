@@ -7,17 +7,18 @@ from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign
 from onhand.corpora.context import Context
 from onhand.corpora.kept import kept_at
-from onhand.errors import ConfigError, InputError, StoreError
+from onhand.errors import ConfigError, EmbedderError, InputError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from onhand.corpora.documents import Documents
     from onhand.embed.embedder import Embedder
     from onhand.search.index import Index
     from onhand.tools import Registry
+    from onhand.tools.catalog import Catalog
 
 
 def configured(root: str | None = None) -> Config:
@@ -70,6 +71,30 @@ def open_index(path: str | os.PathLike[str] | None = None, embedder: "Embedder |
 
     at_hand, unavailable = chosen(embedder)
     return Index(MemoryStore() if path is None else SqliteStore(path), at_hand, unavailable)
+
+
+def open_catalog(
+    files: "Sequence[str]", embedder: "Embedder | str | None" = None, path: str | os.PathLike[str] | None = None
+) -> "tuple[Catalog, list[str]]":
+    """The tools that some files describe, and what in these is no tool.
+
+    Of several files, each is a server to those of its tools that name none: no tool takes the place of another file's.
+    """
+    from onhand.embed.choose import chosen
+    from onhand.tools.catalog import Catalog
+    from onhand.tools.catalog_files import read_catalog
+
+    read = {file: read_catalog(file) for file in files}
+    at_hand, unavailable = chosen(None if embedder == "none" else embedder)
+    if embedder not in (None, "none", "auto") and at_hand is None:
+        raise EmbedderError(unavailable or "there is no such embedder")
+    catalog = Catalog(path, at_hand)
+    problems = []
+    for file, (tools, unread) in read.items():
+        server = os.path.splitext(os.path.basename(file))[0] if len(read) > 1 else ""
+        added = catalog.add([tool if tool.server else tool._replace(server=server) for tool in tools])
+        problems += [*unread, *(f"{file}: {reason}" for _, reason in added.refused)]
+    return catalog, problems
 
 
 def open_registry(asked: Config) -> "Registry":

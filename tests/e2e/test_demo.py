@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onhand import Context
-from onhand.tools.budget import BYTES_PER_TOKEN
+from onhand.tools.tokens import BYTES_PER_TOKEN
 from requirements import requirement
 
 ROOT = Path(__file__).parents[2]

@@ -65,6 +65,20 @@ def test_the_mail_about_the_forecast_is_found_by_structure_then_meaning_then_rea
     assert any(line.startswith("  → Q3 revenue model - draft for review, 2026-06-28, ") for line in lines)
 
 
+@requirement("catalog.activation-same-turn", "catalog.ledger")
+def test_a_tool_of_a_hundred_is_found_loaded_and_called_in_one_turn(tmp_path: Path) -> None:
+    lines = run("find_a_tool.py", tmp_path).splitlines()
+    had = [line for line in lines if line.startswith("the model has: ")]
+    assert had == [
+        "the model has: describe_tool, search_tools",
+        "the model has: describe_tool, search_tools, mcp__kubernetes__scale_deployment",
+    ]
+    answers = [line.partition(":")[0] for line in lines if line.startswith(("ok:", "error:"))]
+    assert answers == ["error", "ok", "error", "ok"]
+    assert any(line.startswith("the whole definition: ") for line in lines)
+    assert lines[-2].startswith("all tools: 13,")
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_every_example_says_how_to_run_it(example: Path) -> None:
     text = example.read_text(encoding="utf-8")

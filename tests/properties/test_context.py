@@ -17,7 +17,7 @@ from onhand.corpora.context import Context
 from onhand.corpora.context_tool import MAX_OUTPUT_BYTES
 from onhand.corpora.manifest import Source, render
 from onhand.tools import Registry
-from onhand.tools.budget import estimated_tokens
+from onhand.tools.tokens import estimated_tokens
 from requirements import requirement
 
 PIECES = [

@@ -260,7 +260,12 @@ def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path, comman
 @requirement("project.ci-runs-tests-and-checks")
 @pytest.mark.parametrize(
     ("failing", "called", "passes"),
-    [("nothing", ["test", "check"], True), ("test", ["test"], False), ("check", ["test", "check"], False)],
+    [
+        ("nothing", ["test", "check", "peers"], True),
+        ("test", ["test"], False),
+        ("check", ["test", "check"], False),
+        ("peers", ["test", "check", "peers"], False),
+    ],
 )
 def test_the_gate_runs_the_tests_and_then_the_checks_and_fails_with_either(
     tmp_path: Path, failing: str, called: list[str], passes: bool

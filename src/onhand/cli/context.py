@@ -116,7 +116,7 @@ def _print_hit(number: int, hit: SectionHit, explain: bool) -> None:
 
 
 def _manifest(context: Context, arguments: argparse.Namespace) -> None:
-    from onhand.tools.budget import estimated_tokens
+    from onhand.tools.tokens import estimated_tokens
 
     text = context.manifest()
     if arguments.json:
@@ -128,7 +128,7 @@ def _manifest(context: Context, arguments: argparse.Namespace) -> None:
 
 
 def _show(context: Context, arguments: argparse.Namespace) -> None:
-    from onhand.tools.budget import BYTES_PER_TOKEN, estimated_tokens
+    from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
 
     if arguments.prompt:
         text = context.prompt()

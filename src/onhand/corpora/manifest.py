@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from onhand.corpora.blocks import without_tag
 from onhand.record import Record
-from onhand.tools.budget import estimated_tokens
+from onhand.tools.tokens import estimated_tokens
 
 INTRODUCTION = (
     "This project has more context than is shown here. When a task touches one of the topics below and the text above "

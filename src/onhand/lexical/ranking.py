@@ -12,12 +12,20 @@ from onhand.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from onhand.lexical.tokenizer import Tokenizer
 
 
+DOCUMENT_FIELDS = ("title", "text")  # every other field of a ranking stands in the metadata of a document
+
+
 class Ranking(Record):
-    """A tokenizer, the weights of the fields, and the formula."""
+    """A tokenizer, the weights of the fields, and the formula.
+
+    The fields "title" and "text" are a document's own; one of another name is the text of that name in its
+    metadata["fields"].
+    """
 
     name: str  # changes with anything that decides which terms an index has
     tokenizer: Tokenizer
@@ -38,6 +46,17 @@ class Ranking(Record):
             alone=alone,
             count_repeats=count_repeats,
         )
+
+    def reads_metadata(self) -> bool:
+        """Whether a field stands in the metadata of documents."""
+        return any(name not in DOCUMENT_FIELDS for name in self.fields)
+
+    def texts(self, title: str, text: str, metadata: Mapping[str, Any]) -> dict[str, str]:
+        """What each field has of a document; nothing where its metadata has no text of that name."""
+        further = metadata.get("fields") if metadata else None
+        known = dict(further) if isinstance(further, dict) else {}
+        known.update(title=title, text=text)
+        return {name: found if isinstance(found := known.get(name), str) else "" for name in self.fields}
 
 
 @cache

@@ -100,6 +100,7 @@ class IdentifierTokenizer:
         self._stop_words = stop_words
         self._read = _Remembered(self._words_of_piece)
         self._query_forms = _Remembered(self._query_forms_of)
+        self._forms = _Remembered(self._forms_of)
 
     def words(self, text: str) -> list[str]:
         if not text.isascii():
@@ -127,6 +128,10 @@ class IdentifierTokenizer:
         return [unit for word in words for unit in _units(word)] if self._bigrams else words
 
     def forms(self, word: str) -> tuple[str, ...]:
+        forms: tuple[str, ...] = self._forms[word]
+        return forms
+
+    def _forms_of(self, word: str) -> tuple[str, ...]:
         word = word[:MAX_WORD_CHARS]
         if _is_plain(word):  # the same as below, only faster: nearly every word comes this way
             lower = word.lower()
@@ -137,7 +142,7 @@ class IdentifierTokenizer:
         return (*parts, *self._joined_forms(parts), *stems)
 
     def terms(self, text: str) -> list[str]:
-        return [form for word in self.words(text) for form in self.forms(word)]
+        return list(chain.from_iterable(map(self._forms.__getitem__, self.words(text))))
 
     def query_terms(self, query: str) -> list[tuple[str, float]]:
         words = _words(query)
@@ -185,15 +190,15 @@ class IdentifierTokenizer:
         return [*(left + right for left, right in pairwise(parts)), whole]
 
 
-class _Remembered(dict[str, "list[Any]"]):
+class _Remembered(dict[str, "Any"]):
     """What was found for each word, as the same words come again and again."""
 
     LIMIT = 100_000  # words; then start afresh rather than grow without bound
 
-    def __init__(self, find: "Callable[[str], list[Any]]") -> None:
+    def __init__(self, find: "Callable[[str], Any]") -> None:
         self._find = find
 
-    def __missing__(self, word: str) -> "list[Any]":
+    def __missing__(self, word: str) -> "Any":
         found = self._find(word)
         if len(word) <= MAX_WORD_CHARS:  # a blob never comes again
             if len(self) >= self.LIMIT:

@@ -151,8 +151,8 @@ def _zoned(time: Any, what: str) -> Any:
 
 
 def _json(metadata: Any, where: str) -> Mapping[str, Any]:
-    if isinstance(metadata, dict) and not metadata:
-        return {}
+    if isinstance(metadata, dict) and all(_is_plain_text(name, value) for name, value in metadata.items()):
+        return {name: dict(value) if isinstance(value, dict) else value for name, value in metadata.items()}
     import json
 
     try:
@@ -162,6 +162,15 @@ def _json(metadata: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(plain, dict):
         raise InputError(f"{where}: metadata is a mapping of names to values, not {_shown(metadata)}")
     return plain
+
+
+def _is_plain_text(name: Any, value: Any) -> bool:
+    """Whether a value is a text, or texts by their names, with nothing in it to check."""
+    if type(name) is not str or not name.isascii():
+        return False
+    if type(value) is dict:
+        return all(type(own) is str and own.isascii() and _is_plain_text(key, own) for key, own in value.items())
+    return type(value) is str and value.isascii()
 
 
 def _shown(value: object) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from onhand.document import Contribution
     from onhand.embed.embedder import Embedder, Kind
     from onhand.search.fusion import Fused
     from onhand.store.entry import Damage
@@ -37,6 +38,21 @@ class Written(Record):
     added: int = 0
     changed: int = 0
     unchanged: int = 0
+
+
+class Rank(Record):
+    """A document's place in a ranking."""
+
+    id: str
+    score: float  # BM25, or what was fused, from 0 to 1
+    layers: tuple[Layer, ...]
+
+
+class Ranks(Record):
+    """A ranking, best first; `notes` say what the searcher should know."""
+
+    ranked: tuple[Rank, ...]
+    notes: tuple[str, ...] = ()
 
 
 class Stats(Record):
@@ -161,17 +177,35 @@ class Index:
             if method == "rrf":
                 fused = fusion.reciprocal_rank(layers, weights)
             else:
-                whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
-                seen = {match.id for matches in layers.values() for match in matches}
-                layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # each scores what the other found
-                fused = fusion.adaptive(layers, whole, self.store.count(), weights)
-            found = {name: {match.id: match for match in matches} for name, matches in layers.items()}
-            ranked = [(Match(one.id, one.score), _fused_layers(one, found)) for one in fused]
+                fused, layers = self._adaptive(query, vector, filter, layers, weights)
+            scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
+            ranked = [(Match(one.id, one.score), _fused_layers(one, scores)) for one in fused]
             result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
+            result = result._replace(hits=self._with_terms(result.hits, query))
             notes += self._incomplete() if vector else ()
         if is_cut and not result.more:
             notes += (f"only the best {FUSED_DEPTH} by words and by meaning were fused: narrow the filter for others",)
         return result._replace(notes=notes)
+
+    def rank(self, query: str, limit: int = DEFAULT_LIMIT) -> Ranks:
+        """What `fused` finds, or `keyword` where meaning cannot be compared; ids alone, for whoever has the documents
+        at hand. `terms` says why."""
+        query = accepted_query(query)
+        depth = _depth(limit, 0) - 1
+        vector, notes = self._query_vector(query)
+        with self.store.moment():
+            layers = self._layers(query, vector, EVERYTHING, max(depth, FUSED_DEPTH) if vector else depth)
+            if vector is None:
+                by_words = [_keyword_rank(rank, match) for rank, match in enumerate(layers["keyword"], 1)]
+                return Ranks(tuple(by_words), notes)
+            fused, layers = self._adaptive(query, vector, EVERYTHING, layers, None)
+        scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
+        return Ranks(tuple(Rank(one.id, one.score, _fused_layers(one, scores)) for one in fused[:depth]), notes)
+
+    def terms(self, query: str, ids: Collection[str]) -> dict[str, tuple[Contribution, ...]]:
+        """What each word of a query added to what `keyword` would give these documents."""
+        matches = self.store.keyword(accepted_query(query), EVERYTHING, len(ids), ids) if ids else []
+        return {match.id: match.contributions for match in matches}
 
     def stats(self) -> Stats:
         """What is in the index, and whether meaning can be searched."""
@@ -270,9 +304,30 @@ class Index:
         among: Collection[str] | None = None,
     ) -> dict[str, list[Match]]:
         return {
-            "keyword": self.store.keyword(query, filter, depth, among),
+            "keyword": self.store.keyword(query, filter, depth, among, explain=False),
             "semantic": [] if vector is None else self.store.nearest(vector, filter, depth, None, among),
         }
+
+    def _adaptive(
+        self,
+        query: str,
+        vector: array[float] | None,
+        filter: Filter,
+        layers: dict[str, list[Match]],
+        weights: Mapping[str, float] | None,
+    ) -> tuple[list[Fused], dict[str, list[Match]]]:
+        """Layers that a filter let through as one ranking, and what each layer has to say of all that are in it."""
+        from onhand.search import fusion
+
+        whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
+        seen = {match.id for matches in layers.values() for match in matches}
+        layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # each scores what the other found
+        return fusion.adaptive(layers, whole, self.store.count(), weights), layers
+
+    def _with_terms(self, hits: tuple[Hit, ...], query: str) -> tuple[Hit, ...]:
+        """Fused hits, each with the words that it was found by."""
+        terms = self.terms(query, [hit.document_id for hit in hits])
+        return tuple(hit._replace(layers=_explained(hit.layers, terms.get(hit.document_id, ()))) for hit in hits)
 
     def _result(
         self,
@@ -395,12 +450,17 @@ def fingerprint(embedder: Embedder) -> dict[str, str]:
     }
 
 
-def _fused_layers(one: Fused, found: Mapping[str, Mapping[str, Match]]) -> tuple[Layer, ...]:
+def _fused_layers(one: Fused, scores: Mapping[str, Mapping[str, float]]) -> tuple[Layer, ...]:
     """How each layer that knows a fused document saw it."""
-    return tuple(
-        Layer(name, rank, found[name][one.id].score, share, found[name][one.id].contributions)
-        for name, (rank, share) in one.places.items()
-    )
+    return tuple(Layer(name, rank, scores[name][one.id], share) for name, (rank, share) in one.places.items())
+
+
+def _explained(layers: tuple[Layer, ...], terms: tuple[Contribution, ...]) -> tuple[Layer, ...]:
+    return tuple(layer._replace(terms=terms) if layer.name == "keyword" else layer for layer in layers)
+
+
+def _keyword_rank(rank: int, match: Match) -> Rank:
+    return Rank(match.id, match.score, (_keyword_layer(rank, match),))
 
 
 def _keyword_layer(rank: int, match: Match) -> Layer:

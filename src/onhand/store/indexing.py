@@ -92,16 +92,15 @@ def last_slot(connection: sqlite3.Connection) -> int:
 
 def rows(connection: sqlite3.Connection, ranks: Ranking, first: int, last: int, most: int = -1) -> Iterator[Row]:
     """What a segment takes of the documents from one slot to another."""
-    fields = {"title": 1, "text": 2}
-    places = [fields[name] for name in ranks.fields]
+    metadata = "metadata" if ranks.reads_metadata() else "'{}'"
     found = connection.execute(
-        "SELECT slot, title, text, author, tags, scope, created_us FROM documents "
+        f"SELECT slot, title, text, {metadata}, author, tags, scope, created_us FROM documents "
         "WHERE slot BETWEEN ? AND ? ORDER BY slot LIMIT ?",
         (first, last, most),
     )
-    for slot, title, text, author, tags, scope, created_us in found:
-        row = (slot, title, text.decode("utf-8", "replace"))
-        yield Row(slot, tuple(row[place] for place in places), author, json.loads(tags), scope, created_us)
+    for slot, title, text, more, author, tags, scope, created_us in found:
+        texts = ranks.texts(title, text.decode("utf-8", "replace"), json.loads(more))
+        yield Row(slot, tuple(texts.values()), author, json.loads(tags), scope, created_us)
 
 
 def stored(connection: sqlite3.Connection, number: int) -> Stored:

@@ -50,7 +50,7 @@ class MemoryStore:
             there = self._documents.get(document.id)
             if only_unchanged and not (there and _same(there, document)):
                 continue
-            self._text.add(document.id, _texts(document))
+            self._text.add(document.id, self._texts(document))
             self._documents[document.id] = document
             if vector is None:
                 self._vectors.pop(document.id, None)
@@ -77,9 +77,17 @@ class MemoryStore:
         return {document.id: _same(kept[document.id], document) for document in documents if document.id in kept}
 
     def keyword(
-        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        among: Collection[str] | None = None,
+        *,
+        explain: bool = True,
     ) -> list[Match]:
         matches = self._text.search(query, limit, self._allowed(filter, among))
+        if not explain:
+            return matches
         return [match._replace(contributions=self._text.explain(query, match.id)) for match in matches]
 
     def has_words(self, query: str) -> bool:
@@ -166,7 +174,10 @@ class MemoryStore:
         self._documents = {document.id: document for document in whole}
         self._vectors = {document_id: array("f", vector) for document_id, vector in vectors.items()}
         self._facts = facts
-        self._text.restore(text, {document.id: _texts(document) for document in whole})
+        self._text.restore(text, {document.id: self._texts(document) for document in whole})
+
+    def _texts(self, document: Document) -> dict[str, str]:
+        return self._ranking.texts(document.title, document.text, document.metadata)
 
     def _allowed(self, filter: Filter, among: Collection[str] | None) -> set[str] | None:
         """The ids that a search may find; None: every one."""
@@ -182,11 +193,6 @@ class MemoryStore:
         from onhand.store.predicate import passes
 
         return [document_id for document_id, document in self._documents.items() if passes(document, filter)]
-
-
-def _texts(document: Document) -> dict[str, str]:
-    """The fields of a document that are searched for words."""
-    return {"title": document.title, "text": document.text}
 
 
 def _same(left: Document, right: Document) -> bool:

@@ -136,12 +136,20 @@ class SqliteStore:
         return {document.id: there[1] == content_hash(document) for document, there in found if there}
 
     def keyword(
-        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        among: Collection[str] | None = None,
+        *,
+        explain: bool = True,
     ) -> list[Match]:
         with self._reading() as connection:
             searcher = self._searcher(connection)
             found = searcher.search(query, limit, self._allowed(connection, filter, among))
             ranked = _ranked(connection, found, limit)
+            if not explain:
+                return [Match(document_id, score) for document_id, _, score in ranked]
             explanations = searcher.explain(query, [slot for _, slot, _ in ranked])
         return [
             Match(document_id, score, contributions)

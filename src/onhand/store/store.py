@@ -46,9 +46,18 @@ class Store(Protocol):
         """Of those documents whose ids are there: whether they are there just so."""
 
     def keyword(
-        self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Collection[str] | None = None
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        among: Collection[str] | None = None,
+        *,
+        explain: bool = True,
     ) -> list[Match]:
-        """The documents that share the most telling words with the query; with `among`, only of these ids."""
+        """The documents that share the most telling words with the query; with `among`, only of these ids.
+
+        Without `explain` they come without contributions, which cost more than all the rest.
+        """
 
     def has_words(self, query: str) -> bool:
         """Whether a query has anything to look for."""

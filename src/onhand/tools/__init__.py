@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from onhand.tools.decorate import tool
     from onhand.tools.registry import Call, Registry, Result
     from onhand.tools.schema import schema_of
+    from onhand.tools.session import Session
 else:
     # Importing the module tool.py bound its name here. The name is the decorator's, and with the module
     # out of the way __getattr__ finds it; `from onhand.tools.tool import Tool` works as ever.
@@ -21,11 +22,12 @@ _HOMES = {
     "Call": "registry",
     "Registry": "registry",
     "Result": "registry",
+    "Session": "session",
     "schema_of": "schema",
     "tool": "decorate",
 }
 
-__all__ = ["Call", "Output", "Registry", "Result", "Tool", "schema_of", "tool"]
+__all__ = ["Call", "Output", "Registry", "Result", "Session", "Tool", "schema_of", "tool"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from threading import Thread
 from time import perf_counter
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from onhand.errors import InputError, OnhandError
 from onhand.tools.arguments import Arguments
@@ -41,6 +41,16 @@ class Result(NamedTuple):
     structured: Any = None
     truncated_bytes: int = 0
     duration_s: float = 0.0  # of the handler, without the wait for its turn
+
+
+class View(Protocol):
+    """Through whose eyes a model sees the registry, when it does not see all of it: a Session is one."""
+
+    def refusal(self, name: str) -> str | None:
+        """Why the model may not call this tool now; None if it may."""
+
+    def manual(self, name: str) -> str:
+        """What the model should read of a tool whose arguments it got wrong."""
 
 
 class _Visit:
@@ -121,22 +131,25 @@ class Registry:
         """
         return [tool.wire() for tool in sorted(self, key=lambda tool: tool.name)]
 
-    def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
+    def call(self, name: str, arguments: Mapping[str, Any] | str | None = None, view: View | None = None) -> Result:
         """Call one tool and wait for it. Not from within an event loop, which it would block."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return _run_alone(self.dispatch([Call(name, arguments)]))[0]
+            return _run_alone(self.dispatch([Call(name, arguments)], view))[0]
         raise InputError(
             "call() would block the event loop that runs in this thread; use `await registry.dispatch([Call(...)])`"
         )
 
-    async def dispatch(self, calls: Sequence[Call]) -> list[Result]:
-        """Run the calls of one turn; results stand in the order of the calls. Cancelling cancels handlers."""
+    async def dispatch(self, calls: Sequence[Call], view: View | None = None) -> list[Result]:
+        """Run the calls of one turn; results stand in the order of the calls. Cancelling cancels handlers.
+
+        With a view, only what it does not refuse is run.
+        """
         visit = self._current_visit()
         gate = visit.gate if visit else self._gate
         # Every call takes its place in line before the first one starts: that is what keeps a turn in order.
-        prepared = [self._prepared(call, gate, visit) for call in calls]
+        prepared = [self._prepared(call, gate, visit, view) for call in calls]
         tasks = {
             i: asyncio.ensure_future(self._run(run, gate)) for i, run in enumerate(prepared) if isinstance(run, _Run)
         }
@@ -159,7 +172,10 @@ class Registry:
             visit = visit.outer
         return visit
 
-    def _prepared(self, call: Call, gate: Gate, visit: _Visit | None) -> _Run | Result:
+    def _prepared(self, call: Call, gate: Gate, visit: _Visit | None, view: View | None) -> _Run | Result:
+        refusal = _refusal(view, str(call.name)) if view else None
+        if refusal:
+            return _failed(call, refusal)
         entry = self._tools.get(str(call.name))
         if entry is None:
             return _failed(call, self._unknown(call.name))
@@ -169,7 +185,8 @@ class Registry:
         try:
             return _Run(call, tool, arguments.read(call.arguments), gate.line_up(exclusive=not tool.read_only))
         except Exception as error:
-            return _failed(call, _explained(tool, error))
+            manual = view.manual(tool.name) if view else ""
+            return _failed(call, _explained(tool, error) + f"\n{manual}" * bool(manual))
 
     async def _run(self, run: _Run, gate: Gate) -> Result:
         visit = _Visit(self, not run.tool.read_only, Gate(self._concurrency), _visit.get())
@@ -261,6 +278,14 @@ async def _in_thread(tool: Tool, arguments: dict[str, Any]) -> Any:
     if error is not None:
         raise error
     return value
+
+
+def _refusal(view: View, name: str) -> str | None:
+    """A view that cannot tell, such as one of a damaged file, refuses: it must not take the other calls with it."""
+    try:
+        return view.refusal(name)
+    except OnhandError as error:
+        return str(error)
 
 
 def _failed(call: Call, text: str) -> Result:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from onhand.corpora.manifest import INTRODUCTION, Source, render
-from onhand.tools.budget import estimated_tokens
+from onhand.tools.tokens import estimated_tokens
 from requirements import requirement
 
 from .conftest import Project

@@ -1,12 +1,66 @@
-"""Is the estimate of a text's cost what it says?"""
+"""Does a policy load tools when it should, and say why?"""
 
 import pytest
 
-from onhand.tools.budget import estimated_tokens
+from onhand.errors import InputError
+from onhand.tools.budget import DEFINITIONS, Load, policy
+from requirements import requirement
+
+
+@requirement("catalog.activation-threshold", "catalog.policies")
+@pytest.mark.parametrize(
+    ("rule", "load", "lazy"),
+    [
+        ("eager", Load(10**9, 10**6), False),
+        ("lazy", Load(0, 0), True),
+        ("definitions>=10%", Load(19_999, 50), False),
+        ("definitions>=10%", Load(20_000, 50), True),
+        ("definitions≥25 %", Load(20_000, 50, window_tokens=100_000), False),
+        ("conversation>=10%", Load(77_000, 50, conversation_tokens=19_999), False),
+        ("conversation>=10%", Load(77_000, 50, conversation_tokens=20_000), True),
+        ("count>40", Load(0, 40), False),
+        ("count>40", Load(0, 41), True),
+        ("schema_tokens>16000", Load(16_000, 1), False),
+        ("Schema_Tokens > 16000", Load(16_001, 1), True),
+        ("definitions>=0.5%", Load(1_000, 1), True),
+        ("definitions>=10%", Load(1, 1, window_tokens=0), True),
+    ],
+)
+def test_each_policy_is_lazy_from_its_limit_on(rule: str, load: Load, lazy: bool) -> None:
+    assert policy(rule).decide(load).lazy is lazy
+
+
+@requirement("catalog.policies")
+def test_a_decision_has_its_numbers_and_its_limit() -> None:
+    eager = DEFINITIONS.decide(Load(13_364, 100))
+    assert eager.policy == "definitions>=10%"
+    assert eager.reason == "the definitions are 13,364 tokens, 6.7 % of the window, under the limit of 10 %"
+    assert policy("count>40").decide(Load(0, 41)).reason == "there are 41 tools, over the limit of 40"
+    assert policy("lazy").decide(Load(0, 0)).reason == "the policy is lazy"
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("日本", 2), ("𝄞", 1), ("\udce9", 1)]
+    "rule", ["eager", "lazy", "definitions>=12.5%", "conversation>=10%", "count>40", "schema_tokens>9"]
 )
-def test_four_bytes_are_a_token_rounded_up(text: str, tokens: int) -> None:
-    assert estimated_tokens(text) == tokens
+def test_a_policy_is_spelled_as_it_is_read(rule: str) -> None:
+    assert str(policy(rule)) == rule
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "",
+        "auto",
+        "eager>3",
+        "count",
+        "count>=40",
+        "count>40%",
+        "definitions>=10",
+        "definitions>10%",
+        "count>-1",
+        "count>" + "9" * 40,
+    ],
+)
+def test_a_rule_that_is_none_is_refused_with_those_there_are(rule: str) -> None:
+    with pytest.raises(InputError, match="use eager, lazy, definitions>=10%"):
+        policy(rule)

@@ -1,0 +1,129 @@
+"""Tools: list those of a catalog, find the ones that fit, and read how one is called."""
+
+from __future__ import annotations
+
+import argparse
+
+from onhand.cli import terminal, tools_tokens
+from onhand.cli.parser import Parser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from onhand.tools.catalog import Catalog, ToolHit
+
+SHOWN_CHARS = 200  # of a description
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the verbs."""
+    verbs = parser.add_verbs("verb", "VERB")
+    verbs.add_parser("list", help="every tool, by server and name")
+    search = verbs.add_parser("search", help="the tools that fit a query best")
+    search.add_argument("query", metavar="QUERY", nargs="+", help="words, select:A,B, +WORD, server:NAME or re:PATTERN")
+    search.add_argument("-k", "--limit", metavar="N", type=_count, default=8, help="at most this many tools (8)")
+    search.add_argument("--exclude", metavar="NAME", action="append", default=[], help="not this tool; may be repeated")
+    search.add_argument(
+        "--profile", choices=("default", "seed"), default="default", help="how tools are ranked (default)"
+    )
+    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
+    search.add_argument("--embedder", metavar="NAME", default="none", help="compare meaning too, by this embedder")
+    describe = verbs.add_parser("describe", help="all that is known of a tool, with its schema")
+    describe.add_argument("name", metavar="NAME", help="the name of a tool, with its server where several have it")
+    tools_tokens.add_arguments(verbs.add_parser("tokens", help=tools_tokens.HELP))
+    for verb in verbs.choices.values():
+        verb.add_argument(
+            "--catalog",
+            metavar="FILE",
+            action="append",
+            required=True,
+            help="a tools/list result of MCP, or an array of tools of OpenAI, Anthropic or onhand; may be repeated",
+        )
+        verb.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked; a search without a match is a success."""
+    from onhand import app
+
+    catalog, problems = app.open_catalog(arguments.catalog, getattr(arguments, "embedder", "none"))
+    terminal.warn(problems)
+    with catalog:
+        does = {"list": _list, "search": _search, "describe": _describe, "tokens": tools_tokens.run}
+        return does[arguments.verb](catalog, arguments)
+
+
+def _count(text: str) -> int:
+    number = int(text) if text.isdecimal() and len(text) < 10 else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
+    return number
+
+
+def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
+    from onhand.tools.found import tool_as_json
+
+    tools = catalog.tools()
+    if arguments.json:
+        terminal.print_json({"tools": [tool_as_json(tool) for tool in tools], "servers": catalog.servers()})
+        return 0
+    terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
+    terminal.say(f"{len(tools):,} tools of {len(catalog.servers()):,} servers" if tools else "the catalog is empty")
+    return 0
+
+
+def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
+    from onhand.tools.found import found_as_json
+
+    query = " ".join(arguments.query)
+    is_explained = arguments.json or arguments.explain
+    found = catalog.search(query, arguments.limit, arguments.exclude, arguments.profile, is_explained)
+    if arguments.json:
+        terminal.print_json(found_as_json(found))
+        return 0
+    for number, hit in enumerate(found.hits, 1):
+        _print_hit(number, hit, arguments.explain)
+    for name, nearest in found.unknown:
+        terminal.say(f"there is no {name}" + (f": did you mean {' or '.join(nearest)}?" if nearest else ""))
+    terminal.warn(found.notes)
+    terminal.say(found.reason or f"{len(found.hits)} of {found.total_tools:,} tools")
+    return 0
+
+
+def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:
+    from onhand.tools.signature import signature
+
+    server = f"  of {_short(hit.tool.server)}" if hit.tool.server else ""
+    score = f"  score {hit.score:.4f}" if hit.score else ""
+    terminal.say(f"{number}. {signature(hit.name, hit.tool.input_schema)}{server}{score}", heading=True)
+    for contribution in hit.terms if explain else ():
+        terminal.say(f"   {contribution.score:8.4f}  {_short(contribution.term)}  in {contribution.field}")
+    if hit.tool.summary:
+        terminal.say(f"   {_short(hit.tool.summary)}")
+
+
+def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
+    from onhand.errors import NotFound
+    from onhand.tools.found import tool_as_json
+
+    try:
+        tool = catalog.get(arguments.name)
+    except NotFound as error:
+        terminal.complain(f"onhand: {error}")
+        return 1
+    known = {**tool_as_json(tool), "source": tool.source, "input_schema": tool.input_schema}
+    known |= {name: value for name in ("output_schema", "annotations") if (value := getattr(tool, name))}
+    if arguments.json:
+        terminal.print_json(known)
+        return 0
+    import json
+
+    terminal.say(known["signature"], heading=True)
+    terminal.print_table([(name, known[name]) for name in ("name", "server", "source") if known[name]])
+    terminal.say(f"\n{tool.description}" if tool.description else "\nit says nothing of itself")
+    terminal.say(f"\n{json.dumps(tool.input_schema, ensure_ascii=False, indent=2)}")
+    return 0
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 4 * SHOWN_CHARS].split())
+    return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"

@@ -1,0 +1,137 @@
+"""Which tools does a file describe? A tools/list result of MCP, a tools array of OpenAI or Anthropic, or our own form.
+
+The form of each entry is told by its keys, so that one file may mix them. Whether a tool can be kept is the catalog's
+business; here, what cannot be read as a tool is a problem, and the others are still read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from stat import S_ISREG
+from typing import Any
+
+from onhand.errors import InputError
+from onhand.record import Record
+from onhand.tools.catalog_tool import CatalogTool
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_NESTED = 4  # namespaces in namespaces; nobody has more than one
+
+FORMS = "an MCP tools/list result, or an array of tools as OpenAI, Anthropic or onhand spell them"
+_SCHEMAS = ("input_schema", "inputSchema", "parameters")
+
+
+class CatalogFile(Record):
+    """The tools of a file, and what in it is none."""
+
+    tools: tuple[CatalogTool, ...]
+    problems: tuple[str, ...] = ()
+
+
+def read_catalog(path: str | os.PathLike[str]) -> CatalogFile:
+    """Read a file; InputError says why if there is nothing in it that could be read."""
+    name = os.fspath(path)
+    return tools_in(_parsed(_content(name), name), name)
+
+
+def tools_in(value: Any, where: str = "the value") -> CatalogFile:
+    """The tools that a JSON value describes; `where` is how messages call it."""
+    listed, server = _list_of(value)
+    if listed is None:
+        raise InputError(f"{where} lists no tools: give {FORMS}")
+    tools: list[CatalogTool] = []
+    problems: list[str] = []
+    for place, entry, own_server in _entries(listed, server):
+        found = _tool(entry, own_server)
+        if isinstance(found, str):
+            problems.append(f"{where}: tool {place} {found}")
+        else:
+            tools.append(found)
+    return CatalogFile(tuple(tools), tuple(problems))
+
+
+def _content(name: str) -> bytes:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make us wait
+        with open(descriptor, "rb") as file:
+            if not S_ISREG(os.fstat(descriptor).st_mode):
+                raise InputError(f"{name} is no regular file: name a JSON file")
+            content = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        raise InputError(f"{name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(f"{name} has more than {MAX_FILE_BYTES:,} bytes: split it")
+    return content
+
+
+def _parsed(content: bytes, name: str) -> Any:
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{name}:{error.lineno}:{error.colno} is not JSON: {error.msg}; give {FORMS}") from None
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{name} is nested too deeply or has too long a number: {str(error)[:100]}") from None
+
+
+def _list_of(value: Any) -> tuple[list[Any] | None, str]:
+    """The array of tools, wherever a form has it, and the server that they all are of."""
+    if isinstance(value, Mapping) and isinstance(value.get("result"), Mapping):  # a whole JSON-RPC response
+        value = value["result"]
+    if isinstance(value, Mapping):
+        server = value.get("server")
+        value, server = value.get("tools"), server if isinstance(server, str) else ""
+    else:
+        server = ""
+    return (value if isinstance(value, list) else None), server
+
+
+def _entries(
+    listed: list[Any], server: str, before: str = "", left: int = MAX_NESTED
+) -> Iterator[tuple[str, Any, str]]:
+    """Each entry with its place and server; those of a namespace are of a server of its name."""
+    for number, entry in enumerate(listed, 1):
+        place = f"{before}{number}"
+        if isinstance(entry, Mapping) and isinstance(entry.get("tools"), list) and left:
+            name = entry.get("name") or entry.get("server")
+            yield from _entries(entry["tools"], name if isinstance(name, str) else server, f"{place}.", left - 1)
+        else:
+            yield place, entry, server
+
+
+def _tool(entry: Any, server: str) -> CatalogTool | str:
+    """The tool that an entry describes, or what is wrong with it."""
+    if isinstance(entry, Mapping) and isinstance(entry.get("function"), Mapping):  # of OpenAI's chat
+        entry = {**entry, **entry["function"]}
+    if not isinstance(entry, Mapping):
+        return f"is {type(entry).__name__}, not an object"
+    if not isinstance(entry.get("name"), str) or not entry["name"]:
+        return "has no name"
+    annotations = entry.get("annotations")
+    claims = annotations if isinstance(annotations, Mapping) else {}
+    label = entry.get("label") or entry.get("title") or claims.get("title") or ""
+    own_server = entry.get("server") or server
+    hints = entry.get("hints") or ()
+    return CatalogTool(
+        entry["name"],
+        entry.get("description") or "",
+        _schema(next((entry[key] for key in _SCHEMAS if entry.get(key)), {})),
+        entry.get("source") or ("mcp" if own_server or "inputSchema" in entry else "builtin"),
+        own_server if isinstance(own_server, str) else "",
+        label if isinstance(label, str) else "",
+        entry.get("summary") or "",
+        tuple(hints) if isinstance(hints, list | tuple) else (),
+        entry.get("output_schema") or entry.get("outputSchema") or {},
+        claims,
+    )
+
+
+def _schema(schema: Any) -> Any:
+    """A JSON Schema as it stands; a bare mapping of arguments to what is known of each becomes one."""
+    if not isinstance(schema, Mapping) or not schema or "properties" in schema:
+        return schema
+    is_bare = all(isinstance(part, Mapping) for part in schema.values())  # in a schema, "type" is a text
+    return {"type": "object", "properties": dict(schema)} if is_bare else schema

@@ -1,0 +1,134 @@
+"""What is known of a tool before it is called? Its name, whose it is, and what it says of itself.
+
+Everything here may have been written by a stranger's server. Nothing here ranks, keeps or runs a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onhand.errors import InputError
+from onhand.record import Record
+from onhand.text import whole
+from onhand.tools.tool import Tool, plain
+
+MAX_NAME_CHARS = 128  # as MCP has it
+MAX_SERVER_CHARS = 256
+MAX_TEXT_CHARS = 4_000_000  # of a description: one of a megabyte is odd, but no reason to lose the tool
+SUMMARY_CHARS = 200
+MCP = "mcp__"  # what hosts put before the names of an MCP server's tools, followed by the server
+
+
+class CatalogTool(Record):
+    """A tool that can be found, whoever runs it."""
+
+    name: str  # by which it is called
+    description: str = ""
+    input_schema: Mapping[str, Any] = {}
+    source: str = "builtin"  # or mcp, skill, plugin
+    server: str = ""  # whose it is, where it is a server's
+    label: str = ""  # for people; the name where there is none
+    summary: str = ""  # the beginning of the description where there is none
+    hints: tuple[str, ...] = ()  # further words to find it by, which nobody is shown
+    output_schema: Mapping[str, Any] = {}
+    annotations: Mapping[str, Any] = {}  # what it claims of itself: read-only, destructive
+
+    @property
+    def id(self) -> str:
+        """What tells it from every other tool: names are the servers' choice, and two may choose the same one."""
+        return f"{self.server}/{self.name}" if self.server else self.name
+
+    @property
+    def leaf(self) -> str:
+        """The name that its own server gave it."""
+        return leaf_of(self.name, self.server)
+
+
+def leaf_of(name: str, server: str = "") -> str:
+    """The tool's own name, without `mcp__server__`, `mcp__server_` or `server__`."""
+    for prefix in (f"{MCP}{server}__", f"{server}__", f"{MCP}{server}_") if server else ():
+        if name.startswith(prefix) and len(name) > len(prefix):
+            return name[len(prefix) :]
+    return name
+
+
+def server_in(name: str) -> str:
+    """The server that a name of the form `mcp__server__tool` names."""
+    server, _, leaf = name.removeprefix(MCP).partition("__")
+    return server if name.startswith(MCP) and leaf else ""
+
+
+def identity(tool_id: str) -> tuple[str, str]:
+    """Server and name of the tool of that id; a name has no slash."""
+    server, _, name = tool_id.rpartition("/")
+    return server, name
+
+
+def catalog_tool(tool: Tool, source: str = "builtin") -> CatalogTool:
+    """A tool of the registry as the catalog has it."""
+    claims = {"readOnlyHint": tool.read_only}
+    return CatalogTool(tool.name, tool.description, tool.input_schema, source, annotations=claims)
+
+
+def accepted_tool(tool: CatalogTool) -> CatalogTool:
+    """The tool with whole texts and nothing missing, or an error that says why it cannot be kept."""
+    if not isinstance(tool, CatalogTool):
+        raise InputError(f"a tool of the catalog is a CatalogTool, not a {type(tool).__name__}")
+    given: Any = tool  # what its fields are, nobody has checked
+    name = accepted_name(given.name)
+    where = f"tool {name}"
+    texts = [_text(given, field, where) for field in ("description", "source", "server", "label", "summary")]
+    description, source, server, label, summary = texts
+    if len(server) > MAX_SERVER_CHARS or not server.isprintable():
+        raise InputError(f"{where}: the server's name {server[:100]!r} cannot be used: at most {MAX_SERVER_CHARS} "
+                         "printable characters")  # fmt: skip
+    hints = given.hints
+    if not isinstance(hints, tuple | list) or not all(isinstance(hint, str) for hint in hints):
+        raise InputError(f"{where}: hints are a list of texts")
+    return CatalogTool(
+        name,
+        description,
+        _schema(given.input_schema, f"{where}: input_schema"),
+        source or "builtin",
+        server or server_in(name),
+        label or name,
+        summary or description[:SUMMARY_CHARS],
+        tuple(map(whole, given.hints)),
+        _schema(given.output_schema, f"{where}: output_schema"),
+        _schema(given.annotations, f"{where}: annotations"),
+    )
+
+
+def accepted_name(name: Any) -> str:
+    """A name that can be kept and shown, or an error."""
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= MAX_NAME_CHARS
+        or not name.isprintable()
+        or name != name.strip()
+        or "/" in name
+    ):
+        raise InputError(f"tool name {str(name)[:140]!r} cannot be used: 1 to {MAX_NAME_CHARS} printable characters "
+                         "other than '/'")  # fmt: skip
+    return name
+
+
+def _text(tool: Any, field: str, where: str) -> str:
+    text = getattr(tool, field)
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise InputError(f"{where}: {field} is a text, not {type(text).__name__}")
+    if len(text) > MAX_TEXT_CHARS:
+        raise InputError(f"{where}: {field} has {len(text):,} characters: at most {MAX_TEXT_CHARS:,}")
+    return whole(text)
+
+
+def _schema(schema: Any, where: str) -> Mapping[str, Any]:
+    if not schema:
+        return {}
+    if not isinstance(schema, Mapping):
+        raise InputError(f"{where} is a JSON object, not {type(schema).__name__}")
+    copied: dict[str, Any] = plain(schema, where, lambda text, _: whole(text))
+    return copied

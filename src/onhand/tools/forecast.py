@@ -1,0 +1,88 @@
+"""What would a catalog cost, loaded at once or found as needed? Worked out by opening a session and searching.
+
+It prints nothing. The searches are for what tools of the catalog say of themselves, spread evenly over it: real
+answers of real sizes, and the same ones every time.
+"""
+
+from collections.abc import Sequence
+
+from onhand.record import Record
+from onhand.tools.budget import DEFAULT_WINDOW_TOKENS, DEFINITIONS, Decision, Policy
+from onhand.tools.catalog import Catalog
+from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.ledger import break_even
+from onhand.tools.search_tools import DEFAULT_LIMIT, answer
+from onhand.tools.session import Session
+from onhand.tools.tokens import ESTIMATE, Tokenizer
+
+SEARCHES = 20  # enough that the mean moves by a few per cent at most
+QUERY_CHARS = 80
+
+
+class Forecast(Record):
+    """Both ways of loading, in tokens of one request."""
+
+    tools: int
+    servers: int
+    eager_tokens: int
+    lazy_tokens: int
+    search_tokens: int  # of a search's answer, on average
+    schema_tokens: int  # of the definitions that a search loads, on average
+    break_even_searches: int | None
+    stable_bytes: int  # at the head of every request, equal until the catalog changes
+    decision: Decision  # of the policy that was asked about
+    tokenizer: str
+    error: str
+
+    @property
+    def saved_tokens(self) -> int:
+        """How much less a request has at the first turn."""
+        return self.eager_tokens - self.lazy_tokens
+
+    @property
+    def saved_share(self) -> float:
+        """The same as a share of eager loading, from 0 to 1; below 0 where the index costs more than it saves."""
+        return self.saved_tokens / self.eager_tokens if self.eager_tokens else 0.0
+
+
+def forecast(
+    catalog: Catalog,
+    policy: Policy = DEFINITIONS,
+    window_tokens: int = DEFAULT_WINDOW_TOKENS,
+    tokenizer: Tokenizer = ESTIMATE,
+) -> Forecast:
+    """What this catalog costs; nothing of it is changed."""
+    session = Session(catalog, mode="all", essentials=(), tokenizer=tokenizer)
+    asked = Session(catalog, policy=policy, window_tokens=window_tokens, essentials=(), tokenizer=tokenizer)
+    section = session.begin_turn()
+    balance = session.balance()
+    answers, schemas = _searched(session, tokenizer)
+    return Forecast(
+        len(session.deferred()),
+        len(session.servers()),
+        balance.eager_tokens,
+        balance.first_tokens,
+        round(answers),
+        round(schemas),
+        break_even(balance.eager_tokens, balance.first_tokens, answers + schemas),
+        len(section.head.encode()),
+        asked.decision,
+        tokenizer.name,
+        tokenizer.error,
+    )
+
+
+def _searched(session: Session, tokenizer: Tokenizer) -> tuple[float, float]:
+    """The mean cost of an answer, and of the definitions that come with it; each search begins anew."""
+    tools = [tool for tool in session.deferred() if any(map(str.isalnum, _query(tool)))]
+    asked = tools[:: max(len(tools) // SEARCHES, 1)][:SEARCHES]
+    answers = 0
+    for tool in asked:
+        answers += tokenizer.tokens(answer(session.search(_query(tool), DEFAULT_LIMIT), session))
+        session.deactivate([active.id for active in session.active()])
+    return answers / max(len(asked), 1), session.balance().spent["schema"] / max(len(asked), 1)
+
+
+def _query(tool: CatalogTool) -> str:
+    words: Sequence[str] = (tool.description or tool.leaf)[: 4 * QUERY_CHARS].split()
+    return " ".join(words)[:QUERY_CHARS].strip()

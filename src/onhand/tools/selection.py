@@ -1,0 +1,60 @@
+"""Which tools stay active from one session to the next? Their ids in a small JSON file, written whole or not at all."""
+
+import json
+import os
+from collections.abc import Collection
+
+from onhand.errors import StoreError
+
+MAX_FILE_BYTES = 1024 * 1024
+MAX_IDS = 10_000
+
+
+def read(path: str) -> tuple[str, ...]:
+    """The ids in the order in which they were chosen; none where there is no file."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}): make it readable, or name another file") from None
+    try:
+        ids = json.loads(raw)["tools"] if len(raw) <= MAX_FILE_BYTES else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        ids = None
+    if not isinstance(ids, list) or len(ids) > MAX_IDS or not all(isinstance(id, str) for id in ids):
+        raise StoreError(f"{path} is no list of activated tools: name another file, or delete it and activate anew")
+    return tuple(dict.fromkeys(ids))
+
+
+def change(path: str, add: Collection[str] = (), remove: Collection[str] = ()) -> None:
+    """Add and remove ids; two sessions that do so at once lose nothing."""
+    from onhand.store.files import locked
+
+    try:
+        with locked(f"{path}.lock"):
+            before = read(path)
+            ids = tuple(dict.fromkeys(id for id in (*before, *add) if id not in remove))[-MAX_IDS:]
+            if ids != before:
+                _write(path, ids)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written ({error.strerror or 'another process keeps its lock'}): make its directory "
+            "writable, or name another file"
+        ) from None
+
+
+def _write(path: str, ids: Collection[str]) -> None:
+    from tempfile import mkstemp
+
+    number, temporary = mkstemp(dir=os.path.dirname(path) or ".", prefix="tools.", suffix=".new")  # mode 0600
+    try:
+        with open(number, "w", encoding="ascii") as file:
+            file.write(json.dumps({"tools": list(ids)}, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,64 @@
+"""Is what loading tools would cost worked out from real answers, and does finding them save what is promised?"""
+
+import json
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from onhand.tools.budget import policy
+from onhand.tools.catalog import Catalog
+from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.forecast import forecast
+from requirements import requirement
+from toolset import sample
+
+DATA = os.environ.get("ONHAND_DATA")
+
+
+@requirement("catalog.saving", "catalog.token-table")
+def test_a_hundred_tools_cost_at_least_89_per_cent_less_at_the_first_turn() -> None:
+    found = forecast(sample())
+    assert found.tools == 100
+    assert found.saved_share >= 0.89
+    assert found.saved_tokens == found.eager_tokens - found.lazy_tokens
+    assert found.search_tokens > 50
+    assert found.schema_tokens > found.search_tokens
+    assert found.break_even_searches is not None
+    assert found.break_even_searches > 5
+
+
+@requirement("catalog.growth")
+def test_the_saving_grows_with_the_number_of_tools() -> None:
+    shares = [forecast(sample(count)).saved_share for count in (10, 20, 40, 70, 100)]
+    assert shares == sorted(shares)
+    assert shares[-1] - shares[0] > 0.1
+
+
+def test_the_policy_is_asked_about_the_same_tools() -> None:
+    assert forecast(sample(), policy("count>99")).decision.lazy
+    assert not forecast(sample(), policy("definitions>=10%"), window_tokens=1_000_000).decision.lazy
+
+
+def test_an_empty_catalog_costs_next_to_nothing_either_way() -> None:
+    found = forecast(Catalog())
+    assert (found.tools, found.eager_tokens, found.saved_share) == (0, 0, 0.0)
+
+
+@requirement("catalog.saving")
+@pytest.mark.skipif(not DATA, reason="needs the public tool sets: set ONHAND_DATA to their directory")
+@pytest.mark.parametrize("name", ["livemcpbench", "azure_mcp"])
+def test_any_hundred_real_tools_cost_at_least_89_per_cent_less(name: str) -> None:
+    with open(Path(DATA or "") / name / "corpus.jsonl", encoding="utf-8") as file:
+        tools = [_tool(json.loads(line)) for line in file]
+    for seed in range(5):
+        catalog = Catalog()
+        catalog.add(Random(seed).sample(tools, 100))
+        assert forecast(catalog).saved_share >= 0.89
+
+
+def _tool(row: dict[str, str]) -> CatalogTool:
+    given: dict[str, object] = row.get("parameters") or {}  # type: ignore[assignment]
+    schema = given if "properties" in given else {"type": "object", "properties": given}
+    return CatalogTool(f"mcp__{row['server']}__{row['name']}"[:128], row["description"], schema, "mcp", row["server"])

@@ -1,0 +1,67 @@
+"""Does the tools' part of a prompt fit its budget, and stay as it is for as long as it can?"""
+
+import pytest
+
+from onhand.tools.prompt import counted, delta, index, plain_line
+from onhand.tools.session import Session
+from onhand.tools.tokens import ESTIMATE
+from requirements import requirement
+from toolset import ISSUE, MESSAGE, PULLS, catalog, mcp, sample
+
+
+def shrunk(max_tokens: int) -> str:
+    return index(sample().tools(), "search_tools", max_tokens, ESTIMATE.tokens)
+
+
+@requirement("catalog.index-keeps-its-budget")
+@pytest.mark.parametrize("max_tokens", [10_000, 2_500, 1_500, 700, 400, 250, 150])
+def test_the_index_is_as_telling_as_its_budget_allows(max_tokens: int) -> None:
+    assert ESTIMATE.tokens(shrunk(max_tokens)) <= max_tokens
+
+
+@requirement("catalog.index-keeps-its-budget")
+def test_the_index_loses_descriptions_first_then_names_then_lists_servers() -> None:
+    assert "- create_issue: Create a new issue in a repository. Use it for a bug" in shrunk(10_000)
+    assert "- create_issue: Create a new issue in a repository. Use it for" in shrunk(2_500)
+    assert "\nbrowser: click, evaluate, fill, get_console," in shrunk(700)
+    assert "\nbrowser: click, evaluate, fill and 7 more" in shrunk(300)
+    assert "\nbrowser (10 tools), calendar (10 tools), " in shrunk(150)
+
+
+def test_a_list_of_servers_ends_where_it_gets_long() -> None:
+    assert counted({"b": 1, "a": 2}) == "a (2 tools), b (1 tool)"
+    assert counted({f"s{n:02}": 1 for n in range(42)}).endswith("s39 (1 tool) and 2 more servers")
+
+
+def test_a_line_is_one_line() -> None:
+    assert plain_line("a\n\tb\x00<c\u2028d\u200b", 80) == "a b &lt;c d"
+    assert plain_line("abcdef", 4) == "abc…"
+
+
+@requirement("catalog.deltas")
+def test_what_comes_and_goes_is_told_below_instead_of_writing_everything_again() -> None:
+    tools = catalog(ISSUE, PULLS)
+    session = Session(tools, mode="all")
+    before = session.begin_turn()
+    tools.add([MESSAGE])
+    tools.remove([PULLS.name])
+    after = session.begin_turn()
+    assert after.head == before.head
+    assert (
+        after.tail == "<tool_changes>\ncame: slack: post_message\ngone: github: list_pull_requests\n</tool_changes>\n"
+    )
+    session.refresh()
+    assert session.section().tail == ""
+    assert "slack: post_message" in session.section().head or "- post_message" in session.section().head
+
+
+def test_nothing_is_said_when_nothing_came_or_went() -> None:
+    assert delta({"a": ISSUE}, {"a": ISSUE}) == ""
+
+
+@requirement("catalog.index-keeps-its-budget")
+def test_ten_thousand_tools_and_huge_descriptions_keep_the_index_small() -> None:
+    tools = [mcp(f"s{n % 500}", f"tool_{n}", "word " * 20) for n in range(10_000)]
+    text = index([*tools, mcp("big", "one", "x" * 1_000_000)], "search_tools", 1_000, ESTIMATE.tokens)
+    assert ESTIMATE.tokens(text) <= 1_000
+    assert "and 461 more servers" in text
