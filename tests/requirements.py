@@ -272,6 +272,20 @@ search.fused-filter-changes-nothing own Under a filter the default fusion gives 
 search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
+
+relations.dag 003 Nodes with several parents are added, updated, removed and read as copies.
+relations.no-cycles 003 A cycle, a duplicate id or an unknown parent is refused with its exact text.
+relations.traversal 003 Parents, children, ancestors, descendants, roots and leaves.
+relations.by-type-and-status 003 Nodes are found by edge type and by status.
+relations.to-context 003 to_context prints an indented plan with statuses, with parents on request.
+relations.persistence 003 on_persist, initial nodes and automatic persistence; hydration is validated.
+relations.journal own The journal survives a kill anywhere and two processes.
+relations.ready own Ready steps are known at once, and each other step has its reason.
+relations.deep own A chain of 10,000 neither overflows nor is quadratic.
+relations.tools own plan_add, plan_update, plan_ready and plan_show are tools and commands.
+relations.acp own Steps become the entries of an ACP plan, with priority and status.
+relations.order own Every node comes after what it hangs on, and the critical path is the longest chain that is not done.
+project.pluggable-storage 003 Modules without a database take callbacks and do not dictate where data lives.
 """
 
 LATER = {
@@ -454,17 +468,6 @@ cache.invalidation own An answer that cites a changed document is not served.
 cache.single-flight own Concurrent misses of one question compute once; failures are not cached.
 cache.calibrate own calibrate proposes threshold and margin from labelled pairs.
 cache.quality own Wrong hits are at most a quarter of a plain threshold's at an equal hit count.
-relations.dag 003 Nodes with several parents are added, updated, removed and read as copies.
-relations.no-cycles 003 A cycle, a duplicate id or an unknown parent is refused with its exact text.
-relations.traversal 003 Parents, children, ancestors, descendants, roots and leaves.
-relations.by-type-and-status 003 Nodes are found by edge type and by status.
-relations.to-context 003 to_context prints an indented plan with statuses, with parents on request.
-relations.persistence 003 on_persist, initial nodes and automatic persistence; hydration is validated.
-relations.journal own The journal survives a kill anywhere and two processes.
-relations.ready own Ready steps are known at once, and each other step has its reason.
-relations.deep own A chain of 10,000 neither overflows nor is quadratic.
-relations.tools own plan_add, plan_update, plan_ready and plan_show are tools and commands.
-project.pluggable-storage 003 Modules without a database take callbacks and do not dictate where data lives.
 """,
     "agent and ACP": """
 formats.functiongemma 003 Tools are declared in FunctionGemma's trained token form, byte-equal.

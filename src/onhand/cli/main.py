@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NOUNS = {
     "context": "project context: what is pinned, what is searchable, search it",
     "docs": "documents: import them, find them by words, by meaning or by filter, read them",
+    "plan": "a plan of steps that wait for each other: what can begin, and why not the rest",
     "config": "every setting, its value and where it came from",
     "init": "write a commented configuration file",
     "trust": "allow this directory's configuration to start programs and reach outside it",
