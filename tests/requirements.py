@@ -273,6 +273,23 @@ search.fused-never-much-worse own The default fusion is never more than a point 
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
 
+cache.get-or-compute 003 get_or_compute answers from a similar question or computes, and says which.
+cache.threshold 003 Only similarity of at least the threshold, 0.85 by default, is a hit.
+cache.max-entries 003 Beyond 1,000 entries, or the given number, the least recently used goes.
+cache.ttl 003 An entry older than 24 hours, or the given time, is not served.
+cache.persistence 003 on_persist, initial entries and automatic persistence decouple the cache from its storage.
+cache.operations 003 lookup, store, stats, clear, clear_expired, persist and close.
+cache.exact-without-embedding own An equal question hits without embedding; without an embedder similarity is lexical.
+cache.guards own Numbers, negations, names and quotations must agree.
+cache.margin own A hit must also stand clear of the runner-up, and says why it hit.
+cache.scope-never-crosses own No hit crosses model, prompt, tools, user, filter or index generation.
+cache.invalidation own An answer that cites a changed document is not served.
+cache.single-flight own Concurrent misses of one question compute once; failures are not cached.
+cache.calibrate own calibrate proposes threshold and margin from labelled pairs.
+cache.quality own Wrong hits are at most a quarter of a plain threshold's at an equal hit count.
+cache.lookup-is-exact own Every similar question is found, with numpy and without, after any changes.
+cache.bad-vectors own A vector that is no direction, or an embedder that fails, never hits and costs nobody an answer.
+
 relations.dag 003 Nodes with several parents are added, updated, removed and read as copies.
 relations.no-cycles 003 A cycle, a duplicate id or an unknown parent is refused with its exact text.
 relations.traversal 003 Parents, children, ancestors, descendants, roots and leaves.
@@ -452,22 +469,6 @@ sandbox.policy own A policy limits paths, network, memory, CPU, processes and ti
 sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
 sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
 sandbox.domains own Network is off, or limited to the allowed domains.
-""",
-    "cache and relations": """
-cache.get-or-compute 003 get_or_compute answers from a similar question or computes, and says which.
-cache.threshold 003 Only similarity of at least the threshold, 0.85 by default, is a hit.
-cache.max-entries 003 Beyond 1,000 entries, or the given number, the least recently used goes.
-cache.ttl 003 An entry older than 24 hours, or the given time, is not served.
-cache.persistence 003 on_persist, initial entries and automatic persistence decouple the cache from its storage.
-cache.operations 003 lookup, store, stats, clear, clear_expired, persist and close.
-cache.exact-without-embedding own An equal question hits without embedding; without an embedder similarity is lexical.
-cache.guards own Numbers, negations, names and quotations must agree.
-cache.margin own A hit must also stand clear of the runner-up, and says why it hit.
-cache.scope-never-crosses own No hit crosses model, prompt, tools, user, filter or index generation.
-cache.invalidation own An answer that cites a changed document is not served.
-cache.single-flight own Concurrent misses of one question compute once; failures are not cached.
-cache.calibrate own calibrate proposes threshold and margin from labelled pairs.
-cache.quality own Wrong hits are at most a quarter of a plain threshold's at an equal hit count.
 """,
     "agent and ACP": """
 formats.functiongemma 003 Tools are declared in FunctionGemma's trained token form, byte-equal.

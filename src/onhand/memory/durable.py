@@ -1,8 +1,20 @@
-"""How is a file replaced whole or not at all, also when the process or the machine stops?"""
+"""How is a file opened without being fooled, and replaced whole or not at all, also when the machine stops?"""
 
+import errno
 import os
+import stat
 from contextlib import suppress
 from secrets import token_hex
+from typing import BinaryIO
+
+
+def open_file(path: str) -> BinaryIO:
+    """Open a regular file for reading; anything else is an OSError, and a pipe does not block."""
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "it is not a file")
+    return open(number, "rb")
 
 
 def replace(path: str, data: bytes, mode: int) -> None:

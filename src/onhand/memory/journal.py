@@ -10,7 +10,6 @@ It knows lines of JSON, and not what they mean.
 
 import json
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from secrets import token_hex
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from onhand.errors import StoreError
-from onhand.memory.durable import replace
+from onhand.memory.durable import open_file, replace
 from onhand.store.files import locked_file
 
 MAGIC = b"onhand-journal 1 "
@@ -93,23 +92,20 @@ class Journal:
 
     def _unread(self) -> tuple[bytes, bool, bytes] | None:
         """The header, whether it is another file than before, and what is behind that; None: no file, or no header."""
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         try:
-            number = os.open(self.path, flags)
+            file = open_file(self.path)
         except FileNotFoundError:
             return None
-        with open(number, "rb") as file:
-            status = os.fstat(number)
-            if not stat.S_ISREG(status.st_mode):
-                raise StoreError(f"{self.path} is not a file: name another place for the plan")
-            if status.st_size > MAX_BYTES:
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_BYTES:
                 raise StoreError(f"{self.path} has more than {MAX_BYTES // 2**20} MiB: move it away and begin anew")
             header = file.read(HEADER_BYTES)
             if not _is_header(header):
                 if MAGIC.startswith(header[: len(MAGIC)]) and len(header) < HEADER_BYTES:
                     return None  # cut off before anything was said
                 raise StoreError(f"{self.path} is no journal of ours, and was left as it is: name another file")
-            anew = header != self._header or status.st_size < self._end
+            anew = header != self._header or size < self._end
             file.seek(len(header) if anew else self._end)
             return header, anew, file.read(MAX_BYTES)
 
