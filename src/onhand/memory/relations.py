@@ -6,6 +6,7 @@ file, no tool and no prompt. Not safe between threads: its owner holds a lock (m
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
+from inspect import iscoroutinefunction
 from time import time
 from typing import Any
 
@@ -33,6 +34,8 @@ class Relations:
         on_change: Callable[[Node | Removed], object] | None = None,
         containers: Set[str] = CONTAINERS,
     ) -> None:
+        if iscoroutinefunction(on_persist):
+            raise InputError("on_persist must be a plain function: start the async work from there, and wait for it")
         self._on_persist = on_persist
         self._auto_persist = auto_persist
         self._on_change = on_change

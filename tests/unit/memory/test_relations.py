@@ -191,6 +191,11 @@ def test_nodes_are_handed_over_when_asked_and_after_each_change_when_that_was_wa
     relations.clear()
     assert handed == [["a"], ["a", "b"], ["a", "b"], ["b"], []]
     Relations(auto_persist=True).add("a")  # nobody to hand it to
+
+    async def later(nodes: list[Node]) -> None: ...
+
+    with pytest.raises(InputError, match="on_persist must be a plain function"):
+        Relations(on_persist=later)
     Relations().persist()
 
 

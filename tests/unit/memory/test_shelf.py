@@ -1,13 +1,16 @@
 """Are the most similar questions found, with and without numpy, and after any number of changes?"""
 
+import os
 import random
 import subprocess
 import sys
 from array import array
 from math import sqrt
+from pathlib import Path
 
 import pytest
 
+import onhand
 from onhand.memory import shelf as shelf_module
 from onhand.memory.shelf import Near, VectorShelf, WordShelf
 from requirements import requirement
@@ -65,7 +68,8 @@ assert cache.lookup("how do I create  a button").hit
 cache.lookup("how do I create a blue button")
 assert "numpy" not in sys.modules
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    environ = {**os.environ, "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=False)
     assert done.stderr == ""
 
 
