@@ -319,6 +319,37 @@ catalog.index-keeps-its-budget own The compact index shrinks to its budget: desc
 catalog.deltas own What comes and goes is added below the index, which stays byte-identical until it is asked to be written anew.
 catalog.ledger own Eager cost, index, searches, schemas, retries, break-even and the stable prefix are accounted for.
 catalog.estimate-states-its-error own Tokens are counted by a stated estimate or by a tokenizer that the user has.
+
+cache.get-or-compute 003 get_or_compute answers from a similar question or computes, and says which.
+cache.threshold 003 Only similarity of at least the threshold, 0.85 by default, is a hit.
+cache.max-entries 003 Beyond 1,000 entries, or the given number, the least recently used goes.
+cache.ttl 003 An entry older than 24 hours, or the given time, is not served.
+cache.persistence 003 on_persist, initial entries and automatic persistence decouple the cache from its storage.
+cache.operations 003 lookup, store, stats, clear, clear_expired, persist and close.
+cache.exact-without-embedding own An equal question hits without embedding; without an embedder similarity is lexical.
+cache.guards own Numbers, negations, names and quotations must agree.
+cache.margin own A hit must also stand clear of the runner-up, and says why it hit.
+cache.scope-never-crosses own No hit crosses model, prompt, tools, user, filter or index generation.
+cache.invalidation own An answer that cites a changed document is not served.
+cache.single-flight own Concurrent misses of one question compute once; failures are not cached.
+cache.calibrate own calibrate proposes threshold and margin from labelled pairs.
+cache.quality own Wrong hits are at most a quarter of a plain threshold's at an equal hit count.
+cache.lookup-is-exact own Every similar question is found, with numpy and without, after any changes.
+cache.bad-vectors own A vector that is no direction, or an embedder that fails, never hits and costs nobody an answer.
+
+relations.dag 003 Nodes with several parents are added, updated, removed and read as copies.
+relations.no-cycles 003 A cycle, a duplicate id or an unknown parent is refused with its exact text.
+relations.traversal 003 Parents, children, ancestors, descendants, roots and leaves.
+relations.by-type-and-status 003 Nodes are found by edge type and by status.
+relations.to-context 003 to_context prints an indented plan with statuses, with parents on request.
+relations.persistence 003 on_persist, initial nodes and automatic persistence; hydration is validated.
+relations.journal own The journal survives a kill anywhere and two processes.
+relations.ready own Ready steps are known at once, and each other step has its reason.
+relations.deep own A chain of 10,000 neither overflows nor is quadratic.
+relations.tools own plan_add, plan_update, plan_ready and plan_show are tools and commands.
+relations.acp own Steps become the entries of an ACP plan, with priority and status.
+relations.order own Every node comes after what it hangs on, and the critical path is the longest chain that is not done.
+project.pluggable-storage 003 Modules without a database take callbacks and do not dictate where data lives.
 """
 
 LATER = {
@@ -452,33 +483,6 @@ sandbox.policy own A policy limits paths, network, memory, CPU, processes and ti
 sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
 sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
 sandbox.domains own Network is off, or limited to the allowed domains.
-""",
-    "cache and relations": """
-cache.get-or-compute 003 get_or_compute answers from a similar question or computes, and says which.
-cache.threshold 003 Only similarity of at least the threshold, 0.85 by default, is a hit.
-cache.max-entries 003 Beyond 1,000 entries, or the given number, the least recently used goes.
-cache.ttl 003 An entry older than 24 hours, or the given time, is not served.
-cache.persistence 003 on_persist, initial entries and automatic persistence decouple the cache from its storage.
-cache.operations 003 lookup, store, stats, clear, clear_expired, persist and close.
-cache.exact-without-embedding own An equal question hits without embedding; without an embedder similarity is lexical.
-cache.guards own Numbers, negations, names and quotations must agree.
-cache.margin own A hit must also stand clear of the runner-up, and says why it hit.
-cache.scope-never-crosses own No hit crosses model, prompt, tools, user, filter or index generation.
-cache.invalidation own An answer that cites a changed document is not served.
-cache.single-flight own Concurrent misses of one question compute once; failures are not cached.
-cache.calibrate own calibrate proposes threshold and margin from labelled pairs.
-cache.quality own Wrong hits are at most a quarter of a plain threshold's at an equal hit count.
-relations.dag 003 Nodes with several parents are added, updated, removed and read as copies.
-relations.no-cycles 003 A cycle, a duplicate id or an unknown parent is refused with its exact text.
-relations.traversal 003 Parents, children, ancestors, descendants, roots and leaves.
-relations.by-type-and-status 003 Nodes are found by edge type and by status.
-relations.to-context 003 to_context prints an indented plan with statuses, with parents on request.
-relations.persistence 003 on_persist, initial nodes and automatic persistence; hydration is validated.
-relations.journal own The journal survives a kill anywhere and two processes.
-relations.ready own Ready steps are known at once, and each other step has its reason.
-relations.deep own A chain of 10,000 neither overflows nor is quadratic.
-relations.tools own plan_add, plan_update, plan_ready and plan_show are tools and commands.
-project.pluggable-storage 003 Modules without a database take callbacks and do not dictate where data lives.
 """,
     "agent and ACP": """
 formats.functiongemma 003 Tools are declared in FunctionGemma's trained token form, byte-equal.

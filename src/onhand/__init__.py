@@ -21,12 +21,18 @@ if TYPE_CHECKING:
         StoreError,
         ToolError,
     )
+    from onhand.memory.cache import SemanticCache
+    from onhand.memory.cache_file import open_cache
+    from onhand.memory.entry import Computed, Scope
+    from onhand.memory.plan import Plan
+    from onhand.memory.relations import Relations
     from onhand.search.index import Index
     from onhand.search.result import Hit
     from onhand.tools import Call, Output, Registry, Result, Session, Tool, schema_of, tool
 
 __all__ = [
     "Call",
+    "Computed",
     "ConfigError",
     "Context",
     "Document",
@@ -40,12 +46,17 @@ __all__ = [
     "NotFound",
     "OnhandError",
     "Output",
+    "Plan",
     "Registry",
+    "Relations",
     "Result",
+    "Scope",
+    "SemanticCache",
     "Session",
     "StoreError",
     "Tool",
     "ToolError",
+    "open_cache",
     "open_index",
     "schema_of",
     "tool",
@@ -66,6 +77,11 @@ _HOMES = {
         "StoreError",
         "ToolError",
     ),
+    "onhand.memory.cache": ("SemanticCache",),
+    "onhand.memory.cache_file": ("open_cache",),
+    "onhand.memory.entry": ("Computed", "Scope"),
+    "onhand.memory.plan": ("Plan",),
+    "onhand.memory.relations": ("Relations",),
     "onhand.search.index": ("Index",),
     "onhand.search.result": ("Hit",),
     "onhand.tools": ("Call", "Output", "Registry", "Result", "Session", "Tool", "schema_of", "tool"),

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
     from onhand.corpora.documents import Documents
     from onhand.embed.embedder import Embedder
+    from onhand.memory.plan import Plan
     from onhand.search.index import Index
     from onhand.tools import Registry
     from onhand.tools.catalog import Catalog
+
+PLAN_PATH = ".onhand/plan.journal"  # in the project
 
 
 def configured(root: str | None = None) -> Config:
@@ -106,6 +109,12 @@ def open_registry(asked: Config) -> "Registry":
     if os.path.isfile(path) and not _is_smuggled(asked, path):  # of which the configuration's warnings tell
         for tool in open_documents(asked, path).tools():
             registry.register(tool)
+    plan = os.path.join(asked.project, PLAN_PATH)
+    if os.path.isfile(plan) and not _leads_out(asked, plan):  # four tools cost every prompt something: on request only
+        from onhand.memory.plan_tool import tools_over
+
+        for tool in tools_over(open_plan(asked)):
+            registry.register(tool)
     return registry
 
 
@@ -119,9 +128,22 @@ def documents_path(asked: Config) -> str:
 
 def _is_smuggled(asked: Config, path: str) -> bool:
     """Whether a path leads out of the project that nobody allowed to: a clone may have brought a link."""
-    if os.path.isabs(asked.documents.path):
-        return False
+    return not os.path.isabs(asked.documents.path) and _leads_out(asked, path)
+
+
+def _leads_out(asked: Config, path: str) -> bool:
     return not os.path.realpath(path).startswith(os.path.join(os.path.realpath(asked.project), ""))
+
+
+def open_plan(asked: Config, path: str | None = None) -> "Plan":
+    """The plan of a file, by default the project's; it is made with the first change."""
+    from onhand.memory.plan import Plan
+
+    if path is None:
+        path = os.path.join(asked.project, PLAN_PATH)
+        if _leads_out(asked, path):
+            raise ConfigError(f"{path} is a link out of the project: name the file itself by --file")
+    return Plan(path)
 
 
 def open_documents(

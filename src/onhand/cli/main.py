@@ -18,6 +18,8 @@ NOUNS = {
     "context": "project context: what is pinned, what is searchable, search it",
     "docs": "documents: import them, find them by words, by meaning or by filter, read them",
     "tools": "tools: list those of a catalog, find the ones that fit, read how one is called",
+    "plan": "a plan of steps that wait for each other: what can begin, and why not the rest",
+    "cache": "the semantic cache: find the threshold and margin for your own traffic",
     "config": "every setting, its value and where it came from",
     "init": "write a commented configuration file",
     "trust": "allow this directory's configuration to start programs and reach outside it",

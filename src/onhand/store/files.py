@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,11 +37,16 @@ def write_at(path: str, offset: int, data: bytes, sync: bool = False) -> None:
             os.fsync(file.fileno())
 
 
+def locked(directory: str) -> AbstractContextManager[None]:
+    """One writer of a directory at a time."""
+    return locked_file(os.path.join(directory, "lock"))
+
+
 @contextmanager
-def locked(directory: str) -> Iterator[None]:
-    """One writer at a time; an OSError when nobody may write here or another one does not come to an end."""
-    os.makedirs(directory, exist_ok=True)
-    file = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT, 0o666)
+def locked_file(path: str) -> Iterator[None]:
+    """One at a time; an OSError when nobody may write here or another one does not come to an end."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         while not _taken(file):

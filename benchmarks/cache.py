@@ -1,0 +1,256 @@
+"""Wrong hits and speed of the semantic cache against a bare threshold and a numpy scan, in one run.
+
+    ONHAND_DATA=… python -m benchmarks.cache [--vectors DIRECTORY] [--size 10000]
+
+Quality: the questions of $ONHAND_DATA/qqp_cache, each of which has duplicates among some 23,000 cached ones. A hit is
+right when the data names the pair. Every row of ours stands beside a bare threshold that is set so that it has the same
+number of hits: what GPTCache and others do with this model. `absent` repeats the run with the duplicates of the
+question taken out, so that every hit counts as wrong; most of what hits then means the same too, and nobody labelled
+it. `halves` are the wrong hits among the questions with even and with odd numbers. Vectors are those of MiniLM; to make
+them takes two minutes, and `--vectors` keeps them.
+
+Speed: questions against entries, median time, the question's vector at hand. The numpy scan is `matrix @ query` and
+argmax over a matrix in memory, and no more; ours is a whole lookup. One thread.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for both sides; it has to stand before numpy is loaded
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onhand.embed.embedder import Kind
+from onhand.embed.minilm import MiniLmEmbedder
+from onhand.memory.cache import SemanticCache
+from onhand.memory.decision import MARGIN, THRESHOLD
+
+Floats = NDArray[np.float32]
+SETTINGS = (
+    (THRESHOLD, 0.0),
+    (THRESHOLD, 0.03),
+    (THRESHOLD, 0.05),
+    (THRESHOLD, MARGIN),
+    (THRESHOLD, 0.1),
+    (0.8, MARGIN),
+)
+
+
+class Known:
+    """An embedder that knows its texts."""
+
+    name, prompt_format, min_score = MiniLmEmbedder.name, MiniLmEmbedder.prompt_format, None
+
+    def __init__(self, texts: Sequence[str], rows: Floats) -> None:
+        self.dimension = rows.shape[1]
+        self._vectors = {text: array("f", row.tobytes()) for text, row in zip(texts, rows, strict=True)}
+
+    def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
+        return [self._vectors[text] for text in texts]
+
+
+class Data(NamedTuple):
+    """Questions, what is cached, and which of it is right for each question."""
+
+    queries: list[str]
+    cached: list[str]
+    right: list[set[str]]
+    query_rows: Floats
+    cached_rows: Floats
+
+
+class Outcome(NamedTuple):
+    """The hits of some questions, by the number of each."""
+
+    hits: frozenset[int]
+    wrong: frozenset[int]
+
+
+def read(directory: Path, vectors: Path | None) -> Data:
+    queries = {row["id"]: row["text"] for row in rows_of(directory / "queries.jsonl")}
+    cached = {row["id"]: row["text"] for row in rows_of(directory / "corpus.jsonl")}
+    right: dict[str, set[str]] = {id: set() for id in queries}
+    for line in (directory / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        query, entry, score = line.split("\t")
+        if int(score) > 0:
+            right[query].add(cached[entry])
+    texts = list(queries.values()), list(dict.fromkeys(cached.values()))
+    made = [embedded(some, vectors) for some in texts]
+    return Data(texts[0], texts[1], list(right.values()), made[0], made[1])
+
+
+def fewer(data: Data, share: int) -> Data:
+    """With one in so many of the cached questions that answer none of those that are asked."""
+    answers = set().union(*data.right)
+    kept = [place for place, text in enumerate(data.cached) if text in answers or place % share == 0]
+    return data._replace(cached=[data.cached[place] for place in kept], cached_rows=data.cached_rows[kept])
+
+
+def rows_of(path: Path) -> Iterable[dict[str, Any]]:
+    return map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def embedded(texts: Sequence[str], directory: Path | None) -> Floats:
+    kept = directory / f"{crc32(json.dumps(texts).encode()):08x}.npy" if directory else None
+    if kept and kept.exists():
+        return np.asarray(np.load(kept), np.float32)
+    embedder = MiniLmEmbedder()
+    rows = [vector for at in range(0, len(texts), 64) for vector in embedder.embed(texts[at : at + 64], "similarity")]
+    made = np.array([np.frombuffer(row, np.float32) for row in rows])
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.save(kept, made)
+    return made
+
+
+def cache_of(data: Data, threshold: float, margin: float) -> SemanticCache:
+    known = Known([*data.queries, *data.cached], np.concatenate([data.query_rows, data.cached_rows]))
+    cache = SemanticCache(known, threshold=threshold, margin=margin, max_entries=len(data.cached))
+    for text in data.cached:
+        cache.store(text, text)
+    return cache
+
+
+def ours(data: Data, threshold: float, margin: float, absent: bool) -> Outcome:
+    """What the cache does; `absent`: with the right answers of each question taken out while it is asked."""
+    cache = cache_of(data, threshold, margin)
+    hits, wrong = set(), set()
+    for number, query in enumerate(data.queries):
+        if absent:
+            for text in data.right[number]:
+                cache.store(text, text, tags=("out",))
+            cache.invalidate(tags=("out",))
+        found = cache.lookup(query)
+        if found.entry is not None:
+            hits.add(number)
+            if absent or found.entry.query not in data.right[number]:
+                wrong.add(number)
+        if absent:
+            for text in data.right[number]:
+                cache.store(text, text)
+    return Outcome(frozenset(hits), frozenset(wrong))
+
+
+def ranked(data: Data, absent: bool) -> list[tuple[float, bool]]:
+    """For each question the similarity of the nearest cached one, and whether that is right."""
+    found = []
+    for number, row in enumerate(data.query_rows):
+        scores = data.cached_rows @ row
+        order = np.argsort(-scores)[:50]
+        best = next(place for place in order if not absent or data.cached[place] not in data.right[number])
+        found.append((float(scores[best]), data.cached[best] in data.right[number]))
+    return found
+
+
+def bare(nearest: Sequence[tuple[float, bool]], threshold: float) -> Outcome:
+    hits = [number for number, (score, _) in enumerate(nearest) if score >= threshold]
+    return Outcome(frozenset(hits), frozenset(number for number in hits if not nearest[number][1]))
+
+
+def halves(wrong: frozenset[int]) -> str:
+    return f"{sum(number % 2 == 0 for number in wrong)} + {sum(number % 2 for number in wrong)}"
+
+
+def sparser(data: Data) -> None:
+    """The default against a bare threshold where fewer questions are cached, and so fewer are near each other."""
+    for share in (2, 4, 8):
+        some = fewer(data, share)
+        mine, nearest = ours(some, THRESHOLD, MARGIN, False), ranked(some, False)
+        equal = sorted((score for score, _ in nearest), reverse=True)[len(mine.hits) - 1]
+        theirs = bare(nearest, equal)
+        own = f"{len(mine.hits)} hits, {len(mine.wrong)} wrong ({halves(mine.wrong)})"
+        peer = f"bare threshold {equal:.4f}: {len(theirs.wrong)} wrong ({halves(theirs.wrong)})"
+        print(f"{len(some.cached):>6,} cached: {own}; {peer}", flush=True)
+
+
+def quality(data: Data) -> None:
+    present, absent = ranked(data, False), ranked(data, True)
+    similarities = sorted((score for score, _ in present), reverse=True)
+    print(f"\n{len(data.queries):,} questions against {len(data.cached):,} cached ones, {MiniLmEmbedder.name}")
+    print(f"{'':<22}{'hits':>6}{'wrong':>7}{'halves':>10}{'absent':>8}   {'bare threshold':>14}{'hits':>6}{'wrong':>7}"
+          f"{'halves':>10}{'absent':>8}{'wrong, as a part':>19}")  # fmt: skip
+    for threshold, margin in SETTINGS:
+        is_default = (threshold, margin) == (THRESHOLD, MARGIN)
+        mine = ours(data, threshold, margin, False)
+        gone = str(len(ours(data, threshold, margin, True).hits)) if is_default else ""  # which takes a minute
+        equal = similarities[len(mine.hits) - 1] if mine.hits else 1.0
+        theirs, their_gone = bare(present, equal), bare(absent, equal)
+        name = f"onhand {threshold:.2f}, {margin:.2f}" + (" *" if is_default else "")
+        share = len(mine.wrong) / len(theirs.wrong) if theirs.wrong else 0.0
+        print(f"{name:<22}{len(mine.hits):>6}{len(mine.wrong):>7}{halves(mine.wrong):>10}{gone:>8}   "
+              f"{equal:>14.4f}{len(theirs.hits):>6}{len(theirs.wrong):>7}{halves(theirs.wrong):>10}"
+              f"{len(their_gone.hits):>8}{share:>18.2f}×", flush=True)  # fmt: skip
+    for threshold in (0.95, 0.9, 0.85, 0.8):
+        theirs, their_gone = bare(present, threshold), bare(absent, threshold)
+        print(f"{'':<56}{threshold:>14.4f}{len(theirs.hits):>6}{len(theirs.wrong):>7}{halves(theirs.wrong):>10}"
+              f"{len(their_gone.hits):>8}", flush=True)  # fmt: skip
+    print("* the default")
+
+
+def by_words(data: Data) -> None:
+    cache = SemanticCache(max_entries=len(data.cached))
+    for text in data.cached:
+        cache.store(text, text)
+    hits = wrong = 0
+    for number, query in enumerate(data.queries):
+        entry = cache.lookup(query).entry
+        hits += entry is not None
+        wrong += entry is not None and entry.query not in data.right[number]
+    print(f"without an embedder, by words: {hits} hits, {wrong} wrong")
+
+
+def speed(data: Data | None, size: int) -> None:
+    if data is None or len(data.cached) < size:
+        chance = np.random.default_rng(7)
+        rows = chance.standard_normal((size + 500, 384), dtype=np.float32)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        texts = [f"question {number}" for number in range(size + 500)]
+        data = Data(texts[size:], texts[:size], [], rows[size:], rows[:size])
+    data = data._replace(cached=data.cached[:size], cached_rows=data.cached_rows[:size].copy())
+    cache = cache_of(data, THRESHOLD, MARGIN)
+    cache.lookup(data.queries[0])
+    mine = [timed(lambda query=query: cache.lookup(query)) for query in data.queries[:500]]
+    again = [timed(lambda text=text: cache.lookup(text)) for text in data.cached[:500]]
+    matrix = data.cached_rows
+    theirs = [timed(lambda row=row: int((matrix @ row).argmax())) for row in data.query_rows[:500]]
+    own, scan, exact = (statistics.median(times) * 1000 for times in (mine, theirs, again))
+    print(f"\n{size:,} entries of {matrix.shape[1]} numbers, median of 500 lookups")
+    print(f"a lookup by meaning {own:.3f} ms, a numpy scan {scan:.3f} ms: {own / scan:.2f}×")
+    print(f"a lookup of the same question {exact:.4f} ms")
+
+
+def timed(call: Any) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vectors", type=Path, help="a directory to keep the vectors in")
+    parser.add_argument("--size", type=int, default=10_000)
+    options = parser.parse_args(argv)
+    directory = Path(os.environ.get("ONHAND_DATA", "")) / "qqp_cache"
+    data = read(directory, options.vectors) if os.environ.get("ONHAND_DATA") and directory.is_dir() else None
+    if data is None:
+        print("$ONHAND_DATA has no qqp_cache: quality is left out, and the speed is that of made-up vectors")
+    else:
+        quality(data)
+        sparser(data)
+        by_words(data)
+    speed(data, options.size)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,140 @@
+"""The semantic cache: find the threshold and margin that suit your own traffic."""
+
+from __future__ import annotations
+
+import argparse
+
+from onhand.cli import terminal
+from onhand.cli.parser import Parser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from onhand.memory.calibrate import Calibration, Measured, Pair
+
+MAX_ROWS = 12  # of the table, spread over all that could be had
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the verbs."""
+    verbs = parser.add_verbs("verb", "VERB")
+    calibrated = verbs.add_parser(
+        "calibrate", help="from pairs of questions, precision against hit rate, and which threshold and margin to take"
+    )
+    calibrated.add_argument(
+        "pairs", metavar="PAIRS.jsonl", help='lines of {"query": "…", "cached": "…", "same": true or false}'
+    )
+    calibrated.add_argument(
+        "--precision", metavar="X", type=_share, default=0.98, help="the least share of hits that are right (0.98)"
+    )
+    calibrated.add_argument(
+        "--embedder", metavar="NAME", help="what works out meaning, or 'none' for words (documents.embedder)"
+    )
+    calibrated.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    from onhand import app
+    from onhand.cli.progress import Progress
+    from onhand.embed.choose import chosen
+    from onhand.memory.calibrate import calibrate
+
+    asked = app.configured()
+    terminal.warn(asked.warnings)
+    wanted = asked.documents.embedder if arguments.embedder is None else arguments.embedder
+    embedder, unavailable = chosen(None if wanted == "none" else wanted)
+    if unavailable:
+        terminal.warn([f"{unavailable}; words are compared instead"])
+    progress = Progress()
+    found = calibrate(
+        _pairs(arguments.pairs),
+        embedder,
+        precision=arguments.precision,
+        on_progress=lambda done, total: progress.show(f"{done:,} of {total:,} questions", done, total),
+    )
+    progress.end()
+    if arguments.json:
+        terminal.print_json(_as_json(found))
+    else:
+        _print(found, arguments.precision, "words" if embedder is None else embedder.name)
+    return 0
+
+
+def _pairs(path: str) -> list[Pair]:
+    from onhand.errors import InputError
+    from onhand.memory.calibrate import read_pairs
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return read_pairs(file)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): name a file of pairs") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8: save it as such") from None
+
+
+def _print(found: Calibration, precision: float, by: str) -> None:
+    terminal.say(f"{found.queries:,} questions against {found.cached:,} cached ones, compared by {by}")
+    if found.left_out:
+        terminal.say(f"{found.left_out:,} pairs are too long to be compared and were left out")
+    rows = [("", one) for one in _spread(found.frontier)]
+    rows += [("default", found.default), ("threshold alone", found.plain)]
+    terminal.print_table(
+        [(name, *_cells(one)) for name, one in rows],
+        header=("", "threshold", "margin", "hit rate", "hits", "wrong", "precision"),
+    )
+    if found.proposed is None:
+        terminal.say(f"no setting has a precision of {precision:g} on one half of these questions: give more pairs")
+        return
+    threshold, margin, queries, hits, wrong = found.proposed
+    terminal.say(f"for a precision of {precision:g}, chosen on one half of the questions:", heading=True)
+    terminal.say(f"SemanticCache(threshold={threshold:g}, margin={margin:g})")
+    terminal.say(
+        f"on the other half: {hits:,} hits of {queries:,}, {wrong:,} wrong, {found.proposed.precision:.1%} right"
+    )
+
+
+def _spread(rows: tuple[Measured, ...]) -> list[Measured]:
+    """Some of many rows, the first and the last among them."""
+    if len(rows) <= MAX_ROWS:
+        return list(rows)
+    return [rows[round(place * (len(rows) - 1) / (MAX_ROWS - 1))] for place in range(MAX_ROWS)]
+
+
+def _cells(one: Measured) -> tuple[str, ...]:
+    return (
+        f"{one.threshold:.2f}",
+        f"{one.margin:.2f}",
+        f"{one.hit_rate:.1%}",
+        f"{one.hits:,}",
+        f"{one.wrong:,}",
+        f"{one.precision:.2%}",
+    )
+
+
+def _as_json(found: Calibration) -> dict[str, Any]:
+    return {
+        "queries": found.queries,
+        "cached": found.cached,
+        "left_out": found.left_out,
+        "frontier": [_row(one) for one in found.frontier],
+        "default": _row(found.default),
+        "threshold_alone": _row(found.plain),
+        "proposed": None if found.proposed is None else _row(found.proposed),
+    }
+
+
+def _row(one: Measured) -> dict[str, float]:
+    return {**one._asdict(), "hit_rate": round(one.hit_rate, 6), "precision": round(one.precision, 6)}
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text[:100]!r} is no share: a number above 0 and at most 1")
+    return share

@@ -1,0 +1,226 @@
+"""How does a model keep a plan? Four tools: their words, their schemas, their answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from onhand.errors import InputError, NotFound, OnhandError, ToolError
+from onhand.memory.node import STATUSES, Node, as_json
+from onhand.memory.plan import Plan
+from onhand.memory.relations import Relations
+from onhand.memory.render import plan_text, to_context
+from onhand.tools import Output, Tool
+from onhand.tools.problems import near, short
+
+Schema = dict[str, Any]
+
+MAX_READY = 20  # steps that plan_ready names unless it is told otherwise
+MAX_NODES = 500  # of one plan_add
+MAX_TOKENS = 1500  # of plan_show unless it is told otherwise
+MAX_OUTPUT_BYTES = 15_360
+
+ADD = (
+    "Write steps into the plan, which outlives this conversation and is shared with other agents. A step names as its "
+    "parents the steps that have to be done before it, and the plan it belongs to. Good at work of several steps that "
+    "depend on each other; needless for one or two. Give all steps in one call, in any order: all are added or none. "
+    'Cheap. Example: plan_add(nodes=[{"id": "auth", "edge_type": "plan", "description": "Add login"}, {"id": "model", '
+    '"parents": ["auth"], "description": "Create the User model"}, {"id": "form", "parents": ["auth", "model"], '
+    '"description": "Build the login form"}]).'
+)
+UPDATE = (
+    "Say how far a step is, or change what it says or waits for. Set status in_progress before you work on a step: "
+    "that is refused when another agent has it or it still waits. Set done or failed when you know. What is not named "
+    'stays. Answers with the steps that can begin now. Cheap. Example: plan_update(id="model", status="done").'
+)
+READY = (
+    "List the steps that can begin now, because all that they wait for is done, and why each other open step cannot. "
+    "Good at choosing what to do next; bad at an overview, for which there is plan_show. Cheap, whatever the size of "
+    "the plan. Example: plan_ready(limit=5)."
+)
+SHOW = (
+    "Show the plan in an order in which it can be done, with what each step waits for. What does not fit is counted, "
+    "done steps first. With ids, show only those nodes and their children. Costs up to max_tokens of your context. "
+    'Example: plan_show(ids=["auth"]).'
+)
+
+_ID: Schema = {"type": "string", "description": "Short and telling, such as user-model."}
+_TEXT: Schema = {"type": "string"}
+_PARENTS: Schema = {
+    "type": "array",
+    "items": _TEXT,
+    "description": "Ids of the steps that come before it, and of the plan it belongs to.",
+}
+_STATUS: Schema = {"type": "string", "enum": list(STATUSES)}
+_CONTEXT: Schema = {"type": "object", "description": "Whatever else is worth keeping, such as files or an estimate."}
+_NODE: Schema = {
+    "type": "object",
+    "properties": {
+        "id": _ID,
+        "description": {**_TEXT, "description": "What is to be done, in a sentence."},
+        "parents": _PARENTS,
+        "edge_type": {**_TEXT, "description": "step by default; plan for what holds steps together."},
+        "status": {**_STATUS, "description": "pending by default."},
+        "context": _CONTEXT,
+    },
+    "required": ["id", "description"],
+    "additionalProperties": False,
+}
+
+
+def tools_over(plan: Plan) -> list[Tool]:
+    """The four tools over one plan."""
+    return [
+        _tool("plan_add", ADD, {"nodes": _list_of(_NODE)}, ["nodes"], lambda given: _add(plan, **given)),
+        _tool(
+            "plan_update",
+            UPDATE,
+            {"id": _TEXT, "status": _STATUS, "description": _TEXT, "parents": _PARENTS, "context": _CONTEXT},
+            ["id"],
+            lambda given: _update(plan, **given),
+        ),
+        _tool(
+            "plan_ready",
+            READY,
+            {"limit": {"type": "integer", "minimum": 1, "description": f"At most this many; {MAX_READY} by default."}},
+            [],
+            lambda given: plan.look(lambda relations: _ready(relations, int(given.get("limit", MAX_READY)))),
+            read_only=True,
+        ),
+        _tool(
+            "plan_show",
+            SHOW,
+            {
+                "ids": {"type": "array", "items": _TEXT, "description": "Only these nodes, and their children."},
+                "max_tokens": {"type": "integer", "minimum": 1, "description": f"{MAX_TOKENS} by default."},
+            },
+            [],
+            lambda given: plan.look(lambda relations: _show(relations, **given)),
+            read_only=True,
+        ),
+    ]
+
+
+def add_nodes(relations: Relations, nodes: Sequence[Mapping[str, Any]]) -> list[Node]:
+    """Add nodes that may name each other as parents, in any order; those of work are pending unless they say more."""
+    new = {node["id"]: node for node in nodes}
+    if len(new) < len(nodes):
+        raise InputError("the same id stands twice among the nodes: give each its own")
+    above = {id: [parent for parent in node.get("parents", ()) if parent in new] for id, node in new.items()}
+    try:
+        added = {id: _add_one(relations, new[id]) for id in TopologicalSorter(above).static_order()}
+    except CycleError as error:
+        id = error.args[1][0]
+        raise InputError(
+            f"Adding node '{id}' with parents [{', '.join(new[id]['parents'])}] would create a cycle"
+        ) from None
+    return [added[id] for id in new]
+
+
+def _add_one(relations: Relations, node: Mapping[str, Any]) -> Node:
+    context = {**node.get("context", {}), "description": node["description"], "status": node.get("status", "pending")}
+    edge_type = node.get("edge_type", "step")
+    return relations.add(node["id"], parents=node.get("parents", ()), edge_type=edge_type, context=context)
+
+
+def update_node(relations: Relations, id: str, status: str | None, context: Mapping[str, Any], **more: Any) -> Node:
+    """Change a node; InputError when a step is to begin that another has begun, or that still waits."""
+    if status == "in_progress" and (node := relations.get(id)) and not relations.is_container(node):
+        reason = relations.why_not_ready(id)
+        if reason and node.status is not None:
+            raise InputError(f"'{id}' cannot begin: it {reason.text.removeprefix('cannot begin: ')}")
+    changed = {**context, "status": status} if status else context
+    return relations.update(id, changed, **more)
+
+
+def _add(plan: Plan, nodes: Sequence[Mapping[str, Any]]) -> Output:
+    if len(nodes) > MAX_NODES:
+        raise InputError(f"{len(nodes):,} nodes at once are too many: add at most {MAX_NODES} in one call")
+
+    def work(relations: Relations) -> Output:
+        return _told("added " + _listed([node.id for node in add_nodes(relations, nodes)]), relations)
+
+    return plan.change(work)
+
+
+def _update(
+    plan: Plan,
+    id: str,
+    status: str | None = None,
+    description: str | None = None,
+    parents: Sequence[str] | None = None,
+    context: Mapping[str, Any] | None = None,
+) -> Output:
+    def work(relations: Relations) -> Output:
+        if not relations.has(id):
+            raise NotFound(f"Node '{short(id)}' does not exist{_hint(relations, id)}")
+        changed = dict(context or {})
+        if description is not None:
+            changed["description"] = description
+        node = update_node(relations, id, status, changed, parents=parents)
+        return _told(f"{id} is {node.status}" if status else f"{id} is changed", relations)
+
+    return plan.change(work)
+
+
+def _ready(relations: Relations, limit: int) -> Output:
+    nodes = relations.ready(limit)
+    more = len(relations.ready_ids()) - len(nodes)
+    lines = [f"- {node.id}: {short(node.description, 300)}" for node in nodes] or ["nothing can begin now"]
+    lines += [f"({more} more can begin)"] if more else []
+    open_steps = (node for node in relations.by_status("pending") if not relations.is_container(node))
+    waiting = [reason for node in open_steps if (reason := relations.why_not_ready(node.id))]
+    lines += [f"{reason.id} {reason.text}" for reason in waiting[:limit]]
+    lines += [f"({len(waiting) - limit} more wait)"] if len(waiting) > limit else []
+    structured = {
+        "ready": [as_json(node) for node in nodes],
+        "waiting": [{"id": one.id, "reason": one.text, "waits_for": list(one.waits_for)} for one in waiting[:limit]],
+    }
+    return Output("\n".join(lines), structured)
+
+
+def _show(relations: Relations, ids: Sequence[str] = (), max_tokens: int = MAX_TOKENS) -> Output:
+    for id in ids:
+        if not relations.has(id):
+            raise NotFound(f"Node '{short(id)}' does not exist{_hint(relations, id)}")
+    return Output(to_context(relations, ids, show_parents=True) if ids else plan_text(relations, int(max_tokens)))
+
+
+def _told(text: str, relations: Relations) -> Output:
+    ready = relations.ready_ids()
+    return Output(f"{text}; can begin now: {_listed(ready) if ready else 'nothing'}", {"ready": ready[:MAX_READY]})
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - MAX_READY} more" if len(ids) > MAX_READY else ""
+    return ", ".join(ids[:MAX_READY]) + more
+
+
+def _hint(relations: Relations, id: str) -> str:
+    nearest = near(id, (node.id for node in relations.all()))
+    return f": did you mean '{nearest[0]}'?" if nearest else "; plan_show lists what there is"
+
+
+def _list_of(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema, "minItems": 1}
+
+
+def _tool(
+    name: str,
+    description: str,
+    properties: Schema,
+    required: list[str],
+    handler: Callable[[dict[str, Any]], Output],
+    read_only: bool = False,
+) -> Tool:
+    schema: Schema = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    schema["additionalProperties"] = False
+
+    def answered(arguments: dict[str, Any]) -> Output:
+        try:
+            return handler(arguments)
+        except OnhandError as error:  # whatever we refuse is said to the model
+            raise ToolError(str(error)) from None
+
+    return Tool(name, description, schema, answered, read_only=read_only, max_output_bytes=MAX_OUTPUT_BYTES)

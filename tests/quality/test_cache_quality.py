@@ -1,0 +1,61 @@
+"""Does the cache have at most a quarter of the wrong hits of a bare threshold, at as many hits?
+
+Public question pairs are read from $ONHAND_DATA. A model reads all 25,000 questions here, which takes two minutes.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from onhand.memory.decision import MARGIN, THRESHOLD
+from requirements import requirement
+
+DATA = Path(os.environ.get("ONHAND_DATA", "")) / "qqp_cache"
+
+
+@requirement("cache.quality")
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not (os.environ.get("ONHAND_DATA") and DATA.is_dir()), reason="$ONHAND_DATA has no qqp_cache")
+def test_wrong_hits_are_at_most_a_quarter_of_those_of_a_bare_threshold_with_as_many_hits() -> None:
+    pytest.importorskip("onnxruntime")
+    from benchmarks import cache
+
+    data = cache.read(DATA, None)
+    ours = cache.ours(data, THRESHOLD, MARGIN, absent=False)
+    nearest = cache.ranked(data, absent=False)
+    equal = sorted((score for score, _ in nearest), reverse=True)[len(ours.hits) - 1]
+    bare = cache.bare(nearest, equal)
+    assert len(ours.hits) >= len(bare.hits) > len(data.queries) / 3
+    assert len(ours.wrong) * 4 <= len(bare.wrong)
+
+
+@requirement("cache.quality")
+def test_of_many_pairs_that_differ_in_one_particular_none_hits() -> None:
+    """Made-up pairs, in which the two questions share all words but the one that matters."""
+    from itertools import product
+
+    from onhand.embed.hashing import HashingEmbedder
+    from onhand.memory.cache import SemanticCache
+
+    frames = (
+        "how do I send {} to the office today",
+        "what is the price of {} this week",
+        "show me the report on {} again",
+    )
+    fillings = (
+        ("10 parcels", "1000 parcels"),
+        ("the 2025 plan", "the 2026 plan"),
+        ("the Paris file", "the London file"),
+        ("build_index", "drop_index"),
+        ('"alpha"', '"beta"'),
+        ("more boxes", "fewer boxes"),
+        ("boxes", "no boxes"),
+        ("version 1.2.3", "version 1.3.2"),
+    )
+    for frame, (one, other) in product(frames, fillings):
+        for cached, asked in ((one, other), (other, one)):
+            cache = SemanticCache(HashingEmbedder(), threshold=0.5)
+            cache.store(frame.format(cached), "wrong")
+            assert not cache.lookup(frame.format(asked)).hit, (frame, cached, asked)
+            assert cache.lookup(frame.format(cached) + " ?").hit

@@ -1,0 +1,96 @@
+"""Is a threshold proposed that suits the pairs, and honestly measured?"""
+
+import pytest
+
+from onhand.embed.hashing import HashingEmbedder
+from onhand.errors import InputError
+from onhand.memory.calibrate import Measured, Pair, calibrate, read_pairs
+from requirements import requirement
+
+pytestmark = requirement("cache.calibrate")
+
+
+def made_up() -> list[Pair]:
+    """Questions that are the same but for a word at the end, and others that share most words and are not."""
+    pairs = []
+    for number in range(60):
+        name = f"widget{chr(97 + number % 26)}{chr(97 + number // 26)}"
+        pairs.append(Pair(f"how do I paint the {name} today", f"how do I paint the {name} today please", True))
+        pairs.append(Pair(f"how do I polish the {name} today", f"how do I paint the {name} today please", False))
+    return pairs
+
+
+@pytest.mark.parametrize("embedder", [None, HashingEmbedder()])
+def test_the_proposal_reaches_the_precision_on_questions_it_was_not_chosen_on(embedder: HashingEmbedder | None) -> None:
+    found = calibrate(made_up(), embedder, precision=0.95)
+    assert (found.queries, found.cached, found.left_out) == (120, 60, 0)
+    assert found.proposed is not None
+    assert 40 < found.proposed.queries < 80
+    assert found.proposed.hits > 15
+    assert found.proposed.precision >= 0.95
+    again = calibrate(made_up(), embedder, precision=0.95)
+    assert again == found
+
+
+def test_the_frontier_trades_precision_for_hits_row_by_row() -> None:
+    frontier = calibrate(made_up()).frontier
+    assert [one.hits for one in frontier] == sorted({one.hits for one in frontier})
+    assert [one.wrong for one in frontier] == sorted({one.wrong for one in frontier})
+
+
+def test_a_bare_threshold_is_measured_beside_and_numbers_are_guarded() -> None:
+    words = "please refund the amount of {} USD to my account at the bank before noon"
+    pairs = [Pair(words.format(n) + " today", words.format(n), True) for n in range(20, 40)]
+    pairs += [Pair(words.format(n), words.format(n + 100), False) for n in range(40, 60)]
+    found = calibrate(pairs, HashingEmbedder())
+    assert found.default.wrong == 0
+    assert found.plain.wrong > 0
+
+
+def test_where_nothing_is_precise_enough_nothing_is_proposed() -> None:
+    pairs = [Pair(f"what is thing {name}", f"what is thing {name}", name == "a") for name in "abcdefgh"]
+    assert calibrate(pairs, precision=1.0).proposed is None
+
+
+def test_pairs_too_long_to_compare_are_left_out_and_counted() -> None:
+    found = calibrate([*made_up(), Pair("x" * 2000, "x" * 2000, True)])
+    assert (found.queries, found.left_out) == (120, 1)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "text"),
+    [
+        ([], "there must be pairs that are the same and pairs that are not"),
+        ([Pair("a", "b", True)], "there must be pairs"),
+        ([Pair("a", "b", False)], "there must be pairs"),
+    ],
+)
+def test_pairs_that_teach_nothing_are_refused(pairs: list[Pair], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        calibrate(pairs)
+    with pytest.raises(InputError, match="the precision must be"):
+        calibrate(made_up(), precision=0)
+
+
+def test_precision_and_hit_rate_are_shares() -> None:
+    assert Measured(0.8, 0.1, 10, 4, 1).precision == 0.75
+    assert Measured(0.8, 0.1, 10, 4, 1).hit_rate == 0.4
+    assert (Measured(0.8, 0.1, 0, 0, 0).precision, Measured(0.8, 0.1, 0, 0, 0).hit_rate) == (1.0, 0.0)
+
+
+def test_pairs_are_read_from_lines_and_bad_lines_are_named() -> None:
+    assert read_pairs(
+        ['{"query": "a", "cached": "b", "same": true}\n', "\n", '{"query":"c","cached":"d","same":0}']
+    ) == [
+        Pair("a", "b", True),
+        Pair("c", "d", False),
+    ]
+    for line, text in (
+        ("{", "line 2 is not JSON"),
+        ("[" * 100_000, "line 2 is not JSON"),
+        ("[]", "line 2 must be of the form"),
+        ('{"query": "a", "cached": ""}', "line 2: query and cached must be questions"),
+        ('{"query": "a", "cached": "b", "same": "yes"}', "line 2: same must be true or false"),
+    ):
+        with pytest.raises(InputError, match=text):
+            read_pairs(["\n", line])

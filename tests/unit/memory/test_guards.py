@@ -1,0 +1,83 @@
+"""Are questions told apart by what a similarity does not see, and left together where nothing speaks against it?"""
+
+import pytest
+
+from onhand.memory.guards import disagreement
+from requirements import requirement
+
+pytestmark = requirement("cache.guards")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        ("refund 10 USD", "refund 1000 USD", "other numbers"),
+        ("report for 2025", "report for 2026", "other numbers"),
+        ("report for 2025", "the report", "other numbers"),
+        ("what happens in step two", "what happens in step three", "other numbers"),
+        ("is 1.5 enough", "is 15 enough", "other numbers"),
+        ("pay 1,000", "pay 1", "other numbers"),
+        ("who won on 2025-01-02", "who won on 2025-02-01", "other names"),
+        ("can I eat this", "can I not eat this", "one is negated"),
+        ("why does it work", "why doesn't it work", "one is negated"),
+        ("pizza with cheese", "pizza without cheese", "one is negated"),
+        ("what is the capital of France", "what is the capital of Germany", "other names"),
+        ("weather in Paris tomorrow", "weather in London tomorrow", "other names"),
+        ("what does read_file do", "what does write_file do", "other names"),
+        ("open src/a/b.py please", "open src/a/c.py please", "other names"),
+        ("mail bob@x.org about it", "mail ann@x.org about it", "other names"),
+        ('what does "on hand" mean', 'what does "on time" mean', "other quotations"),
+        ("what is `x`", "what is `y`", "other quotations"),
+        ("when was she born", "where was she born", "another kind of question"),
+        ("how many people live there", "how long do people live there", "another kind of question"),
+        ("how do I enable the cache", "how do I disable the cache", "opposite words"),
+        ("is it legal to park here", "is it illegal to park here", "opposite words"),
+        ("how to install it", "how to uninstall it", "opposite words"),
+        ("the best film of all", "the worst film of all", "opposite words"),
+        ("convert pdf to word", "convert word to pdf", "another direction"),
+        ("fly from rome to oslo", "fly from oslo to rome", "another direction"),
+        ("are cats better than dogs", "are dogs better than cats", "another direction"),
+    ],
+)
+def test_questions_that_differ_in_a_particular_are_told_apart(one: str, other: str, reason: str) -> None:
+    assert disagreement(one, other) == reason
+    assert disagreement(other, one) == reason
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("How do I create a button?", "how can I make a button"),
+        ("How do I get 10 USD back?", "how to get back 10.0 USD"),
+        ("is 1,000 enough?", "Is 1000 enough?"),
+        ("What can two people do?", "what can 2 people do"),
+        ("walk 1 mile", "walk one mile"),
+        ("Which one is best?", "Which is the best?"),
+        ("Who is the President of France?", "who is president of france"),
+        ("What is Trump's policy?", "What policy does Trump have?"),
+        ("How Do I Bake Bread In An Oven?", "How do I bake bread in an oven?"),
+        ("Why don't cats swim?", "Why do cats not swim?"),
+        ("What's the best way to learn?", "what is the best way to learn"),
+        ("Tell me about the U.S. economy", "tell me about the u.s. economy"),
+        ("best hotels in Bhopal", "What are the best hotels in Bhopal, India?"),
+        ("a 17-year-old girl", "a 17 year old girl"),
+        ("What is it like to live in São Paulo?", "how is living in Sao Paulo"),
+        ("Kätzchen füttern", "Kätzchen füttern?"),
+        ("", ""),
+        ("?!", "…"),
+        ("🙂", "🙃"),
+    ],
+)
+def test_questions_that_only_are_put_otherwise_stay_together(one: str, other: str) -> None:
+    assert disagreement(one, other) is None
+    assert disagreement(other, one) is None
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 200_000, "1," * 100_000, '"' * 100_000, "a.b" * 50_000, "a_" * 50_000, "/" * 99_999, "a" + "'a" * 50_000],
+)
+def test_time_stays_linear_in_what_is_read(text: str) -> None:
+    """The time limit of the tests is what a quadratic pattern would meet."""
+    assert disagreement(text, text) is None

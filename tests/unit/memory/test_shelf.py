@@ -1,0 +1,93 @@
+"""Are the most similar questions found, with and without numpy, and after any number of changes?"""
+
+import os
+import random
+import subprocess
+import sys
+from array import array
+from math import sqrt
+from pathlib import Path
+
+import pytest
+
+import onhand
+from onhand.memory import shelf as shelf_module
+from onhand.memory.shelf import Near, VectorShelf, WordShelf
+from requirements import requirement
+
+
+def vector(chance: random.Random, dimension: int = 24) -> "array[float]":
+    numbers = [chance.gauss(0.3, 1) for _ in range(dimension)]
+    length = sqrt(sum(number * number for number in numbers))
+    return array("f", [number / length for number in numbers])
+
+
+def expected(rows: "dict[int, array[float]]", query: "array[float]", floor: float) -> list[Near]:
+    found = [Near(number, shelf_module._product(row, query)) for number, row in rows.items()]
+    return sorted((one for one in found if one.similarity >= floor), key=lambda one: (-one.similarity, one.number))
+
+
+@requirement("cache.lookup-is-exact")
+@pytest.mark.parametrize("with_numpy", [True, False])
+def test_every_question_above_the_floor_is_found_after_any_puts_and_removals(
+    monkeypatch: pytest.MonkeyPatch, with_numpy: bool
+) -> None:
+    monkeypatch.setattr(shelf_module, "_has_numpy", lambda: with_numpy)
+    chance = random.Random(1)
+    shelf = VectorShelf()
+    rows: dict[int, array[float]] = {}
+    for number in range(1, 401):
+        twin = rows.get(number - 6) if number % 7 == 0 else None
+        rows[number] = vector(chance) if twin is None else twin
+        shelf.put(number, "", rows[number])
+        if number % 3 == 0:
+            gone = chance.choice(list(rows))
+            shelf.remove(gone)
+            del rows[gone]
+        if number % 10 == 0:
+            for floor in (-1.0, 0.0, 0.4, 0.8):
+                query = vector(chance)
+                assert shelf.near("", query, floor) == expected(rows, query, floor)
+                same = chance.choice(list(rows.values()))
+                assert shelf.near("", same, floor) == expected(rows, same, floor)
+    assert len(shelf) == len(rows)
+    for number in list(rows):
+        shelf.remove(number)
+    assert (len(shelf), shelf.near("", vector(chance), -1.0)) == (0, [])
+
+
+def test_a_few_questions_need_no_numpy() -> None:
+    code = """
+import sys
+from array import array
+from onhand.memory.cache import SemanticCache
+from onhand.embed.hashing import HashingEmbedder
+cache = SemanticCache(HashingEmbedder())
+cache.store("how do I create a button", "so")
+assert cache.lookup("how do I create  a button").hit
+cache.lookup("how do I create a blue button")
+assert "numpy" not in sys.modules
+"""
+    environ = {**os.environ, "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=False)
+    assert done.stderr == ""
+
+
+@requirement("cache.exact-without-embedding")
+def test_by_words_rare_ones_weigh_more_and_order_is_by_similarity() -> None:
+    shelf = WordShelf()
+    texts = ["how do I bake bread", "how do I bake a cake", "how do I build a boat", "why is the sky blue"]
+    for number, text in enumerate(texts):
+        shelf.put(number, text, None)
+    found = shelf.near("how do I bake bread", None, 0.0)
+    assert found[0] == Near(0, 1.0)
+    assert found[1].number == 1
+    assert found == sorted(found, key=lambda one: (-one.similarity, one.number))
+    assert shelf.near("zzz qqq", None, 0.1) == []
+    assert shelf.near("", None, 0.1) == []
+    shelf.remove(0)
+    assert shelf.near("how do I bake bread", None, 0.0)[0].number == 1
+    for number in (1, 2, 3):
+        shelf.remove(number)
+    assert len(shelf) == 0
+    assert not shelf._having
