@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from onhand.memory.node import Node, on_one_line
 from onhand.memory.order import critical_path
 from onhand.memory.relations import Relations
-from onhand.tools.budget import estimated_tokens
 from onhand.tools.problems import short
+from onhand.tools.tokens import estimated_tokens
 
 INDENT = "  "
 MAX_LINE_CHARS = 300  # of a node in a plan that has to fit

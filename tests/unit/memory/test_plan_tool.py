@@ -138,7 +138,7 @@ def test_a_damaged_plan_is_told_to_the_model(registry: Registry, plan: Plan) -> 
 
 
 def test_what_the_model_reads_is_short_and_has_examples_that_fit_the_schema(registry: Registry) -> None:
-    from onhand.tools.budget import estimated_tokens
+    from onhand.tools.tokens import estimated_tokens
 
     assert [tool.read_only for tool in registry] == [False, False, True, True]
     assert estimated_tokens(json.dumps(registry.wire())) < 1500

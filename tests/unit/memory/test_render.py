@@ -6,7 +6,7 @@ import pytest
 
 from onhand.memory.relations import Relations
 from onhand.memory.render import MIN_TOKENS, acp_plan, plan_text, to_context
-from onhand.tools.budget import estimated_tokens
+from onhand.tools.tokens import estimated_tokens
 from requirements import requirement
 
 
