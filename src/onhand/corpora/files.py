@@ -230,6 +230,17 @@ def named(path: str) -> Found:
     return Found(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
 
 
+def unlinked(root: str, inner: str) -> Found:
+    """A file of a root that is no link, by its path below the root."""
+    try:
+        status = os.stat(os.path.join(root, inner), follow_symlinks=False)
+    except OSError as error:
+        raise Unreadable(_spoken(error)) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable("not a regular file")
+    return Found(inner, root, inner, _stamp(status))
+
+
 def _stamp(status: os.stat_result) -> Stamp:
     return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
