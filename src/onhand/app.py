@@ -4,12 +4,16 @@ import os
 
 from onhand import config
 from onhand.config import Config
-from onhand.config.files import is_foreign
+from onhand.config.files import cache_directory, is_foreign
 from onhand.corpora.context import Context
+from onhand.corpora.kept import kept_at
 from onhand.errors import ConfigError, InputError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from onhand.corpora.documents import Documents
     from onhand.embed.embedder import Embedder
     from onhand.search.index import Index
@@ -37,7 +41,21 @@ def configured(root: str | None = None) -> Config:
 
 def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
-    return Context(asked.project, **asked.context._asdict())
+    settings = asked.context._asdict()
+    return Context(asked.project, **settings, **_learning(asked, "context", settings))
+
+
+def _learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
+    """How a corpus of files learns what is in them: where it keeps that, and what works out its meaning."""
+    learning: dict[str, Any] = {"kept_at": None, "embedder": None, "unavailable": None}
+    if asked.kept.between_runs:
+        where = os.path.realpath(asked.project)
+        learning["kept_at"] = kept_at(cache_directory(os.environ), name, where, settings)
+    if asked.kept.embedder != "none":
+        from onhand.embed.choose import chosen
+
+        learning["embedder"], learning["unavailable"] = chosen(asked.kept.embedder)
+    return learning
 
 
 def open_index(path: str | os.PathLike[str] | None = None, embedder: "Embedder | str | None" = "auto") -> "Index":

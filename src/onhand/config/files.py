@@ -59,6 +59,11 @@ def trust_store(environ: Mapping[str, str]) -> str:
     return os.path.join(directory, "trusted.json")
 
 
+def cache_directory(environ: Mapping[str, str]) -> str:
+    """Where things are kept that can be made anew."""
+    return os.path.join(_user_directory(environ, "XDG_CACHE_HOME", ".cache", "LOCALAPPDATA"), "kept")
+
+
 def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows: str) -> str:
     base = environ.get(windows if sys.platform == "win32" else xdg, "")
     if not os.path.isabs(base):  # the XDG specification: a relative path is to be ignored

@@ -80,6 +80,23 @@ ABOUT_DOCUMENTS = {
 }
 
 
+class Kept(Record):
+    """What is learned of files: context, rules, skills and notes."""
+
+    between_runs: bool = True
+    embedder: str = "none"
+
+
+ABOUT_KEPT = {
+    "between_runs": About("Whether it is kept in the user's cache directory, so that only changed files are read."),
+    "embedder": About(
+        "What works out the meaning of files: 'none' compares words only and starts fast, 'auto' is the best that is "
+        "installed.",
+        role="model",
+    ),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -88,6 +105,7 @@ class Config(Record):
 
     context: Context
     documents: Documents
+    kept: Kept
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -143,8 +161,9 @@ def options_of(section: str, fields: Any, about: Mapping[str, About]) -> tuple[O
     return tuple(Option(f"{section}.{name}", fields._field_defaults[name], about[name]) for name in fields._fields)
 
 
-SECTIONS: dict[str, Any] = {"context": Context, "documents": Documents}
+SECTIONS: dict[str, Any] = {"context": Context, "documents": Documents, "kept": Kept}
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
     *options_of("documents", Documents, ABOUT_DOCUMENTS),
+    *options_of("kept", Kept, ABOUT_KEPT),
 )

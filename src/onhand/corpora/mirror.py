@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
+from onhand.corpora.kept import discard
 from onhand.digest import digest
 from onhand.errors import EmbedderError, MissingExtra, StoreError
 from onhand.record import Record
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from onhand.store.store import Store
 
     Answer = TypeVar("Answer")
+
+WORTH_KEEPING_BYTES = 128 * 1024  # of files: to read and index less than this costs less than to open a store
 
 
 class Content(Record):
@@ -69,29 +72,32 @@ class Mirror:
         self._unavailable = unavailable
         self._is_learned = False  # nobody has looked for documents without a vector yet
         self._found: Mapping[str, Found] = {}
+        self._index: Index | None = None  # nobody has looked at any file yet
         self.pages: dict[str, Page] = {}
-        self._open()
 
     def refresh(self, found: Mapping[str, Found]) -> bool:
         """See to it that the index has what these files say and nothing else; whether anything was different."""
         self._found = found
-        try:
-            return self._refresh()
-        except StoreError as error:
-            self._fall_back(error)
-            return True
+        return self.ask(self._refresh)
 
     def ask(self, question: Callable[[Index], Answer]) -> Answer:
         """What the index answers."""
         try:
-            return question(self._index)
-        except StoreError as error:
-            self._fall_back(error)
-            return question(self._index)
+            return question(self._index or self._open())
+        except StoreError:
+            if self._path is None:
+                raise
+        # All of it can be made anew: here in memory, and by the next process at the same place.
+        self.close()
+        discard(self._path)
+        self._path = None
+        index = self._open()
+        self._refresh(index)
+        return question(index)
 
     def path_of(self, document_id: str) -> str:
         """The path of the file that a document is of."""
-        spelled = document_id.rpartition(":")[0]
+        spelled = document_id.rpartition("//")[0]
         if spelled in self.pages:
             return spelled
         return next((path for path in self.pages if _spelled(path) == spelled), spelled)
@@ -102,123 +108,104 @@ class Mirror:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._index.close()
+        if self._index:
+            self._index.close()
 
-    def _open(self) -> None:
-        if self._path is not None:
+    def _open(self) -> Index:
+        self.pages = {}
+        self._is_learned = False
+        self._index = Index(self._store(), self._embedder, self._unavailable)
+        return self._index
+
+    def _store(self) -> Store:
+        size = sum(file.stamp.size for file in self._found.values())
+        if self._path is not None and (self._embedder or size >= WORTH_KEEPING_BYTES):
             from onhand.store.sqlite import SqliteStore
 
             try:
-                self._adopt(SqliteStore(self._path, self._ranks, is_cache=True))
-                return
+                store = SqliteStore(self._path, self._ranks, is_cache=True)
+                self.pages = _kept(store.marks())
+                return store
             except StoreError:
-                self._path = None
+                discard(self._path)
+        self._path = None
         from onhand.store.memory import MemoryStore
 
-        self._adopt(MemoryStore(self._ranks))
+        return MemoryStore(self._ranks)
 
-    def _adopt(self, store: Store) -> None:
-        self.pages = _kept(store.marks())
-        self._index = Index(store, self._embedder, self._unavailable)
-        self._is_learned = False
-
-    def _fall_back(self, error: StoreError) -> None:
-        """Go on in memory with a new beginning, and leave the next process one: all of it can be made anew."""
-        if self._path is None:
-            raise error
-        self._index.close()
-        _discard(self._path)
-        self._path = None
-        self._open()
-        self._refresh()
-
-    def _refresh(self) -> bool:
-        found = self._found
-        gone = [path for path in self.pages if path not in found]
-        touched = [path for path, file in found.items() if not self._is_current(path, file)]
-        changed = bool(gone)
-        batch = _Batch()
-        for path in gone:
-            batch.drop(path, self.pages.pop(path))
-        for path in touched:
-            changed = self._take(path, found[path], batch) or changed
-            if len(batch.documents) >= BATCH:
-                batch = batch.written(self._index)
-        batch.written(self._index)
+    def _refresh(self, index: Index) -> bool:
+        found, before = self._found, self.pages
+        batch: dict[str, _Read | None] = {path: None for path in before if path not in found}
+        changed, waiting = bool(batch), 0
+        for path, file in found.items():
+            page = before.get(path)
+            if page is None or page.stamp != file.stamp:
+                batch[path] = read = self._page(path, file, page)
+                changed = changed or page is None or page[1:] != read.page[1:]
+                waiting += len(read.documents)
+            if waiting >= BATCH:
+                self._write(index, batch)
+                batch, waiting = {}, 0
+        self._write(index, batch)
         if self._embedder and (changed or not self._is_learned):
-            self._learn()
+            self._learn(index)
         return changed
 
-    def _learn(self) -> None:
+    def _write(self, index: Index, batch: Mapping[str, _Read | None]) -> None:
+        """Bring the index in step with files that were read, or are gone."""
+        marks = {_spelled(path): read and _mark(path, read.page) for path, read in batch.items()}
+        changed = {path: read for path, read in batch.items() if read is None or read.is_new}
+        # Another process may have written what we have not seen; in memory nobody else does.
+        replaced = [path for path in changed if self._path or path in self.pages]
+        documents = [document for read in changed.values() if read for document in read.documents]
+        if marks:
+            index.update(documents, [_beginning(path) for path in replaced], marks)
+        for path, read in batch.items():
+            if read is None:
+                del self.pages[path]
+            else:
+                self.pages[path] = read.page
+
+    def _learn(self, index: Index) -> None:
         """Work out what documents mean of which nobody has."""
         try:
-            self._index.reembed()
+            index.reembed()
             self._is_learned = True
         except (EmbedderError, MissingExtra) as reason:
             self._embedder, self._unavailable = None, str(reason)
-            self._index = Index(self._index.store, None, self._unavailable)
+            self._index = Index(index.store, None, self._unavailable)
 
-    def _is_current(self, path: str, file: Found) -> bool:
-        page = self.pages.get(path)
-        return page is not None and page.stamp == file.stamp
-
-    def _take(self, path: str, file: Found, batch: _Batch) -> bool:
-        """Read a new or changed file; whether it says something else than before."""
-        before = self.pages.get(path)
-        page, documents = self._page(path, file, before)
-        self.pages[path] = page
-        if before is None or before[1:] != page[1:]:
-            if before:
-                batch.drop(path, before)
-            batch.keep(path, page, documents)
-            return True
-        if before.stamp != page.stamp:
-            batch.keep(path, page, ())
-        return False
-
-    def _page(self, path: str, file: Found, before: Page | None) -> tuple[Page, Sequence[Document]]:
+    def _page(self, path: str, file: Found, before: Page | None) -> _Read:
         stamp = file.stamp if files.is_settled(file.stamp) else None
         try:
             text, problem = files.read(file, self._max_file_bytes)
         except files.Unreadable as reason:
             passing = isinstance(reason.__cause__, OSError)  # it may be gone at the next look
-            return Page(None if passing else stamp, "", 0, {}, str(reason)), ()
+            return _Read(Page(None if passing else stamp, "", 0, {}, str(reason)))
         said = digest(f"{problem}\n{text}".encode("utf-8", "replace"))
         if before and before.digest == said:
-            return before._replace(stamp=stamp), ()
+            return _Read(before._replace(stamp=stamp), is_new=False)
         content = self._read(path, text)
         page = Page(stamp, said, len(content.documents), content.summary, problem or content.problem)
-        return page, content.documents
+        return _Read(page, content.documents)
+
+
+class _Read(Record):
+    """A file that was just read."""
+
+    page: Page
+    documents: Sequence[Document] = ()
+    is_new: bool = True  # False: it says what it said before, and its documents are there
 
 
 def document_id(path: str, number: int) -> str:
-    """The id of a file's document, which puts the documents of a file in their order, and files in theirs."""
-    return f"{_spelled(path)}:{number:06d}"
+    """The id of a file's document: documents of a file come in their order, files in that of their paths."""
+    return f"{_beginning(path)}{number:06d}"
 
 
-class _Batch:
-    """What goes into the index together."""
-
-    def __init__(self) -> None:
-        self.documents: list[Document] = []
-        self.gone: dict[str, None] = {}
-        self.marks: dict[str, str | None] = {}
-
-    def drop(self, path: str, page: Page) -> None:
-        self.gone |= dict.fromkeys(document_id(path, number) for number in range(page.documents))
-        self.marks[_spelled(path)] = None
-
-    def keep(self, path: str, page: Page, documents: Sequence[Document]) -> None:
-        self.documents += documents
-        for document in documents:
-            self.gone.pop(document.id, None)
-        self.marks[_spelled(path)] = _mark(path, page)
-
-    def written(self, index: Index) -> _Batch:
-        """An empty batch, once this one is in the index."""
-        if self.marks:
-            index.update(self.documents, list(self.gone), self.marks)
-        return _Batch()
+def _beginning(path: str) -> str:
+    """How the ids of a file's documents begin, and no other's: a path has no two slashes in a row."""
+    return f"{_spelled(path)}//"
 
 
 def _spelled(path: str) -> str:
@@ -243,15 +230,3 @@ def _kept(marks: Mapping[str, str]) -> dict[str, Page]:
         return {path: Page(stamp and Stamp(*stamp), *rest) for path, stamp, *rest in noted}
     except (ValueError, TypeError) as error:
         raise StoreError("what is noted of the files cannot be read") from error
-
-
-def _discard(path: str) -> None:
-    """Delete what can be made anew."""
-    import os
-    from contextlib import suppress
-    from shutil import rmtree
-
-    for end in ("", "-wal", "-shm"):
-        with suppress(OSError):
-            os.remove(path + end)
-    rmtree(f"{path}-vectors", ignore_errors=True)

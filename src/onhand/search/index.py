@@ -79,17 +79,15 @@ class Index:
         return self._write(waiting, written, on_progress) if waiting else written
 
     def update(
-        self, documents: Iterable[Document], gone: Collection[str] = (), marks: Mapping[str, str | None] | None = None
-    ) -> Written:
-        """Keep documents, take those out that are gone, and note marks beside them, all at once or not at all.
-
-        What they mean is not worked out here: `reembed` does it.
+        self,
+        documents: Iterable[Document],
+        instead_of: Collection[str] = (),
+        marks: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Keep documents instead of all others whose ids begin as one of `instead_of` does, and note marks beside them:
+        all of it or nothing. What they mean is not worked out here: `reembed` does that.
         """
-        whole = {document.id: document for document in map(accepted, documents)}
-        new, written = self._compared(whole)
-        entries = [Entry(document) for document in new]
-        self.store.upsert(entries, gone=[accepted_id(document_id) for document_id in gone], marks=marks)
-        return written
+        self.store.upsert([Entry(accepted(document)) for document in documents], instead_of=instead_of, marks=marks)
 
     def delete(self, ids: Collection[str]) -> int:
         """Take documents out; how many there were."""
@@ -234,23 +232,22 @@ class Index:
         on_progress: Callable[[int], None] | None,
         more: bool = False,
     ) -> Written:
-        new, added = self._compared(documents)
+        before = self.store.known(list(documents.values()))
+        new = [document for document in documents.values() if not before.get(document.id)]
         if new:
             facts = fingerprint(self._matching_embedder()) if self.embedder else None
             self.store.upsert(self._entries(new), facts, more=more)
         elif not more and (written.added or written.changed):
             self.store.upsert([])  # what waited for more may wait no longer
-        written = Written(*map(sum, zip(written, added, strict=True)))
+        changed = sum(1 for document in new if document.id in before)
+        written = Written(
+            written.added + len(new) - changed,
+            written.changed + changed,
+            written.unchanged + len(documents) - len(new),
+        )
         if on_progress:
             on_progress(sum(written))
         return written
-
-    def _compared(self, documents: Mapping[str, Document]) -> tuple[list[Document], Written]:
-        """Which of the documents are not there just so, and how many are new, changed and unchanged."""
-        before = self.store.known(list(documents.values()))
-        new = [document for document in documents.values() if not before.get(document.id)]
-        changed = sum(1 for document in new if document.id in before)
-        return new, Written(len(new) - changed, changed, len(documents) - len(new))
 
     def _entries(self, documents: Sequence[Document]) -> list[Entry]:
         if self.embedder is None:

@@ -40,16 +40,20 @@ class MemoryStore:
         entries: Sequence[Entry],
         facts: Mapping[str, str] | None = None,
         *,
-        gone: Collection[str] = (),
+        instead_of: Collection[str] = (),
         marks: Mapping[str, str | None] | None = None,
         only_unchanged: bool = False,
         more: bool = False,
     ) -> None:
         refuse_contradiction(self._facts, facts or {})
-        self.delete(gone)
+        if instead_of:
+            kept = {document.id for document, _ in entries}
+            begun = tuple(instead_of)
+            self.delete([known for known in self._documents if known.startswith(begun) and known not in kept])
         for document, vector in entries:
             there = self._documents.get(document.id)
-            if only_unchanged and not (there and _same(there, document)):
+            is_unchanged = there is not None and _same(there, document)
+            if (only_unchanged and not is_unchanged) or (is_unchanged and vector is None):
                 continue
             self._text.add(document.id, {"title": document.title, "text": document.text})
             self._documents[document.id] = document

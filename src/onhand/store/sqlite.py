@@ -82,7 +82,7 @@ class SqliteStore:
         entries: Sequence[Entry],
         facts: Mapping[str, str] | None = None,
         *,
-        gone: Collection[str] = (),
+        instead_of: Collection[str] = (),
         marks: Mapping[str, str | None] | None = None,
         only_unchanged: bool = False,
         more: bool = False,
@@ -95,7 +95,7 @@ class SqliteStore:
             if only_unchanged:
                 rows = [row for row in rows if (there := _find(connection, row.id)) and there[1] == row.digest]
             self._drop_foreign_copy(connection, rows)
-            taken_out = _take_out(connection, gone)
+            taken_out = _take_out(connection, _others(connection, instead_of, {row.id for row in rows}))
             replaced = [slot for row in rows if (slot := _put(connection, row)) is not None]
             indexing.bury(connection, taken_out + replaced)
             indexing.index_tail(connection, self._ranking, more)
@@ -514,7 +514,7 @@ def _put(connection: sqlite3.Connection, row: _Row) -> int | None:
     """Keep a document; the slot of the one that it replaces. One that is there unchanged stays as it is."""
     there = _find(connection, row.id)
     checksum = None if row.vector is None else crc32(row.vector)
-    if there and there[1:] == (row.digest, checksum):
+    if there and there[1] == row.digest and checksum in (None, there[2]):
         return None
     if there:
         _drop(connection, there[0])
@@ -537,6 +537,15 @@ def _spelled(vector: array[float]) -> bytes:
 def _drop(connection: sqlite3.Connection, slot: int) -> None:
     connection.execute("DELETE FROM documents WHERE slot = ?", (slot,))
     connection.execute("DELETE FROM vectors WHERE slot = ?", (slot,))
+
+
+def _others(connection: sqlite3.Connection, begun: Collection[str], kept: Collection[str]) -> list[str]:
+    """The ids that begin so and are not kept."""
+    found = (
+        connection.execute("SELECT id FROM documents WHERE id >= ? AND id < ?", (beginning, beginning + "\U0010ffff"))
+        for beginning in begun
+    )
+    return [document_id for rows in found for (document_id,) in rows if document_id not in kept]
 
 
 def _take_out(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:

@@ -23,18 +23,18 @@ class Store(Protocol):
         entries: Sequence[Entry],
         facts: Mapping[str, str] | None = None,
         *,
-        gone: Collection[str] = (),
+        instead_of: Collection[str] = (),
         marks: Mapping[str, str | None] | None = None,
         only_unchanged: bool = False,
         more: bool = False,
     ) -> None:
-        """Keep documents, each in place of the one of its id, take those out that are `gone`, and note facts about the
-        whole.
+        """Keep documents, each in place of the one of its id, and note facts about the whole.
 
-        Facts of which others were noted are refused, and nothing is written. `marks` are what the documents' owner
-        wants to find beside them; a new one takes the place of the old, and None takes it away. With `only_unchanged`
-        an entry counts only if its document is there and the same, as it was when somebody began to work out its
-        vector. With `more`, others follow at once: what makes searches fast may wait for them.
+        One that is there unchanged keeps its vector if none is given. Other documents whose ids begin as one of
+        `instead_of` does are taken out. Facts of which others were noted are refused, and nothing is written. `marks`
+        are what the documents' owner wants to find beside them; a new one takes the place of the old, and None takes it
+        away. With `only_unchanged` an entry counts only if its document is there and the same, as it was when somebody
+        began to work out its vector. With `more`, others follow at once: what makes searches fast may wait for them.
         """
 
     def delete(self, ids: Collection[str]) -> int:

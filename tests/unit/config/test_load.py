@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onhand import config
-from onhand.config.options import OPTIONS
+from onhand.config.options import OPTIONS, SECTIONS
 from onhand.errors import ConfigError
 from requirements import requirement
 
@@ -188,7 +188,5 @@ def test_every_option_is_typed_described_and_has_its_variable() -> None:
         assert option.variables[0] == "ONHAND_" + option.key.replace(".", "_").upper()
         assert option.expected
     assert [option.key for option in OPTIONS] == [
-        f"{section}.{name}"
-        for section, fields in (("context", config.Context), ("documents", config.Documents))
-        for name in fields._fields
+        f"{section}.{name}" for section, fields in SECTIONS.items() for name in fields._fields
     ]
