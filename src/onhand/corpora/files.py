@@ -102,7 +102,7 @@ def read(file: Found, max_bytes: int) -> tuple[str, str | None]:
     """The text of a file, without a byte order mark, and what is wrong with it although it can be used."""
     if file.stamp.size > max_bytes:
         raise Unreadable(
-            f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise context.max_file_bytes"
+            f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise max_file_bytes"
         )
     return _decoded(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
 

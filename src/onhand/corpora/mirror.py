@@ -72,12 +72,16 @@ class Mirror:
         self._unavailable = unavailable
         self._is_learned = False  # nobody has looked for documents without a vector yet
         self._found: Mapping[str, Found] = {}
+        self._linked: Callable[[], Mapping[str, Found]] = dict
         self._index: Index | None = None  # nobody has looked at any file yet
         self.pages: dict[str, Page] = {}
 
-    def refresh(self, found: Mapping[str, Found]) -> bool:
-        """See to it that the index has what these files say and nothing else; whether anything was different."""
-        self._found = found
+    def refresh(self, found: Mapping[str, Found], linked: Callable[[], Mapping[str, Found]] = dict) -> bool:
+        """See to it that the index has what these files say and nothing else; whether anything was different.
+
+        `linked` names more files, once `pages` has what these say: those that they lead to.
+        """
+        self._found, self._linked = found, linked
         return self.ask(self._refresh)
 
     def ask(self, question: Callable[[Index], Answer]) -> Answer:
@@ -134,11 +138,22 @@ class Mirror:
         return MemoryStore(self._ranks)
 
     def _refresh(self, index: Index) -> bool:
-        found, before = self._found, self.pages
-        batch: dict[str, _Read | None] = {path: None for path in before if path not in found}
-        changed, waiting = bool(batch), 0
+        changed = self._take(index, self._found)
+        linked = self._linked()
+        changed = self._take(index, linked) or changed
+        gone: dict[str, None] = dict.fromkeys(path for path in self.pages if not (path in self._found or path in linked))
+        self._write(index, gone)
+        changed = changed or bool(gone)
+        if self._embedder and (changed or not self._is_learned):
+            self._learn(index)
+        return changed
+
+    def _take(self, index: Index, found: Mapping[str, Found]) -> bool:
+        """Read what is new or has changed; whether it says something else than before."""
+        batch: dict[str, _Read] = {}
+        changed, waiting = False, 0
         for path, file in found.items():
-            page = before.get(path)
+            page = self.pages.get(path)
             if page is None or page.stamp != file.stamp:
                 batch[path] = read = self._page(path, file, page)
                 changed = changed or page is None or page[1:] != read.page[1:]
@@ -147,8 +162,6 @@ class Mirror:
                 self._write(index, batch)
                 batch, waiting = {}, 0
         self._write(index, batch)
-        if self._embedder and (changed or not self._is_learned):
-            self._learn(index)
         return changed
 
     def _write(self, index: Index, batch: Mapping[str, _Read | None]) -> None:
