@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+TAGS = ("context", "rules", "agent_note")  # of all blocks: inside of one, nothing looks like the beginning of another
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {
     code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029, *map(ord, "\uff02\uff06﹠＜﹤≮＞﹥≯")]
 }
@@ -18,7 +19,20 @@ _INVISIBLE = (
 def block(tag: str, attributes: Mapping[str, str], text: str) -> str:
     """`<tag name="value">`, the text, `</tag>`; values and text are escaped where they could be taken for markup."""
     spoken = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items())
-    return f"<{tag}{spoken}>\n{without_tag(tag, text)}\n</{tag}>"
+    return f"<{tag}{spoken}>\n{without_tag(tag, harmless(text))}\n</{tag}>"
+
+
+def harmless(text: str) -> str:
+    """The text with every tag of ours spelled out, as a block has it."""
+    for tag in TAGS:
+        text = without_tag(tag, text)
+    return text
+
+
+def on_one_line(text: str) -> str:
+    """The text on one line, which nothing in it can make look like a block."""
+    line = harmless(" ".join(text.split()))
+    return line.encode("utf-8", "backslashreplace").decode("utf-8")  # a file's name may be no Unicode
 
 
 def _escaped(value: str) -> str:

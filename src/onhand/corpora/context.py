@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.corpora.mirror import Content, Mirror, document_id
-from onhand.document import Contribution, Document, Section
+from onhand.corpora.mirror import Content, Mirror
+from onhand.corpora.sections import as_document, as_section
+from onhand.document import Contribution, Section
 from onhand.errors import InputError
 from onhand.lexical.ranking import ranking as ranking_of
 from onhand.markdown.sections import INTRO, split_sections
@@ -252,7 +253,7 @@ class Context:
         if path in self._pinned_names or data.get("pinned") is True:
             return Content((), {"pinned": True}, problem)
         sections = split_sections(text)
-        documents = [_document(path, number, section) for number, section in enumerate(sections)]
+        documents = [as_document(path, number, section, "section", path) for number, section in enumerate(sections)]
         summary = {"description": _description(data, sections), "headings": _headings(sections)}
         return Content(documents, summary, problem)
 
@@ -276,7 +277,7 @@ class Context:
             document = index.store.get(hit.document_id)
             if document is not None:  # another process may have taken it out meanwhile
                 terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
-                hits.append(SectionHit(self._mirror.path_of(document.id), _section(document), hit.score, terms))
+                hits.append(SectionHit(self._mirror.path_of(document.id), as_section(document), hit.score, terms))
         return tuple(hits)
 
     def _why_empty(self) -> str | None:
@@ -293,18 +294,6 @@ class Context:
         if not self._mirror.ask(lambda index: index.store.has_words(query)):
             return "the query has no words to look for"
         return f"none of {sections} sections has a word of the query: try other words for the same thing"
-
-
-def _document(path: str, number: int, section: Section) -> Document:
-    heading, heading_path, text, first_line, last_line = section
-    details = {"heading": heading, "heading_path": heading_path, "lines": (first_line, last_line)}
-    # All in their places, as names would cost more on the way to a first search.
-    return Document(document_id(path, number), " ".join(heading_path), text, "", (), "", None, details, "section", path)
-
-
-def _section(document: Document) -> Section:
-    details = document.metadata
-    return Section(details["heading"], tuple(details["heading_path"]), document.text, *details["lines"])
 
 
 def _roots(*roots: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from onhand.corpora.blocks import block, without_tag
+from onhand.corpora.blocks import block, harmless
 from onhand.errors import ToolError
 from onhand.tools import Tool
 from onhand.tools.output import MAX_MARKER_BYTES, cap
@@ -71,6 +71,6 @@ def _within_cap(hits: "tuple[SectionHit, ...]") -> str:
 
 def _block(hit: "SectionHit", room: int) -> str:
     attributes = {"path": hit.path, "section": hit.section.heading, "score": f"{hit.score:.2f}"}
-    text = without_tag("context", hit.section.text.strip())
+    text = harmless(hit.section.text.strip())
     frame = len(block("context", attributes, "").encode())
     return block("context", attributes, cap(text, max(room - frame - MAX_MARKER_BYTES, MIN_TEXT_BYTES)).text)

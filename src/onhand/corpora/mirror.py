@@ -141,7 +141,9 @@ class Mirror:
         changed = self._take(index, self._found)
         linked = self._linked()
         changed = self._take(index, linked) or changed
-        gone: dict[str, None] = dict.fromkeys(path for path in self.pages if not (path in self._found or path in linked))
+        gone: dict[str, None] = dict.fromkeys(
+            path for path in self.pages if not (path in self._found or path in linked)
+        )
         self._write(index, gone)
         changed = changed or bool(gone)
         if self._embedder and (changed or not self._is_learned):

@@ -1,0 +1,18 @@
+"""How is a section kept in an index, and how does it come back? The same for every corpus of pages."""
+
+from onhand.corpora.mirror import document_id
+from onhand.document import Document, Section
+
+
+def as_document(key: str, number: int, section: Section, kind: str, path: str) -> Document:
+    """A section of the page that a Mirror knows as `key`; `path` is where it can be read."""
+    heading, heading_path, text, first_line, last_line = section
+    details = {"heading": heading, "heading_path": heading_path, "lines": (first_line, last_line)}
+    # All in their places, as names would cost more on the way to a first search.
+    return Document(document_id(key, number), " ".join(heading_path), text, "", (), "", None, details, kind, path)
+
+
+def as_section(document: Document) -> Section:
+    """What `as_document` was made of."""
+    details = document.metadata
+    return Section(details["heading"], tuple(details["heading_path"]), document.text, *details["lines"])
