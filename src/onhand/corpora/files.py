@@ -14,7 +14,7 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 MARKDOWN = (".md", ".markdown")
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})  # and every hidden one
@@ -72,15 +72,22 @@ def sweep(
     root: str,
     suffixes: tuple[str, ...] = MARKDOWN,
     max_files: int = MAX_FILES,
+    names: "Collection[str]" = (),
     skips: "Callable[[str], bool] | None" = None,
 ) -> tuple[list[Found], list[Problem]]:
     """Every file below a root that ends so, by name, and what was left out; a missing root has none.
 
-    `skips` says which directories, relative to the root, are not looked into: by default hidden and vendored ones.
+    With `names`, only those that are called so; a link of that name may lead to what ends so too. `skips` says which
+    directories, relative to the root, are not looked into: by default hidden and vendored ones.
     """
     found: list[Found] = []
     problems: list[Problem] = []
-    for entry in _walk(root, problems, suffixes, skips or _is_skipped):
+
+    def is_wanted(name: str) -> bool:
+        return name in names if names else name.lower().endswith(suffixes)
+
+    suffixes = (*suffixes, *map(str.lower, names))
+    for entry in _walk(root, problems, is_wanted, skips or _is_skipped):
         if len(found) >= max_files:
             problems.append(Problem("", f"more than {max_files:,} files: the rest is left out; choose a smaller root"))
             break
@@ -181,9 +188,9 @@ def is_settled(stamp: Stamp) -> bool:
 
 
 def _walk(
-    root: str, problems: list[Problem], suffixes: tuple[str, ...], skips: "Callable[[str], bool]"
+    root: str, problems: list[Problem], is_wanted: "Callable[[str], bool]", skips: "Callable[[str], bool]"
 ) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """The entries below a root that end so, with names relative to it; links to directories are not followed."""
+    """The entries below a root that are wanted, with names relative to it; links to directories are not followed."""
     waiting = [("", 0)]
     room = MAX_ENTRIES
     while waiting:
@@ -196,7 +203,7 @@ def _walk(
                         problems.append(Problem("", f"more than {MAX_ENTRIES:,} entries: choose a smaller root"))
                         return
                     name = prefix + entry.name
-                    if entry.name.lower().endswith(suffixes) and not _is_directory(entry):
+                    if is_wanted(entry.name) and not _is_directory(entry):
                         yield name, entry
                     elif _is_directory(entry) and not skips(name):
                         if entry.is_symlink():
@@ -281,7 +288,9 @@ def _target(root: str, link: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
     if not is_inside(target, root):
         raise Unreadable("a link out of the root: put the file itself here, or add its directory as an extra root")
     if not target.lower().endswith(suffixes):
-        raise Unreadable(f"a link to something that is not {'Markdown' if suffixes == MARKDOWN else 'of these forms'}")
+        raise Unreadable(
+            f"a link to something that is not {'Markdown' if MARKDOWN[0] in suffixes else 'of these forms'}"
+        )
     root = os.path.realpath(root)
     return root, os.path.relpath(target, root).replace(os.sep, "/")
 

@@ -41,7 +41,8 @@ def write_at(path: str, offset: int, data: bytes, sync: bool = False) -> None:
 def locked(directory: str) -> Iterator[None]:
     """One writer at a time; an OSError when nobody may write here or another one does not come to an end."""
     os.makedirs(directory, exist_ok=True)
-    file = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link would have a file made anywhere
+    file = os.open(os.path.join(directory, "lock"), flags, 0o666)
     try:
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         while not _taken(file):
