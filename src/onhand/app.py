@@ -11,10 +11,14 @@ from onhand.errors import ConfigError, InputError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from onhand.corpora.corpus import Corpus
     from onhand.corpora.documents import Documents
+    from onhand.corpora.everything import Everything, EverythingResult
+    from onhand.corpora.notes import Notes
+    from onhand.corpora.rules import Rules
     from onhand.embed.embedder import Embedder
     from onhand.search.index import Index
     from onhand.tools import Registry
@@ -43,6 +47,55 @@ def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
     settings = asked.context._asdict()
     return Context(asked.project, **settings, **_learning(asked, "context", settings))
+
+
+def open_rules(asked: Config, root: str | None = None) -> "Rules":
+    """The rules of the repository that the project is in, or of the directory that was named."""
+    from onhand.corpora.rules import Rules
+
+    settings = asked.rules._asdict()
+    project = os.path.abspath(root) if root else _repository(asked.project)
+    return Rules(project, **settings, **_learning(asked, "rules", {**settings, "root": project}))
+
+
+def open_notes(asked: Config) -> "Notes":
+    """The notes that agents wrote about the project."""
+    from onhand.corpora.notes import Notes
+
+    path = os.path.join(asked.project, asked.notes.path)
+    if _is_smuggled(asked, asked.notes.path):
+        raise ConfigError(f"{path} is a link out of the project: name the directory itself in notes.path")
+    return Notes(path, limit=asked.notes.limit, **_learning(asked, "notes", {"path": path}))
+
+
+def open_everything(asked: Config) -> "Everything":
+    """One search across all that the configuration offers, those with more authority first."""
+    from onhand.corpora.everything import Everything
+
+    return Everything(
+        {
+            "rules": lambda: open_rules(asked),
+            "context": lambda: open_context(asked),
+            "documents": lambda: _documents_if_any(asked),
+            "notes": lambda: open_notes(asked),
+        }
+    )
+
+
+def search_everything(
+    query: str, *, root: str | None = None, kinds: "Sequence[str]" = (), limit: int = 10
+) -> "EverythingResult":
+    """What the working directory's project, or the one that was named, has about a query, whatever it is kept in."""
+    return open_everything(configured(root)).search(query, kinds, limit)
+
+
+def _documents_if_any(asked: Config) -> "Corpus":
+    from onhand.corpora.corpus import Absent
+
+    path = documents_path(asked)
+    if not os.path.exists(path):
+        return Absent(f"there are no documents at {path}: import some with `onhand docs import PATH…`")
+    return open_documents(asked, path)
 
 
 def _learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
@@ -76,27 +129,29 @@ def open_registry(asked: Config) -> "Registry":
     """Every tool that the configuration offers to a model."""
     from onhand.tools import Registry
 
-    registry = Registry().register(open_context(asked).tool())
+    tools = [open_context(asked).tool(), *open_rules(asked).tools()]
+    if not _is_smuggled(asked, asked.notes.path):  # of which the configuration's warnings tell
+        tools += open_notes(asked).tools()
     path = os.path.join(asked.project, asked.documents.path)
-    if os.path.isfile(path) and not _is_smuggled(asked, path):  # of which the configuration's warnings tell
-        for tool in open_documents(asked, path).tools():
-            registry.register(tool)
-    return registry
+    if os.path.isfile(path) and not _is_smuggled(asked, asked.documents.path):
+        tools += open_documents(asked, path).tools()
+    return Registry(tools)
 
 
 def documents_path(asked: Config) -> str:
     """The file of the project's documents, whether it is there or not."""
     path = os.path.join(asked.project, asked.documents.path)
-    if _is_smuggled(asked, path):
+    if _is_smuggled(asked, asked.documents.path):
         raise ConfigError(f"{path} is a link out of the project: name the file itself in documents.path, or by --db")
     return path
 
 
 def _is_smuggled(asked: Config, path: str) -> bool:
-    """Whether a path leads out of the project that nobody allowed to: a clone may have brought a link."""
-    if os.path.isabs(asked.documents.path):
+    """Whether a configured path leads out of the project that nobody allowed to: a clone may have brought a link."""
+    if os.path.isabs(path):
         return False
-    return not os.path.realpath(path).startswith(os.path.join(os.path.realpath(asked.project), ""))
+    real = os.path.realpath(os.path.join(asked.project, path))
+    return not real.startswith(os.path.join(os.path.realpath(asked.project), ""))
 
 
 def open_documents(
@@ -129,3 +184,13 @@ def _project_above(start: str, root: str) -> str:
         if above == directory:
             return start
         directory, above = above, os.path.dirname(above)
+
+
+def _repository(start: str) -> str:
+    """The nearest directory upwards that is a repository's; else `start`: above it anybody may have put files."""
+    directory, above = start, os.path.dirname(start)
+    while not os.path.lexists(os.path.join(directory, ".git")):
+        if above == directory:
+            return start
+        directory, above = above, os.path.dirname(above)
+    return start if is_foreign(os.path.join(directory, ".git"), start) else directory

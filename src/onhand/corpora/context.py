@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from onhand.corpora.corpus import Findings
     from onhand.corpora.manifest import Source
     from onhand.corpora.watch import Watcher
     from onhand.embed.embedder import Embedder
@@ -206,6 +207,15 @@ class Context:
             hits = self._mirror.ask(lambda index: self._hits(index, query, min(limit, max(1, sections))))
             reason = None if hits else self._why_empty() or self._why_no_match(query, sections)
             return SearchResult(query, hits, sections, len(counts), reason, self._problems)
+
+    def find(self, query: str, limit: int) -> "Findings":
+        """What one search across everything asks."""
+        from onhand.corpora.corpus import Findings
+        from onhand.corpora.sections import as_finding
+
+        result = self.search(query, limit)
+        found = tuple(as_finding(hit.path, hit.section, hit.score) for hit in result.hits)
+        return Findings(found, result.reason)
 
     def tool(self) -> "Tool":
         """`context_search`, for a registry."""

@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from onhand.corpora.corpus import Findings
     from onhand.embed.embedder import Embedder
     from onhand.search.index import Index
     from onhand.tools import Tool
@@ -30,6 +31,7 @@ MAX_NOTES = 5_000  # an agent that writes more has lost count
 MAX_FILE_BYTES = 4 * MAX_BODY_BYTES  # a note that somebody edited may have grown
 PROMPT_MAX_BYTES = 4 * 1024
 
+MARK = "written by an agent, not by the project"
 WARNING = (
     "Notes that an agent wrote for itself in earlier work. They may be old or wrong: where one differs from what the "
     "project, its rules or the user say, those hold."
@@ -172,6 +174,16 @@ class Notes:
                 break
             lines.append(line)
         return block("agent_note", {}, "\n".join([WARNING, *lines])) if notes else ""
+
+    def find(self, query: str, limit: int) -> "Findings":
+        """What one search across everything asks."""
+        from onhand.corpora.corpus import Finding, Findings
+
+        result = self.search(query, limit)
+        found = tuple(
+            Finding(f"note {note.name}", note.description, note.body, score, MARK) for note, score, _ in result.hits
+        )
+        return Findings(found, result.reason, result.notes)
 
     def tools(self) -> "list[Tool]":
         """`search_notes`, `write_note` and `delete_note`, for a registry."""

@@ -48,7 +48,9 @@ def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
     def write(arguments: dict[str, Any]) -> str:
         note, replaced = notes.write(**arguments)
         before = f"; before, it said: {replaced.description}" if replaced else ""
-        return on_one_line(f"{'corrected' if replaced else 'kept'} the {note.type} {note.name!r} in {note.path}{before}")
+        return on_one_line(
+            f"{'corrected' if replaced else 'kept'} the {note.type} {note.name!r} in {note.path}{before}"
+        )
 
     def delete(arguments: dict[str, Any]) -> str:
         note = notes.delete(arguments["name"])

@@ -24,6 +24,7 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from onhand.corpora.corpus import Findings
     from onhand.embed.embedder import Embedder
     from onhand.markdown.links import Link
     from onhand.search.index import Index
@@ -203,6 +204,15 @@ class Rules:
             hits, notes = self._mirror.ask(lambda index: self._hits(index, query, limit))
             reason = None if hits else self._why_nothing(query, sum(counts))
             return RulesResult(query, hits, sum(counts), len(counts), reason, notes, self._problems)
+
+    def find(self, query: str, limit: int) -> "Findings":
+        """What one search across everything asks."""
+        from onhand.corpora.corpus import Findings
+        from onhand.corpora.sections import as_finding
+
+        result = self.search(query, limit)
+        found = tuple(as_finding(hit.path, hit.section, hit.score) for hit in result.hits)
+        return Findings(found, result.reason, result.notes)
 
     def tools(self) -> "list[Tool]":
         """`search_rules` and `rules_for_path`, for a registry."""

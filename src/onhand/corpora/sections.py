@@ -3,6 +3,10 @@
 from onhand.corpora.mirror import document_id
 from onhand.document import Document, Section
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from onhand.corpora.corpus import Finding
+
 
 def as_document(key: str, number: int, section: Section, kind: str, path: str) -> Document:
     """A section of the page that a Mirror knows as `key`; `path` is where it can be read."""
@@ -16,3 +20,11 @@ def as_section(document: Document) -> Section:
     """What `as_document` was made of."""
     details = document.metadata
     return Section(details["heading"], tuple(details["heading_path"]), document.text, *details["lines"])
+
+
+def as_finding(path: str, section: Section, score: float) -> "Finding":
+    """A section that was found, for one search across everything."""
+    from onhand.corpora.corpus import Finding
+
+    place = f"{path}:{section.first_line}-{section.last_line}"
+    return Finding(place, " › ".join(section.heading_path), section.text, score)
