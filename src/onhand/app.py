@@ -2,7 +2,7 @@
 
 import os
 
-from onhand import config
+from onhand import __version__, config
 from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign
 from onhand.corpora.context import Context
@@ -46,7 +46,7 @@ def configured(root: str | None = None) -> Config:
 def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
     settings = asked.context._asdict()
-    return Context(asked.project, **settings, **_learning(asked, "context", settings))
+    return Context(asked.project, **settings, **learning(asked, "context", settings))
 
 
 def open_rules(asked: Config, root: str | None = None) -> "Rules":
@@ -55,7 +55,7 @@ def open_rules(asked: Config, root: str | None = None) -> "Rules":
 
     settings = asked.rules._asdict()
     project = os.path.abspath(root) if root else _repository(asked.project)
-    return Rules(project, **settings, **_learning(asked, "rules", {**settings, "root": project}))
+    return Rules(project, **settings, **learning(asked, "rules", {**settings, "root": project}))
 
 
 def open_notes(asked: Config) -> "Notes":
@@ -65,7 +65,7 @@ def open_notes(asked: Config) -> "Notes":
     path = os.path.join(asked.project, asked.notes.path)
     if _is_smuggled(asked, asked.notes.path):
         raise ConfigError(f"{path} is a link out of the project: name the directory itself in notes.path")
-    return Notes(path, limit=asked.notes.limit, **_learning(asked, "notes", {"path": path}))
+    return Notes(path, limit=asked.notes.limit, **learning(asked, "notes", {"path": path}))
 
 
 def open_everything(asked: Config) -> "Everything":
@@ -98,12 +98,12 @@ def _documents_if_any(asked: Config) -> "Corpus":
     return open_documents(asked, path)
 
 
-def _learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
+def learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
     """How a corpus of files learns what is in them: where it keeps that, and what works out its meaning."""
     learning: dict[str, Any] = {"kept_at": None, "embedder": None, "unavailable": None}
     if asked.kept.between_runs:
         where = os.path.realpath(asked.project)
-        learning["kept_at"] = kept_at(cache_directory(os.environ), name, where, settings)
+        learning["kept_at"] = kept_at(cache_directory(os.environ), name, __version__, where, settings)
     if asked.kept.embedder != "none":
         from onhand.embed.choose import chosen
 

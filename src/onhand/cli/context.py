@@ -54,6 +54,7 @@ def _search(context: Context, arguments: argparse.Namespace) -> None:
         terminal.print_json(_as_json(result, arguments.explain))
         return
     terminal.warn_of(result.problems, ALL_PROBLEMS)
+    terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
         _print_hit(number, hit, arguments.explain)
     found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
@@ -61,12 +62,14 @@ def _search(context: Context, arguments: argparse.Namespace) -> None:
 
 
 def _as_json(result: SearchResult, explain: bool) -> dict[str, Any]:
-    answer = {
+    answer: dict[str, Any] = {
         "query": result.query,
         "hits": [_hit_as_json(hit, explain) for hit in result.hits],
         "searched": {"sections": result.sections, "files": result.files},
         "reason": result.reason,
     }
+    if result.notes:
+        answer["notes"] = list(result.notes)
     if result.problems:
         answer["problems"] = [problem._asdict() for problem in result.problems]
     return answer

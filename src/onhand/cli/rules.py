@@ -30,9 +30,7 @@ def add_arguments(parser: Parser) -> None:
     search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
     search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many sections (rules.limit)")
     search.add_argument("--explain", action="store_true", help="show what each word added to each score")
-    verbs.add_parser(
-        "check", help="links that lead nowhere or out, files that cannot be used; exits 1 if any"
-    )
+    verbs.add_parser("check", help="links that lead nowhere or out, files that cannot be used; exits 1 if any")
     for verb in verbs.choices.values():
         verb.add_argument("--root", metavar="DIR", help="the directory of the project (the repository's)")
         verb.add_argument("--json", action="store_true", help="print JSON")

@@ -5,12 +5,12 @@ The directory is looked at before every answer, so an edit is seen by the next s
 
 import os
 from _thread import RLock  # threading's own, without the cost of importing threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
 from onhand.corpora.mirror import Content, Mirror
-from onhand.corpora.sections import as_document, as_section
+from onhand.corpora.sections import as_document, as_section, place_of
 from onhand.document import Contribution, Section
 from onhand.errors import InputError
 from onhand.lexical.ranking import ranking as ranking_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from onhand.corpora.manifest import Source
     from onhand.corpora.watch import Watcher
     from onhand.embed.embedder import Embedder
-    from onhand.search.index import Index
     from onhand.tools import Tool
 
 MAX_ROOTS = 100
@@ -79,6 +78,7 @@ class SearchResult(Record):
     files: int  # searched
     reason: str | None
     problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()  # on how it was searched, such as why meaning was not compared
 
 
 class Context:
@@ -121,6 +121,7 @@ class Context:
             embedder=embedder,
             unavailable=unavailable,
         )
+        self._by_meaning = embedder is not None or unavailable is not None
         self._found: dict[str, Found] = {}
         self._pinned_texts: dict[str, tuple[Stamp | None, str]] = {}
         self._problems: tuple[Problem, ...] = ()
@@ -167,7 +168,7 @@ class Context:
                     self._found[path].stamp.size,
                     page.documents,
                     page.summary["description"],
-                    tuple(page.summary["headings"]),
+                    _headings(heading for heading, *_ in page.summary["sections"]),
                 )
                 for path, page in sorted(self._mirror.pages.items())
                 if page.documents
@@ -204,9 +205,9 @@ class Context:
             self.refresh()
             counts = [page.documents for page in self._mirror.pages.values() if page.documents]
             sections = sum(counts)
-            hits = self._mirror.ask(lambda index: self._hits(index, query, min(limit, max(1, sections))))
+            hits, notes = self._hits(query, min(limit, max(1, sections)))
             reason = None if hits else self._why_empty() or self._why_no_match(query, sections)
-            return SearchResult(query, hits, sections, len(counts), reason, self._problems)
+            return SearchResult(query, hits, sections, len(counts), reason, self._problems, notes)
 
     def find(self, query: str, limit: int) -> "Findings":
         """What one search across everything asks."""
@@ -215,7 +216,7 @@ class Context:
 
         result = self.search(query, limit)
         found = tuple(as_finding(hit.path, hit.section, hit.score) for hit in result.hits)
-        return Findings(found, result.reason)
+        return Findings(found, result.reason, result.notes)
 
     def tool(self) -> "Tool":
         """`context_search`, for a registry."""
@@ -264,8 +265,8 @@ class Context:
             return Content((), {"pinned": True}, problem)
         sections = split_sections(text)
         documents = [as_document(path, number, section, "section", path) for number, section in enumerate(sections)]
-        summary = {"description": _description(data, sections), "headings": _headings(sections)}
-        return Content(documents, summary, problem)
+        places = [place_of(section) for section in sections]
+        return Content(documents, {"description": _description(data, sections), "sections": places}, problem)
 
     def _pinned_text(self, path: str) -> str | None:
         """What a pinned file says; None if it cannot be read any more."""
@@ -280,15 +281,16 @@ class Context:
         self._pinned_texts[path] = self._mirror.pages[path].stamp, text
         return text
 
-    def _hits(self, index: "Index", query: str, limit: int) -> tuple[SectionHit, ...]:
-        found = index.fused(query, limit=limit) if index.embedder else index.keyword(query, limit=limit)
+    def _hits(self, query: str, limit: int) -> tuple[tuple[SectionHit, ...], tuple[str, ...]]:
+        index = self._mirror.index
+        found = (index.fused if self._by_meaning else index.keyword)(query, limit=limit)
         hits = []
         for hit in found.hits:
-            document = index.store.get(hit.document_id)
-            if document is not None:  # another process may have taken it out meanwhile
-                terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
-                hits.append(SectionHit(self._mirror.path_of(document.id), as_section(document), hit.score, terms))
-        return tuple(hits)
+            terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
+            path, number = self._mirror.place_of(hit.document_id)
+            section = as_section(self._mirror.pages[path].summary["sections"][number], index.get(hit.document_id).text)
+            hits.append(SectionHit(path, section, hit.score, terms))
+        return tuple(hits), found.notes
 
     def _why_empty(self) -> str | None:
         roots = ", ".join(_shown_root(root) for root in self.roots)
@@ -301,7 +303,7 @@ class Context:
         return "nothing is searchable: every file is pinned, empty or unreadable" if is_empty else None
 
     def _why_no_match(self, query: str, sections: int) -> str:
-        if not self._mirror.ask(lambda index: index.store.has_words(query)):
+        if not self._mirror.index.store.has_words(query):
             return "the query has no words to look for"
         return f"none of {sections} sections has a word of the query: try other words for the same thing"
 
@@ -372,9 +374,9 @@ def _description(data: Mapping[str, object], sections: Sequence[Section]) -> str
     described = data.get("description")
     if isinstance(described, str) and described.strip():
         return described
-    return next(iter(_headings(sections)), "")
+    return next(iter(_headings(section.heading for section in sections)), "")
 
 
-def _headings(sections: Sequence[Section]) -> tuple[str, ...]:
+def _headings(headings: Iterable[str]) -> tuple[str, ...]:
     """The headings of a file, each once."""
-    return tuple(dict.fromkeys(section.heading for section in sections if section.heading != INTRO))
+    return tuple(dict.fromkeys(heading for heading in headings if heading != INTRO))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from onhand.corpora.corpus import Findings
     from onhand.embed.embedder import Embedder
-    from onhand.search.index import Index
     from onhand.tools import Tool
 
 MAX_NOTES = 5_000  # an agent that writes more has lost count
@@ -90,6 +89,7 @@ class Notes:
             embedder=embedder,
             unavailable=unavailable,
         )
+        self._by_meaning = embedder is not None or unavailable is not None
         self._problems: tuple[Problem, ...] = ()
         self._lock = RLock()
 
@@ -148,7 +148,7 @@ class Notes:
         with self._lock:
             self.refresh()
             count = sum(1 for page in self._mirror.pages.values() if page.documents)
-            hits, notes = self._mirror.ask(lambda index: self._hits(index, query, min(limit, count or 1)))
+            hits, notes = self._hits(query, min(limit, count or 1))
             reason = None if hits else self._why_nothing(query, count)
             return NotesResult(query, hits, count, reason, notes, self._problems)
 
@@ -193,24 +193,22 @@ class Notes:
 
     def _all(self) -> tuple[Note, ...]:
         ids = [document_id(path, 0) for path, page in sorted(self._mirror.pages.items()) if page.documents]
-        found = self._mirror.ask(lambda index: [index.store.get(one) for one in ids])
-        return tuple(_note(document) for document in found if document)
+        return tuple(_note(self._mirror.index.get(one)) for one in ids)
 
-    def _hits(self, index: "Index", query: str, limit: int) -> tuple[tuple[NoteHit, ...], tuple[str, ...]]:
-        found = index.fused(query, limit=limit) if index.embedder else index.keyword(query, limit=limit)
+    def _hits(self, query: str, limit: int) -> tuple[tuple[NoteHit, ...], tuple[str, ...]]:
+        index = self._mirror.index
+        found = (index.fused if self._by_meaning else index.keyword)(query, limit=limit)
         hits = []
         for hit in found.hits:
-            document = index.store.get(hit.document_id)
-            if document is not None:  # another process may have taken it out meanwhile
-                terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
-                hits.append(NoteHit(_note(document), hit.score, terms))
+            terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
+            hits.append(NoteHit(_note(index.get(hit.document_id)), hit.score, terms))
         return tuple(hits), found.notes
 
     def _why_nothing(self, query: str, count: int) -> str:
         if not count:
             unusable = f"; {len(self._problems)} files cannot be used" if self._problems else ""
             return f"there are no notes in {self.directory}{unusable}"
-        if not self._mirror.ask(lambda index: index.store.has_words(query)):
+        if not self._mirror.index.store.has_words(query):
             return "the query has no words to look for"
         return f"none of {count} notes has a word of the query: try other words for the same thing"
 

@@ -14,7 +14,7 @@ from onhand.corpora.files import Found, Problem
 from onhand.corpora.mirror import Content, Mirror, document_id
 from onhand.corpora.references import Reference, followed, joined
 from onhand.corpora.rule_files import NAMES, SKIPPED, RuleFiles
-from onhand.corpora.sections import as_document, as_section
+from onhand.corpora.sections import as_document, as_section, place_of
 from onhand.digest import digest
 from onhand.document import Contribution, Document, Section
 from onhand.errors import InputError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from onhand.corpora.corpus import Findings
     from onhand.embed.embedder import Embedder
     from onhand.markdown.links import Link
-    from onhand.search.index import Index
     from onhand.search.result import Hit
     from onhand.tools import Tool
 
@@ -124,6 +123,7 @@ class Rules:
             embedder=embedder,
             unavailable=unavailable,
         )
+        self._by_meaning = embedder is not None or unavailable is not None
         self._references: tuple[Reference, ...] = ()
         self._problems: tuple[Problem, ...] = ()
         self._lock = RLock()
@@ -200,8 +200,8 @@ class Rules:
             raise InputError(f"the limit is {limit}: ask for at least one section")
         with self._lock:
             self.refresh()
-            counts = [page.summary["sections"] for page in self._mirror.pages.values() if page.documents]
-            hits, notes = self._mirror.ask(lambda index: self._hits(index, query, limit))
+            counts = [len(page.summary["sections"]) for page in self._mirror.pages.values() if page.documents]
+            hits, notes = self._hits(query, limit)
             reason = None if hits else self._why_nothing(query, sum(counts))
             return RulesResult(query, hits, sum(counts), len(counts), reason, notes, self._problems)
 
@@ -256,37 +256,39 @@ class Rules:
                     pages.setdefault(reference.path, file)
         return tuple(references), pages
 
-    def _hits(self, index: "Index", query: str, limit: int) -> tuple[tuple[RuleHit, ...], tuple[str, ...]]:
+    def _hits(self, query: str, limit: int) -> tuple[tuple[RuleHit, ...], tuple[str, ...]]:
+        index = self._mirror.index
         deep = min(limit * 3, index.store.count() or 1)  # a link and what it leads to are one hit
-        found = index.fused(query, limit=deep) if index.embedder else index.keyword(query, limit=deep)
-        hits: dict[str, RuleHit] = {}
+        found = (index.fused if self._by_meaning else index.keyword)(query, limit=deep)
+        hits: dict[tuple[str, int], RuleHit] = {}
         for hit in found.hits:
-            document = self._led_to(index, index.store.get(hit.document_id))
-            if document is not None and document.id not in hits:
-                hits[document.id] = self._hit(document, hit)
+            place = self._led_to(*self._mirror.place_of(hit.document_id))
+            if place and place not in hits:
+                hits[place] = self._hit(*place, hit)
         return tuple(hits.values())[:limit], found.notes
 
-    def _led_to(self, index: "Index", document: Document | None) -> Document | None:
+    def _led_to(self, key: str, number: int) -> tuple[str, int] | None:
         """The section that a document stands for: of a link, the first of the page that it leads to."""
-        if document is None or document.kind != "link":
-            return document
-        path = joined(document.source_path, document.metadata["path"])
-        if path is None:
-            return None
-        keys = (key for key in (_key(RULE, path), _key(REFERENCE, path)) if key in self._mirror.pages)
-        return next((index.store.get(document_id(key, 0)) for key in keys), None)
+        page = self._mirror.pages[key]
+        link = number - len(page.summary["sections"])
+        if link < 0:
+            return key, number
+        path = joined(_path(key), page.summary["links"][link][2])
+        keys = (_key(kind, path) for kind in (RULE, REFERENCE) if path)
+        return next(((key, 0) for key in keys if key in self._mirror.pages), None)
 
-    def _hit(self, document: Document, hit: "Hit") -> RuleHit:
-        key = self._mirror.path_of(document.id)
+    def _hit(self, key: str, number: int, hit: "Hit") -> RuleHit:
         path, kind = _path(key), _kind(key)
+        text = self._mirror.index.get(document_id(key, number)).text
+        section = as_section(self._mirror.pages[key].summary["sections"][number], text)
         links = tuple(f"{one.source}:{one.line}" for one in self._references if one.path == path and not one.problem)
         terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
-        return RuleHit(kind, path, as_section(document), hit.score, terms, links if kind == REFERENCE else ())
+        return RuleHit(kind, path, section, hit.score, terms, links if kind == REFERENCE else ())
 
     def _why_nothing(self, query: str, sections: int) -> str:
         if not any(_kind(key) == RULE for key in self._mirror.pages):
             return f"there are no rules in {self.project}: write an AGENTS.md, or name another directory"
-        if not self._mirror.ask(lambda index: index.store.has_words(query)):
+        if not self._mirror.index.store.has_words(query):
             return "the query has no words to look for"
         return f"none of {sections} sections has a word of the query: try other words for the same thing"
 
@@ -326,7 +328,7 @@ def _content(key: str, text: str) -> Content:
     path, kind = _path(key), _kind(key)
     sections = split_sections(text) or [Section(path, (path,), "", 1, 1)]
     documents = [as_document(key, number, section, kind, path) for number, section in enumerate(sections)]
-    summary: dict[str, object] = {"sections": len(sections)}
+    summary: dict[str, object] = {"sections": [place_of(section) for section in sections]}
     if kind == REFERENCE:
         return Content(documents, summary)
     links, problem = _links(text)
@@ -350,7 +352,6 @@ def _link_document(key: str, number: int, link: "Link") -> Document:
         document_id(key, number),
         link.text,
         link.title,
-        metadata={"path": link.path},
         kind="link",
         source_path=_path(key),
     )

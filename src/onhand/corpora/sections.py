@@ -7,19 +7,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.corpora.corpus import Finding
 
+    Place = tuple[str, tuple[str, ...], int, int]
+
 
 def as_document(key: str, number: int, section: Section, kind: str, path: str) -> Document:
     """A section of the page that a Mirror knows as `key`; `path` is where it can be read."""
-    heading, heading_path, text, first_line, last_line = section
-    details = {"heading": heading, "heading_path": heading_path, "lines": (first_line, last_line)}
     # All in their places, as names would cost more on the way to a first search.
-    return Document(document_id(key, number), " ".join(heading_path), text, "", (), "", None, details, kind, path)
+    title = " ".join(section.heading_path)
+    return Document(document_id(key, number), title, section.text, "", (), "", None, {}, kind, path)
 
 
-def as_section(document: Document) -> Section:
-    """What `as_document` was made of."""
-    details = document.metadata
-    return Section(details["heading"], tuple(details["heading_path"]), document.text, *details["lines"])
+def place_of(section: Section) -> "Place":
+    """What a section is called and where it is, for the summary of its page."""
+    heading, heading_path, _, first_line, last_line = section
+    return heading, heading_path, first_line, last_line
+
+
+def as_section(place: "Place", text: str) -> Section:
+    """The section of a place and the text of its document."""
+    heading, heading_path, first_line, last_line = place
+    return Section(heading, tuple(heading_path), text, first_line, last_line)
 
 
 def as_finding(path: str, section: Section, score: float) -> "Finding":

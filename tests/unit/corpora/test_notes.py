@@ -376,7 +376,6 @@ def test_what_is_learned_is_kept_for_the_next_process(directory: Path, tmp_path:
     first = Notes(directory, kept_at=kept_at, embedder=HashingEmbedder())
     first.write("a", "zebra", "b")
     assert names(first, "zebra") == ["a"]
-    first._mirror.close()
     warm = Notes(directory, kept_at=kept_at, embedder=HashingEmbedder())
     assert names(warm, "zebra") == ["a"]
     warm.delete("a")

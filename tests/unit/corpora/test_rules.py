@@ -444,7 +444,6 @@ def test_the_next_process_reads_only_what_changed(root: Path, write: Write, tmp_
     kept_at = str(tmp_path / "rules.db")
     first = Rules(root, kept_at=kept_at)
     assert found(first, "zebra7") == [("reference", "part7/page.md", "Page")]
-    first._mirror.close()
     with opened() as paths:
         assert found(Rules(root, kept_at=kept_at), "zebra7") == [("reference", "part7/page.md", "Page")]
     assert not [path for path in paths if path.endswith(".md")]
@@ -458,11 +457,11 @@ def test_the_next_process_reads_only_what_changed(root: Path, write: Write, tmp_
 
 @requirement("rules.warm-start")
 @pytest.mark.usefixtures("nested", "later")
-def test_vectors_are_kept_and_meaning_is_searched_in_the_next_process(root: Path, tmp_path: Path) -> None:
+def test_vectors_are_kept_and_meaning_is_searched_in_the_next_process(root: Path, write: Write, tmp_path: Path) -> None:
+    write("docs/AGENTS.md", "so much that it is worth keeping " * 5_000)
     kept_at = str(tmp_path / "rules.db")
     first = Rules(root, kept_at=kept_at, embedder=HashingEmbedder())
     before = first.search("never log")
-    first._mirror.close()
     embedder = Counting()
     after = Rules(root, kept_at=kept_at, embedder=embedder).search("never log")
     assert [hit.path for hit in after.hits] == [hit.path for hit in before.hits]
