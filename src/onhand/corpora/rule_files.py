@@ -58,13 +58,18 @@ class RuleFiles:
         return inner, os.path.isdir(real) or asked.endswith(("/", os.sep))
 
     def on_the_way(self, directory: str) -> tuple[list[str], str | None]:
-        """The directories whose rules hold in a directory, outermost first, and why not all on the way do."""
+        """The directories whose rules hold in a directory, outermost first, and why not all on the way do.
+
+        Of what does not exist yet, there is nothing to say.
+        """
         self._ignored.look_again()
         way = [""]
         for part in directory.split("/") if directory else ():
             below = f"{way[-1]}/{part}".lstrip("/")
             if self._skips(below):
                 return way, f"{below}/ is vendored or left out by .gitignore: rules in there do not count"
+            if not os.path.isdir(os.path.join(self.project, below)):
+                break
             way.append(below)
         return way, None
 

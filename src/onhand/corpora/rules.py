@@ -135,7 +135,7 @@ class Rules:
             found, left_out = files.within_limits(found, self._max_file_bytes)
 
             def linked() -> Mapping[str, Found]:
-                self._references, pages = self._resolved()
+                self._references, pages = self._resolved(found)
                 pages, over = files.within_limits(pages, self._max_file_bytes)
                 left_out.extend(over)
                 return {_key(REFERENCE, path): file for path, file in pages.items()}
@@ -241,18 +241,15 @@ class Rules:
                 break
         return texts, problems
 
-    def _resolved(self) -> tuple[tuple[Reference, ...], dict[str, Found]]:
+    def _resolved(self, rules: Mapping[str, Found]) -> tuple[tuple[Reference, ...], dict[str, Found]]:
         """Every link of the rule files, and the pages that they lead to and that are no rule files."""
         references: list[Reference] = []
         pages: dict[str, Found] = {}
-        for key, page in sorted(self._mirror.pages.items()):
-            if _kind(key) != RULE:
-                continue
-            for text, target, path, line in page.summary.get("links", ()):
-                reference, file = followed(self.project, Reference(_path(key), line, text, target, "", None), path)
+        for source in rules:
+            for text, target, path, line in self._mirror.pages[_key(RULE, source)].summary.get("links", ()):
+                reference, file = followed(self.project, Reference(source, line, text, target, "", None), path)
                 references.append(reference)
-                is_page = reference.path.lower().endswith(TEXTS)
-                if file and is_page and _key(RULE, reference.path) not in self._mirror.pages:
+                if file and reference.path.lower().endswith(TEXTS) and reference.path not in rules:
                     pages.setdefault(reference.path, file)
         return tuple(references), pages
 
@@ -274,8 +271,10 @@ class Rules:
         if link < 0:
             return key, number
         path = joined(_path(key), page.summary["links"][link][2])
-        keys = (_key(kind, path) for kind in (RULE, REFERENCE) if path)
-        return next(((key, 0) for key in keys if key in self._mirror.pages), None)
+        for target in (_key(RULE, path), _key(REFERENCE, path)) if path else ():
+            if target in self._mirror.pages and self._mirror.pages[target].documents:
+                return target, 0
+        return None
 
     def _hit(self, key: str, number: int, hit: "Hit") -> RuleHit:
         path, kind = _path(key), _kind(key)

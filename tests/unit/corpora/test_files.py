@@ -448,3 +448,35 @@ def test_names_of_any_bytes_are_found_and_read(project: Project) -> None:
     }
     assert result.problems == ()
     context.prompt().encode()
+
+
+def test_a_sweep_ends_when_it_has_looked_at_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_ENTRIES", 5)
+    for number in range(10):
+        (tmp_path / f"{number}.md").touch()
+    found, problems = files.sweep(str(tmp_path))
+    assert len(found) == 5
+    assert problems == [files.Problem("", "more than 5 entries: choose a smaller root")]
+
+
+def test_a_sweep_by_names_passes_by_what_it_is_told_to(tmp_path: Path) -> None:
+    for name in ("A.md", "sub/A.md", "sub/B.md", "skip/A.md", ".hidden/A.md", "a.md.bak"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    found, problems = files.sweep(str(tmp_path), names=("A.md",), skips=lambda directory: directory == "skip")
+    assert [file.name for file in found] == [".hidden/A.md", "A.md", "sub/A.md"]
+    assert problems == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX links")
+def test_a_file_below_a_root_is_found_through_links_that_stay_inside(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "real").mkdir(parents=True)
+    (root / "real/a.md").write_text("x")
+    (root / "link").symlink_to("real")
+    (root / "out").symlink_to(tmp_path)
+    found = files.below(str(root), "link/a.md")
+    assert (found.name, found.inner) == ("link/a.md", "real/a.md")
+    for name in ("out/x.md", "../x.md", "none.md", "real"):
+        with pytest.raises(files.Unreadable):
+            files.below(str(root), name)

@@ -436,6 +436,33 @@ def test_an_edit_is_seen_and_a_deleted_file_is_gone(root: Path, write: Write) ->
 
 
 @requirement("rules.warm-start")
+def test_what_a_deleted_file_linked_to_is_gone_at_once(root: Path, write: Write) -> None:
+    write("AGENTS.md", "# Rules\n")
+    write("a/AGENTS.md", "[page](page.md)\n")
+    write("a/page.md", "zebra")
+    write("b/AGENTS.md", "[beside](../b/CLAUDE.md)\n")
+    write("b/CLAUDE.md", "quokka")
+    rules = Rules(root)
+    assert len(found(rules, "zebra")) == 1
+    (root / "a/AGENTS.md").unlink()
+    assert found(rules, "zebra") == []
+    assert rules.search("zebra").files == 3
+    (root / "b/AGENTS.md").unlink()
+    assert found(rules, "quokka") == [("rule", "b/CLAUDE.md", "(intro)")]
+    write("b/AGENTS.md", "[beside](CLAUDE.md)\n")
+    assert found(rules, "quokka") == [("reference", "b/CLAUDE.md", "(intro)")]
+
+
+def test_a_link_to_what_cannot_be_read_is_reported_and_not_found(root: Path, write: Write) -> None:
+    write("AGENTS.md", "The [zebra](image.md) and the [huge](huge.md).\n")
+    write("image.md", b"\x89PNG\0\0")
+    write("huge.md", "x" * 2000)
+    rules = Rules(root, max_file_bytes=1000)
+    assert found(rules, "zebra") == [("rule", "AGENTS.md", "(intro)")]
+    assert {problem.path for problem in rules.check()} == {"image.md", "huge.md"}
+
+
+@requirement("rules.warm-start")
 @pytest.mark.usefixtures("later")
 def test_the_next_process_reads_only_what_changed(root: Path, write: Write, tmp_path: Path) -> None:
     for number in range(40):
@@ -474,7 +501,7 @@ class Counting(HashingEmbedder):
 
     documents = 0
 
-    def embed(self, texts: Any, kind: Any) -> Any:
+    def embed(self, texts: Any, kind: Any = "document") -> Any:
         self.documents += len(texts) if kind == "document" else 0
         return super().embed(texts, kind)
 

@@ -27,7 +27,7 @@ def cases(area: str) -> list[tuple[str, bytes]]:
 
 def content_of(case: dict[str, Any]) -> bytes | None:
     if isinstance(case.get("input"), str):
-        return case["input"].encode("utf-8", "surrogatepass")
+        return str(case["input"]).encode("utf-8", "surrogatepass")
     if "input_b64" in case:
         return base64.b64decode(case["input_b64"])
     if case.get("generator_kind") == "python":
