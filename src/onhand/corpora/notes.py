@@ -131,6 +131,7 @@ class Notes:
 
     def delete(self, name: str) -> Note:
         """Take a note out; what it said."""
+        self.get(name)  # before anything is made to lock what is not there
         with self._lock, _writing(self.directory):
             note = self.get(name)
             try:
@@ -181,7 +182,8 @@ class Notes:
 
         result = self.search(query, limit)
         found = tuple(
-            Finding(f"note {note.name}", note.description, note.body, score, MARK) for note, score, _ in result.hits
+            Finding(f"note {note.name}", f"{note.name}: {note.description}", note.body, score, MARK)
+            for note, score, _ in result.hits
         )
         return Findings(found, result.reason, result.notes)
 

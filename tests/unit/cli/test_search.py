@@ -28,7 +28,7 @@ def test_hits_of_all_kinds_are_labelled(run: Run) -> None:
     heads = [line for line in done.out.splitlines() if line[:1].isdigit()]
     assert len(heads) == 4
     assert {head.split("[")[1].split("]")[0] for head in heads} == {"rules", "context", "documents", "notes"}
-    assert any("[notes] (written by an agent, not by the project) zebra things" in head for head in heads)
+    assert any("[notes] (written by an agent, not by the project) zebra note: zebra things" in head for head in heads)
     assert done.out.endswith("the best 4 of what was found: 1 rules, 1 context, 1 documents, 1 notes\n")
     assert "documents: only words were compared" in done.err
 

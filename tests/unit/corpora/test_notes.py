@@ -68,6 +68,9 @@ def test_a_note_of_the_same_name_is_corrected_and_keeps_when_it_was_made(notes: 
 
 @requirement("notes.same-name-corrects")
 def test_a_deleted_note_is_gone_from_the_directory_and_from_search(notes: Notes, directory: Path) -> None:
+    with pytest.raises(NotFound, match="there is no note 'a'"):
+        notes.delete("a")
+    assert not directory.exists()
     notes.write("a", "zebra", "x")
     notes.write("b", "quokka", "x")
     assert notes.delete("A").description == "zebra"
