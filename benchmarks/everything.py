@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.quality import JudgedSet, load
-from onhand.corpora.documents import Documents
+from onhand.corpora.corpus import Finding, Findings
 from onhand.corpora.everything import Everything
 from onhand.document import Document
 from onhand.search.index import Index
@@ -26,22 +26,35 @@ SHARES = (0.6, 0.8, 0.9, 0.97, 1.0)  # where one set is cut into five
 DEPTH = 10  # findings that each corpus gives
 LIMIT = 5
 
-Merge = Callable[[dict[str, Documents], str], list[str]]
+
+class Words:
+    """A corpus that goes by words alone."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._index = Index(MemoryStore())
+        self._index.put(documents)
+
+    def find(self, query: str, limit: int) -> Findings:
+        hits = self._index.keyword(query, limit=limit).hits
+        return Findings(tuple(Finding(hit.document_id, hit.title, hit.text, hit.score) for hit in hits))
 
 
-def ours(corpora: dict[str, Documents], query: str) -> list[str]:
+Merge = Callable[[dict[str, Words], str], list[str]]
+
+
+def ours(corpora: dict[str, Words], query: str) -> list[str]:
     everything = Everything({kind: (lambda corpus=corpus: corpus) for kind, corpus in corpora.items()})  # type: ignore[misc]
     return [hit.finding.place for hit in everything.search(query, limit=LIMIT).hits]
 
 
-def turns(corpora: dict[str, Documents], query: str) -> list[str]:
+def turns(corpora: dict[str, Words], query: str) -> list[str]:
     found = [corpus.find(query, DEPTH).found for corpus in corpora.values()]
     return [answer[rank].place for rank in range(DEPTH) for answer in found if rank < len(answer)]
 
 
-def scores(corpora: dict[str, Documents], query: str) -> list[str]:
-    found = [hit for corpus in corpora.values() for hit in corpus.keyword(query, limit=DEPTH).hits]
-    return [hit.document_id for hit in sorted(found, key=lambda hit: (-hit.score, hit.document_id))]
+def scores(corpora: dict[str, Words], query: str) -> list[str]:
+    found = [finding for corpus in corpora.values() for finding in corpus.find(query, DEPTH).found]
+    return [finding.place for finding in sorted(found, key=lambda finding: (-finding.score, finding.place))]
 
 
 MERGES: dict[str, Merge] = {"ours": ours, "turns": turns, "scores": scores}
@@ -58,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     sets = {name: _named(name, load(Path(arguments.directory) / name, arguments.queries)) for name in arguments.sets}
     print(f"{'':24}" + "".join(f"{name:>8}" for name in MERGES))
-    mixed = {name: _corpus(judged.documents) for name, judged in sets.items()}
+    mixed = {name: Words(judged.documents) for name, judged in sets.items()}
     _print_rows("mixed", {name: (mixed, judged) for name, judged in sets.items()})
     _print_rows("split", {name: (_split(judged.documents), judged) for name, judged in sets.items()})
 
@@ -72,26 +85,20 @@ def _named(name: str, judged: JudgedSet) -> JudgedSet:
     return judged._replace(documents=documents, relevant=relevant)
 
 
-def _corpus(documents: Sequence[Document]) -> Documents:
-    index = Index(MemoryStore())
-    index.put(documents)
-    return Documents(index)
-
-
-def _split(documents: Sequence[Document]) -> dict[str, Documents]:
+def _split(documents: Sequence[Document]) -> dict[str, Words]:
     shuffled = random.Random(1).sample(documents, len(documents))
     ends = [round(share * len(shuffled)) for share in SHARES]
-    return {str(end): _corpus(shuffled[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)}
+    return {str(end): Words(shuffled[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)}
 
 
-def _print_rows(label: str, rows: dict[str, tuple[dict[str, Documents], JudgedSet]]) -> None:
+def _print_rows(label: str, rows: dict[str, tuple[dict[str, Words], JudgedSet]]) -> None:
     means = {merge: [_success(MERGES[merge], corpora, judged) for corpora, judged in rows.values()] for merge in MERGES}
     for place, name in enumerate(rows):
         print(f"{label:8}{name:16}" + "".join(f"{means[merge][place]:8.3f}" for merge in MERGES))
     print(f"{label:8}{'mean':16}" + "".join(f"{sum(means[merge]) / len(rows):8.3f}" for merge in MERGES))
 
 
-def _success(merge: Merge, corpora: dict[str, Documents], judged: JudgedSet) -> float:
+def _success(merge: Merge, corpora: dict[str, Words], judged: JudgedSet) -> float:
     asked = [(judged.queries[query], found) for query, found in judged.relevant.items() if query in judged.queries]
     return sum(any(one in found for one in merge(corpora, query)[:LIMIT]) for query, found in asked) / len(asked)
 
