@@ -350,6 +350,25 @@ relations.tools own plan_add, plan_update, plan_ready and plan_show are tools an
 relations.acp own Steps become the entries of an ACP plan, with priority and status.
 relations.order own Every node comes after what it hangs on, and the critical path is the longest chain that is not done.
 project.pluggable-storage 003 Modules without a database take callbacks and do not dictate where data lives.
+
+rules.root-always 003 The root AGENTS.md is always loaded.
+rules.references-on-match 003 Documents linked from AGENTS.md files are indexed and loaded on a match.
+rules.for-path 003 rules_for_path gives every AGENTS.md from the root to the file's directory, for any form of path.
+rules.override-and-fallback own AGENTS.override.md is preferred; fallback names are configurable.
+rules.ignored-directories own Ignored and vendored directories have no rules.
+rules.budget own The byte budget is spent nearest first, printed root first, with a note of what was cut.
+rules.on-touch own The first touch of a directory yields its nested rules, once.
+rules.check own Missing and escaping links are reported.
+rules.search-tools own search_rules and rules_for_path are tools and commands.
+rules.warm-start 003 The rules index is kept by path and only changed files are read again.
+notes.write 000 The agent writes a note for its future; it is searchable in the same session.
+notes.same-name-corrects own A note of the same name replaces the old one; a note can be deleted.
+notes.form own A note has name, description, type, times and source; the body is at most 4 KiB.
+notes.never-override 000 A note is marked as agent-written wherever it is shown and never overrides project context.
+notes.index-is-derived own The index file is derived and never read back.
+notes.atomic own Two agents writing at once lose nothing.
+search.everything own One search covers context, rules, skills, notes and documents, labelled by kind.
+search.progressive 003 Content is loaded on demand, by intent or by place.
 """
 
 LATER = {
@@ -372,24 +391,6 @@ skills.tools own search_skills, read_skill and read_skill_reference are tools; t
 skills.warm-start 003 Unchanged skills are not read or embedded again across processes; deleted ones vanish.
 skills.confined own A reference that leaves its skill, loops or names a system file is refused.
 skills.cli own skills list, search, read, validate and catalog work with --root and --json.
-rules.root-always 003 The root AGENTS.md is always loaded.
-rules.references-on-match 003 Documents linked from AGENTS.md files are indexed and loaded on a match.
-rules.for-path 003 rules_for_path gives every AGENTS.md from the root to the file's directory, for any form of path.
-rules.override-and-fallback own AGENTS.override.md is preferred; fallback names are configurable.
-rules.ignored-directories own Ignored and vendored directories have no rules.
-rules.budget own The byte budget is spent nearest first, printed root first, with a note of what was cut.
-rules.on-touch own The first touch of a directory yields its nested rules, once.
-rules.check own Missing and escaping links are reported.
-rules.search-tools own search_rules and rules_for_path are tools and commands.
-rules.warm-start 003 The rules index is kept by path and only changed files are read again.
-notes.write 000 The agent writes a note for its future; it is searchable in the same session.
-notes.same-name-corrects own A note of the same name replaces the old one; a note can be deleted.
-notes.form own A note has name, description, type, times and source; the body is at most 4 KiB.
-notes.never-override 000 A note is marked as agent-written wherever it is shown and never overrides project context.
-notes.index-is-derived own The index file is derived and never read back.
-notes.atomic own Two agents writing at once lose nothing.
-search.everything own One search covers context, rules, skills, notes and documents, labelled by kind.
-search.progressive 003 Content is loaded on demand, by intent or by place.
 """,
     "tool search": """
 catalog.register 003 A tool is registered with name, description, parameters and source, alone or in a batch.

@@ -7,9 +7,11 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # type checkers take it for typing's own, which would have to be imported
 if TYPE_CHECKING:
-    from onhand.app import open_index
+    from onhand.app import open_index, search_everything
     from onhand.corpora.context import Context
     from onhand.corpora.documents import Documents
+    from onhand.corpora.notes import Notes
+    from onhand.corpora.rules import Rules, rules_on_touch
     from onhand.document import Document, Filter
     from onhand.errors import (
         ConfigError,
@@ -44,12 +46,14 @@ __all__ = [
     "InputError",
     "MissingExtra",
     "NotFound",
+    "Notes",
     "OnhandError",
     "Output",
     "Plan",
     "Registry",
     "Relations",
     "Result",
+    "Rules",
     "Scope",
     "SemanticCache",
     "Session",
@@ -58,14 +62,18 @@ __all__ = [
     "ToolError",
     "open_cache",
     "open_index",
+    "rules_on_touch",
     "schema_of",
+    "search_everything",
     "tool",
 ]
 
 _HOMES = {
-    "onhand.app": ("open_index",),
+    "onhand.app": ("open_index", "search_everything"),
     "onhand.corpora.context": ("Context",),
     "onhand.corpora.documents": ("Documents",),
+    "onhand.corpora.notes": ("Notes",),
+    "onhand.corpora.rules": ("Rules", "rules_on_touch"),
     "onhand.document": ("Document", "Filter"),
     "onhand.errors": (
         "ConfigError",

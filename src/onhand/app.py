@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from onhand.corpora.corpus import Corpus
     from onhand.corpora.documents import Documents
+    from onhand.corpora.everything import Everything, EverythingResult
+    from onhand.corpora.notes import Notes
+    from onhand.corpora.rules import Rules
     from onhand.embed.embedder import Embedder
     from onhand.memory.plan import Plan
     from onhand.search.index import Index
@@ -47,6 +51,55 @@ def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
     settings = asked.context._asdict()
     return Context(asked.project, **settings, **learning(asked, "context", settings))
+
+
+def open_rules(asked: Config, root: str | None = None) -> "Rules":
+    """The rules of the repository that the project is in, or of the directory that was named."""
+    from onhand.corpora.rules import Rules
+
+    settings = asked.rules._asdict()
+    project = os.path.abspath(root) if root else _repository(asked.project)
+    return Rules(project, **settings, **learning(asked, "rules", {**settings, "root": project}))
+
+
+def open_notes(asked: Config) -> "Notes":
+    """The notes that agents wrote about the project."""
+    from onhand.corpora.notes import Notes
+
+    path = os.path.join(asked.project, asked.notes.path)
+    if _is_smuggled(asked, asked.notes.path):
+        raise ConfigError(f"{path} is a link out of the project: name the directory itself in notes.path")
+    return Notes(path, limit=asked.notes.limit, **learning(asked, "notes", {"path": path}))
+
+
+def open_everything(asked: Config) -> "Everything":
+    """One search across all that the configuration offers, those with more authority first."""
+    from onhand.corpora.everything import Everything
+
+    return Everything(
+        {
+            "rules": lambda: open_rules(asked),
+            "context": lambda: open_context(asked),
+            "documents": lambda: _documents_if_any(asked),
+            "notes": lambda: open_notes(asked),
+        }
+    )
+
+
+def search_everything(
+    query: str, *, root: str | None = None, kinds: "Sequence[str]" = (), limit: int = 10
+) -> "EverythingResult":
+    """What the working directory's project, or the one that was named, has about a query, whatever it is kept in."""
+    return open_everything(configured(root)).search(query, kinds, limit)
+
+
+def _documents_if_any(asked: Config) -> "Corpus":
+    from onhand.corpora.corpus import Absent
+
+    path = documents_path(asked)
+    if not os.path.exists(path):
+        return Absent(f"there are no documents at {path}: import some with `onhand docs import PATH…`")
+    return open_documents(asked, path)
 
 
 def learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
@@ -104,35 +157,34 @@ def open_registry(asked: Config) -> "Registry":
     """Every tool that the configuration offers to a model."""
     from onhand.tools import Registry
 
-    registry = Registry().register(open_context(asked).tool())
+    tools = [open_context(asked).tool(), *open_rules(asked).tools()]
+    if not _is_smuggled(asked, asked.notes.path):  # of which the configuration's warnings tell
+        tools += open_notes(asked).tools()
     path = os.path.join(asked.project, asked.documents.path)
-    if os.path.isfile(path) and not _is_smuggled(asked, path):  # of which the configuration's warnings tell
-        for tool in open_documents(asked, path).tools():
-            registry.register(tool)
+    if os.path.isfile(path) and not _is_smuggled(asked, asked.documents.path):
+        tools += open_documents(asked, path).tools()
     plan = os.path.join(asked.project, PLAN_PATH)
-    if os.path.isfile(plan) and not _leads_out(asked, plan):  # four tools cost every prompt something: on request only
+    if os.path.isfile(plan) and not _is_smuggled(asked, PLAN_PATH):  # four more tools in a prompt: on request only
         from onhand.memory.plan_tool import tools_over
 
-        for tool in tools_over(open_plan(asked)):
-            registry.register(tool)
-    return registry
+        tools += tools_over(open_plan(asked))
+    return Registry(tools)
 
 
 def documents_path(asked: Config) -> str:
     """The file of the project's documents, whether it is there or not."""
     path = os.path.join(asked.project, asked.documents.path)
-    if _is_smuggled(asked, path):
+    if _is_smuggled(asked, asked.documents.path):
         raise ConfigError(f"{path} is a link out of the project: name the file itself in documents.path, or by --db")
     return path
 
 
 def _is_smuggled(asked: Config, path: str) -> bool:
-    """Whether a path leads out of the project that nobody allowed to: a clone may have brought a link."""
-    return not os.path.isabs(asked.documents.path) and _leads_out(asked, path)
-
-
-def _leads_out(asked: Config, path: str) -> bool:
-    return not os.path.realpath(path).startswith(os.path.join(os.path.realpath(asked.project), ""))
+    """Whether a configured path leads out of the project that nobody allowed to: a clone may have brought a link."""
+    if os.path.isabs(path):
+        return False
+    real = os.path.realpath(os.path.join(asked.project, path))
+    return not real.startswith(os.path.join(os.path.realpath(asked.project), ""))
 
 
 def open_plan(asked: Config, path: str | None = None) -> "Plan":
@@ -141,7 +193,7 @@ def open_plan(asked: Config, path: str | None = None) -> "Plan":
 
     if path is None:
         path = os.path.join(asked.project, PLAN_PATH)
-        if _leads_out(asked, path):
+        if _is_smuggled(asked, PLAN_PATH):
             raise ConfigError(f"{path} is a link out of the project: name the file itself by --file")
     return Plan(path)
 
@@ -176,3 +228,13 @@ def _project_above(start: str, root: str) -> str:
         if above == directory:
             return start
         directory, above = above, os.path.dirname(above)
+
+
+def _repository(start: str) -> str:
+    """The nearest directory upwards that is a repository's; else `start`: above it anybody may have put files."""
+    directory, above = start, os.path.dirname(start)
+    while not os.path.lexists(os.path.join(directory, ".git")):
+        if above == directory:
+            return start
+        directory, above = above, os.path.dirname(above)
+    return start if is_foreign(os.path.join(directory, ".git"), start) else directory

@@ -77,22 +77,14 @@ def _wait_for(file: int) -> None:
 
 
 def _write(store: str, directories: frozenset[str]) -> None:
-    """Replace the store at once: a reader sees the old file or the new one, also after a crash."""
+    """Replace the store at once."""
     import json
-    from tempfile import mkstemp
+
+    from onhand.replace import replace_file
 
     text = json.dumps({"trusted": sorted(directories)}, indent=2) + "\n"
     try:
-        number, temporary = mkstemp(dir=os.path.dirname(store), prefix="trusted.", suffix=".new")  # mode 0600
-        try:
-            with open(number, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, store)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_file(store, text.encode("ascii"))
     except OSError as error:
         raise _unwritable(store, error) from None
 

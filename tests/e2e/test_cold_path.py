@@ -79,13 +79,17 @@ def pages(tmp_path: Path) -> Path:
 
 @requirement("project.cold-path-is-light", "cli.help")
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["context", "--help"], ["context", "search", "--help"], ["docs", "--help"]]
+    "words",
+    [
+        *(["--help"], ["--version"], ["context", "--help"], ["context", "search", "--help"], ["docs", "--help"]),
+        *(["rules", "--help"], ["notes", "--help"], ["search", "--help"]),
+    ],
 )
 def test_nothing_heavy_is_imported_for_help(words: list[str], pages: Path) -> None:
     modules = imported(words, pages)
     assert {module.partition(".")[0] for module in modules} & HEAVY == set()
     assert "onhand.cli.main" in modules
-    if "search" not in words and "context" not in words:
+    if words[0] in ("--help", "--version", "docs"):
         assert not [module for module in modules if module.startswith(("onhand.corpora", "onhand.lexical"))]
 
 
@@ -113,3 +117,16 @@ def test_pages_in_any_script_need_no_more_than_their_characters_names(tmp_path: 
     shutil.copytree(SAMPLE, copy)
     modules = imported(["context", "search", "rollback"], copy)
     assert {module.partition(".")[0] for module in modules} & HEAVY == {"unicodedata"}
+
+
+@requirement("project.cold-path-is-light")
+@pytest.mark.parametrize(
+    "words", [["rules", "search", "page"], ["rules", "for", "src/x"], ["search", "page"]], ids=" ".join
+)
+def test_rules_and_one_search_import_little_more(words: list[str], pages: Path) -> None:
+    (pages / "AGENTS.md").write_text("# Rules\n\nSee [page](.AGENTS/1.md).\n", encoding="ascii")
+    modules = imported(words, pages)
+    assert {module.partition(".")[0] for module in modules} & HEAVY <= {
+        "typing",
+        "unicodedata",
+    }  # of headings joined by ›

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from onhand import Context, Document, app, config
+from onhand import Context, Document, Notes, Rules, app, config
 from onhand.errors import ConfigError, InputError
 from requirements import requirement
 
 Write = Callable[[str, str], None]
+ALWAYS = ["context_search", "search_rules", "rules_for_path", "search_notes", "write_note", "delete_note"]
 
 
 @pytest.fixture
@@ -175,6 +176,50 @@ def test_from_python_a_context_has_the_same_defaults() -> None:
     assert defaults == config.Context()._asdict()
 
 
+def test_from_python_rules_and_notes_have_the_same_defaults() -> None:
+    wired = ("project", "directory", "kept_at", "embedder", "unavailable")
+    for made, said in ((Rules, config.options.Rules()), (Notes, config.options.Notes())):
+        parameters = inspect.signature(made).parameters
+        defaults = {name: parameter.default for name, parameter in parameters.items() if name not in wired}
+        assert defaults == {name: value for name, value in said._asdict().items() if name != "path"}
+
+
+@requirement("rules.root-always")
+def test_the_rules_are_those_of_the_repository_around_the_project(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("repo/.git/HEAD", "")
+    write("repo/AGENTS.md", "# All\n")
+    write("repo/part/AGENTS.md", "# Part\n")
+    write("repo/part/.AGENTS/a.md", "# Zebra\n")
+    write("AGENTS.md", "# Outside of the repository\n")
+    monkeypatch.chdir(home / "repo/part")
+    rules = app.open_rules(app.configured())
+    assert rules.paths() == ("AGENTS.md", "part/AGENTS.md")
+    assert app.open_rules(app.configured(), "../part").paths() == ("AGENTS.md",)
+    monkeypatch.chdir(home)
+    assert app.open_rules(app.configured(str(home / "repo/part"))).project == str(home / "repo")
+
+
+@requirement("rules.override-and-fallback")
+def test_the_names_of_rule_files_can_be_configured(write: Write) -> None:
+    write("RULES.md", "# Zebra\n")
+    write("onhand.toml", "[rules]\nnames = ['RULES.md']\n")
+    assert app.open_rules(app.configured()).paths() == ("RULES.md",)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX links")
+def test_a_directory_of_notes_that_a_clone_links_elsewhere_is_not_used(write: Write, home: Path) -> None:
+    write("project/onhand.toml", "")
+    write("elsewhere/a.md", "")
+    (home / "project/.onhand").mkdir()
+    (home / "project/.onhand/notes").symlink_to(home / "elsewhere")
+    asked = app.configured(str(home / "project"))
+    with pytest.raises(ConfigError, match="link out of the project"):
+        app.open_notes(asked)
+    assert "write_note" not in app.open_registry(asked).names()
+
+
 def test_a_broken_configuration_is_refused(write: Write) -> None:
     write("onhand.toml", "[context]\nlimit = 0\n")
     with pytest.raises(ConfigError, match="at least 1"):
@@ -210,11 +255,11 @@ def test_the_registry_offers_documents_where_the_project_has_some(
 ) -> None:
     write(".onhand/documents.db", "")
     (home / ".onhand/documents.db").unlink()
-    assert app.open_registry(app.configured()).names() == ["context_search"]
+    assert app.open_registry(app.configured()).names() == ALWAYS
     with app.open_index(home / ".onhand/documents.db", None) as index:
         index.put([Document("1", text="zebra")])
     registry = app.open_registry(app.configured())
-    assert registry.names()[1:] == [
+    assert registry.names()[len(ALWAYS) :] == [
         "keyword_search",
         "semantic_search",
         "filter_documents",
@@ -224,12 +269,12 @@ def test_the_registry_offers_documents_where_the_project_has_some(
     assert registry.call("keyword_search", {"query": "zebra"}).structured["hits"][0]["document_id"] == "1"
     monkeypatch.setenv("ONHAND_DOCUMENTS_MAX_OUTPUT_BYTES", "5000")
     tools = app.open_registry(app.configured())
-    assert {tool.max_output_bytes for tool in tools if tool.name != "context_search"} == {5000}
+    assert {tool.max_output_bytes for tool in tools if tool.name not in ALWAYS} == {5000}
 
 
 @requirement("context.registered-like-any-tool")
 def test_the_registry_offers_the_search(write: Write) -> None:
     write(".AGENTS/a.md", "# Zebra\n")
     registry = app.open_registry(app.configured())
-    assert registry.names() == ["context_search"]
+    assert registry.names() == ALWAYS
     assert 'path=".AGENTS/a.md"' in registry.call("context_search", {"query": "zebra"}).text

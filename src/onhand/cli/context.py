@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from onhand import app
 from onhand.cli import terminal
-from onhand.cli.parser import Parser
+from onhand.cli.parser import Parser, positive
+from onhand.cli.terminal import counted
 from onhand.corpora.context import Context, PinnedFile, SearchResult, SectionHit
-from onhand.corpora.files import Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_WARNINGS = 20  # more would push the answer out of sight
+ALL_PROBLEMS = "onhand context show --json"
 MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 _NO_ROOM = "not even one line fits into context.manifest_max_tokens, so no prompt says what can be searched"
 
@@ -28,7 +27,7 @@ def add_arguments(parser: Parser) -> None:
     verbs.add_parser("manifest", help="the list of what can be searched, as the system prompt has it")
     search = verbs.add_parser("search", help="the sections that match a query best")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    search.add_argument("-k", "--limit", metavar="N", type=_positive, help="at most this many sections (context.limit)")
+    search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many sections (context.limit)")
     search.add_argument("--explain", action="store_true", help="show what each word added to each score")
     for verb in verbs.choices.values():
         verb.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")
@@ -49,23 +48,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _positive(text: str) -> int:
-    number = int(text) if text.isdecimal() and len(text) < 20 else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
-    return number
-
-
 def _search(context: Context, arguments: argparse.Namespace) -> None:
     result = context.search(" ".join(arguments.query), arguments.limit)
     if arguments.json:
         terminal.print_json(_as_json(result, arguments.explain))
         return
-    _warn_of(result.problems)
+    terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
         _print_hit(number, hit, arguments.explain)
-    found = f"{len(result.hits)} of {_counted(result.sections, 'section')} in {_counted(result.files, 'file')}"
+    found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
     terminal.say(result.reason or found)
 
 
@@ -102,17 +94,11 @@ def _hit_as_json(hit: SectionHit, explain: bool) -> dict[str, Any]:
 
 def _print_hit(number: int, hit: SectionHit, explain: bool) -> None:
     section = hit.section
-    place = f"{_on_one_line(hit.path)}:{section.first_line}-{section.last_line}"
+    place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
     terminal.say(f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}", heading=True)
     for contribution in hit.contributions if explain else ():
         terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
-    lines = section.text.strip().splitlines()
-    shown = lines[:MAX_SHOWN_LINES] if terminal.is_terminal() else lines
-    for line in shown:
-        terminal.say(f"   {line}".rstrip())
-    if len(shown) < len(lines):
-        terminal.say(f"   … {len(lines) - len(shown)} more lines")
-    terminal.say()
+    terminal.print_excerpt(section.text, MAX_SHOWN_LINES)
 
 
 def _manifest(context: Context, arguments: argparse.Namespace) -> None:
@@ -156,30 +142,26 @@ def _show(context: Context, arguments: argparse.Namespace) -> None:
             }
         )
         return
-    _warn_of(problems)
+    terminal.warn_of(problems, ALL_PROBLEMS)
     used = sum(file.shown_bytes for file in pinned.files)
     terminal.say(f"Pinned into every prompt ({used:,} of {pinned.max_bytes:,} bytes)", heading=True)
     terminal.print_table([(f"  {file.path}", f"{file.bytes:,} B", _cut_note(file)) for file in pinned.files])
     for path in pinned.missing:
-        terminal.say(f"  {_on_one_line(path)}  not there")
+        terminal.say(f"  {terminal.one_line(path)}  not there")
     sections = sum(source.sections for source in searchable)
     terminal.say()
-    found = f"{_counted(sections, 'section')} in {_counted(len(searchable), 'file')}"
+    found = f"{counted(sections, 'section')} in {counted(len(searchable), 'file')}"
     terminal.say(f"Searchable ({found})", heading=True)
     if reason := context.why_nothing_is_searchable():
         terminal.say(f"  {reason}")
     terminal.print_table(
-        [(f"  {source.path}", f"{source.bytes:,} B", _counted(source.sections, "section")) for source in searchable]
+        [(f"  {source.path}", f"{source.bytes:,} B", counted(source.sections, "section")) for source in searchable]
     )
     terminal.say()
     terminal.say(
         f"In every prompt: about {tokens['pinned'] + tokens['manifest']:,} tokens ({tokens['pinned']:,} pinned, "
         f"{tokens['manifest']:,} manifest) instead of {tokens['everything']:,} for everything."
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _pinned_as_json(file: PinnedFile) -> dict[str, Any]:
@@ -190,14 +172,3 @@ def _cut_note(file: PinnedFile) -> str:
     if file.shown_bytes == file.bytes:
         return "whole"
     return f"cut: {file.bytes - file.shown_bytes:,} B over the budget" if file.shown_bytes else "left out: no room"
-
-
-def _warn_of(problems: Sequence[Problem]) -> None:
-    terminal.warn(f"{_on_one_line(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
-    if len(problems) > MAX_WARNINGS:
-        terminal.warn([f"and {len(problems) - MAX_WARNINGS:,} more: `onhand context show --json` lists them all"])
-
-
-def _on_one_line(path: str) -> str:
-    """A path that cannot pass for a line of ours."""
-    return path.replace("\n", "\\n")

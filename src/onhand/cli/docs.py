@@ -6,6 +6,7 @@ import argparse
 
 from onhand.cli import terminal
 from onhand.cli.parser import Parser
+from onhand.cli.terminal import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -316,11 +317,6 @@ def _reembed(documents: Documents, arguments: argparse.Namespace) -> int:
 
 
 _VERBS = {"get": _get, "delete": _delete, "stats": _stats, "check": _check, "reembed": _reembed}
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 document`, `2 documents`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _count(text: str) -> int:

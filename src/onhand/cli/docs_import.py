@@ -6,8 +6,8 @@ import os
 from itertools import chain
 
 from onhand.cli import terminal
-from onhand.cli.docs import counted
 from onhand.cli.progress import Progress
+from onhand.cli.terminal import counted
 from onhand.document import Document
 from onhand.errors import InputError, StoreError
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # noun → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).
 NOUNS = {
     "context": "project context: what is pinned, what is searchable, search it",
+    "search": "one search across rules, context, documents and notes",
+    "rules": "rules: what AGENTS.md files ask for everywhere, in one place or about one topic",
+    "notes": "notes that agents wrote for their own future: list, read, search, write, delete",
     "docs": "documents: import them, find them by words, by meaning or by filter, read them",
     "tools": "tools: list those of a catalog, find the ones that fit, read how one is called",
     "plan": "a plan of steps that wait for each other: what can begin, and why not the rest",

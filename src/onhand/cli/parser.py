@@ -37,5 +37,13 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no '{value}': {advice}")
 
 
+def positive(text: str) -> int:
+    """For `type`: a number from 1 up."""
+    number = int(text) if text.isdecimal() and len(text) < 20 else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
+    return number
+
+
 def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=max(terminal.width(), 40) - 2)

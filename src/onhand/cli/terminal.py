@@ -13,6 +13,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from onhand.corpora.files import Problem
+
+MAX_WARNINGS = 20  # more would push the answer out of sight
+
 # What moves the cursor, changes the terminal's state or turns the direction of text: the control characters
 # but tab and newline, line and paragraph separator, and the marks and isolates of bidirectional text.
 _UNSAFE = [
@@ -80,6 +84,34 @@ def complain(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # for what is still buffered
+
+
+def warn_of(problems: Sequence[Problem], command: str) -> None:
+    """Print what is wrong with which file, up to a number; `command` lists them all."""
+    warn(f"{one_line(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
+    if len(problems) > MAX_WARNINGS:
+        warn([f"and {len(problems) - MAX_WARNINGS:,} more: `{command}` lists them all"])
+
+
+def one_line(text: str) -> str:
+    """A text that cannot pass for a line of ours."""
+    return text.replace("\n", "\\n")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 document`, `2 documents`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def print_excerpt(text: str, max_lines: int) -> None:
+    """Print a text under its heading; in a terminal only its beginning."""
+    lines = text.strip().splitlines()
+    shown = lines[:max_lines] if is_terminal() else lines
+    for line in shown:
+        say(f"   {line}".rstrip())
+    if len(shown) < len(lines):
+        say(f"   … {len(lines) - len(shown)} more lines")
+    say()
 
 
 def print_table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = ()) -> None:

@@ -80,6 +80,43 @@ ABOUT_DOCUMENTS = {
 }
 
 
+class Rules(Record):
+    """Rules: which files have them, and how much of them is given at once."""
+
+    names: tuple[str, ...] = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
+    skipped: tuple[str, ...] = (
+        *(".git", ".hg", ".svn", ".onhand", ".tox", ".nox", ".venv", "venv", "__pycache__", "site-packages"),
+        *("node_modules", "bower_components", "vendor", "third_party"),
+    )
+    max_bytes: int = 32_768
+    max_file_bytes: int = 1_048_576
+    limit: int = 5
+
+
+ABOUT_RULES = {
+    "names": About("The names of rule files; of each directory, the first that is there counts.", role="inner"),
+    "skipped": About(
+        "Directories that are not looked into, as they have no rules of the project; nor is what git ignores."
+    ),
+    "max_bytes": About("The most that the rules for a path may have together; the nearest come first.", minimum=0),
+    "max_file_bytes": About("A file larger than this is reported and neither shown nor searched.", minimum=0),
+    "limit": About("How many sections a search returns when it does not say.", minimum=1),
+}
+
+
+class Notes(Record):
+    """Notes: where agents write down what they want to know later."""
+
+    path: str = ".onhand/notes"
+    limit: int = 5
+
+
+ABOUT_NOTES = {
+    "path": About("The directory of the notes, one file each.", role="path"),
+    "limit": About("How many notes a search returns when it does not say.", minimum=1),
+}
+
+
 class Kept(Record):
     """What is learned of files: context, rules, skills and notes."""
 
@@ -105,6 +142,8 @@ class Config(Record):
 
     context: Context
     documents: Documents
+    rules: Rules
+    notes: Notes
     kept: Kept
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
@@ -161,9 +200,11 @@ def options_of(section: str, fields: Any, about: Mapping[str, About]) -> tuple[O
     return tuple(Option(f"{section}.{name}", fields._field_defaults[name], about[name]) for name in fields._fields)
 
 
-SECTIONS: dict[str, Any] = {"context": Context, "documents": Documents, "kept": Kept}
+SECTIONS: dict[str, Any] = {"context": Context, "documents": Documents, "rules": Rules, "notes": Notes, "kept": Kept}
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
     *options_of("documents", Documents, ABOUT_DOCUMENTS),
+    *options_of("rules", Rules, ABOUT_RULES),
+    *options_of("notes", Notes, ABOUT_NOTES),
     *options_of("kept", Kept, ABOUT_KEPT),
 )

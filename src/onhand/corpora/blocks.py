@@ -1,8 +1,13 @@
 """How is a found text put into a prompt? Inside a tagged block that nothing in it can close or forge."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from onhand.record import Record
+
+MAX_NOTE_BYTES = 128  # kept free for saying what was left out
+MIN_TEXT_BYTES = 256  # less of a text than this is not worth its block
+TAGS = ("context", "rules", "agent_note")  # of all blocks: inside of one, nothing looks like the beginning of another
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {
     code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029, *map(ord, "\uff02\uff06﹠＜﹤≮＞﹥≯")]
 }
@@ -15,10 +20,56 @@ _INVISIBLE = (
 )
 
 
+class Shown(Record):
+    """What becomes a block."""
+
+    attributes: Mapping[str, str]
+    text: str
+
+
+def blocks_within(tag: str, found: Sequence[Shown], max_bytes: int, noun: str) -> str:
+    """Blocks one after the other; one that is too long is cut inside its block, and those without room are counted."""
+    room = max_bytes - MAX_NOTE_BYTES
+    blocks: list[str] = []
+    for shown in found:
+        if room < MIN_TEXT_BYTES:
+            break
+        rendered = _block_within(tag, shown, room)
+        size = len(rendered.encode()) + 2
+        if size <= room:
+            blocks.append(rendered)
+            room -= size
+    left_out = len(found) - len(blocks)
+    if left_out:
+        blocks.append(f"[{left_out} more {noun} left out: ask for fewer, or with a narrower query]")
+    return "\n\n".join(blocks)
+
+
+def _block_within(tag: str, shown: Shown, room: int) -> str:
+    from onhand.tools.output import MAX_MARKER_BYTES, cap
+
+    frame = len(block(tag, shown.attributes, "").encode())
+    text = without_tag(tag, harmless(shown.text))  # before it is cut: a tag that is spelled out is longer
+    return block(tag, shown.attributes, cap(text, max(room - frame - MAX_MARKER_BYTES, MIN_TEXT_BYTES)).text)
+
+
 def block(tag: str, attributes: Mapping[str, str], text: str) -> str:
     """`<tag name="value">`, the text, `</tag>`; values and text are escaped where they could be taken for markup."""
     spoken = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items())
-    return f"<{tag}{spoken}>\n{without_tag(tag, text)}\n</{tag}>"
+    return f"<{tag}{spoken}>\n{without_tag(tag, harmless(text))}\n</{tag}>"
+
+
+def harmless(text: str) -> str:
+    """The text with every tag of ours spelled out, as a block has it."""
+    for tag in TAGS:
+        text = without_tag(tag, text)
+    return text
+
+
+def on_one_line(text: str) -> str:
+    """The text on one line, which nothing in it can make look like a block."""
+    line = harmless(" ".join(text.split()))
+    return line.encode("utf-8", "backslashreplace").decode("utf-8")  # a file's name may be no Unicode
 
 
 def _escaped(value: str) -> str:

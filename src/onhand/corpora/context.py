@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.corpora.mirror import Content, Mirror, document_id
-from onhand.document import Contribution, Document, Section
+from onhand.corpora.mirror import Content, Mirror
+from onhand.corpora.sections import as_document, as_section, place_of
+from onhand.document import Contribution, Section
 from onhand.errors import InputError
 from onhand.lexical.ranking import ranking as ranking_of
 from onhand.markdown.sections import INTRO, split_sections
@@ -20,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from onhand.corpora.corpus import Findings
     from onhand.corpora.manifest import Source
     from onhand.corpora.watch import Watcher
     from onhand.embed.embedder import Embedder
@@ -207,6 +209,15 @@ class Context:
             reason = None if hits else self._why_empty() or self._why_no_match(query, sections)
             return SearchResult(query, hits, sections, len(counts), reason, self._problems, notes)
 
+    def find(self, query: str, limit: int) -> "Findings":
+        """What one search across everything asks."""
+        from onhand.corpora.corpus import Findings
+        from onhand.corpora.sections import as_finding
+
+        result = self.search(query, limit)
+        found = tuple(as_finding(hit.path, hit.section, hit.score) for hit in result.hits)
+        return Findings(found, result.reason, result.notes)
+
     def tool(self) -> "Tool":
         """`context_search`, for a registry."""
         from onhand.corpora.context_tool import context_search
@@ -253,8 +264,8 @@ class Context:
         if path in self._pinned_names or data.get("pinned") is True:
             return Content((), {"pinned": True}, problem)
         sections = split_sections(text)
-        documents = [_document(path, number, section) for number, section in enumerate(sections)]
-        places = [(heading, heading_path, first, last) for heading, heading_path, _, first, last in sections]
+        documents = [as_document(path, number, section, "section", path) for number, section in enumerate(sections)]
+        places = [place_of(section) for section in sections]
         return Content(documents, {"description": _description(data, sections), "sections": places}, problem)
 
     def _pinned_text(self, path: str) -> str | None:
@@ -277,8 +288,7 @@ class Context:
         for hit in found.hits:
             terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
             path, number = self._mirror.place_of(hit.document_id)
-            heading, heading_path, first, last = self._mirror.pages[path].summary["sections"][number]
-            section = Section(heading, heading_path, index.get(hit.document_id).text, first, last)
+            section = as_section(self._mirror.pages[path].summary["sections"][number], index.get(hit.document_id).text)
             hits.append(SectionHit(path, section, hit.score, terms))
         return tuple(hits), found.notes
 
@@ -296,13 +306,6 @@ class Context:
         if not self._mirror.index.store.has_words(query):
             return "the query has no words to look for"
         return f"none of {sections} sections has a word of the query: try other words for the same thing"
-
-
-def _document(path: str, number: int, section: Section) -> Document:
-    # All in their places, as names would cost more on the way to a first search. Where a section is and what it is
-    # called is in the summary of its page.
-    title = " ".join(section.heading_path)
-    return Document(document_id(path, number), title, section.text, "", (), "", None, {}, "section", path)
 
 
 def _roots(*roots: str) -> tuple[str, ...]:

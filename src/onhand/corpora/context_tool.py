@@ -2,17 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from onhand.corpora.blocks import block, without_tag
+from onhand.corpora.blocks import Shown, blocks_within
 from onhand.errors import ToolError
 from onhand.tools import Tool
-from onhand.tools.output import MAX_MARKER_BYTES, cap
 
 if TYPE_CHECKING:
     from onhand.corpora.context import Context, SectionHit
 
 MAX_OUTPUT_BYTES = 16 * 1024
-MAX_NOTE_BYTES = 128  # kept free for saying what was left out
-MIN_TEXT_BYTES = 256  # less of a section than this is not worth its block
 
 DESCRIPTION = (
     "Search this project's own documentation (its context files, by section) for what the system prompt does not "
@@ -32,7 +29,9 @@ def context_search(context: "Context", default_limit: int) -> Tool:
             raise ToolError("query is required")
         k = arguments.get("k")
         result = context.search(query, max(int(k), 1) if k is not None and k > 0 else default_limit)
-        return _within_cap(result.hits) if result.hits else f"no matching context for: {query}"
+        if not result.hits:
+            return f"no matching context for: {query}"
+        return blocks_within("context", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "sections")
 
     return Tool(
         name="context_search",
@@ -51,26 +50,6 @@ def context_search(context: "Context", default_limit: int) -> Tool:
     )
 
 
-def _within_cap(hits: "tuple[SectionHit, ...]") -> str:
-    """The hits as whole blocks; one that is too long is cut inside its block, and those without room are counted."""
-    room = MAX_OUTPUT_BYTES - MAX_NOTE_BYTES
-    blocks: list[str] = []
-    for hit in hits:
-        if room < MIN_TEXT_BYTES:
-            break
-        rendered = _block(hit, room)
-        size = len(rendered.encode()) + 2
-        if size <= room:
-            blocks.append(rendered)
-            room -= size
-    left_out = len(hits) - len(blocks)
-    if left_out:
-        blocks.append(f"[{left_out} more sections left out: ask for fewer, or with a narrower query]")
-    return "\n\n".join(blocks)
-
-
-def _block(hit: "SectionHit", room: int) -> str:
+def _shown(hit: "SectionHit") -> Shown:
     attributes = {"path": hit.path, "section": hit.section.heading, "score": f"{hit.score:.2f}"}
-    text = without_tag("context", hit.section.text.strip())
-    frame = len(block("context", attributes, "").encode())
-    return block("context", attributes, cap(text, max(room - frame - MAX_MARKER_BYTES, MIN_TEXT_BYTES)).text)
+    return Shown(attributes, hit.section.text.strip())

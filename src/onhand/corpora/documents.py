@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from onhand.corpora.corpus import Findings
     from onhand.search.index import Index
     from onhand.search.result import Hit, Result
     from onhand.store.entry import Summary
@@ -137,6 +138,14 @@ class Documents:
         with self._lock:
             semantic = self.index.stats().semantic
         return None if semantic == "ready" else semantic
+
+    def find(self, query: str, limit: int) -> Findings:
+        """What one search across everything asks."""
+        from onhand.corpora.corpus import Finding, Findings
+
+        answer = self.fused(query, limit=limit)
+        found = tuple(Finding(hit.document_id, hit.title, hit.text, hit.score) for hit in answer.hits)
+        return Findings(found, answer.reason, answer.notes)
 
     def tools(self) -> list[Tool]:
         """The tools over these documents. What they say of the corpus is true now: ask again when it has changed."""

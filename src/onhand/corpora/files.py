@@ -12,10 +12,16 @@ from collections.abc import Iterator, Mapping
 
 from onhand.record import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
 MARKDOWN = (".md", ".markdown")
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})  # and every hidden one
 MAX_DEPTH = 20  # directories below the root; a tree deeper than this was not written by hand
+LINKED_DIRECTORY = "a link to a directory: add its target as an extra root"
 MAX_FILES = 20_000  # a root with more of them is not a directory of notes
+MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
 MAX_TOTAL_BYTES = 128 * 1024 * 1024  # of all files; once it is indexed, text takes ten times as much memory
 
 # A file changed this shortly before it was read may change again within the same tick of the file system's clock.
@@ -63,12 +69,25 @@ class Unreadable(Exception):  # it is a state of a file, and never leaves this r
 
 
 def sweep(
-    root: str, suffixes: tuple[str, ...] = MARKDOWN, max_files: int = MAX_FILES
+    root: str,
+    suffixes: tuple[str, ...] = MARKDOWN,
+    max_files: int = MAX_FILES,
+    names: "Collection[str]" = (),
+    skips: "Callable[[str], bool] | None" = None,
 ) -> tuple[list[Found], list[Problem]]:
-    """Every file below a root that ends so, by name, and what was left out; a missing root has none."""
+    """Every file below a root that ends so, by name, and what was left out; a missing root has none.
+
+    With `names`, only those that are called so; a link of that name may lead to what ends so too. `skips` says which
+    directories, relative to the root, are not looked into: by default hidden and vendored ones.
+    """
     found: list[Found] = []
     problems: list[Problem] = []
-    for entry in _walk(root, problems, suffixes):
+
+    def is_wanted(name: str) -> bool:
+        return name in names if names else name.lower().endswith(suffixes)
+
+    suffixes = (*suffixes, *map(str.lower, names))
+    for entry in _walk(root, problems, is_wanted, skips or _is_skipped):
         if len(found) >= max_files:
             problems.append(Problem("", f"more than {max_files:,} files: the rest is left out; choose a smaller root"))
             break
@@ -101,9 +120,7 @@ def within_limits(found: Mapping[str, Found], max_bytes: int) -> tuple[dict[str,
 def read(file: Found, max_bytes: int) -> tuple[str, str | None]:
     """The text of a file, without a byte order mark, and what is wrong with it although it can be used."""
     if file.stamp.size > max_bytes:
-        raise Unreadable(
-            f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise context.max_file_bytes"
-        )
+        raise Unreadable(f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise max_file_bytes")
     return _decoded(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
 
 
@@ -170,20 +187,27 @@ def is_settled(stamp: Stamp) -> bool:
     return time.time_ns() - max(stamp.modified_ns, stamp.changed_ns) > SETTLING_NS
 
 
-def _walk(root: str, problems: list[Problem], suffixes: tuple[str, ...]) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """The entries below a root that end so, with names relative to it; links to directories are not followed."""
+def _walk(
+    root: str, problems: list[Problem], is_wanted: "Callable[[str], bool]", skips: "Callable[[str], bool]"
+) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """The entries below a root that are wanted, with names relative to it; links to directories are not followed."""
     waiting = [("", 0)]
+    room = MAX_ENTRIES
     while waiting:
         prefix, depth = waiting.pop()
         try:
             with os.scandir(os.path.join(root, prefix)) as entries:
                 for entry in entries:
+                    room -= 1
+                    if room < 0:
+                        problems.append(Problem("", f"more than {MAX_ENTRIES:,} entries: choose a smaller root"))
+                        return
                     name = prefix + entry.name
-                    if entry.name.lower().endswith(suffixes) and not _is_directory(entry):
+                    if is_wanted(entry.name) and not _is_directory(entry):
                         yield name, entry
-                    elif _is_directory(entry) and not _is_skipped(entry.name):
+                    elif _is_directory(entry) and not skips(name):
                         if entry.is_symlink():
-                            problems.append(Problem(name, "a link to a directory: add its target as an extra root"))
+                            problems.append(Problem(name, LINKED_DIRECTORY))
                         elif depth >= MAX_DEPTH:
                             problems.append(Problem(name, f"deeper than {MAX_DEPTH} directories"))
                         else:
@@ -201,7 +225,8 @@ def _is_directory(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _is_skipped(name: str) -> bool:
+def _is_skipped(directory: str) -> bool:
+    name = directory.rpartition("/")[2]
     return name.startswith(".") or name in SKIPPED_DIRECTORIES
 
 
@@ -230,6 +255,29 @@ def named(path: str) -> Found:
     return Found(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
 
 
+def below(root: str, name: str) -> Found:
+    """A file of a root by its path there; links are followed as long as they stay inside."""
+    try:
+        target = os.path.realpath(os.path.join(root, name), strict=True)
+    except OSError as error:
+        raise Unreadable(_spoken(error)) from error
+    root = os.path.realpath(root)
+    if not is_inside(target, root):
+        raise Unreadable("it leads out of the root")
+    return unlinked(root, os.path.relpath(target, root).replace(os.sep, "/"))._replace(name=name)
+
+
+def unlinked(root: str, inner: str) -> Found:
+    """A file of a root that is no link, by its path below the root."""
+    try:
+        status = os.stat(os.path.join(root, inner), follow_symlinks=False)
+    except OSError as error:
+        raise Unreadable(_spoken(error)) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable("not a regular file")
+    return Found(inner, root, inner, _stamp(status))
+
+
 def _stamp(status: os.stat_result) -> Stamp:
     return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
@@ -240,7 +288,9 @@ def _target(root: str, link: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
     if not is_inside(target, root):
         raise Unreadable("a link out of the root: put the file itself here, or add its directory as an extra root")
     if not target.lower().endswith(suffixes):
-        raise Unreadable(f"a link to something that is not {'Markdown' if suffixes == MARKDOWN else 'of these forms'}")
+        raise Unreadable(
+            f"a link to something that is not {'Markdown' if MARKDOWN[0] in suffixes else 'of these forms'}"
+        )
     root = os.path.realpath(root)
     return root, os.path.relpath(target, root).replace(os.sep, "/")
 

@@ -7,7 +7,7 @@ counts; then only as many directories as fit, and how many more there are.
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from onhand.corpora.blocks import without_tag
+from onhand.corpora.blocks import on_one_line
 from onhand.record import Record
 from onhand.tools.tokens import estimated_tokens
 
@@ -43,7 +43,9 @@ def render(sources: Sequence[Source], max_tokens: int, tool: str) -> str:
 
 def _by_heading(sources: Sequence[Source]) -> list[str]:
     return [
-        f"- {_line(source.path)}: {', '.join(map(_line, source.headings))}" if source.headings else _file_line(source)
+        f"- {on_one_line(source.path)}: {', '.join(map(on_one_line, source.headings))}"
+        if source.headings
+        else _file_line(source)
         for source in sources
     ]
 
@@ -53,10 +55,10 @@ def _by_file(sources: Sequence[Source]) -> list[str]:
 
 
 def _file_line(source: Source) -> str:
-    description = _line(source.description)
+    description = on_one_line(source.description)
     if len(description) > MAX_DESCRIPTION_CHARS:
         description = description[:MAX_DESCRIPTION_CHARS].rsplit(" ", 1)[0] + " …"
-    return f"- {_line(source.path)}: {description}" if description else f"- {_line(source.path)}"
+    return f"- {on_one_line(source.path)}: {description}" if description else f"- {on_one_line(source.path)}"
 
 
 def _by_directory(sources: Sequence[Source]) -> list[str]:
@@ -66,7 +68,7 @@ def _by_directory(sources: Sequence[Source]) -> list[str]:
         files, sections = counts.get(directory, (0, 0))
         counts[directory] = (files + 1, sections + source.sections)
     return [
-        f"- {_line(directory) or '.'}/: {_counted(files, 'file')}, {_counted(sections, 'section')}"
+        f"- {on_one_line(directory) or '.'}/: {_counted(files, 'file')}, {_counted(sections, 'section')}"
         for directory, (files, sections) in sorted(counts.items())
     ]
 
@@ -82,12 +84,6 @@ def _shortened(introduction: str, lines: list[str], max_tokens: int) -> str:
 
 def _joined(introduction: str, lines: Sequence[str]) -> str:
     return "\n".join([introduction, "", *lines])
-
-
-def _line(text: str) -> str:
-    """The text on one line, which nothing in it can make look like a pinned file."""
-    line = without_tag("context", " ".join(text.split()))
-    return line.encode("utf-8", "backslashreplace").decode("utf-8")  # a file's name may be no Unicode
 
 
 def _counted(number: int, noun: str) -> str:

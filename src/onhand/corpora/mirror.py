@@ -76,20 +76,31 @@ class Mirror:
         self._is_learned = embedder is None
         self._next_save_s = 0.0
 
-    def refresh(self, found: Mapping[str, Found]) -> bool:
-        """See to it that the index has what these files say and nothing else; whether anything was different."""
+    def refresh(self, found: Mapping[str, Found], linked: Callable[[], Mapping[str, Found]] = dict) -> bool:
+        """See to it that the index has what these files say and nothing else; whether anything was different.
+
+        `linked` names more files, once `pages` has what these say: those that they lead to.
+        """
         if not self._is_loaded:
             self._load()
-        gone = [path for path in self.pages if path not in found]
+        touched, changed = self._look_at(found)
+        more = linked()
+        also_touched, also_changed = self._look_at(more)
+        gone = [path for path in self.pages if path not in found and path not in more]
         for path in gone:
             self._drop(path)
-        touched = [path for path, file in found.items() if not self._is_current(path, file)]
-        changed = [path for path in touched if self._take(path, found[path])] + gone
-        if changed or not self._is_learned:
+        is_changed = changed or also_changed or bool(gone)
+        if is_changed or not self._is_learned:
             self._learn()
-        if (gone or touched) and self._path:
+        if (touched or also_touched or gone) and self._path:
             self._save(self._path)
-        return bool(changed)
+        return is_changed
+
+    def _look_at(self, found: Mapping[str, Found]) -> tuple[bool, bool]:
+        """Whether any of these files was touched, and whether any says something else than before."""
+        touched = [path for path, file in found.items() if not self._is_current(path, file)]
+        changed = [path for path in touched if self._take(path, found[path])]
+        return bool(touched), bool(changed)
 
     def place_of(self, document_id: str) -> tuple[str, int]:
         """The path of the file that a document is of, and the document's number there."""

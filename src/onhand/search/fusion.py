@@ -44,7 +44,7 @@ class Fused(Record):
 
 def reciprocal_rank(layers: Mapping[str, Sequence[Match]], weights: Mapping[str, float] | None = None) -> list[Fused]:
     """By the sum of weight / (60 + rank) over the layers, as a share of what the first of every layer would have."""
-    weigh = _checked(weights)
+    weigh = _checked(weights, tuple(layers))
     best = sum(weigh[name] for name in layers) / (RRF_K + 1) or 1.0
     places: dict[str, dict[str, tuple[int, float]]] = {}
     for name, matches in layers.items():
@@ -74,15 +74,15 @@ def adaptive(
     return _ranked(places)
 
 
-def _checked(weights: Mapping[str, float] | None) -> dict[str, float]:
+def _checked(weights: Mapping[str, float] | None, layers: Sequence[str] = LAYERS) -> dict[str, float]:
     """The weight of each layer, 1 where none is given."""
     given: Mapping[str, Any] = weights or {}  # whose numbers nobody has checked
     for name, weight in given.items():
-        if name not in LAYERS:
-            raise InputError(f"weights are for {' and '.join(LAYERS)}; there is no layer {name!r}")
+        if name not in layers:
+            raise InputError(f"weights are for {' and '.join(layers)}; there is no layer {name!r}")
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not (isfinite(weight) and weight >= 0):
             raise InputError(f"the weight of {name} is a number from 0 upwards, not {weight!r}")
-    weigh = {name: float(given.get(name, 1.0)) for name in LAYERS}
+    weigh = {name: float(given.get(name, 1.0)) for name in layers}
     if not any(weigh.values()):
         raise InputError("every layer has weight 0: give one of them more")
     return weigh

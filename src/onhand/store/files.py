@@ -46,7 +46,8 @@ def locked(directory: str) -> AbstractContextManager[None]:
 def locked_file(path: str) -> Iterator[None]:
     """One at a time; an OSError when nobody may write here or another one does not come to an end."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link would have a file made anywhere
+    file = os.open(path, flags, 0o666)
     try:
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         while not _taken(file):

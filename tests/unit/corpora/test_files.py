@@ -216,7 +216,7 @@ def test_all_files_together_are_limited_and_pinned_ones_come_first(
     assert [file.path for file in context.pinned().files] == [".AGENTS/overview.md"]
     assert reasons(context) == {
         ".AGENTS/b.md": "left out, with 1 others: more than 20,000 files or 100 bytes together; choose smaller roots",
-        ".AGENTS/huge.md": "600 bytes, more than 90: split it or raise context.max_file_bytes",
+        ".AGENTS/huge.md": "600 bytes, more than 90: split it or raise max_file_bytes",
     }
 
 
@@ -317,7 +317,7 @@ def test_a_byte_order_mark_says_how_a_page_is_written(project: Project, encoding
         (b"\0" * 4096, "a binary file"),
         (b"\xef\xbb\xbfzebra\0", "a binary file"),
         ("# Zebra\n".encode("utf-16-le"), "a binary file"),
-        (b"zebra" * 300_000, "1,500,000 bytes, more than 1,048,576: split it or raise context.max_file_bytes"),
+        (b"zebra" * 300_000, "1,500,000 bytes, more than 1,048,576: split it or raise max_file_bytes"),
     ],
 )
 def test_a_page_that_cannot_be_used_is_reported_with_its_reason(project: Project, content: bytes, reason: str) -> None:
@@ -448,3 +448,35 @@ def test_names_of_any_bytes_are_found_and_read(project: Project) -> None:
     }
     assert result.problems == ()
     context.prompt().encode()
+
+
+def test_a_sweep_ends_when_it_has_looked_at_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_ENTRIES", 5)
+    for number in range(10):
+        (tmp_path / f"{number}.md").touch()
+    found, problems = files.sweep(str(tmp_path))
+    assert len(found) == 5
+    assert problems == [files.Problem("", "more than 5 entries: choose a smaller root")]
+
+
+def test_a_sweep_by_names_passes_by_what_it_is_told_to(tmp_path: Path) -> None:
+    for name in ("A.md", "sub/A.md", "sub/B.md", "skip/A.md", ".hidden/A.md", "a.md.bak"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    found, problems = files.sweep(str(tmp_path), names=("A.md",), skips=lambda directory: directory == "skip")
+    assert [file.name for file in found] == [".hidden/A.md", "A.md", "sub/A.md"]
+    assert problems == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX links")
+def test_a_file_below_a_root_is_found_through_links_that_stay_inside(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "real").mkdir(parents=True)
+    (root / "real/a.md").write_text("x")
+    (root / "link").symlink_to("real")
+    (root / "out").symlink_to(tmp_path)
+    found = files.below(str(root), "link/a.md")
+    assert (found.name, found.inner) == ("link/a.md", "real/a.md")
+    for name in ("out/x.md", "../x.md", "none.md", "real"):
+        with pytest.raises(files.Unreadable):
+            files.below(str(root), name)

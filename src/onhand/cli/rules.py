@@ -1,0 +1,172 @@
+"""Rules: what AGENTS.md files ask for everywhere, in one place, or about one topic."""
+
+from __future__ import annotations
+
+import argparse
+
+from onhand import app
+from onhand.cli import terminal
+from onhand.cli.parser import Parser, positive
+from onhand.cli.terminal import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from onhand.corpora.rules import PathRules, RuleHit, Rules
+
+MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
+ALL_PROBLEMS = "onhand rules check"
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare `show`, `for`, `search` and `check`."""
+    verbs = parser.add_verbs("verb", "VERB")
+    show = verbs.add_parser("show", help="which files have rules, what they link to, and what they cost")
+    show.add_argument("--prompt", action="store_true", help="print the text that belongs into the system prompt")
+    for_path = verbs.add_parser("for", help="the rules for one file or directory, which need not exist yet")
+    for_path.add_argument("path", metavar="PATH", help="relative to the working directory, or to --root")
+    search = verbs.add_parser("search", help="the sections of rules, and of what they link to, that match a query best")
+    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
+    search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many sections (rules.limit)")
+    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
+    verbs.add_parser("check", help="links that lead nowhere or out, files that cannot be used; exits 1 if any")
+    for verb in verbs.choices.values():
+        verb.add_argument("--root", metavar="DIR", help="the directory of the project (the repository's)")
+        verb.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked; a search without a match is a success."""
+    asked = app.configured(arguments.root)
+    terminal.warn(asked.warnings)
+    rules = app.open_rules(asked, arguments.root)
+    return _VERBS[arguments.verb](rules, arguments)
+
+
+def _show(rules: Rules, arguments: argparse.Namespace) -> int:
+    from onhand.tools.budget import estimated_tokens
+
+    prompt = rules.prompt()
+    if arguments.prompt:
+        if arguments.json:
+            terminal.print_json({"prompt": prompt, "tokens": estimated_tokens(prompt)})
+        else:
+            terminal.say(prompt)
+        return 0
+    paths, references, problems = rules.paths(), rules.references(), rules.problems()
+    if arguments.json:
+        terminal.print_json(
+            {
+                "files": list(paths),
+                "references": [reference._asdict() for reference in references],
+                "problems": [problem._asdict() for problem in problems],
+                "tokens": estimated_tokens(prompt),
+            }
+        )
+        return 0
+    terminal.warn_of(problems, ALL_PROBLEMS)
+    terminal.say(f"Rule files ({len(paths)})", heading=True)
+    terminal.print_table([(f"  {path}", "in every prompt" if "/" not in path else "by place") for path in paths])
+    if not paths:
+        terminal.say(f"  none in {rules.project}: write an AGENTS.md")
+    linked = sorted({reference.path for reference in references if not reference.problem})
+    broken = sum(1 for reference in references if reference.problem)
+    terminal.say()
+    terminal.say(f"Linked from them ({len(linked)}, and {broken} that cannot be followed)", heading=True)
+    terminal.print_table([(f"  {path}",) for path in linked])
+    terminal.say()
+    terminal.say(f"In every prompt: about {estimated_tokens(prompt):,} tokens.")
+    return 0
+
+
+def _for(rules: Rules, arguments: argparse.Namespace) -> int:
+    import os
+
+    path = arguments.path if arguments.root else os.path.join(os.getcwd(), arguments.path)
+    found = rules.for_path(path)
+    if arguments.json:
+        terminal.print_json(_path_as_json(found))
+        return 0
+    terminal.warn_of(found.problems, ALL_PROBLEMS)
+    for file in found.files:
+        if file.shown_bytes:
+            terminal.say(terminal.one_line(file.path), heading=True)
+            terminal.say(file.text)
+            terminal.say()
+    terminal.warn(found.notes)
+    rules_found = counted(sum(1 for file in found.files if file.shown_bytes), "rule file")
+    terminal.say(f"{rules_found} for {terminal.one_line(found.path)}, the nearest last")
+    return 0
+
+
+def _path_as_json(found: PathRules) -> dict[str, Any]:
+    return {
+        "path": found.path,
+        "files": [file._asdict() for file in found.files],
+        "max_bytes": found.max_bytes,
+        "notes": list(found.notes),
+        "problems": [problem._asdict() for problem in found.problems],
+    }
+
+
+def _search(rules: Rules, arguments: argparse.Namespace) -> int:
+    result = rules.search(" ".join(arguments.query), arguments.limit)
+    if arguments.json:
+        answer: dict[str, Any] = {
+            "query": result.query,
+            "hits": [_hit_as_json(hit, arguments.explain) for hit in result.hits],
+            "searched": {"sections": result.sections, "files": result.files},
+            "reason": result.reason,
+            "notes": list(result.notes),
+            "problems": [problem._asdict() for problem in result.problems],
+        }
+        terminal.print_json(answer)
+        return 0
+    terminal.warn_of(result.problems, ALL_PROBLEMS)
+    terminal.warn(result.notes)
+    for number, hit in enumerate(result.hits, 1):
+        _print_hit(number, hit, arguments.explain)
+    found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
+    terminal.say(result.reason or found)
+    return 0
+
+
+def _hit_as_json(hit: RuleHit, explain: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "kind": hit.kind,
+        "path": hit.path,
+        "section": hit.section.heading,
+        "lines": [hit.section.first_line, hit.section.last_line],
+        "score": hit.score,
+        "text": hit.section.text,
+        "linked_from": list(hit.linked_from),
+    }
+    if explain:
+        answer["contributions"] = [contribution._asdict() for contribution in hit.contributions]
+    return answer
+
+
+def _print_hit(number: int, hit: RuleHit, explain: bool) -> None:
+    section = hit.section
+    place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
+    linked = f"  linked from {terminal.one_line(hit.linked_from[0])}" if hit.linked_from else ""
+    heading = f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}{linked}"
+    terminal.say(heading, heading=True)
+    for contribution in hit.contributions if explain else ():
+        terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
+    terminal.print_excerpt(section.text, MAX_SHOWN_LINES)
+
+
+def _check(rules: Rules, arguments: argparse.Namespace) -> int:
+    problems, checked = rules.check(), len(rules.references())
+    if arguments.json:
+        terminal.print_json({"links": checked, "problems": [problem._asdict() for problem in problems]})
+    else:
+        for problem in problems:
+            terminal.say(f"{terminal.one_line(problem.path)}: {terminal.one_line(problem.reason)}")
+        terminal.say(f"{counted(len(problems), 'problem')}; {counted(checked, 'link')} followed")
+    return 1 if problems else 0
+
+
+_VERBS = {"show": _show, "for": _for, "search": _search, "check": _check}

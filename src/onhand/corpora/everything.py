@@ -1,0 +1,142 @@
+"""Where, in all that is on hand, is this talked about? One search across every corpus.
+
+Each corpus ranks its own, and no two count alike: what is fused are ranks. One is the place that its corpus gave a
+finding, the other its place when the words of all findings are compared in one Index, made for the moment. Which of
+these does how well: docs/adr/0019-one-search-across-everything.md. A corpus that fails takes no other down.
+"""
+
+from __future__ import annotations
+
+from onhand.corpora.corpus import Findings
+from onhand.document import Document, Match
+from onhand.errors import InputError, OnhandError
+from onhand.record import Record
+from onhand.search.accept import accepted_query
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from onhand.corpora.corpus import Corpus, Finding
+
+DEFAULT_LIMIT = 10
+MAX_LIMIT = 50
+WORDS = "words"  # the layer in which the findings of all corpora are compared
+MIN_DEPTH = 10  # findings of each corpus that are compared, however few are asked for
+
+
+class EverythingHit(Record):
+    """A finding, the corpus that it is from, and why it is at its place."""
+
+    kind: str
+    finding: Finding
+    score: float  # from 0 to 1: what was fused
+    rank: int  # in its own corpus, from 1
+    words_rank: int | None  # among the findings of all, by words; None when it shares none with the query
+    query: str
+
+    @property
+    def snippet(self) -> str:
+        """The stretch of the text that shows best why it was found: plain text, never markup."""
+        from onhand.lexical.ranking import ranking
+        from onhand.lexical.snippet import best_window
+
+        return best_window(self.finding.text, self.query, ranking().tokenizer)
+
+
+class Searched(Record):
+    """How a corpus took part."""
+
+    kind: str
+    found: int
+    reason: str | None  # why nothing was found
+    failure: str | None  # why it could not be asked
+    notes: tuple[str, ...]
+
+
+class EverythingResult(Record):
+    """What was found, and what was asked; `reason` says why there is nothing."""
+
+    query: str
+    hits: tuple[EverythingHit, ...]
+    searched: tuple[Searched, ...]
+    reason: str | None
+
+
+class Everything:
+    """Corpora by kind, those that have more authority first. Each is opened when it is first asked."""
+
+    def __init__(self, corpora: Mapping[str, Callable[[], Corpus]]) -> None:
+        self._openers = dict(corpora)
+        self._opened: dict[str, Corpus] = {}
+
+    def search(self, query: str, kinds: Sequence[str] = (), limit: int = DEFAULT_LIMIT) -> EverythingResult:
+        """What all corpora, or those of these kinds, have about a query, in one ranking."""
+        query = accepted_query(query)
+        if not query.strip():
+            raise InputError("the query is empty: say what to look for")
+        if not 1 <= limit <= MAX_LIMIT:
+            raise InputError(f"the limit is {limit}: it is from 1 to {MAX_LIMIT}")
+        findings: dict[str, Findings] = {}
+        searched: list[Searched] = []
+        for kind in self._wanted(kinds):
+            answer, failure = self._asked(kind, query, max(limit, MIN_DEPTH))
+            findings[kind] = answer
+            searched.append(Searched(kind, len(answer.found), answer.reason, failure, answer.notes))
+        hits = _merged(query, findings)[:limit]
+        reason = None if hits else f"nothing matches in {', '.join(one.kind for one in searched if not one.failure)}"
+        return EverythingResult(query, hits, tuple(searched), reason)
+
+    def _wanted(self, kinds: Sequence[str]) -> list[str]:
+        unknown = [kind for kind in kinds if kind not in self._openers]
+        if unknown:
+            raise InputError(f"there is no kind {unknown[0][:100]!r}: choose from {', '.join(self._openers)}")
+        return [kind for kind in self._openers if not kinds or kind in kinds]
+
+    def _asked(self, kind: str, query: str, limit: int) -> tuple[Findings, str | None]:
+        try:
+            if kind not in self._opened:
+                self._opened[kind] = self._openers[kind]()
+            return self._opened[kind].find(query, limit), None
+        except (OnhandError, OSError) as error:
+            return Findings(()), str(error)
+
+
+def _merged(query: str, findings: Mapping[str, Findings]) -> tuple[EverythingHit, ...]:
+    from onhand.search.fusion import reciprocal_rank
+
+    once = _once(query, findings)
+    words = _by_words(query, once)
+    own = {kind: [Match(key, 0.0) for key, hit in once.items() if hit.kind == kind] for kind in findings}
+    words_rank = {match.id: rank for rank, match in enumerate(words, 1)}
+    layers = {WORDS: words, **own}
+    most = 2 / len(layers)  # of all layers, a finding is in its own corpus's and in that of words
+    return tuple(
+        once[one.id]._replace(score=min(1.0, one.score / most), words_rank=words_rank.get(one.id))
+        for one in reciprocal_rank(layers)
+    )
+
+
+def _once(query: str, findings: Mapping[str, Findings]) -> dict[str, EverythingHit]:
+    """Every finding by a key that orders equals by kind and rank; what two corpora found is the first one's."""
+    hits = [
+        EverythingHit(kind, finding, 0.0, rank, None, query)
+        for kind, answer in findings.items()
+        for rank, finding in enumerate(answer.found, 1)
+    ]
+    by_place: dict[str, EverythingHit] = {}
+    for hit in hits:
+        by_place.setdefault(hit.finding.place, hit)
+    return {f"{number:06d}": hit for number, hit in enumerate(by_place.values())}
+
+
+def _by_words(query: str, once: Mapping[str, EverythingHit]) -> list[Match]:
+    """All findings by their words, compared with each other alone."""
+    from onhand.search.index import Index
+    from onhand.store.memory import MemoryStore
+
+    if not once:
+        return []
+    index = Index(MemoryStore())
+    index.put(Document(key, hit.finding.title, hit.finding.text) for key, hit in once.items())
+    return [Match(hit.document_id, hit.score) for hit in index.keyword(query, limit=len(once)).hits]

@@ -1,0 +1,103 @@
+"""How does a model keep notes? `search_notes`, `write_note` and `delete_note`: their words, schemas and answers."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from onhand.corpora.blocks import Shown, blocks_within, on_one_line
+from onhand.corpora.note import MAX_BODY_BYTES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, TYPES
+from onhand.errors import OnhandError, ToolError
+from onhand.tools import Tool
+
+if TYPE_CHECKING:
+    from onhand.corpora.notes import NoteHit, Notes
+
+MAX_OUTPUT_BYTES = 16 * 1024
+
+SEARCH = (
+    "Search the notes that agents, you among them, wrote in earlier work on this project. Good at what was decided, "
+    "found out or asked for before. Bad at what the project itself says, for which there is context_search: a note may "
+    "be old or wrong, and where it differs from the project, its rules or the user, those hold. Cheap: local, "
+    "milliseconds. Returns the best notes whole, each in an <agent_note> block; a search without a match says so. "
+    'Example: search_notes(query="flaky test database").'
+)
+WRITE = (
+    "Write a note for your own future, which later sessions can search. Good for what was hard to find out, what the "
+    "user prefers, and what was decided and why. Bad for what the project's files already say, for secrets, and for "
+    "what is only true today. A note of the same name is corrected: search first, then keep one note up to date rather "
+    f"than write a second. Costs a file; at most {MAX_BODY_BYTES:,} bytes. Example: write_note(name="
+    '"test database", description="How to reset the test database", body="Run make reset-db; it takes a minute.").'
+)
+DELETE = (
+    "Delete a note that is wrong or no longer true. Good for notes that mislead. Bad for notes that only need "
+    "correction: write_note with the same name does that. It cannot be undone. Example: "
+    'delete_note(name="test database").'
+)
+
+
+def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
+    """The tools over one directory of notes."""
+
+    def search(arguments: dict[str, Any]) -> str:
+        query = str(arguments.get("query") or "").strip()
+        if not query:
+            raise ToolError("query is required")
+        result = notes.search(query, arguments.get("limit") or default_limit)
+        found = blocks_within("agent_note", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "notes")
+        return found or f"no matching notes for: {query} ({result.reason})"
+
+    def write(arguments: dict[str, Any]) -> str:
+        note, replaced = notes.write(**arguments)
+        before = f"; before, it said: {replaced.description}" if replaced else ""
+        return on_one_line(
+            f"{'corrected' if replaced else 'kept'} the {note.type} {note.name!r} in {note.path}{before}"
+        )
+
+    def delete(arguments: dict[str, Any]) -> str:
+        note = notes.delete(arguments["name"])
+        return on_one_line(f"deleted the note {note.name!r}, which said: {note.description}")
+
+    name = {"type": "string", "description": f"A few words, at most {MAX_NAME_CHARS} characters."}
+    limit = {"type": "integer", "minimum": 1, "description": f"At most this many notes; {default_limit} by default."}
+    told = f"One line that says what the note is about, at most {MAX_DESCRIPTION_CHARS} characters."
+    written = {
+        "name": name,
+        "description": {"type": "string", "description": told},
+        "body": {"type": "string", "description": f"The note, in Markdown; at most {MAX_BODY_BYTES:,} bytes."},
+        "type": {"type": "string", "enum": list(TYPES), "description": f"{TYPES[0]} by default."},
+    }
+    query = {"type": "string", "description": "What you want to remember, in a few words."}
+    return [
+        _tool("search_notes", SEARCH, {"query": query, "limit": limit}, ["query"], search, True),
+        _tool("write_note", WRITE, written, ["name", "description", "body"], write, False),
+        _tool("delete_note", DELETE, {"name": name}, ["name"], delete, False),
+    ]
+
+
+def _tool(
+    name: str,
+    description: str,
+    properties: dict[str, Any],
+    required: list[str],
+    handler: Callable[[dict[str, Any]], str],
+    read_only: bool,
+) -> Tool:
+    def answer(arguments: dict[str, Any]) -> str:
+        try:
+            return handler(arguments)
+        except OnhandError as error:
+            raise ToolError(str(error)) from None
+
+    schema = {"type": "object", "properties": properties, "required": required}
+    return Tool(name, description, schema, answer, read_only, MAX_OUTPUT_BYTES)
+
+
+def _shown(hit: "NoteHit") -> Shown:
+    note = hit.note
+    attributes = {
+        "name": note.name,
+        "type": note.type,
+        "written_by": note.source,
+        "updated": note.updated,
+        "score": f"{hit.score:.2f}",
+    }
+    return Shown(attributes, f"{note.description}\n\n{note.body}")
