@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(rules: Rules, arguments: argparse.Namespace) -> int:
-    from onhand.tools.budget import estimated_tokens
+    from onhand.tools.tokens import estimated_tokens
 
     prompt = rules.prompt()
     if arguments.prompt:

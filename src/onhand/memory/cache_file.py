@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from onhand.errors import InputError, StoreError
 from onhand.memory.cache import SemanticCache
-from onhand.memory.durable import open_file, replace
+from onhand.memory.regular import open_file
+from onhand.replace import replace_file
 
 if TYPE_CHECKING:
     from onhand.embed.embedder import Embedder
@@ -68,7 +69,7 @@ def _write(path: str, entries: list[dict[str, Any]]) -> None:
     data = json.dumps({"onhand_cache": VERSION, "entries": entries}).encode()
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        replace(path, data, MODE)
+        replace_file(path, data, MODE)
     except OSError as error:
         raise StoreError(
             f"{path} cannot be written ({error.strerror}): make room, or make its directory writable"

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from onhand.errors import StoreError
-from onhand.memory.durable import open_file, replace
+from onhand.memory.regular import open_file
+from onhand.replace import replace_file
 from onhand.store.files import locked_file
 
 MAGIC = b"onhand-journal 1 "
@@ -87,7 +88,7 @@ class Journal:
     def _begin(self, changes: Sequence[Any]) -> None:
         header = MAGIC + token_hex(8).encode() + b"\n"
         data = header + b"".join(map(_line, changes))
-        replace(self.path, data, MODE)
+        replace_file(self.path, data, MODE)
         self._header, self._end = header, len(data)
 
     def _unread(self) -> tuple[bytes, bool, bytes] | None:

@@ -1,7 +1,6 @@
 """Which tools stay active from one session to the next? Their ids in a small JSON file, written whole or not at all."""
 
 import json
-import os
 from collections.abc import Collection
 
 from onhand.errors import StoreError
@@ -30,6 +29,7 @@ def read(path: str) -> tuple[str, ...]:
 
 def change(path: str, add: Collection[str] = (), remove: Collection[str] = ()) -> None:
     """Add and remove ids; two sessions that do so at once lose nothing."""
+    from onhand.replace import replace_file
     from onhand.store.files import locked
 
     try:
@@ -37,24 +37,9 @@ def change(path: str, add: Collection[str] = (), remove: Collection[str] = ()) -
             before = read(path)
             ids = tuple(dict.fromkeys(id for id in (*before, *add) if id not in remove))[-MAX_IDS:]
             if ids != before:
-                _write(path, ids)
+                replace_file(path, (json.dumps({"tools": list(ids)}, indent=2) + "\n").encode("ascii"))
     except OSError as error:
         raise StoreError(
             f"{path} cannot be written ({error.strerror or 'another process keeps its lock'}): make its directory "
             "writable, or name another file"
         ) from None
-
-
-def _write(path: str, ids: Collection[str]) -> None:
-    from tempfile import mkstemp
-
-    number, temporary = mkstemp(dir=os.path.dirname(path) or ".", prefix="tools.", suffix=".new")  # mode 0600
-    try:
-        with open(number, "w", encoding="ascii") as file:
-            file.write(json.dumps({"tools": list(ids)}, indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
