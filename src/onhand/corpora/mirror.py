@@ -10,6 +10,7 @@ from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
 from onhand.corpora.kept import discard
 from onhand.digest import digest
+from onhand.document import EVERYTHING
 from onhand.errors import EmbedderError, MissingExtra, StoreError
 from onhand.record import Record
 from onhand.search.index import BATCH, Index
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from onhand.document import Document
+    from onhand.document import Document, Filter
     from onhand.embed.embedder import Embedder
     from onhand.lexical.ranking import Ranking
     from onhand.store.store import Store
@@ -51,7 +52,7 @@ class Mirror:
     """An Index of files. `read` makes the content of a path and its text.
 
     With a `path`, what it learns is kept in that file. One that cannot be used costs time, never an answer: then all of
-    it is kept in memory. An embedder that fails leaves words, and `Index.fused` says why.
+    it is kept in memory. An embedder that fails leaves words, and `Index.fused` says why; `embeds` is the Index's.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Mirror:
         ranks: Ranking | None = None,
         embedder: Embedder | None = None,
         unavailable: str | None = None,
+        embeds: Filter = EVERYTHING,
     ) -> None:
         self._read = read
         self._max_file_bytes = max_file_bytes
@@ -70,6 +72,7 @@ class Mirror:
         self._ranks = ranks
         self._embedder = embedder
         self._unavailable = unavailable
+        self._embeds = embeds
         self._is_learned = False  # nobody has looked for documents without a vector yet
         self._found: Mapping[str, Found] = {}
         self._index: Index | None = None  # nobody has looked at any file yet
@@ -114,7 +117,7 @@ class Mirror:
     def _open(self) -> Index:
         self.pages = {}
         self._is_learned = False
-        self._index = Index(self._store(), self._embedder, self._unavailable)
+        self._index = Index(self._store(), self._embedder, self._unavailable, self._embeds)
         return self._index
 
     def _store(self) -> Store:
@@ -173,7 +176,7 @@ class Mirror:
             self._is_learned = True
         except (EmbedderError, MissingExtra) as reason:
             self._embedder, self._unavailable = None, str(reason)
-            self._index = Index(index.store, None, self._unavailable)
+            self._index = Index(index.store, None, self._unavailable, self._embeds)
 
     def _page(self, path: str, file: Found, before: Page | None) -> _Read:
         stamp = file.stamp if files.is_settled(file.stamp) else None
