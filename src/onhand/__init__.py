@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from onhand.app import open_index
     from onhand.corpora.context import Context
     from onhand.corpora.documents import Documents
+    from onhand.corpora.skills import Skills
     from onhand.document import Document, Filter
     from onhand.errors import (
         ConfigError,
@@ -42,6 +43,7 @@ __all__ = [
     "Output",
     "Registry",
     "Result",
+    "Skills",
     "StoreError",
     "Tool",
     "ToolError",
@@ -54,6 +56,7 @@ _HOMES = {
     "onhand.app": ("open_index",),
     "onhand.corpora.context": ("Context",),
     "onhand.corpora.documents": ("Documents",),
+    "onhand.corpora.skills": ("Skills",),
     "onhand.document": ("Document", "Filter"),
     "onhand.errors": (
         "ConfigError",

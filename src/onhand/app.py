@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from onhand.corpora.documents import Documents
+    from onhand.corpora.skills import Skills
     from onhand.embed.embedder import Embedder
     from onhand.search.index import Index
     from onhand.tools import Registry
@@ -43,6 +44,24 @@ def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
     settings = asked.context._asdict()
     return Context(asked.project, **settings, **_learning(asked, "context", settings))
+
+
+def open_skills(asked: Config, root: str | None = None) -> "Skills":
+    """The skills that the configuration asks for; of a directory that was named, its own.
+
+    A named directory is a project, or, when it has none of the usual places, a directory of skills or a skill.
+    """
+    from onhand.corpora.skill_roots import has_usual
+    from onhand.corpora.skills import Skills
+
+    settings = asked.skills._asdict()
+    project, home = asked.project, os.path.expanduser("~") if settings.pop("user") else None
+    if root is not None:
+        project, settings["roots"] = os.path.abspath(root), ()
+        if not has_usual(project):
+            settings["roots"], settings["usual"] = (".",), False
+    learning = _learning(asked, "skills", {**settings, "project": project, "home": home})
+    return Skills(project, home=home, **settings, **learning)
 
 
 def _learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
@@ -77,6 +96,10 @@ def open_registry(asked: Config) -> "Registry":
     from onhand.tools import Registry
 
     registry = Registry().register(open_context(asked).tool())
+    skills = open_skills(asked)
+    if skills.all():  # a tool that can find nothing would only cost room
+        for tool in skills.tools():
+            registry.register(tool)
     path = os.path.join(asked.project, asked.documents.path)
     if os.path.isfile(path) and not _is_smuggled(asked, path):  # of which the configuration's warnings tell
         for tool in open_documents(asked, path).tools():

@@ -17,11 +17,12 @@ _INVISIBLE = (
 
 def block(tag: str, attributes: Mapping[str, str], text: str) -> str:
     """`<tag name="value">`, the text, `</tag>`; values and text are escaped where they could be taken for markup."""
-    spoken = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items())
+    spoken = "".join(f' {name}="{escaped(value)}"' for name, value in attributes.items())
     return f"<{tag}{spoken}>\n{without_tag(tag, text)}\n</{tag}>"
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """A text between tags or quotes, on one line, that cannot be taken for markup."""
     # A file's name may be no Unicode; Python then has lone surrogates in it, which nothing can encode.
     return value.translate(_IN_ATTRIBUTES).encode("utf-8", "xmlcharrefreplace").decode("utf-8")
 

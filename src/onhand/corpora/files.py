@@ -101,9 +101,7 @@ def within_limits(found: Mapping[str, Found], max_bytes: int) -> tuple[dict[str,
 def read(file: Found, max_bytes: int) -> tuple[str, str | None]:
     """The text of a file, without a byte order mark, and what is wrong with it although it can be used."""
     if file.stamp.size > max_bytes:
-        raise Unreadable(
-            f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise context.max_file_bytes"
-        )
+        raise Unreadable(f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise max_file_bytes")
     return _decoded(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
 
 
@@ -228,6 +226,23 @@ def named(path: str) -> Found:
     if not stat.S_ISREG(status.st_mode):
         raise Unreadable("not a regular file")
     return Found(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
+
+
+def inside(directory: str, path: str) -> Found:
+    """A file of a directory that somebody asked for by its path in there: no link may lead out, nor may the path."""
+    try:
+        target = os.path.realpath(os.path.join(directory, path), strict=True)
+        if os.path.isabs(path) or not is_inside(target, directory):
+            raise Unreadable("it leads out of there")
+        status = os.stat(target, follow_symlinks=False)
+    except ValueError:  # of a path that no file can have
+        raise Unreadable("no file has such a path") from None
+    except OSError as error:
+        raise Unreadable(_spoken(error)) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable("not a regular file")
+    directory = os.path.realpath(directory)
+    return Found(path, directory, os.path.relpath(target, directory).replace(os.sep, "/"), _stamp(status))
 
 
 def _stamp(status: os.stat_result) -> Stamp:

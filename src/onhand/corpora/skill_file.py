@@ -21,6 +21,7 @@ FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowe
 # Of the specification, in characters.
 MAX_NAME_CHARS = 64
 MAX_DESCRIPTION_CHARS = 1024
+MAX_LOADED_NAME_CHARS = 255  # what is longer would crowd others out of a prompt
 MAX_COMPATIBILITY_CHARS = 500
 # What it recommends for the text below the front matter.
 MAX_BODY_LINES = 500
@@ -142,7 +143,7 @@ def _loaded_name(data: Mapping[str, Any], directory: str) -> tuple[str, list[str
     """The name to load a skill by, and what is wrong with the one that it has."""
     given = data.get("name")
     name = _TAGS.sub("", given).strip() if isinstance(given, str) else ""
-    if not name or _UNPRINTABLE.search(name):
+    if not name or len(name) > MAX_LOADED_NAME_CHARS or _UNPRINTABLE.search(name):
         return directory, [f"no usable name in the front matter: loaded as {directory!r}, after its directory"]
     return name, list(_name_errors(data, directory))
 

@@ -216,7 +216,7 @@ def test_all_files_together_are_limited_and_pinned_ones_come_first(
     assert [file.path for file in context.pinned().files] == [".AGENTS/overview.md"]
     assert reasons(context) == {
         ".AGENTS/b.md": "left out, with 1 others: more than 20,000 files or 100 bytes together; choose smaller roots",
-        ".AGENTS/huge.md": "600 bytes, more than 90: split it or raise context.max_file_bytes",
+        ".AGENTS/huge.md": "600 bytes, more than 90: split it or raise max_file_bytes",
     }
 
 
@@ -317,7 +317,7 @@ def test_a_byte_order_mark_says_how_a_page_is_written(project: Project, encoding
         (b"\0" * 4096, "a binary file"),
         (b"\xef\xbb\xbfzebra\0", "a binary file"),
         ("# Zebra\n".encode("utf-16-le"), "a binary file"),
-        (b"zebra" * 300_000, "1,500,000 bytes, more than 1,048,576: split it or raise context.max_file_bytes"),
+        (b"zebra" * 300_000, "1,500,000 bytes, more than 1,048,576: split it or raise max_file_bytes"),
     ],
 )
 def test_a_page_that_cannot_be_used_is_reported_with_its_reason(project: Project, content: bytes, reason: str) -> None:
