@@ -9,6 +9,7 @@ from onhand import app
 from onhand.cli import terminal
 from onhand.cli.parser import Parser
 from onhand.corpora.skill_file import SKILL_FILE
+from onhand.errors import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def add_arguments(parser: Parser) -> None:
     search.add_argument("--explain", action="store_true", help="show what each word added to each score")
     read = verbs.add_parser("read", help="a skill's instructions and what belongs to them, or one of its files")
     read.add_argument("name", metavar="NAME", help="the skill")
-    read.add_argument("path", metavar="PATH", nargs="?", help="a file inside the skill")
-    read.add_argument("--section", metavar="HEADING", help="of that file, only what is under this heading")
+    read.add_argument("--reference", metavar="PATH", help="a file inside the skill")
+    read.add_argument("--section", metavar="HEADING", help="of the file, only what is under this heading")
     validate = verbs.add_parser("validate", help="check skills against the specification; exits 1 if one breaks it")
     validate.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
     catalog = verbs.add_parser("catalog", help="the list of skills, as the system prompt has it")
@@ -53,6 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     skills = app.open_skills(asked, arguments.root)
     try:
         return _VERBS[arguments.verb](skills, arguments)
+    except NotFound as error:
+        terminal.complain(f"onhand: {error}")
+        return 1
     finally:
         skills.close()
 
@@ -135,10 +139,10 @@ def _print_match(match: Matched, explain: bool) -> None:
 
 
 def _read(skills: Skills, arguments: argparse.Namespace) -> int:
-    if arguments.path is None and arguments.section is None:
+    if arguments.reference is None and arguments.section is None:
         reading = skills.read(arguments.name)
     else:
-        reading = skills.reference_content(arguments.name, arguments.path or SKILL_FILE, arguments.section)
+        reading = skills.reference_content(arguments.name, arguments.reference or SKILL_FILE, arguments.section)
     if arguments.json:
         terminal.print_json(_reading_as_json(reading))
         return 0

@@ -230,9 +230,12 @@ def named(path: str) -> Found:
 
 def inside(directory: str, path: str) -> Found:
     """A file of a directory that somebody asked for by its path in there: no link may lead out, nor may the path."""
+    plain = os.path.normpath(path).replace(os.sep, "/")
+    if os.path.isabs(plain) or plain.split("/")[0] == "..":  # before a look: what is outside is nobody's business
+        raise Unreadable("it leads out of there")
     try:
         target = os.path.realpath(os.path.join(directory, path), strict=True)
-        if os.path.isabs(path) or not is_inside(target, directory):
+        if not is_inside(target, directory):
             raise Unreadable("it leads out of there")
         status = os.stat(target, follow_symlinks=False)
     except ValueError:  # of a path that no file can have

@@ -241,9 +241,13 @@ class Skills:
             directory = os.path.join(root.directory, f"{skill.directory}/".removeprefix(root.shown).rstrip("/"))
             if not files.is_inside(directory, root.directory):  # it was put there since we looked
                 raise InputError(f"the directory of the skill {name!r} is a link out of its root: put the skill there")
-            mine, below = f"{skill.directory}/./", f"{skill.directory}/"
+            mine, below = f"{skill.directory}/./", "" if skill.directory == "." else f"{skill.directory}/"
             pages = {path.removeprefix(mine) for path in self._swept.found if path.startswith(mine)}
-            others = (f"{one.removeprefix(below)}/" for one in self._swept.places if one.startswith(below))
+            others = (
+                f"{one.removeprefix(below)}/"
+                for one in self._swept.places
+                if one.startswith(below) and one != skill.directory
+            )
             return skill, Place(directory, pages, tuple(others))
 
     def _verdict(self, path: str) -> Verdict:
