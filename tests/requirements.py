@@ -272,17 +272,7 @@ search.fused-filter-changes-nothing own Under a filter the default fusion gives 
 search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
-"""
 
-LATER = {
-    "documents and the one Index": """
-search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
-search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
-search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
-embed.shared 003 One embedder serves documents, discovery and cache.
-context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
-""",
-    "skills, rules, notes": """
 skills.scan 003 Skills are found in several roots; the project comes before the user; collisions are warned of.
 skills.validate own validate gives the verdicts of the specification; loading is lenient and warns.
 skills.search 003 Skills are found by name, description, metadata, body and linked references.
@@ -295,6 +285,17 @@ skills.tools own search_skills, read_skill and read_skill_reference are tools; t
 skills.warm-start 003 Unchanged skills are not read or embedded again across processes; deleted ones vanish.
 skills.confined own A reference that leaves its skill, loops or names a system file is refused.
 skills.cli own skills list, search, read, validate and catalog work with --root and --json.
+"""
+
+LATER = {
+    "documents and the one Index": """
+search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
+search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
+search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
+embed.shared 003 One embedder serves documents, discovery and cache.
+context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
+""",
+    "skills, rules, notes": """
 rules.root-always 003 The root AGENTS.md is always loaded.
 rules.references-on-match 003 Documents linked from AGENTS.md files are indexed and loaded on a match.
 rules.for-path 003 rules_for_path gives every AGENTS.md from the root to the file's directory, for any form of path.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # noun → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).
 NOUNS = {
     "context": "project context: what is pinned, what is searchable, search it",
-    "skills": "skills: what there is, search and read it, check it against the specification",
     "docs": "documents: import them, find them by words, by meaning or by filter, read them",
+    "skills": "Agent Skills: list, search and read them, check them against the specification",
     "config": "every setting, its value and where it came from",
     "init": "write a commented configuration file",
     "trust": "allow this directory's configuration to start programs and reach outside it",

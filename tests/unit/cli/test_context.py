@@ -73,7 +73,7 @@ def test_a_number_that_cannot_be_used_exits_2(run: Run, k: str) -> None:
     [
         ([], "COMMAND"),
         (["contxt"], "there is no 'contxt': did you mean 'context'?"),
-        (["xyzzy"], "there is no 'xyzzy': choose from context, docs, config"),
+        (["xyzzy"], "there is no 'xyzzy': choose from context, docs, skills"),
         (["context"], "VERB"),
         (["context", "serch", "x"], "there is no 'serch': did you mean 'search'?"),
         (["context", "search"], "QUERY"),
