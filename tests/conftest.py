@@ -9,3 +9,4 @@ for name in [name for name in os.environ if name.startswith(SETTINGS) and name n
     del os.environ[name]
 for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
     os.environ[name] = os.path.join(os.sep, "nonexistent")
+os.environ["XDG_CACHE_HOME"] = os.devnull  # nothing can be kept below it, by whatever user

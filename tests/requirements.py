@@ -203,6 +203,9 @@ context.unreadable-is-reported own Binary, non-UTF-8, unreadable and oversized f
 context.stays-in-root own Symlinks out of the root and loops are not followed; nothing outside the root is read.
 context.special-files own FIFOs, devices and sockets never block a search.
 context.odd-names own Names with newlines, quotes or invalid Unicode are shown escaped and harm nothing.
+embed.nothing-is-sent own An embedder in this process tells nobody about it: no telemetry, no identifier in the user's home.
+context.warm-start own What was learned of files is kept between runs: unchanged ones are not read again, and nothing depends on it.
+context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 context.python-api own Pinned, manifest, search and tool are reachable from Python in a few lines.
 
 cli.help own --help and --version answer at once and name every command.
@@ -293,7 +296,6 @@ search.one-index own Every corpus uses the one Index; context search moves onto 
 search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
 search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
 embed.shared 003 One embedder serves documents, discovery and cache.
-context.hybrid-behind-the-tool 000 Ranking becomes hybrid behind context_search; its name, schema and contract stay.
 """,
     "skills, rules, notes": """
 rules.root-always 003 The root AGENTS.md is always loaded.

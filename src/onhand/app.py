@@ -2,7 +2,7 @@
 
 import os
 
-from onhand import config
+from onhand import __version__, config
 from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign
 from onhand.corpora.context import Context
@@ -43,7 +43,7 @@ def configured(root: str | None = None) -> Config:
 def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
     settings = asked.context._asdict()
-    return Context(asked.project, **settings, **_learning(asked, "context", settings))
+    return Context(asked.project, **settings, **learning(asked, "context", settings))
 
 
 def open_skills(asked: Config, root: str | None = None) -> "Skills":
@@ -60,16 +60,16 @@ def open_skills(asked: Config, root: str | None = None) -> "Skills":
         project, settings["roots"] = os.path.abspath(root), ()
         if not has_usual(project):
             settings["roots"], settings["usual"] = (".",), False
-    learning = _learning(asked, "skills", {**settings, "project": project, "home": home})
-    return Skills(project, home=home, **settings, **learning)
+    learned = learning(asked, "skills", {**settings, "project": project, "home": home})
+    return Skills(project, home=home, **settings, **learned)
 
 
-def _learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
+def learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
     """How a corpus of files learns what is in them: where it keeps that, and what works out its meaning."""
     learning: dict[str, Any] = {"kept_at": None, "embedder": None, "unavailable": None}
     if asked.kept.between_runs:
         where = os.path.realpath(asked.project)
-        learning["kept_at"] = kept_at(cache_directory(os.environ), name, where, settings)
+        learning["kept_at"] = kept_at(cache_directory(os.environ), name, __version__, where, settings)
     if asked.kept.embedder != "none":
         from onhand.embed.choose import chosen
 

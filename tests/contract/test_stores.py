@@ -380,8 +380,8 @@ def test_documents_without_a_vector_are_named_and_vectors_are_forgotten_on_reque
     store.upsert([Entry(Document("a"), vector(1, 0)), Entry(Document("b")), Entry(Document("c"), vector(0, 1))])
     assert (store.vectors(), store.without_vector(5)) == (2, ["b"])
     store.upsert([Entry(Document("b"), vector(1, 1)), Entry(Document("c"))])
-    assert (store.vectors(), store.without_vector(5)) == (3, [])
-    store.upsert([Entry(Document("a", "new")), Entry(Document("c", "new"))])
+    assert (store.vectors(), store.without_vector(5)) == (2, ["c"])
+    store.upsert([Entry(Document("a", "new"))])
     assert (store.vectors(), store.without_vector(5), store.without_vector(1)) == (1, ["a", "c"], ["a"])
     store.delete(["b"])
     assert store.vectors() == 0
@@ -399,32 +399,6 @@ def test_documents_without_a_vector_are_named_as_far_as_a_filter_lets_them_throu
     store.upsert([Entry(tagged[3], vector(1, 0))])
     assert store.without_vector(5, heads) == ["b", "e"]
     assert store.without_vector(5, Filter(tags=("nobody's",))) == []
-
-
-def test_documents_come_instead_of_all_others_whose_ids_begin_so(store: Store) -> None:
-    ids = ["a//1", "a//2", "a//3", "a/b//1", "ab//1", "é􏿿//1", "é􏿿//2"]
-    store.upsert([Entry(Document(document_id, "zebra"), vector(1, 0)) for document_id in ids])
-    store.upsert(entries([Document("a//2", "zebra"), Document("a//4", "lion")]), instead_of=["a//", "é􏿿//"])
-    assert store.scan(order_by="document_id") == ["a//2", "a//4", "a/b//1", "ab//1"]
-    assert [match.id for match in store.keyword("zebra")] == ["a//2", "a/b//1", "ab//1"]
-    assert store.without_vector(5) == ["a//4"]  # what was there unchanged stays as it is
-    store.upsert([], instead_of=["nobody//", "a//"])
-    assert store.scan(order_by="document_id") == ["a/b//1", "ab//1"]
-    assert store.check() == []
-
-
-def test_marks_are_kept_replaced_and_taken_away_with_a_write(store: Store) -> None:
-    assert store.marks() == {}
-    store.upsert(entries([Document("a")]), marks={"one": "1", "two": "2", "drei 雨": "\n'\""})
-    assert store.marks() == {"one": "1", "two": "2", "drei 雨": "\n'\""}
-    store.upsert([], marks={"one": "11", "two": None, "never": None})
-    assert store.marks() == {"one": "11", "drei 雨": "\n'\""}
-    assert store.marks(["one", "two"]) == {"one": "11"}
-    with pytest.raises(StoreError):
-        store.upsert([], {"embedder.name": "x"}, marks={"one": "x"})
-        store.upsert([], {"embedder.name": "y"}, marks={"one": "y"})
-    assert store.marks(["one"]) == {"one": "x"}
-    assert store.facts() == {"embedder.name": "x"}
 
 
 def test_facts_are_noted_with_a_write_and_contradicting_ones_are_refused_with_it(store: Store) -> None:

@@ -277,8 +277,9 @@ def test_the_cold_start_benchmark_prints_our_commands_beside_plain_python_as_rat
     done = run(sys.executable, "-m", "benchmarks.coldstart", "--runs", "1")
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.endswith("×")]
-    names = ["python -c pass", "onhand --help", "onhand context search", "… with dashes and accents"]
-    assert [next(name for name in names if row.startswith(name)) for row in rows] == names
+    names = [row[:26].strip() for row in rows]
+    assert names[:4] == ["python -c pass", "onhand --help", "onhand context search", "the first time"]
+    assert names[4:] == ["… with dashes and accents", "the first time"]
     ratios = [float(row.rstrip("×").split()[-1]) for row in rows]
     assert ratios[0] == 1
     assert all(ratio > 0 for ratio in ratios)

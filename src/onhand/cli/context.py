@@ -62,6 +62,7 @@ def _search(context: Context, arguments: argparse.Namespace) -> None:
         terminal.print_json(_as_json(result, arguments.explain))
         return
     _warn_of(result.problems)
+    terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
         _print_hit(number, hit, arguments.explain)
     found = f"{len(result.hits)} of {_counted(result.sections, 'section')} in {_counted(result.files, 'file')}"
@@ -69,12 +70,14 @@ def _search(context: Context, arguments: argparse.Namespace) -> None:
 
 
 def _as_json(result: SearchResult, explain: bool) -> dict[str, Any]:
-    answer = {
+    answer: dict[str, Any] = {
         "query": result.query,
         "hits": [_hit_as_json(hit, explain) for hit in result.hits],
         "searched": {"sections": result.sections, "files": result.files},
         "reason": result.reason,
     }
+    if result.notes:
+        answer["notes"] = list(result.notes)
     if result.problems:
         answer["problems"] = [problem._asdict() for problem in result.problems]
     return answer

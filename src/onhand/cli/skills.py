@@ -57,8 +57,6 @@ def run(arguments: argparse.Namespace) -> int:
     except NotFound as error:
         terminal.complain(f"onhand: {error}")
         return 1
-    finally:
-        skills.close()
 
 
 def _positive(text: str) -> int:

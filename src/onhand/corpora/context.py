@@ -5,7 +5,7 @@ The directory is looked at before every answer, so an edit is seen by the next s
 
 import os
 from _thread import RLock  # threading's own, without the cost of importing threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from onhand.corpora.manifest import Source
     from onhand.corpora.watch import Watcher
     from onhand.embed.embedder import Embedder
-    from onhand.search.index import Index
     from onhand.tools import Tool
 
 MAX_ROOTS = 100
@@ -77,6 +76,7 @@ class SearchResult(Record):
     files: int  # searched
     reason: str | None
     problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()  # on how it was searched, such as why meaning was not compared
 
 
 class Context:
@@ -119,6 +119,7 @@ class Context:
             embedder=embedder,
             unavailable=unavailable,
         )
+        self._by_meaning = embedder is not None or unavailable is not None
         self._found: dict[str, Found] = {}
         self._pinned_texts: dict[str, tuple[Stamp | None, str]] = {}
         self._problems: tuple[Problem, ...] = ()
@@ -165,7 +166,7 @@ class Context:
                     self._found[path].stamp.size,
                     page.documents,
                     page.summary["description"],
-                    tuple(page.summary["headings"]),
+                    _headings(heading for heading, *_ in page.summary["sections"]),
                 )
                 for path, page in sorted(self._mirror.pages.items())
                 if page.documents
@@ -202,9 +203,9 @@ class Context:
             self.refresh()
             counts = [page.documents for page in self._mirror.pages.values() if page.documents]
             sections = sum(counts)
-            hits = self._mirror.ask(lambda index: self._hits(index, query, min(limit, max(1, sections))))
+            hits, notes = self._hits(query, min(limit, max(1, sections)))
             reason = None if hits else self._why_empty() or self._why_no_match(query, sections)
-            return SearchResult(query, hits, sections, len(counts), reason, self._problems)
+            return SearchResult(query, hits, sections, len(counts), reason, self._problems, notes)
 
     def tool(self) -> "Tool":
         """`context_search`, for a registry."""
@@ -253,8 +254,8 @@ class Context:
             return Content((), {"pinned": True}, problem)
         sections = split_sections(text)
         documents = [_document(path, number, section) for number, section in enumerate(sections)]
-        summary = {"description": _description(data, sections), "headings": _headings(sections)}
-        return Content(documents, summary, problem)
+        places = [(heading, heading_path, first, last) for heading, heading_path, _, first, last in sections]
+        return Content(documents, {"description": _description(data, sections), "sections": places}, problem)
 
     def _pinned_text(self, path: str) -> str | None:
         """What a pinned file says; None if it cannot be read any more."""
@@ -269,15 +270,17 @@ class Context:
         self._pinned_texts[path] = self._mirror.pages[path].stamp, text
         return text
 
-    def _hits(self, index: "Index", query: str, limit: int) -> tuple[SectionHit, ...]:
-        found = index.fused(query, limit=limit) if index.embedder else index.keyword(query, limit=limit)
+    def _hits(self, query: str, limit: int) -> tuple[tuple[SectionHit, ...], tuple[str, ...]]:
+        index = self._mirror.index
+        found = (index.fused if self._by_meaning else index.keyword)(query, limit=limit)
         hits = []
         for hit in found.hits:
-            document = index.store.get(hit.document_id)
-            if document is not None:  # another process may have taken it out meanwhile
-                terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
-                hits.append(SectionHit(self._mirror.path_of(document.id), _section(document), hit.score, terms))
-        return tuple(hits)
+            terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
+            path, number = self._mirror.place_of(hit.document_id)
+            heading, heading_path, first, last = self._mirror.pages[path].summary["sections"][number]
+            section = Section(heading, heading_path, index.get(hit.document_id).text, first, last)
+            hits.append(SectionHit(path, section, hit.score, terms))
+        return tuple(hits), found.notes
 
     def _why_empty(self) -> str | None:
         roots = ", ".join(_shown_root(root) for root in self.roots)
@@ -290,21 +293,16 @@ class Context:
         return "nothing is searchable: every file is pinned, empty or unreadable" if is_empty else None
 
     def _why_no_match(self, query: str, sections: int) -> str:
-        if not self._mirror.ask(lambda index: index.store.has_words(query)):
+        if not self._mirror.index.store.has_words(query):
             return "the query has no words to look for"
         return f"none of {sections} sections has a word of the query: try other words for the same thing"
 
 
 def _document(path: str, number: int, section: Section) -> Document:
-    heading, heading_path, text, first_line, last_line = section
-    details = {"heading": heading, "heading_path": heading_path, "lines": (first_line, last_line)}
-    # All in their places, as names would cost more on the way to a first search.
-    return Document(document_id(path, number), " ".join(heading_path), text, "", (), "", None, details, "section", path)
-
-
-def _section(document: Document) -> Section:
-    details = document.metadata
-    return Section(details["heading"], tuple(details["heading_path"]), document.text, *details["lines"])
+    # All in their places, as names would cost more on the way to a first search. Where a section is and what it is
+    # called is in the summary of its page.
+    title = " ".join(section.heading_path)
+    return Document(document_id(path, number), title, section.text, "", (), "", None, {}, "section", path)
 
 
 def _roots(*roots: str) -> tuple[str, ...]:
@@ -373,9 +371,9 @@ def _description(data: Mapping[str, object], sections: Sequence[Section]) -> str
     described = data.get("description")
     if isinstance(described, str) and described.strip():
         return described
-    return next(iter(_headings(sections)), "")
+    return next(iter(_headings(section.heading for section in sections)), "")
 
 
-def _headings(sections: Sequence[Section]) -> tuple[str, ...]:
+def _headings(headings: Iterable[str]) -> tuple[str, ...]:
     """The headings of a file, each once."""
-    return tuple(dict.fromkeys(section.heading for section in sections if section.heading != INTRO))
+    return tuple(dict.fromkeys(heading for heading in headings if heading != INTRO))

@@ -1,62 +1,88 @@
-"""Where is what was learned of files kept between two processes? In files of their own, which may be lost at any time.
+"""Where is what was learned of files kept between two processes? In files that may be lost at any time.
 
-They are the user's alone, and none lies in a project: a clone could bring one that says what nobody wrote.
+They are the user's alone, and none lies in a project: a clone could bring one that says what nobody wrote. One that is
+not as it was written counts for nothing.
 """
 
+from __future__ import annotations
+
 import os
-import time
+import sys
 
 from onhand.digest import digest
-from onhand.store.schema import VERSION
 
-FORMAT = 1  # changes with what a corpus makes of the same file
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FORMAT = 1  # changes with what a corpus makes of the same file, or how that is kept
 UNUSED_S = 90 * 24 * 3600  # after which a file is deleted
 NOTED_S = 24 * 3600  # how exactly it is known when a file was last used
+DIGEST_CHARS = 32
 
 
-def kept_at(directory: str, name: str, *settings: object) -> str | None:
-    """The file for what a corpus learns under these settings; None where nothing can be written."""
-    path = os.path.join(directory, f"{name}-{digest(repr((VERSION, FORMAT, settings)).encode('utf-8', 'replace'))}.db")
-    try:
-        used_s = time.time() - os.stat(path).st_mtime
-    except FileNotFoundError:
-        return path if _prepared(directory) else None
-    except OSError:
-        return None
-    try:
-        if used_s > NOTED_S:
-            os.utime(path)
-    except OSError:
-        return None
-    return path
+def kept_at(directory: str, name: str, *settings: object) -> str:
+    """The file for what a corpus learns under these settings."""
+    # What is kept is spelt as this Python spells it, which another may not read.
+    key = repr((FORMAT, sys.implementation.cache_tag, settings))
+    return os.path.join(directory, f"{name}-{digest(key.encode('utf-8', 'replace'))}.kept")
 
 
-def _prepared(directory: str) -> bool:
-    """Make the directory, and delete from it what nobody has used for long; whether it is there and ours."""
-    from contextlib import suppress
+def load(path: str) -> Any:
+    """What was kept; None if there is nothing that can be used."""
+    import marshal
+    import time
 
     try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        found = os.stat(directory)
-        if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+        with open(path, "rb") as file:
+            content = file.read()
+            if time.time() - os.fstat(file.fileno()).st_mtime > NOTED_S:
+                os.utime(path)
+        if digest(content[DIGEST_CHARS:]).encode() == content[:DIGEST_CHARS]:
+            return marshal.loads(memoryview(content)[DIGEST_CHARS:])  # noqa: S302  # of our own writing
+    except (OSError, ValueError, EOFError, TypeError):
+        pass
+    return None
+
+
+def save(path: str, learned: Any) -> bool:
+    """Keep what was learned, whole or not at all; whether that was possible."""
+    import marshal
+
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        content = marshal.dumps(learned)
+        if not os.path.exists(path) and not _is_ready(os.path.dirname(path)):
             return False
-        oldest = time.time() - UNUSED_S
-        with os.scandir(directory) as entries:
-            unused = [entry.path for entry in entries if entry.name.endswith(".db") and entry.stat().st_mtime < oldest]
-    except OSError:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(digest(content).encode())
+            file.write(content)
+        os.replace(temporary, path)
+    except (OSError, ValueError):
+        _remove(temporary)
         return False
-    for path in unused:
-        with suppress(OSError):
-            discard(path)
     return True
 
 
-def discard(path: str) -> None:
-    """Delete what was kept in a file."""
-    from contextlib import suppress
-    from shutil import rmtree
+def _is_ready(directory: str) -> bool:
+    """Make the directory, and delete from it what nobody has used for long; whether it is there, and ours alone."""
+    import time
 
-    for end in ("", "-wal", "-shm"):
-        with suppress(OSError):
-            os.remove(path + end)
-    rmtree(f"{path}-vectors", ignore_errors=True)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    found = os.stat(directory)
+    if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+        return False
+    oldest = time.time() - UNUSED_S
+    with os.scandir(directory) as entries:
+        unused = [entry.path for entry in entries if entry.is_file() and entry.stat().st_mtime < oldest]
+    for path in unused:
+        _remove(path)
+    return True
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        return  # somebody else did, or nobody may

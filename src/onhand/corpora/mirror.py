@@ -1,33 +1,34 @@
 """Which documents do these files make? Keeps an Index in step with files: reads what changed, forgets what is gone.
 
-What a file gave is noted beside its documents, so that the next process which opens the same place reads only what
-changed since. What is in a file, only its corpus knows. Not safe between threads: its owner holds a lock.
+What it learned can be kept between two processes, so that the next one reads only what changed since. What is in a
+file, only its corpus knows. Not safe between threads: its owner holds a lock.
 """
 
 from __future__ import annotations
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.corpora.kept import discard
+from onhand.corpora.kept import load, save
 from onhand.digest import digest
 from onhand.document import EVERYTHING
-from onhand.errors import EmbedderError, MissingExtra, StoreError
+from onhand.errors import EmbedderError, MissingExtra
 from onhand.record import Record
-from onhand.search.index import BATCH, Index
+from onhand.search.accept import accepted
+from onhand.search.index import Index
+from onhand.store.entry import Entry
+from onhand.store.memory import MemoryStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeVar
+    from typing import Any
 
     from onhand.document import Document, Filter
     from onhand.embed.embedder import Embedder
     from onhand.lexical.ranking import Ranking
-    from onhand.store.store import Store
 
-    Answer = TypeVar("Answer")
-
-WORTH_KEEPING_BYTES = 128 * 1024  # of files: to read and index less than this costs less than to open a store
+WORTH_KEEPING_BYTES = 32 * 1024  # of files: less is read and indexed in a few milliseconds
+REST_PER_SAVE = 50  # times what saving takes, so that a process that sees many changes spends little on it
 
 
 class Content(Record):
@@ -42,6 +43,7 @@ class Page(Record):
     """A file as it was when it was last read."""
 
     stamp: Stamp | None  # None: read it again next time
+    size: int
     digest: str  # of its text; "" when it could not be read
     documents: int
     summary: Mapping[str, Any]
@@ -49,10 +51,10 @@ class Page(Record):
 
 
 class Mirror:
-    """An Index of files. `read` makes the content of a path and its text.
+    """An Index of files, in memory. `read` makes the content of a path and its text.
 
-    With a `path`, what it learns is kept in that file. One that cannot be used costs time, never an answer: then all of
-    it is kept in memory. An embedder that fails leaves words, and `Index.fused` says why; `embeds` is the Index's.
+    With a `path`, what it learns is kept in that file, for whoever looks at the same files with the same settings. An
+    embedder that fails leaves words, and `Index.fused` says why; `embeds` is the Index's.
     """
 
     def __init__(
@@ -69,146 +71,108 @@ class Mirror:
         self._read = read
         self._max_file_bytes = max_file_bytes
         self._path = path
-        self._ranks = ranks
-        self._embedder = embedder
-        self._unavailable = unavailable
-        self._embeds = embeds
-        self._is_learned = False  # nobody has looked for documents without a vector yet
-        self._found: Mapping[str, Found] = {}
-        self._index: Index | None = None  # nobody has looked at any file yet
+        self._store = MemoryStore(ranks)
+        self.index = Index(self._store, embedder, unavailable, embeds)
         self.pages: dict[str, Page] = {}
+        self._is_loaded = path is None
+        self._is_learned = embedder is None
+        self._next_save_s = 0.0
 
     def refresh(self, found: Mapping[str, Found]) -> bool:
         """See to it that the index has what these files say and nothing else; whether anything was different."""
-        self._found = found
-        return self.ask(self._refresh)
+        if not self._is_loaded:
+            self._load()
+        gone = [path for path in self.pages if path not in found]
+        for path in gone:
+            self._drop(path)
+        touched = [path for path, file in found.items() if not self._is_current(path, file)]
+        changed = [path for path in touched if self._take(path, found[path])] + gone
+        if changed or not self._is_learned:
+            self._learn()
+        if (gone or touched) and self._path:
+            self._save(self._path)
+        return bool(changed)
 
-    def ask(self, question: Callable[[Index], Answer]) -> Answer:
-        """What the index answers."""
-        try:
-            return question(self._index or self._open())
-        except StoreError:
-            if self._path is None:
-                raise
-        # All of it can be made anew: here in memory, and by the next process at the same place.
-        self.close()
-        discard(self._path)
-        self._path = None
-        index = self._open()
-        self._refresh(index)
-        return question(index)
-
-    def path_of(self, document_id: str) -> str:
-        """The path of the file that a document is of."""
-        spelled = document_id.rpartition("//")[0]
-        if spelled in self.pages:
-            return spelled
-        return next((path for path in self.pages if _spelled(path) == spelled), spelled)
+    def place_of(self, document_id: str) -> tuple[str, int]:
+        """The path of the file that a document is of, and the document's number there."""
+        spelled, _, number = document_id.rpartition("//")
+        is_path = "\\" not in spelled
+        path = spelled if is_path else next(path for path in self.pages if _spelled(path) == spelled)
+        return path, int(number)
 
     def problems(self) -> list[Problem]:
         """The files that could not be used, or not wholly, and why."""
         return [Problem(path, page.problem) for path, page in self.pages.items() if page.problem]
 
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._index:
-            self._index.close()
+    def _is_current(self, path: str, file: Found) -> bool:
+        page = self.pages.get(path)
+        return page is not None and page.stamp == file.stamp
 
-    def _open(self) -> Index:
-        self.pages = {}
-        self._is_learned = False
-        self._index = Index(self._store(), self._embedder, self._unavailable, self._embeds)
-        return self._index
+    def _take(self, path: str, file: Found) -> bool:
+        """Read a new or changed file; whether it says something else than before."""
+        before = self.pages.get(path)
+        page, documents = self._page(path, file, before)
+        if before is not None and before[1:] == page[1:]:
+            self.pages[path] = page
+            return False
+        self._drop(path, documents)
+        known = self._store.known(documents) if before else {}  # what is there unchanged keeps its vector
+        self._store.upsert([Entry(accepted(document)) for document in documents if not known.get(document.id)])
+        self.pages[path] = page
+        return True
 
-    def _store(self) -> Store:
-        size = sum(file.stamp.size for file in self._found.values())
-        if self._path is not None and (self._embedder or size >= WORTH_KEEPING_BYTES):
-            from onhand.store.sqlite import SqliteStore
+    def _drop(self, path: str, kept: Sequence[Document] = ()) -> None:
+        page = self.pages.pop(path, None)
+        if page:
+            ids = {document_id(path, number) for number in range(page.documents)}
+            self._store.delete(ids - {document.id for document in kept})
 
-            try:
-                store = SqliteStore(self._path, self._ranks, is_cache=True)
-                self.pages = _kept(store.marks())
-                return store
-            except StoreError:
-                discard(self._path)
-        self._path = None
-        from onhand.store.memory import MemoryStore
-
-        return MemoryStore(self._ranks)
-
-    def _refresh(self, index: Index) -> bool:
-        found, before = self._found, self.pages
-        batch: dict[str, _Read | None] = {path: None for path in before if path not in found}
-        changed, waiting = bool(batch), 0
-        for path, file in found.items():
-            page = before.get(path)
-            if page is None or page.stamp != file.stamp:
-                batch[path] = read = self._page(path, file, page)
-                changed = changed or page is None or page[1:] != read.page[1:]
-                waiting += len(read.documents)
-            if waiting >= BATCH:
-                self._write(index, batch)
-                batch, waiting = {}, 0
-        self._write(index, batch)
-        if self._embedder and (changed or not self._is_learned):
-            self._learn(index)
-        return changed
-
-    def _write(self, index: Index, batch: Mapping[str, _Read | None]) -> None:
-        """Bring the index in step with files that were read, or are gone."""
-        marks = {_spelled(path): read and _mark(path, read.page) for path, read in batch.items()}
-        changed = {path: read for path, read in batch.items() if read is None or read.is_new}
-        # Another process may have written what we have not seen; in memory nobody else does.
-        replaced = [path for path in changed if self._path or path in self.pages]
-        documents = [document for read in changed.values() if read for document in read.documents]
-        if marks:
-            index.update(documents, [_beginning(path) for path in replaced], marks)
-        for path, read in batch.items():
-            if read is None:
-                del self.pages[path]
-            else:
-                self.pages[path] = read.page
-
-    def _learn(self, index: Index) -> None:
+    def _learn(self) -> None:
         """Work out what documents mean of which nobody has."""
-        try:
-            index.reembed()
-            self._is_learned = True
-        except (EmbedderError, MissingExtra) as reason:
-            self._embedder, self._unavailable = None, str(reason)
-            self._index = Index(index.store, None, self._unavailable, self._embeds)
+        if self.index.embedder:
+            try:
+                self.index.reembed()
+            except (EmbedderError, MissingExtra) as reason:
+                self.index = Index(self._store, None, str(reason))
+        self._is_learned = True
 
-    def _page(self, path: str, file: Found, before: Page | None) -> _Read:
+    def _load(self) -> None:
+        self._is_loaded = True
+        learned = load(self._path) if self._path else None
+        if learned is not None:
+            pages, state = learned
+            self._store.restore(state)
+            self.pages = {path: Page(stamp and Stamp(*stamp), *rest) for path, (stamp, *rest) in pages.items()}
+
+    def _save(self, path: str) -> None:
+        """Keep what was learned, if that pays, and not while it was only just done: what is lost is read again."""
+        import time
+
+        start_s = time.monotonic()
+        if start_s >= self._next_save_s and sum(page.size for page in self.pages.values()) >= WORTH_KEEPING_BYTES:
+            pages = {path: (page.stamp and tuple(page.stamp), *page[1:]) for path, page in self.pages.items()}
+            save(path, (pages, self._store.state()))
+            self._next_save_s = start_s + REST_PER_SAVE * (time.monotonic() - start_s)
+
+    def _page(self, path: str, file: Found, before: Page | None) -> tuple[Page, Sequence[Document]]:
         stamp = file.stamp if files.is_settled(file.stamp) else None
         try:
             text, problem = files.read(file, self._max_file_bytes)
         except files.Unreadable as reason:
             passing = isinstance(reason.__cause__, OSError)  # it may be gone at the next look
-            return _Read(Page(None if passing else stamp, "", 0, {}, str(reason)))
+            return Page(None if passing else stamp, file.stamp.size, "", 0, {}, str(reason)), ()
         said = digest(f"{problem}\n{text}".encode("utf-8", "replace"))
         if before and before.digest == said:
-            return _Read(before._replace(stamp=stamp), is_new=False)
+            return before._replace(stamp=stamp), ()
         content = self._read(path, text)
-        page = Page(stamp, said, len(content.documents), content.summary, problem or content.problem)
-        return _Read(page, content.documents)
-
-
-class _Read(Record):
-    """A file that was just read."""
-
-    page: Page
-    documents: Sequence[Document] = ()
-    is_new: bool = True  # False: it says what it said before, and its documents are there
+        return Page(
+            stamp, file.stamp.size, said, len(content.documents), content.summary, problem or content.problem
+        ), content.documents
 
 
 def document_id(path: str, number: int) -> str:
     """The id of a file's document: documents of a file come in their order, files in that of their paths."""
-    return f"{_beginning(path)}{number:06d}"
-
-
-def _beginning(path: str) -> str:
-    """How the ids of a file's documents begin, and no other's: a path has no two slashes in a row."""
-    return f"{_spelled(path)}//"
+    return f"{_spelled(path)}//{number:06d}"  # no path has two slashes in a row
 
 
 def _spelled(path: str) -> str:
@@ -216,20 +180,3 @@ def _spelled(path: str) -> str:
     if path.isascii() and "\\" not in path:
         return path
     return path.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
-
-
-def _mark(path: str, page: Page) -> str:
-    import json
-
-    return json.dumps([path, *page])
-
-
-def _kept(marks: Mapping[str, str]) -> dict[str, Page]:
-    """The pages that were noted; of a note that nobody here wrote, nothing is believed."""
-    import json
-
-    try:
-        noted = json.loads(f"[{','.join(marks.values())}]")
-        return {path: Page(stamp and Stamp(*stamp), *rest) for path, stamp, *rest in noted}
-    except (ValueError, TypeError) as error:
-        raise StoreError("what is noted of the files cannot be read") from error

@@ -22,7 +22,7 @@ from onhand.markdown.sections import split_sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from onhand.corpora.skill import Reading, Reference
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from onhand.corpora.skill_file import Verdict
     from onhand.corpora.skill_scripts import Script
     from onhand.embed.embedder import Embedder
-    from onhand.search.index import Index
     from onhand.search.result import Hit, Result
     from onhand.tools import Tool
 
@@ -130,7 +129,7 @@ class Skills:
         limit = _checked_limit(self._limit if limit is None else limit)
         with self._lock:
             self.refresh()
-            hits, notes = self._mirror.ask(lambda index: self._hits(index, query, limit))
+            hits, notes = self._hits(query, limit)
             reason = None if hits else self._why_empty() or self._why_no_match(query)
             return SkillResult(query, hits, len(self._skills), reason, notes, self._problems)
 
@@ -141,7 +140,7 @@ class Skills:
             self.refresh()
             scope = () if skill is None else (self._known(skill).directory,)
             wanted = Filter(tags=(REFERENCE,), scope=scope)
-            return self._mirror.ask(lambda index: self._reference_hits(index, query, wanted, limit))
+            return self._reference_hits(query, wanted, limit)
 
     def read(self, name: str) -> Reading:
         """What a skill says, and which references, scripts and other files there are for it."""
@@ -185,23 +184,19 @@ class Skills:
 
         return tools_over(self, self._limit)
 
-    def close(self) -> None:
-        """Let go of what is kept."""
-        with self._lock:
-            self._mirror.close()
-
     def _content(self, path: str, text: str) -> Content:
         directory, inner = parted(path)
+        sections = split_sections(text)
+        places = [(section.heading_path, section.first_line, section.last_line) for section in sections]
         if inner != SKILL_FILE:
-            sections = split_sections(text)
-            return Content([_part(path, number, directory, one, REFERENCE) for number, one in enumerate(sections)])
+            pages = [_part(path, number, directory, one, REFERENCE) for number, one in enumerate(sections)]
+            return Content(pages, {"places": places})
         loaded = skill_file.load(text, self._name_of(directory))
         if loaded.refused:
             return Content((), {}, f"not loaded: {loaded.refused}")
-        documents = [_head(path, directory, loaded)]
-        documents += [_part(path, number, directory, one) for number, one in enumerate(split_sections(text), 1)]
-        summary = loaded._replace(body="", warnings=(), refused=None)._asdict()
-        return Content(documents, summary, "; ".join(loaded.warnings) or None)
+        parts = [_part(path, number, directory, one) for number, one in enumerate(sections, 1)]
+        summary = {"skill": _noted(loaded), "places": [((), 1, 1), *places]}
+        return Content([_head(path, directory, loaded), *parts], summary, "; ".join(loaded.warnings) or None)
 
     def _name_of(self, directory: str) -> str:
         """The last part of a skill's directory, which should be its name."""
@@ -211,10 +206,10 @@ class Skills:
         """Note the skills by their names, and those that have the name of a skill before them."""
         self._skills, self._names, self._collisions = {}, {}, []
         for path in self._swept.found:
-            summary = self._mirror.pages[path].summary
-            if not summary:
+            noted = self._mirror.pages[path].summary.get("skill")
+            if noted is None:
                 continue
-            skill = _skill(parted(path)[0], summary)
+            skill = _skill(parted(path)[0], noted)
             first = self._skills.setdefault(skill.name, skill)
             if first is skill:
                 self._names[skill.directory] = skill.name
@@ -261,21 +256,21 @@ class Skills:
         broken = skill_reading.broken_links(skill_file.load(text, name).links, directory)
         return skill_file.Verdict(errors, (*warnings, *([problem] if problem else []), *broken))
 
-    def _hits(self, index: Index, query: str, limit: int) -> tuple[tuple[SkillHit, ...], tuple[str, ...]]:
+    def _hits(self, query: str, limit: int) -> tuple[tuple[SkillHit, ...], tuple[str, ...]]:
         """A skill counts as much as its head and its best section together.
 
         On real skills that finds more than either, than their best alone, and than a discounted sum of all
         (docs/adr/0018-skills.md).
         """
-        heads = self._asked(index, query, Filter(tags=(HEAD,)), DEPTH)
-        parts = self._asked(index, query, Filter(tags=(PART,)), DEPTH)
+        heads = self._asked(query, Filter(tags=(HEAD,)), DEPTH)
+        parts = self._asked(query, Filter(tags=(PART,)), DEPTH)
         best: dict[str, list[Hit]] = {}
         for hits in (heads.hits, parts.hits):
             for name, hit in self._best_of_each(hits).items():
                 best.setdefault(name, []).append(hit)
         scores = {name: sum(hit.score for hit in hits) for name, hits in best.items()}
         ranked = sorted(scores, key=lambda name: (-scores[name], name))[:limit]
-        found = tuple(SkillHit(self._skills[name], scores[name], self._matches(index, best[name])) for name in ranked)
+        found = tuple(SkillHit(self._skills[name], scores[name], self._matches(best[name])) for name in ranked)
         return found, tuple(dict.fromkeys(heads.notes + parts.notes))
 
     def _best_of_each(self, hits: Sequence[Hit]) -> dict[str, Hit]:
@@ -289,21 +284,28 @@ class Skills:
 
     def _owner(self, hit: Hit) -> str | None:
         """The name of the skill that a hit is of; None where a skill before it has that name."""
-        return self._names.get(parted(self._mirror.path_of(hit.document_id))[0])
+        return self._names.get(parted(self._mirror.place_of(hit.document_id)[0])[0])
 
-    def _reference_hits(self, index: Index, query: str, wanted: Filter, limit: int) -> ReferenceResult:
-        found = self._asked(index, query, wanted, max(DEPTH, limit))
+    def _reference_hits(self, query: str, wanted: Filter, limit: int) -> ReferenceResult:
+        found = self._asked(query, wanted, max(DEPTH, limit))
         used = [(name, hit) for hit in found.hits if (name := self._owner(hit)) is not None][:limit]
-        hits = tuple(ReferenceHit(name, match) for name, hit in used for match in self._matches(index, [hit]))
+        hits = tuple(ReferenceHit(name, match) for name, hit in used for match in self._matches([hit]))
         return ReferenceResult(query, hits, None if hits else found.reason or "no reference matches", found.notes)
 
-    def _asked(self, index: Index, query: str, wanted: Filter, limit: int) -> Result:
+    def _asked(self, query: str, wanted: Filter, limit: int) -> Result:
         # `fused` says why it compares words alone, where meaning was wanted.
+        index = self._mirror.index
         return (index.fused if self._by_meaning else index.keyword)(query, wanted, limit)
 
-    def _matches(self, index: Index, hits: Sequence[Hit]) -> tuple[Matched, ...]:
+    def _matches(self, hits: Sequence[Hit]) -> tuple[Matched, ...]:
         ordered = sorted(hits, key=lambda hit: (-hit.score, hit.document_id))
-        return tuple(_matched(hit, document) for hit in ordered if (document := index.store.get(hit.document_id)))
+        return tuple(self._matched(hit) for hit in ordered)
+
+    def _matched(self, hit: Hit) -> Matched:
+        path, number = self._mirror.place_of(hit.document_id)
+        heading_path, first, last = self._mirror.pages[path].summary["places"][number]
+        inner = parted(path)[1]
+        return Matched(hit.kind, inner, heading_path, (first, last), hit.score, hit.layers, hit.snippet)
 
     def _why_empty(self) -> str | None:
         if self._skills:
@@ -312,7 +314,7 @@ class Skills:
         return f"there are no skills here{unusable}: put one into .agents/skills, or name their directory"
 
     def _why_no_match(self, query: str) -> str:
-        if not self._mirror.ask(lambda index: index.store.has_words(query)):
+        if not self._mirror.index.store.has_words(query):
             return "the query has no words to look for"
         return f"none of {len(self._skills):,} skills has a word of the query: try other words for the same task"
 
@@ -326,44 +328,35 @@ def _head(path: str, directory: str, loaded: skill_file.SkillText) -> Document:
 
 
 def _part(path: str, number: int, directory: str, section: Section, *tags: str) -> Document:
-    _, heading_path, text, first_line, last_line = section
     return Document(
         document_id(path, number),
-        " ".join(heading_path),
-        text,
+        " ".join(section.heading_path),
+        section.text,
         tags=(PART, *tags),
         scope=directory,
-        metadata={"heading_path": heading_path, "lines": (first_line, last_line)},
         kind="reference" if tags else "section",
         source_path=path,
     )
 
 
-def _matched(hit: Hit, document: Document) -> Matched:
-    first, last = document.metadata.get("lines", (1, 1))
-    return Matched(
-        hit.kind,
-        parted(hit.source_path)[1],
-        tuple(document.metadata.get("heading_path", ())),
-        (first, last),
-        hit.score,
-        hit.layers,
-        hit.snippet,
+def _noted(loaded: skill_file.SkillText) -> tuple[Any, ...]:
+    """What is noted of a skill, made of what can be kept: no Records."""
+    links = [tuple(link) for link in loaded.links]
+    return (
+        loaded.name,
+        loaded.description,
+        loaded.license,
+        loaded.compatibility,
+        dict(loaded.metadata),
+        loaded.allowed_tools,
+        links,
     )
 
 
-def _skill(directory: str, summary: Mapping[str, Any]) -> Skill:
-    """A skill as it was noted, of which JSON has made lists."""
-    return Skill(
-        summary["name"],
-        summary["description"],
-        directory,
-        summary["license"],
-        summary["compatibility"],
-        summary["metadata"],
-        tuple(summary["allowed_tools"]),
-        tuple(LinkedFile(*link) for link in summary["links"]),
-    )
+def _skill(directory: str, noted: Sequence[Any]) -> Skill:
+    name, description, license_, compatibility, metadata, allowed_tools, links = noted
+    linked = tuple(LinkedFile(*link) for link in links)
+    return Skill(name, description, directory, license_, compatibility, metadata, allowed_tools, linked)
 
 
 def _checked_limit(limit: int) -> int:

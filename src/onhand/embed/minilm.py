@@ -1,5 +1,6 @@
 """What does it mean, to a small model in this process? all-MiniLM-L6-v2 with weights that come as a package."""
 
+import os
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
@@ -69,6 +70,9 @@ class _Model(NamedTuple):
 
 
 def _load(threads: int | None) -> _Model:
+    # Its builds for Linux and macOS send what they run to their maker, and keep an identifier in the user's home, unless
+    # this is said before they are loaded (onnxruntime pull request 27379). What a corpus is about stays here.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import numpy  # noqa: F401  # or onnxruntime would say that it is missing, and not how to get it
         import onnxruntime

@@ -168,7 +168,7 @@ class LexicalIndex:
         """
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
-        row = tuple([texts.get(field.name, "") for field in self._fields])
+        row = self._row(texts)
         rows = [self.tokenizer.words(text) for text in row]  # before anything changes: it may fail
         if document_id in self._slots:
             self.remove(document_id)
@@ -229,6 +229,27 @@ class LexicalIndex:
                 if share
             ]
         return largest_first(contributions)
+
+    def state(self) -> tuple[Any, ...]:
+        """What `restore` takes beside the documents' texts, of types that marshal knows."""
+        learnt = self._vocabulary.state() if isinstance(self._vocabulary, LearntVocabulary) else None
+        return self._ids, self._free, [field.state() for field in self._fields], learnt
+
+    def restore(self, state: tuple[Any, ...], texts: Mapping[str, Mapping[str, str]]) -> None:
+        """Become what another was, with the same settings, whose state and documents these are."""
+        self._ids, self._free, fields, learnt = state
+        self._slots = {document_id: slot for slot, document_id in enumerate(self._ids) if document_id in texts}
+        self._texts = [self._row(texts[document_id]) if document_id in texts else () for document_id in self._ids]
+        for field, kept in zip(self._fields, fields, strict=True):
+            field.restore(kept)
+        self._vocabulary = None
+        if learnt is not None:
+            self._vocabulary = LearntVocabulary(self.tokenizer.forms)
+            self._vocabulary.restore(learnt)
+        self._forget()
+
+    def _row(self, texts: Mapping[str, str]) -> tuple[str, ...]:
+        return tuple([texts.get(field.name, "") for field in self._fields])
 
     def _take_slot(self, document_id: str, row: tuple[str, ...]) -> int:
         if self._free:
@@ -401,6 +422,14 @@ class _Field:
         self.lengths[slot] = len(words)
         self.total += len(words)
         self.postings.add(slot, words)
+
+    def state(self) -> tuple[float, bytes, Any]:
+        return self.total, self.lengths.tobytes(), self.postings.state()
+
+    def restore(self, state: tuple[float, bytes, Any]) -> None:
+        self.total, lengths, postings = state
+        self.lengths = array("d", lengths)
+        self.postings.restore(postings)
 
     def remove(self, slot: int, words: list[str]) -> list[str]:
         """Take a document out and give the words that nothing has any more."""

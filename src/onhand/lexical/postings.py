@@ -44,6 +44,16 @@ class Postings:
                 gone.append(word)
         return gone
 
+    def state(self) -> tuple[int, dict[str, bytes]]:
+        """What `restore` takes, of types that marshal knows."""
+        return self._highest, {word: posting.tobytes() for word, posting in self._postings.items()}
+
+    def restore(self, state: tuple[int, dict[str, bytes]]) -> None:
+        """Become what another was whose state this is."""
+        self._highest, postings = state
+        self._postings.clear()
+        self._postings.update({word: array("I", posting) for word, posting in postings.items()})
+
     def __contains__(self, word: str) -> bool:
         return word in self._postings
 

@@ -43,6 +43,14 @@ class LearntVocabulary:
         self._forms = forms
         self._words: defaultdict[str, list[str]] = defaultdict(list)
 
+    def state(self) -> dict[str, list[str]]:
+        """What `restore` takes, of types that marshal knows."""
+        return dict(self._words)
+
+    def restore(self, state: dict[str, list[str]]) -> None:
+        """Become what another was whose state this is."""
+        self._words.update(state)
+
     def learn(self, words: Iterable[str]) -> None:
         """Take in words that were not there before."""
         words_of, forms_of = self._words, self._forms

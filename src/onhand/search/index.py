@@ -86,17 +86,6 @@ class Index:
             waiting[whole.id] = whole
         return self._write(waiting, written, on_progress) if waiting else written
 
-    def update(
-        self,
-        documents: Iterable[Document],
-        instead_of: Collection[str] = (),
-        marks: Mapping[str, str | None] | None = None,
-    ) -> None:
-        """Keep documents instead of all others whose ids begin as one of `instead_of` does, and note marks beside them:
-        all of it or nothing. What they mean is not worked out here: `reembed` does that.
-        """
-        self.store.upsert([Entry(accepted(document)) for document in documents], instead_of=instead_of, marks=marks)
-
     def delete(self, ids: Collection[str]) -> int:
         """Take documents out; how many there were."""
         return self.store.delete([accepted_id(document_id) for document_id in ([ids] if isinstance(ids, str) else ids)])

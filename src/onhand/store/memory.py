@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from operator import mul
 
-from onhand.document import EVERYTHING, Document, Filter, Match, microseconds
+from onhand.document import EVERYTHING, Document, Filter, Match, microseconds, time_of
 from onhand.lexical.ranking import Ranking, ranking
 from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, content_hash, head_of, refuse_contradiction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
+
+MANY_VECTORS = 100  # to compare these in Python takes longer than to hand them to numpy
 
 
 class MemoryStore:
@@ -24,7 +27,6 @@ class MemoryStore:
         self._documents: dict[str, Document] = {}
         self._vectors: dict[str, array[float]] = {}
         self._facts: dict[str, str] = {}
-        self._marks: dict[str, str] = {}
 
     def moment(self) -> MemoryStore:
         return self
@@ -40,33 +42,21 @@ class MemoryStore:
         entries: Sequence[Entry],
         facts: Mapping[str, str] | None = None,
         *,
-        instead_of: Collection[str] = (),
-        marks: Mapping[str, str | None] | None = None,
         only_unchanged: bool = False,
         more: bool = False,
     ) -> None:
         refuse_contradiction(self._facts, facts or {})
-        if instead_of:
-            kept = {document.id for document, _ in entries}
-            begun = tuple(instead_of)
-            self.delete([known for known in self._documents if known.startswith(begun) and known not in kept])
         for document, vector in entries:
             there = self._documents.get(document.id)
-            is_unchanged = there is not None and _same(there, document)
-            if (only_unchanged and not is_unchanged) or (is_unchanged and vector is None):
+            if only_unchanged and not (there and _same(there, document)):
                 continue
-            self._text.add(document.id, {"title": document.title, "text": document.text})
+            self._text.add(document.id, _texts(document))
             self._documents[document.id] = document
             if vector is None:
                 self._vectors.pop(document.id, None)
             else:
                 self._vectors[document.id] = vector
         self._facts |= facts or {}
-        for name, mark in (marks or {}).items():
-            if mark is None:
-                self._marks.pop(name, None)
-            else:
-                self._marks[name] = mark
 
     def delete(self, ids: Collection[str]) -> int:
         there = [document_id for document_id in dict.fromkeys(ids) if document_id in self._documents]
@@ -103,11 +93,14 @@ class MemoryStore:
         min_score: float | None = None,
         among: Collection[str] | None = None,
     ) -> list[Match]:
+        from heapq import nsmallest
+
         allowed = self._allowed(filter, among)
-        ids = self._vectors if allowed is None else allowed & self._vectors.keys()
-        matches = [Match(document_id, _product(vector, self._vectors[document_id])) for document_id in ids]
-        kept = [match for match in matches if min_score is None or match.score >= min_score]
-        return sorted(kept, key=lambda match: (-match.score, match.id))[:limit]
+        ids = list(self._vectors) if allowed is None else sorted(allowed & self._vectors.keys())
+        scores = _products(vector, [self._vectors[document_id] for document_id in ids])
+        kept = [pair for pair in zip(scores, ids, strict=True) if min_score is None or pair[0] >= min_score]
+        best = nsmallest(limit, kept, key=lambda pair: (-pair[0], pair[1]))
+        return [Match(document_id, score) for score, document_id in best]
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
@@ -149,10 +142,6 @@ class MemoryStore:
     def facts(self) -> dict[str, str]:
         return dict(self._facts)
 
-    def marks(self, names: Collection[str] | None = None) -> dict[str, str]:
-        wanted = self._marks if names is None else names
-        return {name: self._marks[name] for name in wanted if name in self._marks}
-
     def check(self) -> list[Damage]:
         return []
 
@@ -161,6 +150,25 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def state(self) -> tuple[Any, ...]:
+        """What `restore` takes, of types that marshal knows."""
+        documents = [
+            (*document[:6], document.created_time and microseconds(document.created_time), *document[7:])
+            for document in self._documents.values()
+        ]
+        vectors = {document_id: vector.tobytes() for document_id, vector in self._vectors.items()}
+        return documents, vectors, self._facts, self._text.state()
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Become what another was, of the same ranking, whose state this is."""
+        documents, vectors, facts, text = state
+        times = [None if row[6] is None else time_of(row[6]) for row in documents]
+        whole = [Document._make((*row[:6], time, *row[7:])) for row, time in zip(documents, times, strict=True)]
+        self._documents = {document.id: document for document in whole}
+        self._vectors = {document_id: array("f", vector) for document_id, vector in vectors.items()}
+        self._facts = facts
+        self._text.restore(text, {document.id: _texts(document) for document in whole})
 
     def _allowed(self, filter: Filter, among: Collection[str] | None) -> set[str] | None:
         """The ids that a search may find; None: every one."""
@@ -176,6 +184,11 @@ class MemoryStore:
         from onhand.store.predicate import passes
 
         return [document_id for document_id, document in self._documents.items() if passes(document, filter)]
+
+
+def _texts(document: Document) -> dict[str, str]:
+    """The fields of a document that are searched for words."""
+    return {"title": document.title, "text": document.text}
 
 
 def _same(left: Document, right: Document) -> bool:
@@ -202,5 +215,11 @@ def _tally(values: Iterable[str]) -> Tally:
     return Tally(tuple(ordered[:TALLIED]), len(ordered))
 
 
-def _product(left: array[float], right: array[float]) -> float:
-    return float(sum(map(mul, left, right)))
+def _products(vector: array[float], others: Sequence[array[float]]) -> list[float]:
+    if len(others) >= MANY_VECTORS and "numpy" in sys.modules:  # whoever made so many vectors has it
+        import numpy
+
+        rows = numpy.frombuffer(b"".join(others), dtype=numpy.float32).reshape(len(others), -1)
+        exact: list[float] = (rows.astype(numpy.float64) @ numpy.array(vector, dtype=numpy.float64)).tolist()
+        return exact
+    return [float(sum(map(mul, vector, other))) for other in others]

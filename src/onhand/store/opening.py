@@ -30,12 +30,12 @@ class Opened(NamedTuple):
     frozen: tuple[int, ...] | None = None
 
 
-def open_file(path: str, is_cache: bool = False) -> Opened:
+def open_file(path: str) -> Opened:
     """A connection to a file of the layout that this code knows; one that cannot be written can still be read."""
     _refuse_what_is_no_file(path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
-        return Opened(_writable(path, is_cache))
+        return Opened(_writable(path))
     except sqlite3.Error as error:
         if _code(error) not in _UNWRITABLE or not os.path.isfile(path):
             raise
@@ -100,12 +100,12 @@ def _refuse_what_is_no_file(path: str) -> None:
         raise StoreError(f"{path}: {_ADVICE['not a database']}")
 
 
-def _writable(path: str, is_cache: bool) -> sqlite3.Connection:
+def _writable(path: str) -> sqlite3.Connection:
     connection = _connect(path)
     try:
         schema.checked_version(connection, path)  # before anything is changed: it may be another program's
         _keep_log(connection)
-        connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_cache else 'FULL'}")
+        connection.execute("PRAGMA synchronous = FULL")
         schema.prepare(connection, path)
     except BaseException:
         connection.close()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 APPLICATION_ID = 0x6F6E6864  # "onhd": tells our files from others
-VERSION = 2
+VERSION = 1
 
 # What has to run to bring a file from the version before each to that version, all in one transaction.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
@@ -31,7 +31,6 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
             segment INTEGER NOT NULL, kind INTEGER NOT NULL, term TEXT NOT NULL, size INTEGER NOT NULL,
             data BLOB NOT NULL, PRIMARY KEY (segment, kind, term)) WITHOUT ROWID""",
     ),
-    2: ("CREATE TABLE marks (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",),
 }
 
 

@@ -56,15 +56,10 @@ _ORDER = {"created_time": "created_us", "title": "title", "author": "author", "s
 
 
 class SqliteStore:
-    """A Store in one file, which is made if it is not there.
+    """A Store in one file, which is made if it is not there."""
 
-    Of a cache, which can be made anew, the last writes may be lost when the power fails; in return none waits for the
-    disk.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], ranks: Ranking | None = None, *, is_cache: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], ranks: Ranking | None = None) -> None:
         self.path = os.path.abspath(path)
-        self._is_cache = is_cache
         self._ranking = ranks or ranking()
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
@@ -82,10 +77,8 @@ class SqliteStore:
         entries: Sequence[Entry],
         facts: Mapping[str, str] | None = None,
         *,
-        instead_of: Collection[str] = (),
-        marks: Mapping[str, str | None] | None = None,
-        only_unchanged: bool = False,
         more: bool = False,
+        only_unchanged: bool = False,
     ) -> None:
         rows = [_row(entry) for entry in entries]
         with self._writing() as connection:
@@ -95,17 +88,18 @@ class SqliteStore:
             if only_unchanged:
                 rows = [row for row in rows if (there := _find(connection, row.id)) and there[1] == row.digest]
             self._drop_foreign_copy(connection, rows)
-            taken_out = _take_out(connection, _others(connection, instead_of, {row.id for row in rows}))
-            replaced = [slot for row in rows if (slot := _put(connection, row)) is not None]
-            indexing.bury(connection, taken_out + replaced)
+            gone = [slot for row in rows if (slot := _put(connection, row)) is not None]
+            indexing.bury(connection, gone)
             indexing.index_tail(connection, self._ranking, more)
-            _mark(connection, marks or {})
 
     def delete(self, ids: Collection[str]) -> int:
         with self._writing() as connection:
-            taken_out = _take_out(connection, ids)
-            indexing.bury(connection, taken_out)
-        return len(taken_out)
+            found = [_find(connection, document_id) for document_id in dict.fromkeys(ids)]
+            gone = [there[0] for there in found if there]
+            for slot in gone:
+                _drop(connection, slot)
+            indexing.bury(connection, gone)
+        return len(gone)
 
     def get(self, document_id: str) -> Document | None:
         with self._reading() as connection:
@@ -231,15 +225,6 @@ class SqliteStore:
         with self._reading() as connection:
             return _facts(connection)
 
-    def marks(self, names: Collection[str] | None = None) -> dict[str, str]:
-        with self._reading() as connection:
-            if names is None:
-                return dict(connection.execute("SELECT name, value FROM marks"))
-            found = (
-                connection.execute("SELECT name, value FROM marks WHERE name = ?", (name,)).fetchone() for name in names
-            )
-            return dict(mark for mark in found if mark)
-
     def summary(self) -> Summary:
         with self._reading() as connection:
             documents, earliest, latest = connection.execute(
@@ -287,7 +272,7 @@ class SqliteStore:
         if self._frozen is not None and self._frozen != stamp(self.path):
             self._disconnect()
         if self._connection is None:
-            connection, self._frozen = open_file(self.path, self._is_cache)
+            connection, self._frozen = open_file(self.path)
             try:
                 self._match_ranking(connection)
             except BaseException:
@@ -519,7 +504,7 @@ def _put(connection: sqlite3.Connection, row: _Row) -> int | None:
     """Keep a document; the slot of the one that it replaces. One that is there unchanged stays as it is."""
     there = _find(connection, row.id)
     checksum = None if row.vector is None else crc32(row.vector)
-    if there and there[1] == row.digest and checksum in (None, there[2]):
+    if there and there[1:] == (row.digest, checksum):
         return None
     if there:
         _drop(connection, there[0])
@@ -542,24 +527,6 @@ def _spelled(vector: array[float]) -> bytes:
 def _drop(connection: sqlite3.Connection, slot: int) -> None:
     connection.execute("DELETE FROM documents WHERE slot = ?", (slot,))
     connection.execute("DELETE FROM vectors WHERE slot = ?", (slot,))
-
-
-def _others(connection: sqlite3.Connection, begun: Collection[str], kept: Collection[str]) -> list[str]:
-    """The ids that begin so and are not kept."""
-    found = (
-        connection.execute("SELECT id FROM documents WHERE id >= ? AND id < ?", (beginning, beginning + "\U0010ffff"))
-        for beginning in begun
-    )
-    return [document_id for rows in found for (document_id,) in rows if document_id not in kept]
-
-
-def _take_out(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
-    """Take documents out; the slots that they had."""
-    found = [_find(connection, document_id) for document_id in dict.fromkeys(ids)]
-    slots = [there[0] for there in found if there]
-    for slot in slots:
-        _drop(connection, slot)
-    return slots
 
 
 def document_of(row: Sequence[Any]) -> Document:
@@ -590,12 +557,6 @@ def _facts(connection: sqlite3.Connection) -> dict[str, str]:
 
 def _note(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
     connection.executemany("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", facts.items())
-
-
-def _mark(connection: sqlite3.Connection, marks: Mapping[str, str | None]) -> None:
-    kept = [(name, mark) for name, mark in marks.items() if mark is not None]
-    connection.executemany("INSERT OR REPLACE INTO marks (name, value) VALUES (?, ?)", kept)
-    connection.executemany("DELETE FROM marks WHERE name = ?", [(name,) for name in marks if marks[name] is None])
 
 
 def _next_generation(connection: sqlite3.Connection) -> None:

@@ -23,18 +23,14 @@ class Store(Protocol):
         entries: Sequence[Entry],
         facts: Mapping[str, str] | None = None,
         *,
-        instead_of: Collection[str] = (),
-        marks: Mapping[str, str | None] | None = None,
         only_unchanged: bool = False,
         more: bool = False,
     ) -> None:
         """Keep documents, each in place of the one of its id, and note facts about the whole.
 
-        One that is there unchanged keeps its vector if none is given. Other documents whose ids begin as one of
-        `instead_of` does are taken out. Facts of which others were noted are refused, and nothing is written. `marks`
-        are what the documents' owner wants to find beside them; a new one takes the place of the old, and None takes it
-        away. With `only_unchanged` an entry counts only if its document is there and the same, as it was when somebody
-        began to work out its vector. With `more`, others follow at once: what makes searches fast may wait for them.
+        Facts of which others were noted are refused, and nothing is written. With `only_unchanged` an entry counts only
+        if its document is there and the same, as it was when somebody began to work out its vector. With `more`, others
+        follow at once: what makes searches fast may wait for them.
         """
 
     def delete(self, ids: Collection[str]) -> int:
@@ -90,9 +86,6 @@ class Store(Protocol):
 
     def facts(self) -> dict[str, str]:
         """What was noted about the whole."""
-
-    def marks(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """What the documents' owner noted beside them; all of it, or what is there under these names."""
 
     def check(self) -> list[Damage]:
         """What is not as it was written; an empty list when all is well."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from onhand.corpora.context import Context
+from onhand.embed.hashing import HashingEmbedder
 from onhand.errors import InputError
 from onhand.search.accept import MAX_QUERY_CHARS
 from requirements import requirement
@@ -211,3 +212,23 @@ def test_threads_may_search_while_files_change(project: Project) -> None:
     assert failures == []
     assert reasons(context) == {}
     assert context.search("lion").sections == 1 + 2 * len(list(project.root.glob("[0-9].md")))
+
+
+@requirement("context.hybrid-behind-the-tool")
+def test_with_an_embedder_sections_are_found_by_meaning_as_well(project: Project) -> None:
+    project.write("a.md", "# Rollback\n\nundeploy the release\n")
+    project.write("b.md", "# Lunch\n\nsoup\n")
+    plain, hybrid = project.context(), project.context(embedder=HashingEmbedder())
+    assert plain.search("deployment").hits == ()
+    (first, *_), notes = hybrid.search("deployment").hits, hybrid.search("deployment").notes
+    assert (first.path, first.section.heading, first.contributions, notes) == (".AGENTS/a.md", "Rollback", (), ())
+    assert hybrid.tool().name == plain.tool().name
+    assert hybrid.tool().input_schema == plain.tool().input_schema
+
+
+@requirement("context.hybrid-behind-the-tool")
+def test_where_meaning_cannot_be_compared_the_search_says_why(project: Project) -> None:
+    project.write("a.md", "# Rollback\n\nundeploy the release\n")
+    result = project.context(unavailable="no embedder is installed").search("release")
+    assert len(result.hits) == 1
+    assert result.notes == ("only words were compared: no embedder is installed",)

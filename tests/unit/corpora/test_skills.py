@@ -496,11 +496,11 @@ def test_an_edit_is_seen_by_the_next_answer_and_what_is_deleted_is_gone(project:
 def test_unchanged_skills_are_neither_read_nor_embedded_again(project: Path, tmp_path: Path, later: None) -> None:
     root = project / ".agents/skills"
     for number in range(20):
-        write(skill(root, f"skill{number}", f"rain {number}") / "more.md", f"# More\n\n{chr(97 + number) * 4}\n")
-    kept, toy = str(tmp_path / "kept.db"), Directions()
+        home = skill(root, f"skill{number}", f"rain {number}", "filling words\n" * 200)
+        write(home / "more.md", f"# More\n\n{chr(97 + number) * 4}\n")
+    kept, toy = str(tmp_path / "kept/skills"), Directions()
     first = Skills(project, kept_at=kept, embedder=toy)
     before = first.search("hhhh umbrella")
-    first.close()
     assert len(toy.texts) == 20 + 2
     (root / "skill3/SKILL.md").unlink()
     skill(root, "skill4", "rain changed")
@@ -514,12 +514,11 @@ def test_unchanged_skills_are_neither_read_nor_embedded_again(project: Path, tmp
     assert after.skills == 19
     assert not [hit for hit in second.search("dddd").hits if hit.matches[0].kind != "skill"]
     assert [reference.path for reference in second.references("skill7")] == ["more.md"]
-    second.close()
 
 
 def test_a_kept_file_that_is_damaged_costs_no_answer(project: Path, tmp_path: Path) -> None:
     skill(project / ".agents/skills", "pdf", "zebra", "text\n" * 50_000)
-    kept = write(tmp_path / "kept.db", b"SQLite format 3\0" + b"\xff" * 5000)
+    kept = write(tmp_path / "kept", b"\xff" * 5000)
     assert found(Skills(project, kept_at=str(kept)), "zebra") == ["pdf"]
 
 

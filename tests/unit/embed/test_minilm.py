@@ -116,3 +116,12 @@ def test_embedding_says_nothing_on_the_terminal(installed: None) -> None:
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, check=True
     )
     assert (done.stdout, done.stderr) == (b"", b"")
+
+
+@requirement("embed.nothing-is-sent")
+def test_nothing_is_sent_anywhere_and_nothing_about_it_is_left_in_the_home(installed: None, tmp_path: Path) -> None:
+    code = "from onhand.embed.minilm import MiniLmEmbedder; MiniLmEmbedder().embed(['a secret plan'])"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_", "CI"))}
+    done = subprocess.run([sys.executable, "-c", code], env={**environ, "HOME": str(tmp_path)}, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert list(tmp_path.iterdir()) == []  # its runtime would keep an identifier there, for its maker

@@ -10,6 +10,7 @@ import pytest
 from onhand.document import EVERYTHING, Document, Filter
 from onhand.errors import EmbedderError, InputError, NotFound, OnhandError
 from onhand.search.index import Index, Stats, Written
+from onhand.store.entry import Entry
 from onhand.store.store import Store
 from requirements import requirement
 from stores import MAIL, directory, opened, vector
@@ -385,7 +386,7 @@ def test_meaning_is_worked_out_for_what_is_to_be_embedded_and_nothing_is_said_to
     index = Index(store, toy, embeds=Filter(tags=("head",)))
     index.put([Document("a", "forecast", tags=("head",)), Document("b", "forecast"), Document("c", "rain")])
     assert toy.texts == ["forecast"]
-    index.update([Document("d", "snow", tags=("head",)), Document("e", "hail")])
+    store.upsert([Entry(Document("d", "snow", tags=("head",))), Entry(Document("e", "hail"))])
     assert index.reembed() == 1
     assert (toy.texts, store.vectors()) == (["forecast", "snow"], 2)
     found = index.fused("forecast")
