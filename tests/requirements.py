@@ -287,6 +287,7 @@ skills.scripts own Scripts are listed with a description and qualified name, and
 skills.tools own search_skills, read_skill and read_skill_reference are tools; the prompt block is escaped.
 skills.warm-start 003 Unchanged skills are not read or embedded again across processes; deleted ones vanish.
 skills.confined own A reference that leaves its skill, loops or names a system file is refused.
+skills.quality own Of real tasks, the right skill is among the first five more often than by names and descriptions alone.
 skills.cli own skills list, search, read, validate and catalog work with --root and --json.
 """
 
