@@ -61,7 +61,7 @@ def render(skills: Sequence[Skill], max_chars: int, order: Mapping[str, int]) ->
 
 def _shortened(skills: Sequence[Skill], length: int, count: int | None = None) -> Catalog:
     """The first skills in the short form, with descriptions of so many characters at most."""
-    shown = sorted(skills[:count])
+    shown = sorted(skills[:count], key=lambda skill: skill.name)
     if not shown:
         return Catalog("", 0, 0, len(skills), 0)
     shortened = sum(1 for skill in shown if len(_line(skill.description)) > length)

@@ -85,7 +85,7 @@ def load(text: str, directory: str) -> SkillText:
         _tools(data.get("allowed-tools")),
         body,
         links,
-        (*warnings, *said_of_name, *_hidden(data)),
+        (*warnings, *said_of_name, *_hidden(data, _TAGS)),
         None,
     )
 
@@ -98,7 +98,7 @@ def validate(text: str, directory: str) -> Verdict:
     if read.problem or not read.end_line:
         return Verdict((read.problem or "there is no front matter: begin with a line of only ---",), ())
     errors = [*_field_errors(read.data), *_name_errors(read.data, directory), *_text_errors(read.data)]
-    return Verdict(tuple(errors), (*_hidden(read.data), *_advice(read.data, read.body)))
+    return Verdict(tuple(errors), (*_hidden(read.data, _HIDDEN), *_advice(read.data, read.body)))
 
 
 def _read(text: str) -> tuple[dict[str, Any], str, str | None, str | None]:
@@ -192,9 +192,9 @@ def _text_errors(data: Mapping[str, Any]) -> Iterator[str]:
             yield f"the {field} has {len(value):,} characters: at most {most:,} are allowed"
 
 
-def _hidden(data: Mapping[str, Any]) -> Iterator[str]:
+def _hidden(data: Mapping[str, Any], characters: re.Pattern[str]) -> Iterator[str]:
     for field in ("name", "description", "compatibility"):
-        if found := _HIDDEN.search(_text(data.get(field))):
+        if found := characters.search(_text(data.get(field))):
             yield f"the {field} has characters that nobody sees (U+{ord(found[0][0]):04X}): remove them"
 
 

@@ -50,7 +50,7 @@ def tools_over(skills: Skills, default_limit: int) -> list[Tool]:
         if not query:
             raise ToolError("query is empty: say what the task is")
         limit = arguments.get("limit")
-        result = skills.search(query, default_limit if limit is None else max(1, min(int(limit), MAX_LIMIT)))
+        result = skills.search(query, default_limit if limit is None else int(max(1, min(limit, MAX_LIMIT))))
         notes = [f"[{note}]" for note in result.notes]
         if not result.hits:
             return "\n".join([f"no matching skill: {result.reason}", *notes])
@@ -65,7 +65,10 @@ def tools_over(skills: Skills, default_limit: int) -> list[Tool]:
 
     searching = {
         "query": {"type": "string", "description": "What is to be done, in a few words."},
-        "limit": {"type": "number", "description": f"At most this many skills; {default_limit} by default."},
+        "limit": {
+            "type": "integer",
+            "description": f"At most this many skills: {default_limit} by default, {MAX_LIMIT} at most.",
+        },
     }
     referring = {
         "skill": _NAME,

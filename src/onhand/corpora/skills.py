@@ -131,6 +131,7 @@ class Skills:
             self.refresh()
             hits, notes = self._hits(query, limit)
             reason = None if hits else self._why_empty() or self._why_no_match(query)
+            notes = notes if self._skills else ()  # of an empty index there is nothing else to say
             return SkillResult(query, hits, len(self._skills), reason, notes, self._problems)
 
     def search_references(self, query: str, skill: str | None = None, limit: int | None = None) -> ReferenceResult:

@@ -165,6 +165,7 @@ def test_characters_that_nobody_sees_are_told_of_and_tags_are_taken_out() -> Non
     skill = loaded(f"name: pdf\ndescription: ok{hidden}")
     assert skill.description == "ok"
     assert "nobody sees (U+E0069)" in skill.warnings[0]
+    assert loaded("name: pdf\ndescription: 👩\u200d💻").warnings == ()  # one emoji of two
     assert "nobody sees (U+200B)" in validate("---\nname: pdf\ndescription: o\u200bk\n---\n", "pdf").warnings[0]
 
 

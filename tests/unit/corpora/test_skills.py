@@ -516,6 +516,23 @@ def test_unchanged_skills_are_neither_read_nor_embedded_again(project: Path, tmp
     assert [reference.path for reference in second.references("skill7")] == ["more.md"]
 
 
+@requirement("skills.warm-start")
+def test_a_skill_whose_name_is_not_its_directorys_is_kept_like_others(
+    project: Path, tmp_path: Path, later: None
+) -> None:
+    text = "---\nname: other\ndescription: zebra\n---\n" + "filling words\n" * 4000
+    write(project / ".agents/skills/pdf/SKILL.md", text)
+    kept = str(tmp_path / "kept/skills")
+    before = Skills(project, kept_at=kept)
+    assert found(before, "zebra") == ["other"]
+    with opened() as paths:
+        after = Skills(project, kept_at=kept)
+        assert found(after, "zebra") == ["other"]
+    assert not [path for path in paths if path.endswith(".md")]
+    assert after.problems() == before.problems() != ()
+    assert after.all() == before.all()
+
+
 def test_a_kept_file_that_is_damaged_costs_no_answer(project: Path, tmp_path: Path) -> None:
     skill(project / ".agents/skills", "pdf", "zebra", "text\n" * 50_000)
     kept = write(tmp_path / "kept", b"\xff" * 5000)
