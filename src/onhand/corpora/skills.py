@@ -16,9 +16,10 @@ from onhand.corpora.skill import Checked, Matched, ReferenceHit, ReferenceResult
 from onhand.corpora.skill_file import SKILL_FILE, LinkedFile
 from onhand.corpora.skill_reading import Place
 from onhand.corpora.skill_roots import Swept, parted, shown
-from onhand.document import Document, Filter, Section
+from onhand.document import EVERYTHING, Document, Filter, Section
 from onhand.errors import InputError, NotFound
 from onhand.markdown.sections import split_sections
+from onhand.search.index import FUSED_DEPTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -263,16 +264,19 @@ class Skills:
         On real skills that finds more than either, than their best alone, and than a discounted sum of all
         (docs/adr/0018-skills.md).
         """
-        heads = self._asked(query, Filter(tags=(HEAD,)), DEPTH)
-        parts = self._asked(query, Filter(tags=(PART,)), DEPTH)
+        # Meaning is that of heads alone, so no number of sections hides the nearest ones, and one search will do.
+        wanted = [EVERYTHING] if self._mirror.index.embedder else [Filter(tags=(HEAD,)), Filter(tags=(PART,))]
+        depth = 2 * FUSED_DEPTH if self._mirror.index.embedder else DEPTH
+        results = [self._asked(query, one, depth) for one in wanted]
         best: dict[str, list[Hit]] = {}
-        for hits in (heads.hits, parts.hits):
-            for name, hit in self._best_of_each(hits).items():
+        for tag in (HEAD, PART):
+            tagged = [hit for result in results for hit in result.hits if tag in hit.tags]
+            for name, hit in self._best_of_each(tagged).items():
                 best.setdefault(name, []).append(hit)
         scores = {name: sum(hit.score for hit in hits) for name, hits in best.items()}
         ranked = sorted(scores, key=lambda name: (-scores[name], name))[:limit]
         found = tuple(SkillHit(self._skills[name], scores[name], self._matches(best[name])) for name in ranked)
-        return found, tuple(dict.fromkeys(heads.notes + parts.notes))
+        return found, tuple(dict.fromkeys(note for result in results for note in result.notes))
 
     def _best_of_each(self, hits: Sequence[Hit]) -> dict[str, Hit]:
         """The first hit of every skill that is used, by its name."""

@@ -303,7 +303,7 @@ def test_with_an_embedder_a_skill_is_found_by_what_its_head_means(project: Path)
     hits = skills.search("umbrella").hits
     assert hits[0].skill.name == "weather"
     assert hits[0].matches[0].layers[0].name == "semantic"
-    assert sorted(toy.texts) == ["deploy\nShip a release.", "umbrella", "umbrella", "weather\nWhen it may rain."]
+    assert sorted(toy.texts) == ["deploy\nShip a release.", "umbrella", "weather\nWhen it may rain."]
     assert skills.search("umbrella").notes == ()
     assert Skills(project).search("umbrella").hits == ()
 
@@ -501,7 +501,7 @@ def test_unchanged_skills_are_neither_read_nor_embedded_again(project: Path, tmp
     kept, toy = str(tmp_path / "kept/skills"), Directions()
     first = Skills(project, kept_at=kept, embedder=toy)
     before = first.search("hhhh umbrella")
-    assert len(toy.texts) == 20 + 2
+    assert len(toy.texts) == 20 + 1
     (root / "skill3/SKILL.md").unlink()
     skill(root, "skill4", "rain changed")
     again = Directions()
