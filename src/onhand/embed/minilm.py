@@ -70,8 +70,8 @@ class _Model(NamedTuple):
 
 
 def _load(threads: int | None) -> _Model:
-    # Its builds for Linux and macOS send what they run to their maker, and keep an identifier in the user's home, unless
-    # this is said before they are loaded (onnxruntime pull request 27379). What a corpus is about stays here.
+    # Builds of onnxruntime send what they run to their maker, and keep an identifier in the user's home, unless this is
+    # said before they are loaded (its pull request 27379). What a corpus is about stays here.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import numpy  # noqa: F401  # or onnxruntime would say that it is missing, and not how to get it
