@@ -12,7 +12,8 @@ It is kinder than users are, since the author's vocabulary runs through the whol
 has it. Beside ours: names and descriptions alone, which is what a catalog in the prompt has to go by, and each file as
 one document, through the same index and the same ranking.
 
-*Opening.* A new process looks at all skills and answers one search: first without and then with what was kept.
+*Opening.* A new process looks at all skills and makes the catalog of them, then opens them again and answers a search:
+without and with what was kept. To list and to read skills, what is kept of their words is not needed and not loaded.
 """
 
 import argparse
@@ -154,10 +155,14 @@ def _place(names: list[str], wanted: str) -> int:
 OPENING = """
 import sys, time
 from onhand.corpora.skills import Skills
-start = time.perf_counter()
+start = time.process_time()
 skills = Skills(sys.argv[1], kept_at=sys.argv[2])
-result = skills.search("deploy to kubernetes")
-print(time.perf_counter() - start, result.skills, result.hits[0].skill.name)
+catalog = skills.catalog()
+opened = time.process_time() - start
+start = time.process_time()
+skills = Skills(sys.argv[1], kept_at=sys.argv[2] if sys.argv[3] == "warm" else None)
+found = skills.search("deploy to kubernetes").hits[0].skill.name
+print(opened, time.process_time() - start, catalog.skills + catalog.left_out, found)
 """
 
 
@@ -165,15 +170,17 @@ def print_opening(trees: Path, project: Path, count: int) -> None:
     """Real skills, each as often as it takes to have so many, opened by processes of their own."""
     write_copies(trees, project, count)
     time.sleep(2.5)  # until no file was changed just now: one that was is read again
-    kept = str(project / "kept.db")
-    runs = {}
+    kept = str(project / "kept" / "skills")
+    runs = []
+    print(f"{'CPU time':10} {'list and catalog':>17} {'first search':>13}")
     for name in ("cold", "warm"):
-        command = [sys.executable, "-c", OPENING, str(project), kept]
+        command = [sys.executable, "-c", OPENING, str(project), kept, name]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        seconds, skills, first = done.stdout.split()
-        runs[name] = float(seconds)
-        print(f"{name}: {1000 * float(seconds):7.0f} ms for {skills} skills and one search (best: {first})")
-    print(f"warm is {runs['cold'] / runs['warm']:.1f} times as fast as cold")
+        opened, searched, skills, _ = done.stdout.split()
+        runs.append((float(opened), float(searched)))
+        print(f"{name:10} {1000 * float(opened):14,.0f} ms {1000 * float(searched):10,.0f} ms   {skills} skills")
+    ratios = [cold / warm for cold, warm in zip(*runs, strict=True)]
+    print(f"{'cold/warm':10} {ratios[0]:17.1f} {ratios[1]:13.1f}")
 
 
 def write_copies(trees: Path, project: Path, count: int) -> None:

@@ -14,7 +14,7 @@ from onhand.tools.budget import BYTES_PER_TOKEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from onhand.corpora.skill import Skill
 
@@ -42,34 +42,43 @@ def budget_of(window_tokens: int) -> int:
     return int(window_tokens * WINDOW_SHARE * BYTES_PER_TOKEN)
 
 
+class _Entry(Record):
+    """A skill on its way into the list: lines that are made once, since a budget is met by trying."""
+
+    name: str  # escaped
+    said: str  # not yet escaped: it may be cut
+    location: str  # escaped
+
+
 def render(skills: Sequence[Skill], max_chars: int, order: Mapping[str, int]) -> Catalog:
     """The catalog within a budget; `order` says whose root comes first, which is left out last."""
     if not skills:
         return Catalog("", 0, 0, 0, max_chars)
-    text = _joined([_whole(skill) for skill in skills])
+    by_root = sorted(skills, key=lambda skill: (order.get(skill.name, 0), skill.name))
+    entries = [_Entry(escaped(_line(one.name)), _line(one.description), escaped(_line(one.path))) for one in by_root]
+    text = _joined(map(_whole, sorted(entries)))
     if len(text) <= max_chars:
         return Catalog(text, len(skills), 0, 0, max_chars)
-    longest = max(len(_line(skill.description)) for skill in skills)
-    length = _most(range(SHORTEST_CHARS, longest + 1), lambda chars: len(_shortened(skills, chars).text), max_chars)
-    catalog = _shortened(skills, length or 0)
+    longest = max(len(entry.said) for entry in entries)
+    length = _most(range(SHORTEST_CHARS, longest + 1), lambda chars: len(_shortened(entries, chars).text), max_chars)
+    catalog = _shortened(entries, length or 0)
     if len(catalog.text) > max_chars:
-        by_root = sorted(skills, key=lambda skill: (order.get(skill.name, 0), skill.name))
-        count = _most(range(len(skills)), lambda count: len(_shortened(by_root, 0, count).text), max_chars)
-        catalog = _shortened(by_root, 0, count or 0)
+        count = _most(range(len(skills)), lambda count: len(_shortened(entries, 0, count).text), max_chars)
+        catalog = _shortened(entries, 0, count or 0)
     return catalog._replace(max_chars=max_chars)
 
 
-def _shortened(skills: Sequence[Skill], length: int, count: int | None = None) -> Catalog:
+def _shortened(entries: Sequence[_Entry], length: int, count: int | None = None) -> Catalog:
     """The first skills in the short form, with descriptions of so many characters at most."""
-    shown = sorted(skills[:count], key=lambda skill: skill.name)
+    shown = sorted(entries[:count])
     if not shown:
-        return Catalog("", 0, 0, len(skills), 0)
-    shortened = sum(1 for skill in shown if len(_line(skill.description)) > length)
-    left_out = len(skills) - len(shown)
+        return Catalog("", 0, 0, len(entries), 0)
+    shortened = sum(1 for entry in shown if len(entry.said) > length)
+    left_out = len(entries) - len(shown)
     notes = [f"{shortened} descriptions are shortened"] if shortened else []
     notes += [f"{left_out} more skills are not listed"] if left_out else []
     note = f"[{' and '.join(notes)} for want of room: search_skills finds skills by what they are for.]"
-    text = _joined([_short(skill, length) for skill in shown], *([note] if notes else []))
+    text = _joined((_short(entry, length) for entry in shown), *([note] if notes else []))
     return Catalog(text, len(shown), shortened, left_out, 0)
 
 
@@ -81,20 +90,20 @@ def _most(numbers: range, size: Callable[[int], int], room: int) -> int | None:
     return numbers[place - 1] if place else None
 
 
-def _joined(skills: Sequence[str], *notes: str) -> str:
+def _joined(skills: Iterable[str], *notes: str) -> str:
     return "\n".join([INTRODUCTION, "<available_skills>", *skills, "</available_skills>", *notes])
 
 
-def _whole(skill: Skill) -> str:
+def _whole(entry: _Entry) -> str:
     """A skill as the specification's clients show it."""
-    name, described, location = (escaped(_line(text)) for text in (skill.name, skill.description, skill.path))
-    inner = f"<name>{name}</name>\n<description>{described}</description>\n<location>{location}</location>"
+    name, said, location = entry
+    inner = f"<name>{name}</name>\n<description>{escaped(said)}</description>\n<location>{location}</location>"
     return f"<skill>\n{inner}\n</skill>"
 
 
-def _short(skill: Skill, length: int) -> str:
-    name, said = escaped(_line(skill.name)), _cut(_line(skill.description), length)
-    return f'<skill name="{name}">{escaped(said)}</skill>' if said else f'<skill name="{name}"/>'
+def _short(entry: _Entry, length: int) -> str:
+    said = _cut(entry.said, length)
+    return f'<skill name="{entry.name}">{escaped(said)}</skill>' if said else f'<skill name="{entry.name}"/>'
 
 
 def _cut(text: str, length: int) -> str:
