@@ -369,16 +369,7 @@ notes.index-is-derived own The index file is derived and never read back.
 notes.atomic own Two agents writing at once lose nothing.
 search.everything own One search covers context, rules, skills, notes and documents, labelled by kind.
 search.progressive 003 Content is loaded on demand, by intent or by place.
-"""
 
-LATER = {
-    "documents and the one Index": """
-search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
-search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
-search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
-embed.shared 003 One embedder serves documents, discovery and cache.
-""",
-    "skills, rules, notes": """
 skills.scan 003 Skills are found in several roots; the project comes before the user; collisions are warned of.
 skills.validate own validate gives the verdicts of the specification; loading is lenient and warns.
 skills.search 003 Skills are found by name, description, metadata, body and linked references.
@@ -390,7 +381,16 @@ skills.scripts own Scripts are listed with a description and qualified name, and
 skills.tools own search_skills, read_skill and read_skill_reference are tools; the prompt block is escaped.
 skills.warm-start 003 Unchanged skills are not read or embedded again across processes; deleted ones vanish.
 skills.confined own A reference that leaves its skill, loops or names a system file is refused.
+skills.quality own Of real tasks, the right skill is among the first five more often than by names and descriptions alone.
 skills.cli own skills list, search, read, validate and catalog work with --root and --json.
+"""
+
+LATER = {
+    "documents and the one Index": """
+search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
+search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
+search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
+embed.shared 003 One embedder serves documents, discovery and cache.
 """,
     "tool search": """
 catalog.register 003 A tool is registered with name, description, parameters and source, alone or in a batch.

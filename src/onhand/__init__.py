@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from onhand.corpora.documents import Documents
     from onhand.corpora.notes import Notes
     from onhand.corpora.rules import Rules, rules_on_touch
+    from onhand.corpora.skills import Skills
     from onhand.document import Document, Filter
     from onhand.errors import (
         ConfigError,
@@ -57,6 +58,7 @@ __all__ = [
     "Scope",
     "SemanticCache",
     "Session",
+    "Skills",
     "StoreError",
     "Tool",
     "ToolError",
@@ -74,6 +76,7 @@ _HOMES = {
     "onhand.corpora.documents": ("Documents",),
     "onhand.corpora.notes": ("Notes",),
     "onhand.corpora.rules": ("Rules", "rules_on_touch"),
+    "onhand.corpora.skills": ("Skills",),
     "onhand.document": ("Document", "Filter"),
     "onhand.errors": (
         "ConfigError",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onhand.corpora.everything import Everything, EverythingResult
     from onhand.corpora.notes import Notes
     from onhand.corpora.rules import Rules
+    from onhand.corpora.skills import Skills
     from onhand.embed.embedder import Embedder
     from onhand.memory.plan import Plan
     from onhand.search.index import Index
@@ -80,6 +81,7 @@ def open_everything(asked: Config) -> "Everything":
         {
             "rules": lambda: open_rules(asked),
             "context": lambda: open_context(asked),
+            "skills": lambda: open_skills(asked),
             "documents": lambda: _documents_if_any(asked),
             "notes": lambda: open_notes(asked),
         }
@@ -100,6 +102,24 @@ def _documents_if_any(asked: Config) -> "Corpus":
     if not os.path.exists(path):
         return Absent(f"there are no documents at {path}: import some with `onhand docs import PATH…`")
     return open_documents(asked, path)
+
+
+def open_skills(asked: Config, root: str | None = None) -> "Skills":
+    """The skills that the configuration asks for; of a directory that was named, its own.
+
+    A named directory is a project, or, when it has none of the usual places, a directory of skills or a skill.
+    """
+    from onhand.corpora.skill_roots import has_usual
+    from onhand.corpora.skills import Skills
+
+    settings = asked.skills._asdict()
+    project, home = asked.project, os.path.expanduser("~") if settings.pop("user") else None
+    if root is not None:
+        project, settings["roots"] = os.path.abspath(root), ()
+        if not has_usual(project):
+            settings["roots"], settings["usual"] = (".",), False
+    learned = learning(asked, "skills", {**settings, "project": project, "home": home})
+    return Skills(project, home=home, **settings, **learned)
 
 
 def learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
@@ -158,6 +178,9 @@ def open_registry(asked: Config) -> "Registry":
     from onhand.tools import Registry
 
     tools = [open_context(asked).tool(), *open_rules(asked).tools()]
+    skills = open_skills(asked)
+    if skills.all():  # tools that can find nothing would only cost room
+        tools += skills.tools()
     if not _is_smuggled(asked, asked.notes.path):  # of which the configuration's warnings tell
         tools += open_notes(asked).tools()
     path = os.path.join(asked.project, asked.documents.path)

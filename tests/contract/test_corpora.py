@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from onhand import Context, Document, Documents, Notes, Rules, open_index
+from onhand import Context, Document, Documents, Notes, Rules, Skills, open_index
 from onhand.corpora.corpus import Absent, Corpus
 from requirements import requirement
 
@@ -33,13 +33,21 @@ def notes(directory: Path) -> Corpus:
     return kept
 
 
+def skills(directory: Path) -> Corpus:
+    for name, text in TEXTS.items():
+        skill = directory / "skills" / name
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {text}\n---\n\n{text}\n", encoding="utf-8")
+    return Skills(directory, roots=("skills",), usual=False)
+
+
 def documents(directory: Path) -> Corpus:
     index = open_index(None, None)
     index.put(Document(name, name, text) for name, text in TEXTS.items())
     return Documents(index)
 
 
-@pytest.fixture(params=[context, rules, notes, documents], ids=lambda make: make.__name__)
+@pytest.fixture(params=[context, rules, skills, notes, documents], ids=lambda make: make.__name__)
 def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Corpus:
     make: Callable[[Path], Corpus] = request.param
     return make(tmp_path)

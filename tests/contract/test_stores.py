@@ -391,6 +391,16 @@ def test_documents_without_a_vector_are_named_and_vectors_are_forgotten_on_reque
     assert store.check() == []
 
 
+def test_documents_without_a_vector_are_named_as_far_as_a_filter_lets_them_through(store: Store) -> None:
+    tagged = [Document(name, tags=("head",) if name in "bde" else ()) for name in "abcde"]
+    store.upsert(entries(tagged))
+    heads = Filter(tags=("head",))
+    assert (store.without_vector(5, heads), store.without_vector(2, heads)) == (["b", "d", "e"], ["b", "d"])
+    store.upsert([Entry(tagged[3], vector(1, 0))])
+    assert store.without_vector(5, heads) == ["b", "e"]
+    assert store.without_vector(5, Filter(tags=("nobody's",))) == []
+
+
 def test_facts_are_noted_with_a_write_and_contradicting_ones_are_refused_with_it(store: Store) -> None:
     store.upsert(entries([Document("a")]), {"embedder.name": "one", "embedder.dimension": "2"})
     store.upsert(entries([Document("b")]), {"embedder.name": "one"})

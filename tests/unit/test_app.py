@@ -278,3 +278,27 @@ def test_the_registry_offers_the_search(write: Write) -> None:
     registry = app.open_registry(app.configured())
     assert registry.names() == ALWAYS
     assert 'path=".AGENTS/a.md"' in registry.call("context_search", {"query": "zebra"}).text
+
+
+@requirement("skills.tools", "skills.scan")
+def test_a_model_gets_the_tools_of_skills_where_there_are_some(write: Write, home: Path) -> None:
+    (home / "project").mkdir()
+    asked = app.configured(str(home / "project"))
+    names = {"search_skills", "read_skill", "read_skill_reference"}
+    assert not names & set(app.open_registry(asked).names())
+    write("project/.agents/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: zebra\n---\n")
+    write(".claude/skills/mine/SKILL.md", "---\nname: mine\ndescription: zebra\n---\n")
+    registry = app.open_registry(asked)
+    assert names <= set(registry.names())
+    text = registry.call("search_skills", {"query": "zebra"}).text
+    assert '<skill name="pdf"' in text
+    assert '<skill name="mine"' in text
+
+
+@requirement("skills.scan", "trust.paths-are-held-back")
+def test_a_project_may_not_name_a_root_of_skills_outside_of_itself(write: Write, home: Path) -> None:
+    write("elsewhere/pdf/SKILL.md", "---\nname: pdf\ndescription: zebra\n---\n")
+    write("project/onhand.toml", '[skills]\nroots = ["../elsewhere"]\n')
+    asked = app.configured(str(home / "project"))
+    assert app.open_skills(asked).all() == ()
+    assert any("skills.roots" in warning for warning in asked.warnings)

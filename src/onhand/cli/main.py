@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 # noun → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).
 NOUNS = {
     "context": "project context: what is pinned, what is searchable, search it",
-    "search": "one search across rules, context, documents and notes",
+    "search": "one search across rules, context, skills, documents and notes",
     "rules": "rules: what AGENTS.md files ask for everywhere, in one place or about one topic",
     "notes": "notes that agents wrote for their own future: list, read, search, write, delete",
     "docs": "documents: import them, find them by words, by meaning or by filter, read them",
     "tools": "tools: list those of a catalog, find the ones that fit, read how one is called",
     "plan": "a plan of steps that wait for each other: what can begin, and why not the rest",
     "cache": "the semantic cache: find the threshold and margin for your own traffic",
+    "skills": "Agent Skills: list, search and read them, check them against the specification",
     "config": "every setting, its value and where it came from",
     "init": "write a commented configuration file",
     "trust": "allow this directory's configuration to start programs and reach outside it",

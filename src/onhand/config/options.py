@@ -117,6 +117,27 @@ ABOUT_NOTES = {
 }
 
 
+class Skills(Record):
+    """Agent Skills: where they are looked for, and how much of them goes into every prompt."""
+
+    roots: tuple[str, ...] = ()
+    usual: bool = True
+    user: bool = True
+    limit: int = 5
+    catalog_max_chars: int = 8_000
+    max_file_bytes: int = 1_048_576
+
+
+ABOUT_SKILLS = {
+    "roots": About('Directories of skills to look into before the usual ones, such as ["skills"].', role="path"),
+    "usual": About("Whether .agents/skills, .claude/skills and every other .<client>/skills are looked into."),
+    "user": About("Whether the skills of the same places in the home directory count too, after the project's."),
+    "limit": About("How many skills a search returns when it does not say.", minimum=1),
+    "catalog_max_chars": About("The most that the list of skills may add to a prompt, in characters.", minimum=0),
+    "max_file_bytes": About("A file larger than this is reported and not searched.", minimum=0),
+}
+
+
 class Kept(Record):
     """What is learned of files: context, rules, skills and notes."""
 
@@ -144,6 +165,7 @@ class Config(Record):
     documents: Documents
     rules: Rules
     notes: Notes
+    skills: Skills
     kept: Kept
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
@@ -200,11 +222,19 @@ def options_of(section: str, fields: Any, about: Mapping[str, About]) -> tuple[O
     return tuple(Option(f"{section}.{name}", fields._field_defaults[name], about[name]) for name in fields._fields)
 
 
-SECTIONS: dict[str, Any] = {"context": Context, "documents": Documents, "rules": Rules, "notes": Notes, "kept": Kept}
+SECTIONS: dict[str, Any] = {
+    "context": Context,
+    "documents": Documents,
+    "rules": Rules,
+    "skills": Skills,
+    "notes": Notes,
+    "kept": Kept,
+}
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
     *options_of("documents", Documents, ABOUT_DOCUMENTS),
     *options_of("rules", Rules, ABOUT_RULES),
+    *options_of("skills", Skills, ABOUT_SKILLS),
     *options_of("notes", Notes, ABOUT_NOTES),
     *options_of("kept", Kept, ABOUT_KEPT),
 )

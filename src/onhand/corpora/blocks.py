@@ -7,7 +7,11 @@ from onhand.record import Record
 
 MAX_NOTE_BYTES = 128  # kept free for saying what was left out
 MIN_TEXT_BYTES = 256  # less of a text than this is not worth its block
-TAGS = ("context", "rules", "agent_note")  # of all blocks: inside of one, nothing looks like the beginning of another
+# Of all blocks: inside of one, nothing looks like the beginning of another.
+TAGS = (
+    *("context", "rules", "agent_note"),
+    *("available_skills", "skill", "skill_content", "skill_reference", "skill_resources"),
+)
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {
     code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029, *map(ord, "\uff02\uff06﹠＜﹤≮＞﹥≯")]
 }
@@ -55,7 +59,7 @@ def _block_within(tag: str, shown: Shown, room: int) -> str:
 
 def block(tag: str, attributes: Mapping[str, str], text: str) -> str:
     """`<tag name="value">`, the text, `</tag>`; values and text are escaped where they could be taken for markup."""
-    spoken = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items())
+    spoken = "".join(f' {name}="{escaped(value)}"' for name, value in attributes.items())
     return f"<{tag}{spoken}>\n{without_tag(tag, harmless(text))}\n</{tag}>"
 
 
@@ -72,7 +76,8 @@ def on_one_line(text: str) -> str:
     return line.encode("utf-8", "backslashreplace").decode("utf-8")  # a file's name may be no Unicode
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """A text between tags or quotes, on one line, that cannot be taken for markup."""
     # A file's name may be no Unicode; Python then has lone surrogates in it, which nothing can encode.
     return value.translate(_IN_ATTRIBUTES).encode("utf-8", "xmlcharrefreplace").decode("utf-8")
 

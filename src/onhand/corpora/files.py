@@ -255,16 +255,21 @@ def named(path: str) -> Found:
     return Found(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
 
 
-def below(root: str, name: str) -> Found:
-    """A file of a root by its path there; links are followed as long as they stay inside."""
+def inside(directory: str, path: str) -> Found:
+    """A file of a directory that somebody asked for by its path in there: no link may lead out, nor may the path."""
+    plain = os.path.normpath(path).replace(os.sep, "/")
+    if os.path.isabs(plain) or plain.split("/")[0] == "..":  # before a look: what is outside is nobody's business
+        raise Unreadable("it leads out of there")
     try:
-        target = os.path.realpath(os.path.join(root, name), strict=True)
+        target = os.path.realpath(os.path.join(directory, path), strict=True)
+    except ValueError:  # of a path that no file can have
+        raise Unreadable("no file has such a path") from None
     except OSError as error:
         raise Unreadable(_spoken(error)) from error
-    root = os.path.realpath(root)
-    if not is_inside(target, root):
-        raise Unreadable("it leads out of the root")
-    return unlinked(root, os.path.relpath(target, root).replace(os.sep, "/"))._replace(name=name)
+    directory = os.path.realpath(directory)
+    if not is_inside(target, directory):
+        raise Unreadable("it leads out of there")
+    return unlinked(directory, os.path.relpath(target, directory).replace(os.sep, "/"))._replace(name=path)
 
 
 def unlinked(root: str, inner: str) -> Found:

@@ -10,6 +10,7 @@ from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
 from onhand.corpora.kept import load, save
 from onhand.digest import digest
+from onhand.document import EVERYTHING
 from onhand.errors import EmbedderError, MissingExtra
 from onhand.record import Record
 from onhand.search.accept import accepted
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from onhand.document import Document
+    from onhand.document import Document, Filter
     from onhand.embed.embedder import Embedder
     from onhand.lexical.ranking import Ranking
 
@@ -53,7 +54,7 @@ class Mirror:
     """An Index of files, in memory. `read` makes the content of a path and its text.
 
     With a `path`, what it learns is kept in that file, for whoever looks at the same files with the same settings. An
-    embedder that fails leaves words, and `Index.fused` says why.
+    embedder that fails leaves words, and `Index.fused` says why; `embeds` is the Index's.
     """
 
     def __init__(
@@ -65,12 +66,14 @@ class Mirror:
         ranks: Ranking | None = None,
         embedder: Embedder | None = None,
         unavailable: str | None = None,
+        embeds: Filter = EVERYTHING,
     ) -> None:
         self._read = read
         self._max_file_bytes = max_file_bytes
         self._path = path
         self._store = MemoryStore(ranks)
-        self.index = Index(self._store, embedder, unavailable)
+        self._index = Index(self._store, embedder, unavailable, embeds)
+        self._waiting: bytes | None = None  # what the store was when it was kept, until somebody needs it
         self.pages: dict[str, Page] = {}
         self._is_loaded = path is None
         self._is_learned = embedder is None
@@ -87,6 +90,8 @@ class Mirror:
         more = linked()
         also_touched, also_changed = self._look_at(more)
         gone = [path for path in self.pages if path not in found and path not in more]
+        if gone:
+            self._restore()
         for path in gone:
             self._drop(path)
         is_changed = changed or also_changed or bool(gone)
@@ -99,8 +104,16 @@ class Mirror:
     def _look_at(self, found: Mapping[str, Found]) -> tuple[bool, bool]:
         """Whether any of these files was touched, and whether any says something else than before."""
         touched = [path for path, file in found.items() if not self._is_current(path, file)]
+        if touched:
+            self._restore()
         changed = [path for path in touched if self._take(path, found[path])]
         return bool(touched), bool(changed)
+
+    @property
+    def index(self) -> Index:
+        """The Index of the files, as they were at the last refresh."""
+        self._restore()
+        return self._index
 
     def place_of(self, document_id: str) -> tuple[str, int]:
         """The path of the file that a document is of, and the document's number there."""
@@ -138,29 +151,37 @@ class Mirror:
 
     def _learn(self) -> None:
         """Work out what documents mean of which nobody has."""
-        if self.index.embedder:
+        if self._index.embedder:
             try:
                 self.index.reembed()
             except (EmbedderError, MissingExtra) as reason:
-                self.index = Index(self._store, None, str(reason))
+                self._index = Index(self._store, None, str(reason))
         self._is_learned = True
 
     def _load(self) -> None:
         self._is_loaded = True
         learned = load(self._path) if self._path else None
         if learned is not None:
-            pages, state = learned
-            self._store.restore(state)
+            pages, self._waiting = learned
             self.pages = {path: Page(stamp and Stamp(*stamp), *rest) for path, (stamp, *rest) in pages.items()}
+
+    def _restore(self) -> None:
+        """Take in what was kept of the documents, which whoever only asks what there is does not need."""
+        if self._waiting is not None:
+            import marshal
+
+            state, self._waiting = marshal.loads(self._waiting), None  # noqa: S302  # of our own writing
+            self._store.restore(state)
 
     def _save(self, path: str) -> None:
         """Keep what was learned, if that pays, and not while it was only just done: what is lost is read again."""
+        import marshal
         import time
 
         start_s = time.monotonic()
         if start_s >= self._next_save_s and sum(page.size for page in self.pages.values()) >= WORTH_KEEPING_BYTES:
             pages = {path: (page.stamp and tuple(page.stamp), *page[1:]) for path, page in self.pages.items()}
-            save(path, (pages, self._store.state()))
+            save(path, (pages, marshal.dumps(self._store.state())))
             self._next_save_s = start_s + REST_PER_SAVE * (time.monotonic() - start_s)
 
     def _page(self, path: str, file: Found, before: Page | None) -> tuple[Page, Sequence[Document]]:

@@ -24,7 +24,7 @@ def followed(project: str, reference: Reference, path: str) -> tuple[Reference, 
     if inner is None:
         return reference._replace(problem=f"the link to {reference.target!r} leads out of the project"), None
     try:
-        return reference._replace(path=inner), files.below(project, inner)
+        return reference._replace(path=inner), files.inside(project, inner)
     except files.Unreadable as reason:
         full = os.path.join(project, inner)
         if os.path.isdir(full) and files.is_inside(full, project):

@@ -78,7 +78,7 @@ class RuleFiles:
         for name in self.names:
             path = f"{directory}/{name}".lstrip("/")
             try:
-                file = files.below(self.project, path)
+                file = files.inside(self.project, path)
             except files.Unreadable as reason:
                 if not isinstance(reason.__cause__, FileNotFoundError | NotADirectoryError):
                     problems.append(Problem(path, str(reason)))
@@ -96,7 +96,7 @@ class RuleFiles:
             inner = joined(file.name, said.removeprefix("@"))
             if inner is None or not inner.lower().endswith(files.MARKDOWN) or "\n" in said or "\0" in said:
                 return file
-            return files.below(self.project, inner)._replace(name=file.name)
+            return files.inside(self.project, inner)._replace(name=file.name)
         except files.Unreadable:
             return file
 

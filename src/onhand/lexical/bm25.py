@@ -232,6 +232,8 @@ class LexicalIndex:
 
     def state(self) -> tuple[Any, ...]:
         """What `restore` takes beside the documents' texts, of types that marshal knows."""
+        if len(self._slots) >= LARGE:  # whose first search would learn the vocabulary anyway
+            self._learn()
         learnt = self._vocabulary.state() if isinstance(self._vocabulary, LearntVocabulary) else None
         return self._ids, self._free, [field.state() for field in self._fields], learnt
 

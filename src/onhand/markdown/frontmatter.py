@@ -7,6 +7,7 @@ wrong instead.
 """
 
 import re
+from collections.abc import Callable
 
 from onhand.markdown.blocks import (
     FRONT_MATTER_MAX_CHARS,
@@ -27,14 +28,17 @@ class FrontMatter(Record):
     problem: str | None  # what is wrong and what to do about it
 
 
-def read_front_matter(text: str) -> FrontMatter:
-    """Read the front matter of a page; never raises on what the page contains."""
+def read_front_matter(text: str, *, typed: bool = True) -> FrontMatter:
+    """Read the front matter of a page; never raises on what the page contains.
+
+    With typed=False every value is its text: `version: 1.10` is "1.10", and nothing after a colon is "".
+    """
     text = "\n" + with_plain_newlines(text)
     place = front_matter(text)
     if place is None:
         return FrontMatter({}, 0, text[1:], _why_none(text))
     start, end, after = place
-    data, problem = _read(text[start + 1 : end + 1])
+    data, problem = _read(text[start + 1 : end + 1], typed)
     return FrontMatter(data, text.count("\n", 0, after), text[after + 1 :], problem)
 
 
@@ -50,19 +54,19 @@ def _why_none(text: str) -> str | None:
 _CONTROL = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
-def _read(content: str) -> tuple[dict[str, object], str | None]:
+def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
     if len(content) > FRONT_MATTER_MAX_CHARS:
         limit = f"{FRONT_MATTER_MAX_CHARS} characters"
         return {}, f"the front matter is longer than {limit}: shorten it, or close it with --- further up"
     if control := _CONTROL.search(content):
         line = content.count("\n", 0, control.start()) + 2
         return {}, f"line {line} has the control character U+{ord(control[0]):04X}: remove it"
-    simple = _read_simple(content)
+    simple = _read_simple(content, scalar if typed else str)
     if simple is not None:
         return simple, None
     from onhand.markdown.strict_yaml import read_mapping
 
-    return read_mapping(content, first_line=2)
+    return read_mapping(content, first_line=2, typed=typed)
 
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,99}+"
@@ -78,7 +82,7 @@ _SIMPLE_LINE = re.compile(
 )
 
 
-def _read_simple(content: str) -> dict[str, object] | None:
+def _read_simple(content: str, value_of: Callable[[str], object]) -> dict[str, object] | None:
     """Read front matter of `key: value` lines without PyYAML, whose import costs more than starting Python.
 
     None when a line is anything but the simplest; it is then for YAML to judge.
@@ -93,15 +97,15 @@ def _read_simple(content: str) -> dict[str, object] | None:
             continue
         if key in data:
             return None
-        data[key] = _simple_value(match)
+        data[key] = _simple_value(match, value_of)
     return data
 
 
-def _simple_value(match: re.Match[str]) -> object:
+def _simple_value(match: re.Match[str], value_of: Callable[[str], object]) -> object:
     kind = match.lastgroup
     if kind in ("double", "single"):
         return match[kind]
     if kind == "list":
         words = match["list"]
-        return [scalar(word.strip(" ")) for word in words.split(",")] if words else []
-    return scalar(match["plain"] or "")
+        return [value_of(word.strip(" ")) for word in words.split(",")] if words else []
+    return value_of(match["plain"] or "")

@@ -20,12 +20,13 @@ class _Refused(Exception):
     """Says what is wrong and what to do about it."""
 
 
-def read_mapping(content: str, *, first_line: int = 1) -> tuple[dict[str, object], str | None]:
+def read_mapping(content: str, *, first_line: int = 1, typed: bool = True) -> tuple[dict[str, object], str | None]:
     """Read a mapping; when it cannot be used it comes back empty, with the reason.
 
-    `first_line` is the content's place in its file. Control characters are the caller's to refuse.
+    `first_line` is the content's place in its file. With typed=False every value is its text. Control characters are
+    the caller's to refuse.
     """
-    builder = _Builder(content, first_line)
+    builder = _Builder(content, first_line, typed)
     try:
         return builder.read(), None
     except _Refused as refused:
@@ -43,11 +44,12 @@ class _Mark(Protocol):
 class _Builder:
     """Turns the events of a parser into plain data."""
 
-    def __init__(self, content: str, first_line: int) -> None:
+    def __init__(self, content: str, first_line: int, typed: bool) -> None:
         loader = getattr(yaml, "CLoader", yaml.Loader)
         # An opening line of our own keeps directives (%YAML, %TAG) out.
         self._events: Iterator[yaml.Event] = yaml.parse("---\n" + content, Loader=loader)
         self._line_shift = first_line - 1
+        self._typed = typed
 
     def line_of(self, mark: "_Mark | None") -> str:
         return f"line {mark.line + self._line_shift}" if mark else "the front matter"
@@ -76,7 +78,7 @@ class _Builder:
         if depth > _MAX_DEPTH:
             raise self._refused(event, f"is nested more than {_MAX_DEPTH} deep: make it flatter")
         if isinstance(event, yaml.ScalarEvent):
-            return scalar(event.value) if event.implicit[0] else event.value
+            return scalar(event.value) if self._typed and event.implicit[0] else event.value
         if isinstance(event, yaml.SequenceStartEvent):
             items = []
             while not isinstance(event := next(self._events), yaml.SequenceEndEvent):

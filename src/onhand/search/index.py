@@ -67,12 +67,20 @@ class Stats(Record):
 class Index:
     """Documents, found by words, by meaning, by filter, fused, and in full.
 
-    `unavailable` says why there is no embedder, for whoever asks for meaning.
+    `unavailable` says why there is no embedder, for whoever asks for meaning. Meaning is worked out for what `embeds`
+    lets through; the rest is found by words.
     """
 
-    def __init__(self, store: Store, embedder: Embedder | None = None, unavailable: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None = None,
+        unavailable: str | None = None,
+        embeds: Filter = EVERYTHING,
+    ) -> None:
         self.store = store
         self.embedder = embedder
+        self._embeds = embeds
         self._unavailable = (
             unavailable or "this index was opened without an embedder: open it with one, or search by keyword"
         )
@@ -230,7 +238,7 @@ class Index:
         if self._made_with() != facts:
             self.store.clear_vectors(facts)
         done = 0
-        while ids := self.store.without_vector(BATCH):
+        while ids := self.store.without_vector(BATCH, self._embeds):
             documents = [document for document_id in ids if (document := self.store.get(document_id))]
             self.store.upsert(self._entries(documents), facts, only_unchanged=True)
             done += len(documents)
@@ -273,19 +281,23 @@ class Index:
         return written
 
     def _entries(self, documents: Sequence[Document]) -> list[Entry]:
-        if self.embedder is None:
-            return [Entry(document) for document in documents]
-        texts = [f"{document.title}\n{document.text}".strip() or document.id for document in documents]
-        vectors = _embedded(self.embedder, texts, "document")
-        if len(vectors) != len(documents):
-            raise EmbedderError(
-                f"the embedder gave {len(vectors)} vectors for {len(documents)} texts: nothing was kept"
-            )
-        dimension = self.embedder.dimension
-        return [
-            Entry(document, accepted_vector(vector, dimension, f"document {document.id!r}"))
-            for document, vector in zip(documents, vectors, strict=True)
-        ]
+        vectors = self._vectors(documents) if self.embedder else {}
+        return [Entry(document, vectors.get(document.id)) for document in documents]
+
+    def _vectors(self, documents: Sequence[Document]) -> dict[str, array[float]]:
+        """What those of the documents mean that are embedded, by id."""
+        from onhand.store.predicate import passes
+
+        embedder = self._matching_embedder()
+        meant = [document for document in documents if self._embeds == EVERYTHING or passes(document, self._embeds)]
+        texts = [f"{document.title}\n{document.text}".strip() or document.id for document in meant]
+        vectors = _embedded(embedder, texts, "document") if texts else []
+        if len(vectors) != len(texts):
+            raise EmbedderError(f"the embedder gave {len(vectors)} vectors for {len(texts)} texts: nothing was kept")
+        return {
+            document.id: accepted_vector(vector, embedder.dimension, f"document {document.id!r}")
+            for document, vector in zip(meant, vectors, strict=True)
+        }
 
     def _query_vector(self, query: str) -> tuple[array[float] | None, tuple[str, ...]]:
         """What a query means, if that can be known, and what the searcher should know about it."""
@@ -399,7 +411,7 @@ class Index:
         return {name: value for name, value in self.store.facts().items() if name.startswith("embedder.")}
 
     def _incomplete(self) -> tuple[str, ...]:
-        documents, vectors = self.store.count(), self.store.vectors()
+        documents, vectors = self.store.count(self._embeds), self.store.vectors()
         if vectors == documents:
             return ()
         return (f"{documents - vectors:,} of {documents:,} documents have no vector: run `onhand docs reembed`",)

@@ -138,8 +138,10 @@ class MemoryStore:
     def vectors(self) -> int:
         return len(self._vectors)
 
-    def without_vector(self, limit: int) -> list[str]:
-        return sorted(self._documents.keys() - self._vectors.keys())[:limit]
+    def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
+        allowed = self._allowed(filter, None)
+        ids = self._documents.keys() if allowed is None else allowed
+        return sorted(ids - self._vectors.keys())[:limit]
 
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
         self._vectors.clear()

@@ -213,8 +213,13 @@ class SqliteStore:
         with self._reading() as connection:
             return _count_vectors(connection, self._searcher(connection))
 
-    def without_vector(self, limit: int) -> list[str]:
+    def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
         with self._reading() as connection:
+            allowed = self._allowed(connection, filter, None)
+            if allowed is not None:
+                wanted = set(map(int, self._searcher(connection).slots(allowed)))
+                query = "SELECT id, slot FROM documents WHERE has_vector = 0 ORDER BY id"
+                return _walk(connection, query, wanted, limit, 0)
             rows = connection.execute("SELECT id FROM documents WHERE has_vector = 0 ORDER BY id LIMIT ?", (limit,))
             return [document_id for (document_id,) in rows]
 

@@ -87,8 +87,8 @@ class Store(Protocol):
     def vectors(self) -> int:
         """How many documents have a vector."""
 
-    def without_vector(self, limit: int) -> list[str]:
-        """The ids of documents that have no vector."""
+    def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
+        """The ids of documents that the filter lets through and that have no vector, in order."""
 
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
         """Forget every vector, and note who will make the next ones."""

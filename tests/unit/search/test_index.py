@@ -10,6 +10,7 @@ import pytest
 from onhand.document import EVERYTHING, Document, Filter
 from onhand.errors import EmbedderError, InputError, NotFound, OnhandError
 from onhand.search.index import Index, Stats, Written
+from onhand.store.entry import Entry
 from onhand.store.store import Store
 from requirements import requirement
 from stores import MAIL, directory, opened, vector
@@ -378,3 +379,18 @@ def test_a_least_score_that_is_no_cosine_is_refused(store: Store, least: Any) ->
 def test_an_unknown_way_of_fusing_is_refused(store: Store) -> None:
     with pytest.raises(InputError, match="'adaptive' or 'rrf', not 'sum'"):
         indexed(store, Toy()).fused("forecast", method="sum")
+
+
+def test_meaning_is_worked_out_for_what_is_to_be_embedded_and_nothing_is_said_to_be_missing(store: Store) -> None:
+    toy = Toy()
+    index = Index(store, toy, embeds=Filter(tags=("head",)))
+    index.put([Document("a", "forecast", tags=("head",)), Document("b", "forecast"), Document("c", "rain")])
+    assert toy.texts == ["forecast"]
+    store.upsert([Entry(Document("d", "snow", tags=("head",))), Entry(Document("e", "hail"))])
+    assert index.reembed() == 1
+    assert (toy.texts, store.vectors()) == (["forecast", "snow"], 2)
+    found = index.fused("forecast")
+    assert {hit.document_id for hit in found.hits} == {"a", "b", "d"}
+    assert found.notes == ()
+    index.put([Document("c", "rain again")])
+    assert toy.texts == ["forecast", "snow", "forecast"]  # the last one is the query

@@ -1,0 +1,245 @@
+"""Agent Skills: what there is, search it, read it step by step, check it, and what a prompt says of it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from onhand import app
+from onhand.cli import terminal
+from onhand.cli.parser import Parser
+from onhand.corpora.skill_file import SKILL_FILE
+from onhand.errors import NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from onhand.corpora.files import Problem
+    from onhand.corpora.skill import Matched, Reading, Skill, SkillHit
+    from onhand.corpora.skills import Skills
+
+MAX_WARNINGS = 20  # more would push the answer out of sight
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the verbs."""
+    verbs = parser.add_verbs("verb", "VERB")
+    verbs.add_parser("list", help="every skill, what it is for and where it is")
+    search = verbs.add_parser("search", help="the skills that fit a task best")
+    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
+    search.add_argument("-k", "--limit", metavar="N", type=_positive, help="at most this many skills (skills.limit)")
+    search.add_argument("--references", action="store_true", help="sections of the skills' references instead")
+    search.add_argument("--skill", metavar="NAME", help="with --references: of this skill alone")
+    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
+    read = verbs.add_parser("read", help="a skill's instructions and what belongs to them, or one of its files")
+    read.add_argument("name", metavar="NAME", help="the skill")
+    read.add_argument("--reference", metavar="PATH", help="a file inside the skill")
+    read.add_argument("--section", metavar="HEADING", help="of the file, only what is under this heading")
+    validate = verbs.add_parser("validate", help="check skills against the specification; exits 1 if one breaks it")
+    validate.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
+    catalog = verbs.add_parser("catalog", help="the list of skills, as the system prompt has it")
+    catalog.add_argument(
+        "--window", metavar="TOKENS", type=_positive, help="of a model with such a window, instead of catalog_max_chars"
+    )
+    for verb in verbs.choices.values():
+        verb.add_argument("--root", metavar="DIR", help="a project directory, a directory of skills, or a skill")
+        verb.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked; a search without a match is a success."""
+    asked = app.configured(arguments.root)
+    terminal.warn(asked.warnings)
+    skills = app.open_skills(asked, arguments.root)
+    try:
+        return _VERBS[arguments.verb](skills, arguments)
+    except NotFound as error:
+        terminal.complain(f"onhand: {error}")
+        return 1
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() and len(text) < 20 else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
+    return number
+
+
+def _list(skills: Skills, arguments: argparse.Namespace) -> int:
+    listed, problems = skills.all(), skills.problems()
+    if arguments.json:
+        found = [_skill_as_json(skill) for skill in listed]
+        terminal.print_json({"skills": found, "problems": [problem._asdict() for problem in problems]})
+        return 0
+    _warn_of(problems)
+    for skill in listed:
+        terminal.say(f"{_on_one_line(skill.name)}  {_on_one_line(skill.path)}", heading=True)
+        terminal.say(f"   {_on_one_line(skill.description)}")
+    terminal.say(_counted(len(listed), "skill") if listed else skills.why_empty() or "")
+    return 0
+
+
+def _search(skills: Skills, arguments: argparse.Namespace) -> int:
+    query = " ".join(arguments.query)
+    if arguments.references or arguments.skill:
+        return _search_references(skills, query, arguments)
+    result = skills.search(query, arguments.limit)
+    if arguments.json:
+        answer = {
+            "query": query,
+            "hits": [_hit_as_json(hit) for hit in result.hits],
+            "searched": {"skills": result.skills},
+            "reason": result.reason,
+            "notes": list(result.notes),
+            "problems": [problem._asdict() for problem in result.problems],
+        }
+        terminal.print_json(answer)
+        return 0
+    _warn_of(result.problems)
+    terminal.warn(result.notes)
+    for number, hit in enumerate(result.hits, 1):
+        name, path = _on_one_line(hit.skill.name), _on_one_line(hit.skill.path)
+        terminal.say(f"{number}. {name}  {path}  score {hit.score:.2f}", heading=True)
+        terminal.say(f"   {_on_one_line(hit.skill.description)}")
+        for match in hit.matches:
+            _print_match(match, arguments.explain)
+        terminal.say()
+    terminal.say(result.reason or f"{len(result.hits)} of {_counted(result.skills, 'skill')}")
+    return 0
+
+
+def _search_references(skills: Skills, query: str, arguments: argparse.Namespace) -> int:
+    result = skills.search_references(query, arguments.skill, arguments.limit)
+    if arguments.json:
+        hits = [{"skill": hit.skill, **_match_as_json(hit.match)} for hit in result.hits]
+        terminal.print_json({"query": query, "hits": hits, "reason": result.reason, "notes": list(result.notes)})
+        return 0
+    terminal.warn(result.notes)
+    for number, hit in enumerate(result.hits, 1):
+        terminal.say(f"{number}. {_on_one_line(hit.skill)}  score {hit.match.score:.2f}", heading=True)
+        _print_match(hit.match, arguments.explain)
+        terminal.say()
+    terminal.say(result.reason or _counted(len(result.hits), "section"))
+    return 0
+
+
+def _print_match(match: Matched, explain: bool) -> None:
+    place = f"{_on_one_line(match.path)}:{match.lines[0]}-{match.lines[1]}"
+    where = "name and description" if match.kind == "skill" else f"{place}  {' › '.join(match.heading_path)}"
+    terminal.say(f"   {match.score:8.4f}  {_on_one_line(where)}")
+    if match.kind != "skill":
+        terminal.say(f"             {_on_one_line(match.snippet)}")
+    for layer in match.layers if explain else ():
+        terminal.say(f"             {layer.name}: rank {layer.rank}, score {layer.score:.4f}, share {layer.share:.4f}")
+        for contribution in layer.terms:
+            terminal.say(f"             {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
+
+
+def _read(skills: Skills, arguments: argparse.Namespace) -> int:
+    if arguments.reference is None and arguments.section is None:
+        reading = skills.read(arguments.name)
+    else:
+        reading = skills.reference_content(arguments.name, arguments.reference or SKILL_FILE, arguments.section)
+    if arguments.json:
+        terminal.print_json(_reading_as_json(reading))
+        return 0
+    terminal.say(reading.text)
+    if not (reading.references or reading.scripts or reading.files):
+        return 0
+    terminal.say()
+    terminal.say("Belongs to it", heading=True)
+    rows = [(f"  {one.path}", one.problem or one.text) for one in reading.references]
+    rows += [(f"  {script.path}", f"{script.qualified_name}  {script.description}") for script in reading.scripts]
+    terminal.print_table(rows + [(f"  {path}", "") for path in reading.files])
+    return 0
+
+
+def _validate(skills: Skills, arguments: argparse.Namespace) -> int:
+    only = {skills.get(name).path for name in arguments.names}
+    checked = [one for one in skills.validate() if not only or one.path in only]
+    broken = sum(1 for one in checked if one.verdict.errors)
+    if arguments.json:
+        verdicts = [{"path": one.path, "valid": not one.verdict.errors, **_plain(one.verdict)} for one in checked]
+        terminal.print_json({"skills": verdicts})
+        return 1 if broken else 0
+    for path, verdict in checked:
+        terminal.say(f"{_on_one_line(path)}: {'breaks the specification' if verdict.errors else 'valid'}")
+        for text in verdict.errors:
+            terminal.say(f"   error: {_on_one_line(text)}")
+        for text in verdict.warnings:
+            terminal.say(f"   warning: {_on_one_line(text)}")
+    if not checked:
+        terminal.say(skills.why_empty() or "there is nothing to check")
+    else:
+        terminal.say(f"{len(checked) - broken} of {_counted(len(checked), 'skill')} valid")
+    return 1 if broken else 0
+
+
+def _catalog(skills: Skills, arguments: argparse.Namespace) -> int:
+    from onhand.tools.tokens import estimated_tokens
+
+    catalog = skills.catalog(arguments.window)
+    if arguments.json:
+        terminal.print_json({**catalog._asdict(), "tokens": estimated_tokens(catalog.text)})
+    elif catalog.text:
+        terminal.say(catalog.text)
+    else:
+        no_room = f"not even one skill fits into {catalog.max_chars:,} characters"
+        terminal.say(f"there is no catalog: {skills.why_empty() or no_room}")
+    return 0
+
+
+_VERBS = {"list": _list, "search": _search, "read": _read, "validate": _validate, "catalog": _catalog}
+
+
+def _skill_as_json(skill: Skill) -> dict[str, Any]:
+    return {**_plain(skill), "path": skill.path, "links": [_plain(link) for link in skill.links]}
+
+
+def _hit_as_json(hit: SkillHit) -> dict[str, Any]:
+    return {
+        "name": hit.skill.name,
+        "description": hit.skill.description,
+        "path": hit.skill.path,
+        "score": hit.score,
+        "matches": [_match_as_json(match) for match in hit.matches],
+    }
+
+
+def _match_as_json(match: Matched) -> dict[str, Any]:
+    layers = [{**_plain(layer), "terms": [_plain(term) for term in layer.terms]} for layer in match.layers]
+    return {**_plain(match), "layers": layers}
+
+
+def _reading_as_json(reading: Reading) -> dict[str, Any]:
+    return {
+        "skill": reading.skill.name,
+        "path": reading.path,
+        "lines": list(reading.lines),
+        "text": reading.text,
+        "headings": list(reading.headings),
+        "references": [_plain(reference) for reference in reading.references],
+        "scripts": [_plain(script) for script in reading.scripts],
+        "files": list(reading.files),
+    }
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = record._asdict()
+    return fields
+
+
+def _warn_of(problems: Sequence[Problem]) -> None:
+    terminal.warn(f"{_on_one_line(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
+    if len(problems) > MAX_WARNINGS:
+        terminal.warn([f"and {len(problems) - MAX_WARNINGS:,} more: `onhand skills list --json` lists them all"])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _on_one_line(text: str) -> str:
+    """A text that cannot pass for a line of ours."""
+    return " ".join(text.split("\n"))
