@@ -42,7 +42,7 @@ def test_json_has_kinds_places_ranks_and_what_was_searched(run: Run) -> None:
     (hit,) = answer["hits"]
     assert (hit["kind"], hit["place"], hit["rank"]) == ("rules", "AGENTS.md:1-3", 1)
     assert [one["kind"] for one in answer["searched"]] == ["rules", "notes"]
-    assert "rank 1 in rules, rank 1 of all by words" in run("search", "zebra", "--explain").out
+    assert "rank 1 in rules, rank 1 of all by words" in run("search", "zebra", "--kind", "rules", "--explain").out
 
 
 @requirement("search.everything")
