@@ -1,14 +1,15 @@
 """Which documents match best, worked out by numpy? For corpora of any size.
 
-What a term adds to every document that has it is kept once it was worked out. A query adds up its rare terms first; as
-soon as the common ones together could not lift a new document among the best, only the documents that are already
-there are looked up in them (MaxScore: Turtle & Flood 1995).
+A query adds up its rare terms first, each over all documents that have it. As soon as the common ones together could
+not lift a new document among the best, only the documents that are already there are looked up in them (MaxScore:
+Turtle & Flood 1995). So a common term is seldom worked out for all of its documents; once it was, that is kept.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,22 +17,20 @@ import numpy as np
 
 from onhand.document import Contribution, Filter, wanted_authors
 from onhand.lexical.bm25 import largest_first, query_weights
+from onhand.lexical.numpy_term import NO_SLOTS, Array, Term, Weights, joined, weights_of
 from onhand.lexical.ranking import Ranking
 from onhand.lexical.searcher import scoring_of, time_bounds
-from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, Segment
+from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, WORD, Segment
 
 if TYPE_CHECKING:
     from onhand.lexical.searcher import Fetch
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
 MAX_KEPT_BYTES = 256 * 1024 * 1024  # of terms: some 200 of the most common ones of a million documents
 MAX_KEPT_FILTERS = 16
-DENSE = 8  # a term that more than every eighth document has is kept as a number for every document: adding is faster
-BEST = 128  # how many of a term's best scores are known without looking
+WORTH = 16_384  # postings that are left: to look the best documents of a term up in them costs less than to add them
 FEW = 4096  # allowed documents that are looked up one by one, rather than adding up every posting
 SAMPLE = 64  # every so manyth document tells how good the best are at least
-SLACK = 1e-5  # sums of 32-bit floats; what comes so near to the best is scored exactly before it is left out
+ROUNDING = 2**-23  # of a 32-bit float, as a share of it, up and down
 
 
 class Allowed(NamedTuple):
@@ -51,14 +50,11 @@ class NumpySearcher:
         self._size = self.last_slot + 1
         self._dead = np.array(dead, dtype=np.intp)
         self._is_living = ~self._mask(self._dead) if len(dead) else None
-        self._living = self._joined(fetch((EVERY,), "")[0])[0]
         self._segments = segments
-        self.documents = len(self._living)
+        self.documents = sum(segment.documents for segment in segments) - len(dead)
         self._lengths = [self._by_slot([segment.lengths[field] for segment in segments]) for field in self._fields()]
         self._scoring = scoring_of(ranks, [float(lengths.sum()) for lengths in self._lengths], self.documents)
-        self._norms = None if ranks.per_field_length else self._scoring.norm(self._lengths)
-        self._field_weights: list[Array | None] = [None for _ in self._lengths]
-        self._terms: OrderedDict[str, _Term] = OrderedDict()
+        self._terms: OrderedDict[str, Term | None] = OrderedDict()
         self._kept_bytes = 0
         self._filters: OrderedDict[Filter, Allowed] = OrderedDict()
         self._sums = np.zeros(self._size, dtype=np.float32)
@@ -69,14 +65,11 @@ class NumpySearcher:
             return []
         weighted = sorted(terms.values(), key=lambda one: one.term.size)
         if allowed is not None and len(allowed.slots) <= FEW:
-            slots = allowed.slots
-            sums: Any = sum(one.weight * one.term.scores_of(slots) for one in weighted)
-            near = slots[sums > _least(sums, limit) * (1 - SLACK)]
+            near = allowed.slots
+            sums = _sums_of(near, weighted)
         else:
-            try:
-                near = self._near_best(weighted, limit, allowed)
-            finally:
-                self._reset(weighted)
+            near, sums = self._near_best(weighted, limit, allowed)
+        near = near[(sums > 0) & (sums >= _least(sums, limit) * _safe(weighted))]
         scores = self._exact(near, terms)
         best = scores >= _least(scores, limit)
         return sorted(zip(near[best].tolist(), scores[best].tolist(), strict=True), key=itemgetter(1), reverse=True)
@@ -88,9 +81,10 @@ class NumpySearcher:
             np.array(slots, dtype=np.intp), self._terms_of(query)
         ):
             for field, frequency in enumerate(own):
-                if len(term.fields[field][0]):
+                here = frequency.nonzero()[0].tolist()
+                if here:
                     shares = weight * self._scoring.share(field, frequency, frequencies, norm, term.idf)
-                    for place in frequency.nonzero()[0].tolist():
+                    for place in here:
                         contributions[place].append(Contribution(name, names[field], float(shares[place])))
         return [largest_first(own) for own in contributions]
 
@@ -124,31 +118,52 @@ class NumpySearcher:
     def gone(self) -> Array:
         return (~self._mask(self._living)).nonzero()[0]
 
-    def _near_best(self, weighted: list[_Weighted], limit: int, allowed: Allowed | None) -> Array:
-        """The slots of the best, and of all that may be as good; those of terms with few documents come first."""
-        least = 0.0 if allowed is not None else max(one.kth_best(limit) for one in weighted)
-        rest = sum(one.top for one in weighted)
-        sums = self._sums
+    @cached_property
+    def _living(self) -> Array:
+        return self._slots(EVERY, "")
+
+    @cached_property
+    def _weights(self) -> Weights:
+        return weights_of(self._scoring, self._lengths)
+
+    def _near_best(self, weighted: list[_Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
+        """Slots and sums of the best, and of all that may be as good."""
         added: list[_Weighted] = []
-        for one in weighted:
-            if rest < least * (1 - SLACK):  # no document that has only what is left can be among the best
-                break
-            one.add_to(sums)
-            added.append(one)
-            rest -= one.top
-        left = weighted[len(added) :]
-        least = max(least, self._least_of_some(added, limit, allowed))
-        slots = self._reaching(added, least * (1 - SLACK) - (rest if left else 0.0), allowed)
-        found: Any = sums[slots]
+        try:
+            least = self._add_rare(weighted, added, limit, allowed)
+            left = weighted[len(added) :]
+            rest = _top(left)
+            slots = self._reaching(added, least - rest, allowed)
+            sums: Array = self._sums[slots]
+        finally:
+            self._reset(added)
         for one in left:
-            found = found + one.weight * one.term.scores_of(slots)
-        kept: Array = slots[found >= _least(found, limit) * (1 - SLACK)]
-        return kept
+            sums += one.weight * one.term.scores_of(slots)
+            rest -= one.top
+            can_be = sums >= least - rest
+            slots, sums = slots[can_be], sums[can_be]
+        return slots, sums
+
+    def _add_rare(
+        self, weighted: list[_Weighted], added: list[_Weighted], limit: int, allowed: Allowed | None
+    ) -> float:
+        """Add up terms until no document that has only what is left can be among the best; a score that these have
+        at least."""
+        least = 0.0
+        for number, one in enumerate(weighted):
+            left = weighted[number:]
+            if _top(left) < least:
+                break
+            one.add_to(self._sums)
+            added.append(one)
+            if sum(other.term.size for other in left[1:]) > WORTH:
+                least = max(least, _promised(one.term.best(), weighted, limit, allowed))
+        return least or self._least_of_some(added, limit, allowed) * _safe(weighted)
 
     def _least_of_some(self, added: list[_Weighted], limit: int, allowed: Allowed | None) -> float:
         """A score that the last of the best has at least: that of some of the documents."""
         first = added[0].term
-        is_short = first.slots is not None and first.size > limit
+        is_short = not first.is_dense and first.size > limit
         slots: Any = first.slots if is_short else np.arange(0, self._size, SAMPLE)
         if allowed is not None:
             slots = slots[allowed.mask[slots]]
@@ -159,10 +174,10 @@ class NumpySearcher:
         """The slots whose sums are above zero and reach `least`."""
         least = max(least, 1e-30)
         sums = self._sums
-        if sum(one.term.size for one in added) * 4 > self._size or any(one.term.slots is None for one in added):
+        if sum(one.term.size for one in added) * 4 > self._size:
             slots = (sums >= least).nonzero()[0]
         else:
-            parts = [one.term.slots[sums[one.term.slots] >= least] for one in added if one.term.slots is not None]
+            parts = [one.term.slots[sums[one.term.slots] >= least] for one in added]
             slots = parts[0] if len(parts) == 1 else _each_once(np.concatenate(parts))
         return slots if allowed is None else slots[allowed.mask[slots]]
 
@@ -172,7 +187,7 @@ class NumpySearcher:
         for _, (term, weight), own, frequencies, norm in self._found(slots, terms):
             alone: Any = 0.0
             for field, frequency in enumerate(own):
-                if self._scoring.alone[field] and len(term.fields[field][0]):
+                if self._scoring.alone[field]:
                     alone = alone + self._scoring.alone[field] * self._scoring.gain(frequency, norm)
             scores = weight * self._scoring.score(frequencies, norm, term.idf, alone)
             total += np.where(sum(own) > 0, scores, 0.0)
@@ -189,103 +204,50 @@ class NumpySearcher:
         weights = [self._scoring.weight(field, own) for field, own in enumerate(lengths)]
         norm = self._scoring.norm(lengths)
         for name, one in terms.items():
-            own = [weight * _counts_of(field, slots) for weight, field in zip(weights, one.term.fields, strict=True)]
+            own = [weight * counts for weight, counts in zip(weights, one.term.counts_of(slots), strict=True)]
             frequencies: Any = sum(own)
             yield name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm
 
-    def _reset(self, weighted: list[_Weighted]) -> None:
-        if any(one.term.slots is None for one in weighted):
+    def _reset(self, added: list[_Weighted]) -> None:
+        if any(one.term.is_dense for one in added):
             self._sums.fill(0)
         else:
-            for one in weighted:
+            for one in added:
                 self._sums[one.term.slots] = 0
 
     def _terms_of(self, query: str) -> dict[str, _Weighted]:
         """The terms of a query that any document has."""
         weights = query_weights(self._ranking.tokenizer, query, self._ranking.count_repeats)
-        return {term: _Weighted(entry, weight) for term, weight in weights.items() if (entry := self._term(term)).size}
+        return {term: _Weighted(entry, weight) for term, weight in weights.items() if (entry := self._term(term))}
 
-    def _term(self, term: str) -> _Term:
-        found = self._terms.get(term)
-        if found is None:
-            found = self._terms[term] = self._read(term)
-            self._kept_bytes += found.bytes
-            while self._kept_bytes > MAX_KEPT_BYTES and len(self._terms) > 100:  # of which a query may have some
-                self._kept_bytes -= self._terms.popitem(last=False)[1].bytes
-        else:
+    def _term(self, term: str) -> Term | None:
+        if term in self._terms:
             self._terms.move_to_end(term)
+            return self._terms[term]
+        found = self._terms[term] = self._read(term)
+        self._kept_bytes += _bytes(found)
+        while self._kept_bytes > MAX_KEPT_BYTES and len(self._terms) > 100:  # of which a query may have some
+            self._kept_bytes -= _bytes(self._terms.popitem(last=False)[1])
         return found
 
-    def _read(self, term: str) -> _Term:
-        fields = [self._joined(postings) for postings in self._fetch(self._fields(), term)]
-        weighted = [
-            (field, slots, self._weights_of(field, slots) * counts)
-            for field, (slots, counts) in enumerate(fields)
-            if len(slots)
-        ]
-        if not weighted:
-            return _Term(0.0, fields, 0, None, None, 0.0, _NONE)
-        slots, frequencies = weighted[0][1:] if len(weighted) == 1 else self._merged(weighted)
-        norm = self._scoring.norm(()) if self._norms is None else self._norms[slots]
-        idf = self._scoring.idf(len(slots))
-        alone = self._alone(weighted, slots, norm)
-        scores = self._scoring.score(frequencies, norm, idf, alone).astype(np.float32)
-        best = np.sort(np.partition(scores, -BEST)[-BEST:] if len(scores) > BEST else scores)[::-1]
-        top = float(best[0])
-        if len(slots) * DENSE < self._size:
-            return _Term(idf, fields, len(slots), slots, scores, top, best)
-        dense = np.zeros(self._size, dtype=np.float32)
-        dense[slots] = scores
-        return _Term(idf, fields, len(slots), None, dense, top, best)
-
-    def _weights_of(self, field: int, slots: Array) -> Any:
-        """What one occurrence in a field counts in each of these documents."""
-        if not self._ranking.per_field_length:
-            return self._scoring.weight(field, None)
-        kept = self._field_weights[field]
-        if kept is None:
-            if len(slots) * DENSE < self._size:
-                return self._scoring.weight(field, self._lengths[field][slots])
-            kept = self._field_weights[field] = self._scoring.weight(field, self._lengths[field])
-        return kept[slots]
-
-    def _merged(self, weighted: list[tuple[int, Array, Array]]) -> tuple[Array, Array]:
-        """One frequency per slot from those of several fields."""
-        every = _each_once(np.concatenate([slots for _, slots, _ in weighted]))
-        frequencies = np.zeros(len(every))
-        for _, slots, added in weighted:
-            frequencies[every.searchsorted(slots)] += added
-        return every, frequencies
-
-    def _alone(self, weighted: list[tuple[int, Array, Array]], slots: Array, norm: Any) -> Any:
-        """What fields add by themselves to what a term counts in these documents."""
-        alone: Any = 0.0
-        for field, own, frequencies in weighted:
-            if self._scoring.alone[field]:
-                alone = np.zeros(len(slots)) if isinstance(alone, float) else alone
-                places = slots.searchsorted(own)
-                norms = norm if self._norms is None else norm[places]
-                alone[places] += self._scoring.alone[field] * self._scoring.gain(frequencies, norms)
-        return alone
-
-    def _joined(self, postings: Sequence[tuple[int, bytes]]) -> tuple[Array, Array]:
-        """The living slots of the postings of a term, ascending, and how often it stands there."""
-        if not postings:
-            return _NO_SLOTS, _NO_SLOTS
-        parts = [_decoded(size, data) for size, data in postings]
-        slots, counts = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        slots = slots.astype(np.intp)
+    def _read(self, term: str) -> Term | None:
+        slots, counts = joined(self._fetch(WORD, term), len(self._lengths))
         if self._is_living is not None:
             living = self._is_living[slots]
-            slots, counts = slots[living], counts[living]
-        return slots, counts
+            slots, counts = slots[living], [own[living] for own in counts]
+        return Term(slots, counts, self._weights, self._size) if len(slots) else None
+
+    def _slots(self, kind: int, term: str) -> Array:
+        """The living documents that have something other than a word."""
+        slots = joined(self._fetch(kind, term))[0].astype(np.intp)
+        return slots if self._is_living is None else slots[self._is_living[slots]]
 
     def _fields(self) -> range:
         return range(len(self._ranking.fields))
 
     def _by_slot(self, parts: Sequence[Sequence[int]]) -> Array:
         """Numbers of all documents from those of the segments; 0 where a document was."""
-        numbers = np.zeros(self._size)
+        numbers = np.zeros(self._size, dtype=np.uint32)
         for segment, part in zip(self._segments, parts, strict=True):
             numbers[segment.first_slot : segment.last_slot + 1] = part
         numbers[self._dead] = 0
@@ -297,8 +259,8 @@ class NumpySearcher:
         return mask
 
     def _having(self, kind: int, terms: Iterable[str]) -> Array:
-        having = [self._joined(self._fetch((kind,), term)[0])[0] for term in terms]
-        return self._mask(np.concatenate([_NO_SLOTS, *having]))
+        having = [self._slots(kind, term) for term in terms]
+        return self._mask(np.concatenate([NO_SLOTS, *having]))
 
     def _in_time(self, filter: Filter) -> Array:
         mask = self._mask(self._living)
@@ -316,65 +278,48 @@ class NumpySearcher:
         return mask
 
 
-class _Term(NamedTuple):
-    """What a term adds to the documents that have it."""
-
-    idf: float
-    fields: list[tuple[Array, Array]]  # for each field, the slots that have it and how often
-    size: int  # how many documents have it
-    slots: Array | None  # None where `scores` has a number for every document
-    scores: Array | None
-    top: float
-    best: Array  # the best scores, descending
-
-    @property
-    def bytes(self) -> int:
-        own = sum(slots.nbytes + counts.nbytes for slots, counts in self.fields)
-        return own + (self.scores.nbytes if self.scores is not None else 0) + 500
-
-    def scores_of(self, slots: Array) -> Array:
-        """What it adds to these documents."""
-        if self.slots is None:
-            return np.zeros(len(slots), np.float32) if self.scores is None else self.scores[slots]
-        assert self.scores is not None
-        places = self.slots.searchsorted(slots)
-        places[places == len(self.slots)] = 0
-        found: Array = self.scores[places] * (self.slots[places] == slots)
-        return found
-
-
 class _Weighted(NamedTuple):
     """A term with its weight in a query."""
 
-    term: _Term
+    term: Term
     weight: float
 
     @property
     def top(self) -> float:
         return self.weight * self.term.top
 
-    def kth_best(self, k: int) -> float:
-        """What at least k documents have of it; 0 if that is not known."""
-        return self.weight * float(self.term.best[k - 1]) if k <= len(self.term.best) else 0.0
-
     def add_to(self, sums: Array) -> None:
-        scores = self.term.scores
-        assert scores is not None
-        weighted = scores if self.weight == 1.0 else scores * np.float32(self.weight)
-        if self.term.slots is None:
-            sums += weighted
-        else:
-            sums[self.term.slots] += weighted
+        self.term.add_to(sums, self.weight)
 
 
-_NO_SLOTS: Array = np.empty(0, dtype=np.intp)
-_NONE: Array = np.empty(0, dtype=np.float32)
+def _top(weighted: Iterable[_Weighted]) -> float:
+    """What some terms together add at most."""
+    return sum(one.top for one in weighted)
 
 
-def _decoded(size: int, data: bytes) -> tuple[Array, Array]:
-    slots = np.frombuffer(data, "<u4", size)
-    width = (len(data) - 4 * size) // size
-    return slots, np.frombuffer(data, f"<u{width}", size, 4 * size) if width else slots
+def _safe(weighted: Sequence[_Weighted]) -> float:
+    """What to take a sum times so that rounding lifts none of its equals above it; a score takes a dozen steps."""
+    return 1 - (len(weighted) + 16) * ROUNDING
+
+
+def _sums_of(slots: Array, weighted: Iterable[_Weighted]) -> Array:
+    sums = np.zeros(len(slots), dtype=np.float32)
+    for one in weighted:
+        sums += one.weight * one.term.scores_of(slots)
+    return sums
+
+
+def _promised(slots: Array, weighted: Sequence[_Weighted], limit: int, allowed: Allowed | None) -> float:
+    """A score that the last of the best has at least, as so many of these documents have it."""
+    if allowed is not None:
+        slots = slots[allowed.mask[slots]]
+    if len(slots) < limit:
+        return 0.0
+    return float(np.partition(_sums_of(slots, weighted), -limit)[-limit]) * _safe(weighted)
+
+
+def _bytes(term: Term | None) -> int:
+    return 100 if term is None else term.bytes
 
 
 def _least(scores: Array, limit: int) -> Any:
@@ -389,13 +334,3 @@ def _each_once(slots: Array) -> Array:
     is_new[:1] = True
     np.not_equal(slots[1:], slots[:-1], out=is_new[1:])
     return slots[is_new]
-
-
-def _counts_of(field: tuple[Array, Array], slots: Array) -> Array:
-    own, counts = field
-    if not len(own):
-        return np.zeros(len(slots), dtype=int)
-    places = own.searchsorted(slots)
-    places[places == len(own)] = 0
-    found: Array = counts[places] * (own[places] == slots)
-    return found

@@ -428,18 +428,13 @@ def _moment(connection: sqlite3.Connection, ranks: Ranking, generation: Any, bef
         parts.append(built)
         tail = {(kind, term): (size, data) for kind, term, size, data in postings}
     places = {number: place for place, (number, _) in enumerate(numbers)}
-    wanted = f"SELECT kind, segment, size, data FROM postings WHERE segment IN ({','.join(map(str, places))})"
+    own = ",".join(map(str, places))
+    wanted = f"SELECT segment, size, data FROM postings WHERE segment IN ({own}) AND kind = ? AND term = ?"
 
-    def fetch(kinds: Sequence[int], term: str) -> list[list[tuple[int, bytes]]]:
-        of_kinds = f"{wanted} AND kind IN ({','.join(map(str, kinds))}) AND term = ?"
-        found = sorted(
-            (kind, places[number], size, data) for kind, number, size, data in connection.execute(of_kinds, (term,))
-        )
-        waiting = [[tail[kind, term]] if (kind, term) in tail else [] for kind in kinds]
-        return [
-            [(size, data) for own, _, size, data in found if own == kind] + last
-            for kind, last in zip(kinds, waiting, strict=True)
-        ]
+    def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
+        found = sorted((places[number], size, data) for number, size, data in connection.execute(wanted, (kind, term)))
+        last = tail.get((kind, term))
+        return [(size, data) for _, size, data in found] + ([last] if last else [])
 
     documents = sum(part.documents for part in parts) - len(dead)
     searcher: Searcher
