@@ -17,7 +17,7 @@ import numpy as np
 
 from onhand.document import Contribution, Filter, wanted_authors
 from onhand.lexical.bm25 import largest_first, query_weights
-from onhand.lexical.numpy_term import NO_SLOTS, Array, Term, Weights, joined, weights_of
+from onhand.lexical.numpy_term import NO_SLOTS, Array, Term, Weights, best_of, joined, weights_of
 from onhand.lexical.ranking import Ranking
 from onhand.lexical.searcher import scoring_of, time_bounds
 from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, WORD, Segment
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 MAX_KEPT_BYTES = 256 * 1024 * 1024  # of terms: some 200 of the most common ones of a million documents
 MAX_KEPT_FILTERS = 16
-WORTH = 16_384  # postings that are left: to look the best documents of a term up in them costs less than to add them
 FEW = 4096  # allowed documents that are looked up one by one, rather than adding up every posting
-SAMPLE = 64  # every so manyth document tells how good the best are at least
+PROBES = 256  # documents that are looked up in all terms, to know early how good the best are at least
+PROBING_PAYS = 16_384  # postings of the next term: to add it costs more
+LOOKUP = 32  # to look up a document of a term costs as much as to pass by so many
+PASS = 16  # to look at a slot out of turn costs as much as to pass by so many
 ROUNDING = 2**-23  # of a 32-bit float, as a share of it, up and down
 
 
@@ -57,7 +59,8 @@ class NumpySearcher:
         self._terms: OrderedDict[str, Term | None] = OrderedDict()
         self._kept_bytes = 0
         self._filters: OrderedDict[Filter, Allowed] = OrderedDict()
-        self._sums = np.zeros(self._size, dtype=np.float32)
+        self._sums = np.zeros(self._size, dtype=np.float32)  # zero between searches, as is the next
+        self._is_meant = np.zeros(self._size, dtype=bool)
 
     def search(self, query: str, limit: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
         terms = self._terms_of(query)
@@ -133,16 +136,16 @@ class NumpySearcher:
             least = self._add_rare(weighted, added, limit, allowed)
             left = weighted[len(added) :]
             rest = _top(left)
-            slots = self._reaching(added, least - rest, allowed)
-            sums: Array = self._sums[slots]
+            slots = self._reaching(added, least - rest)
+            if left and len(slots) > PROBES:
+                least = max(least, _promised(slots, self._sums[slots], left, limit) * _safe(weighted))
+            for one in left:
+                slots = slots[self._sums[slots] >= least - rest]
+                self._add_only(one, slots)
+                rest -= one.top
+            return slots, self._sums[slots]
         finally:
             self._reset(added)
-        for one in left:
-            sums += one.weight * one.term.scores_of(slots)
-            rest -= one.top
-            can_be = sums >= least - rest
-            slots, sums = slots[can_be], sums[can_be]
-        return slots, sums
 
     def _add_rare(
         self, weighted: list[_Weighted], added: list[_Weighted], limit: int, allowed: Allowed | None
@@ -150,36 +153,40 @@ class NumpySearcher:
         """Add up terms until no document that has only what is left can be among the best; a score that these have
         at least."""
         least = 0.0
-        for number, one in enumerate(weighted):
+        only = None if allowed is None else allowed.mask
+        for number, one in enumerate(weighted, 1):
             left = weighted[number:]
+            added.append(one)
+            slots, sums = one.term.add_to(self._sums, one.weight, only)
+            if not left or left[0].term.size > PROBING_PAYS:
+                least = max(least, _promised(slots, sums, left, limit) * _safe(weighted))
             if _top(left) < least:
                 break
-            one.add_to(self._sums)
-            added.append(one)
-            if sum(other.term.size for other in left[1:]) > WORTH:
-                least = max(least, _promised(one.term.best(), weighted, limit, allowed))
-        return least or self._least_of_some(added, limit, allowed) * _safe(weighted)
+        return least
 
-    def _least_of_some(self, added: list[_Weighted], limit: int, allowed: Allowed | None) -> float:
-        """A score that the last of the best has at least: that of some of the documents."""
-        first = added[0].term
-        is_short = not first.is_dense and first.size > limit
-        slots: Any = first.slots if is_short else np.arange(0, self._size, SAMPLE)
-        if allowed is not None:
-            slots = slots[allowed.mask[slots]]
-        sums = self._sums[slots]
-        return float(_least(sums, limit)) if len(sums) >= limit else 0.0
+    def _add_only(self, one: _Weighted, slots: Array) -> None:
+        """Add a term to some documents."""
+        if len(slots) * LOOKUP < one.term.size:
+            self._sums[slots] += one.weight * one.term.scores_of(slots)
+            return
+        self._is_meant[slots] = True
+        try:
+            one.term.add_to(self._sums, one.weight, self._is_meant)
+        finally:
+            self._is_meant[slots] = False
 
-    def _reaching(self, added: list[_Weighted], least: float, allowed: Allowed | None) -> Array:
-        """The slots whose sums are above zero and reach `least`."""
+    def _reaching(self, added: list[_Weighted], least: float) -> Array:
+        """The slots whose sums are above zero and reach `least`, ascending."""
         least = max(least, 1e-30)
         sums = self._sums
-        if sum(one.term.size for one in added) * 4 > self._size:
-            slots = (sums >= least).nonzero()[0]
-        else:
-            parts = [one.term.slots[sums[one.term.slots] >= least] for one in added]
-            slots = parts[0] if len(parts) == 1 else _each_once(np.concatenate(parts))
-        return slots if allowed is None else slots[allowed.mask[slots]]
+        if self._are_many(added):
+            return (sums >= least).nonzero()[0]
+        parts = [one.term.slots[sums[one.term.slots] >= least] for one in added]
+        return parts[0] if len(parts) == 1 else _each_once(np.concatenate(parts))
+
+    def _are_many(self, added: list[_Weighted]) -> bool:
+        """Whether to look at every slot is faster than to look at those of these terms."""
+        return sum(one.term.size for one in added) * PASS > self._size
 
     def _exact(self, slots: Array, terms: Mapping[str, _Weighted]) -> Array:
         """The scores of a few documents, added up in the order of the query and in 64 bits."""
@@ -209,7 +216,7 @@ class NumpySearcher:
             yield name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm
 
     def _reset(self, added: list[_Weighted]) -> None:
-        if any(one.term.is_dense for one in added):
+        if self._are_many(added):
             self._sums.fill(0)
         else:
             for one in added:
@@ -235,7 +242,7 @@ class NumpySearcher:
         if self._is_living is not None:
             living = self._is_living[slots]
             slots, counts = slots[living], [own[living] for own in counts]
-        return Term(slots, counts, self._weights, self._size) if len(slots) else None
+        return Term(slots, counts, self._weights) if len(slots) else None
 
     def _slots(self, kind: int, term: str) -> Array:
         """The living documents that have something other than a word."""
@@ -288,9 +295,6 @@ class _Weighted(NamedTuple):
     def top(self) -> float:
         return self.weight * self.term.top
 
-    def add_to(self, sums: Array) -> None:
-        self.term.add_to(sums, self.weight)
-
 
 def _top(weighted: Iterable[_Weighted]) -> float:
     """What some terms together add at most."""
@@ -309,13 +313,12 @@ def _sums_of(slots: Array, weighted: Iterable[_Weighted]) -> Array:
     return sums
 
 
-def _promised(slots: Array, weighted: Sequence[_Weighted], limit: int, allowed: Allowed | None) -> float:
-    """A score that the last of the best has at least, as so many of these documents have it."""
-    if allowed is not None:
-        slots = slots[allowed.mask[slots]]
-    if len(slots) < limit:
-        return 0.0
-    return float(np.partition(_sums_of(slots, weighted), -limit)[-limit]) * _safe(weighted)
+def _promised(slots: Array, sums: Array, left: Sequence[_Weighted], limit: int) -> float:
+    """A score that the last of the best has at least, as so many of some documents have it when `left` is added."""
+    slots, sums = best_of(max(PROBES, limit), slots, sums)
+    for one in left:
+        sums = sums + one.weight * one.term.scores_of(slots)
+    return float(np.partition(sums, -limit)[-limit]) if len(sums) >= limit else 0.0
 
 
 def _bytes(term: Term | None) -> int:

@@ -16,25 +16,37 @@ from onhand.lexical.segment import count_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-DENSE = 8  # a term that more than every eighth document has is kept as a number for every slot: to add it is faster
-BEST = 256  # documents of a term that are known as its best: a filter may leave few of them
-MANY = 8  # looking up one document costs as much as working out so many in their order
+SAMPLE = 16_384  # scores, from which it is guessed how good the best of more are
 
 
 class Weights(NamedTuple):
-    """What the formula takes from each document, and what makes most of it."""
+    """What the formula takes from each document, by slot or one number for all, and what makes most of it."""
 
     scoring: Scoring
-    fields: list[Any]  # what one occurrence in each field counts: by slot, or one number for all
-    norm: Any  # likewise
+    fields: list[Any]  # what one occurrence in each field counts
+    norm: Any
     heaviest: list[float]
     least_norm: float
+
+    def score(self, idf: float, slots: Array, counts: Sequence[Array]) -> Array:
+        """What a term adds to documents that have it so often in each field."""
+        norm = _of(self.norm, slots)
+        frequency = np.zeros(len(slots), dtype=np.float32)
+        alone = np.zeros(len(slots), dtype=np.float32)
+        for weight, own, share in zip(self.fields, counts, self.scoring.alone, strict=True):
+            here = _where(own)
+            part = np.multiply(_of(weight, slots[here]), own[here], dtype=np.float32)
+            frequency[here] += part
+            if share:
+                alone[here] += share * self.scoring.gain(part, _of(norm, here))
+        scores: Array = self.scoring.score(frequency, norm, idf, alone)
+        return scores
 
     def top(self, idf: float, most: Sequence[int]) -> float:
         """What a term adds at most that no document has more often in each field than `most`."""
         frequencies = [weight * count for weight, count in zip(self.heaviest, most, strict=True)]
         gains = [self.scoring.gain(frequency, self.least_norm) for frequency in frequencies]
-        alone = sum(own * gain for own, gain in zip(self.scoring.alone, gains, strict=True))
+        alone = sum(share * gain for share, gain in zip(self.scoring.alone, gains, strict=True))
         return float(self.scoring.score(sum(frequencies), self.least_norm, idf, alone))
 
 
@@ -49,49 +61,40 @@ def weights_of(scoring: Scoring, lengths: Sequence[Array]) -> Weights:
 class Term:
     """The documents that have a term, how often, and what it adds to them."""
 
-    def __init__(self, slots: Array, counts: Sequence[Array], weights: Weights, slot_count: int) -> None:
+    def __init__(self, slots: Array, counts: Sequence[Array], weights: Weights) -> None:
         self.slots = slots  # ascending
         self.size = len(slots)
         self.idf = weights.scoring.idf(self.size)
-        self.top = weights.top(self.idf, [int(own.max()) for own in counts])
-        self.is_dense = self.size * DENSE >= slot_count
+        self.top = weights.top(self.idf, [int(own.max()) for own in counts])  # less, once all scores are known
         self._counts = counts  # for each field
         self._weights = weights
-        self._slot_count = slot_count
-        self._scores: Array | None = None  # once they were worked out for all: by slot if dense, otherwise as `slots`
-        self._best = slots
+        self._scores: Array | None = None  # once they were worked out for all
 
     @property
     def bytes(self) -> int:
         """How much memory it takes at most."""
-        own = self.slots.nbytes + sum(counts.nbytes for counts in self._counts)
-        return own + 4 * (self._slot_count if self.is_dense else self.size) + 1000
+        return self.slots.nbytes + sum(counts.nbytes for counts in self._counts) + 4 * self.size + 1000
 
-    def best(self) -> Array:
-        """The slots of its best documents, ascending."""
-        self._all_scores()
-        return self._best
+    def add_to(self, sums: Array, weight: float, only: Array | None = None) -> tuple[Array, Array]:
+        """Add what it adds, so many times, to a number for every slot, and give slots and numbers that this changed.
 
-    def add_to(self, sums: Array, weight: float) -> None:
-        """Add what it adds, so many times, to a number for every slot."""
-        scores = self._all_scores()
-        weighted = scores if weight == 1.0 else scores * np.float32(weight)
-        if self.is_dense:
-            sums += weighted
+        With `only`, which says so by slot, to some of them.
+        """
+        slots = self.slots.astype(np.intp)
+        if only is None:
+            scores = self._all_scores(slots)
         else:
-            sums[self.slots.astype(np.intp)] += weighted
+            places = only[slots].nonzero()[0]
+            slots = slots[places]
+            scores = self._scores_at(places, slots)
+        changed: Array = sums[slots] + np.float32(weight) * scores
+        sums[slots] = changed
+        return slots, changed
 
     def scores_of(self, slots: Array) -> Array:
         """What it adds to some documents, which need not have it."""
-        if self._scores is not None or len(slots) * MANY > self.size:
-            scores = self._all_scores()
-            if self.is_dense:
-                return scores[slots]
-            places, is_there = self._find(slots)
-            found = scores[places]
-        else:
-            places, is_there = self._find(slots)
-            found = self._score(slots, [own[places] for own in self._counts])
+        places, is_there = self._find(slots)
+        found = self._scores_at(places, slots.astype(np.intp))
         found *= is_there
         return found
 
@@ -107,33 +110,27 @@ class Term:
         places[places == self.size] = 0
         return places, self.slots[places] == wanted
 
-    def _all_scores(self) -> Array:
+    def _all_scores(self, slots: Array) -> Array:
         if self._scores is None:
-            slots = self.slots.astype(np.intp)
-            scores = self._score(slots, self._counts)
-            if self.size > BEST:
-                self._best = self.slots[np.sort(np.argpartition(scores, -BEST)[-BEST:])]
-            self.top = float(scores.max())
-            if self.is_dense:
-                self._scores = np.zeros(self._slot_count, dtype=np.float32)
-                self._scores[slots] = scores
-            else:
-                self._scores = scores
+            self._scores = self._weights.score(self.idf, slots, self._counts)
+            self.top = float(self._scores.max())
         return self._scores
 
-    def _score(self, slots: Array, counts: Sequence[Array]) -> Array:
-        """What it adds to documents that have it so often."""
-        scoring, weights, norm, _, _ = self._weights
-        norm = _of(norm, slots)
-        frequency: Any = 0.0
-        alone: Any = 0.0
-        for weight, own, share in zip(weights, counts, scoring.alone, strict=True):
-            part = np.multiply(_of(weight, slots), own, dtype=np.float32)
-            frequency = frequency + part
-            if share:
-                alone = alone + share * scoring.gain(part, norm)
-        scores: Array = scoring.score(frequency, norm, self.idf, alone)
-        return scores
+    def _scores_at(self, places: Array, slots: Array) -> Array:
+        """What it adds to documents of these slots if they have it as often as those at these of its places."""
+        if self._scores is not None:
+            return self._scores[places]
+        return self._weights.score(self.idf, slots, [own[places] for own in self._counts])
+
+
+def best_of(count: int, slots: Array, scores: Array) -> tuple[Array, Array]:
+    """Of some documents and their scores about so many of the best, in their order."""
+    if len(slots) <= count:
+        return slots, scores
+    sample = scores[:: 1 + len(scores) // SAMPLE]
+    rank = 1 + len(sample) * count // len(scores)
+    places = (scores >= np.partition(sample, -rank)[-rank]).nonzero()[0][: 2 * count]
+    return slots[places], scores[places]
 
 
 def joined(postings: Sequence[tuple[int, bytes]], fields: int = 0) -> tuple[Array, list[Array]]:
@@ -154,6 +151,11 @@ def _decoded(size: int, data: bytes, fields: int) -> list[Array]:
     return [np.frombuffer(data, "<u4", size), *counts]
 
 
+def _where(counts: Array) -> Any:
+    """Where counts are not zero, or everywhere if that is most of them: a title has few of the words of a text."""
+    return slice(None) if np.count_nonzero(counts) * 2 > len(counts) else (counts != 0).nonzero()[0]
+
+
 def _of(values: Any, slots: Array) -> Any:
-    """Those of some documents, where each has its own."""
+    """Those at some slots or places, where each has its own."""
     return values[slots] if isinstance(values, np.ndarray) else values
