@@ -58,6 +58,7 @@ class NumpySearcher:
         self._scoring = scoring_of(ranks, [float(lengths.sum()) for lengths in self._lengths], self.documents)
         self._terms: OrderedDict[str, Term | None] = OrderedDict()
         self._kept_bytes = 0
+        self._asked: tuple[str, dict[str, _Weighted]] = "", {}  # the last query and its terms, as it is explained next
         self._filters: OrderedDict[Filter, Allowed] = OrderedDict()
         self._sums = np.zeros(self._size, dtype=np.float32)  # zero between searches, as is the next
         self._is_meant = np.zeros(self._size, dtype=bool)
@@ -224,8 +225,11 @@ class NumpySearcher:
 
     def _terms_of(self, query: str) -> dict[str, _Weighted]:
         """The terms of a query that any document has."""
-        weights = query_weights(self._ranking.tokenizer, query, self._ranking.count_repeats)
-        return {term: _Weighted(entry, weight) for term, weight in weights.items() if (entry := self._term(term))}
+        if self._asked[0] != query:
+            weights = query_weights(self._ranking.tokenizer, query, self._ranking.count_repeats)
+            found = {term: _Weighted(own, weight) for term, weight in weights.items() if (own := self._term(term))}
+            self._asked = query, found
+        return self._asked[1]
 
     def _term(self, term: str) -> Term | None:
         if term in self._terms:

@@ -7,6 +7,7 @@ queries, nor where postings are kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,10 +66,14 @@ class Term:
         self.slots = slots  # ascending
         self.size = len(slots)
         self.idf = weights.scoring.idf(self.size)
-        self.top = weights.top(self.idf, [int(own.max()) for own in counts])  # less, once all scores are known
         self._counts = counts  # for each field
         self._weights = weights
         self._scores: Array | None = None  # once they were worked out for all
+
+    @cached_property
+    def top(self) -> float:
+        """What it adds at most; less than that, once all scores are known."""
+        return self._weights.top(self.idf, [int(own.max()) for own in self._counts])
 
     @property
     def bytes(self) -> int:
