@@ -92,7 +92,7 @@ class MemoryStore:
     ) -> list[Match]:
         allowed = self._allowed(filter, among)
         ids = self._vectors if allowed is None else allowed & self._vectors.keys()
-        matches = [Match(document_id, _product(vector, self._vectors[document_id])) for document_id in ids]
+        matches = [Match(document_id, _cosine(vector, self._vectors[document_id])) for document_id in ids]
         kept = [match for match in matches if min_score is None or match.score >= min_score]
         return sorted(kept, key=lambda match: (-match.score, match.id))[:limit]
 
@@ -183,5 +183,6 @@ def _tally(values: Iterable[str]) -> Tally:
     return Tally(tuple(ordered[:TALLIED]), len(ordered))
 
 
-def _product(left: array[float], right: array[float]) -> float:
-    return float(sum(map(mul, left, right)))
+def _cosine(left: array[float], right: array[float]) -> float:
+    product = float(sum(map(mul, left, right)))
+    return max(-1.0, min(1.0, product))  # they are of length one but for the last bit of a float

@@ -36,7 +36,7 @@ from onhand.store.entry import (
     content_hash,
     refuse_contradiction,
 )
-from onhand.store.opening import UNREADABLE, begin_writing, open_file, stamp, translated
+from onhand.store.opening import UNREADABLE, begin_writing, is_read_only, open_file, stamp, translated
 from onhand.store.order import parse_order
 
 if TYPE_CHECKING:
@@ -278,9 +278,21 @@ class SqliteStore:
 
     def _match_ranking(self, connection: sqlite3.Connection) -> None:
         """A file whose terms another ranking made is indexed anew."""
-        if _made_by(connection) == self._ranking.name:
+        made_by = _made_by(connection)
+        if made_by == self._ranking.name:
             self._finish_import(connection)
             return
+        try:
+            self._index_anew(connection)
+        except sqlite3.OperationalError as error:
+            if not is_read_only(error):
+                raise
+            raise StoreError(
+                f"{self.path} is indexed for the ranking {made_by!r}, not for {self._ranking.name!r}, and cannot be "
+                "written to change that: open it once where it can be written"
+            ) from error
+
+    def _index_anew(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         if _made_by(connection) != self._ranking.name:  # another process may have been quicker
             indexing.rebuild(connection, self._ranking)
