@@ -30,7 +30,7 @@ MAX_KEPT_FILTERS = 16
 FEW = 4096  # allowed documents that are looked up one by one, rather than adding up every posting
 PROBES = 256  # documents that are looked up in all terms, to know early how good the best are at least
 PROBING_PAYS = 16_384  # postings of the next term: to add it costs more
-LOOKUP = 32  # to look up a document of a term costs as much as to pass by so many
+LOOKUP = 16  # to look up a document of a term costs as much as to pass by so many
 PASS = 16  # to look at a slot out of turn costs as much as to pass by so many
 ROUNDING = 2**-23  # of a 32-bit float, as a share of it, up and down
 

@@ -90,6 +90,8 @@ class Term:
             scores = self._all_scores(slots)
         else:
             places = only[slots].nonzero()[0]
+            if len(places) * 2 > self.size:
+                self._all_scores(slots)  # the others cost little more, and next time they are known
             slots = slots[places]
             scores = self._scores_at(places, slots)
         changed: Array = sums[slots] + np.float32(weight) * scores
