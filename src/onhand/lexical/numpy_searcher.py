@@ -8,7 +8,7 @@ Turtle & Flood 1995). So a common term is seldom worked out for all of its docum
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -59,6 +59,7 @@ class NumpySearcher:
         self._terms: OrderedDict[str, Term | None] = OrderedDict()
         self._kept_bytes = 0
         self._asked: tuple[str, dict[str, _Weighted]] = "", {}  # the last query and its terms, as it is explained next
+        self._last: tuple[dict[str, _Weighted], bytes, list[_Found]] = {}, b"", []  # terms, slots, what was found
         self._filters: OrderedDict[Filter, Allowed] = OrderedDict()
         self._sums = np.zeros(self._size, dtype=np.float32)  # zero between searches, as is the next
         self._is_meant = np.zeros(self._size, dtype=bool)
@@ -73,24 +74,24 @@ class NumpySearcher:
             sums = _sums_of(near, weighted)
         else:
             near, sums = self._near_best(weighted, limit, allowed)
-        near = near[(sums > 0) & (sums >= _least(sums, limit) * _safe(weighted))]
+        near = near[(sums > 0) & (sums >= _least(sums, limit) * _safe(weighted))].astype(np.intp)
         scores = self._exact(near, terms)
         best = scores >= _least(scores, limit)
         return sorted(zip(near[best].tolist(), scores[best].tolist(), strict=True), key=itemgetter(1), reverse=True)
 
     def explain(self, query: str, slots: Sequence[int]) -> list[tuple[Contribution, ...]]:
-        contributions: list[list[Contribution]] = [[] for _ in slots]
+        ascending = sorted(slots)
+        contributions: dict[int, list[Contribution]] = {slot: [] for slot in ascending}
         names = tuple(self._ranking.fields)
-        for name, (term, weight), own, frequencies, norm in self._found(
-            np.array(slots, dtype=np.intp), self._terms_of(query)
-        ):
+        found = self._found(np.array(ascending, dtype=np.intp), self._terms_of(query))
+        for name, (term, weight), own, frequencies, norm in found:
             for field, frequency in enumerate(own):
                 here = frequency.nonzero()[0].tolist()
                 if here:
                     shares = weight * self._scoring.share(field, frequency, frequencies, norm, term.idf)
                     for place in here:
-                        contributions[place].append(Contribution(name, names[field], float(shares[place])))
-        return [largest_first(own) for own in contributions]
+                        contributions[ascending[place]].append(Contribution(name, names[field], float(shares[place])))
+        return [largest_first(contributions[slot]) for slot in slots]
 
     def allowed(self, filter: Filter) -> Allowed:
         found = self._filters.get(filter)
@@ -189,7 +190,7 @@ class NumpySearcher:
         """Whether to look at every slot is faster than to look at those of these terms."""
         return sum(one.term.size for one in added) * PASS > self._size
 
-    def _exact(self, slots: Array, terms: Mapping[str, _Weighted]) -> Array:
+    def _exact(self, slots: Array, terms: dict[str, _Weighted]) -> Array:
         """The scores of a few documents, added up in the order of the query and in 64 bits."""
         total = np.zeros(len(slots))
         for _, (term, weight), own, frequencies, norm in self._found(slots, terms):
@@ -201,11 +202,16 @@ class NumpySearcher:
             total += np.where(sum(own) > 0, scores, 0.0)
         return total
 
-    def _found(
-        self, slots: Array, terms: Mapping[str, _Weighted]
-    ) -> Iterator[tuple[str, _Weighted, list[Array], Array, Any]]:
-        """Each term, with its weighted frequency in each field of a few documents and in all fields, and their norm;
-        where a document has not got the term, the latter is 1, by which one may divide."""
+    def _found(self, slots: Array, terms: dict[str, _Weighted]) -> Iterable[_Found]:
+        """What a few documents have of each term; what was found last is kept, as what is scored is explained next."""
+        if len(slots) > FEW:
+            return self._find(slots, terms)
+        key = slots.tobytes()
+        if self._last[0] is not terms or self._last[1] != key:
+            self._last = terms, key, list(self._find(slots, terms))
+        return self._last[2]
+
+    def _find(self, slots: Array, terms: dict[str, _Weighted]) -> Iterator[_Found]:
         if not terms or not len(slots):  # where nothing is, there is no average either
             return
         lengths = [own[slots] for own in self._lengths]
@@ -214,7 +220,7 @@ class NumpySearcher:
         for name, one in terms.items():
             own = [weight * counts for weight, counts in zip(weights, one.term.counts_of(slots), strict=True)]
             frequencies: Any = sum(own)
-            yield name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm
+            yield _Found(name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm)
 
     def _reset(self, added: list[_Weighted]) -> None:
         if self._are_many(added):
@@ -298,6 +304,16 @@ class _Weighted(NamedTuple):
     @property
     def top(self) -> float:
         return self.weight * self.term.top
+
+
+class _Found(NamedTuple):
+    """What some documents have of a term."""
+
+    name: str
+    weighted: _Weighted
+    own: list[Array]  # weighted frequency in each field
+    frequencies: Array  # in all of them; 1 where a document has not got the term, by which one may divide
+    norm: Any
 
 
 def _top(weighted: Iterable[_Weighted]) -> float:
