@@ -42,6 +42,7 @@ SCOPES = ["", "one", "two"]
 SAVINGS = [
     *((numpy_searcher, name) for name in ("FEW", "PROBES", "PROBING_PAYS", "LOOKUP", "PASS", "MAX_KEPT_BYTES")),
     (numpy_term, "SAMPLE"),
+    (numpy_term, "SHORT"),
 ]
 IDS = [f"d{number}" for number in range(12)]
 

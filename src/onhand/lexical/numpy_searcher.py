@@ -335,7 +335,8 @@ def _sums_of(slots: Array, weighted: Iterable[_Weighted]) -> Array:
 
 def _promised(slots: Array, sums: Array, left: Sequence[_Weighted], limit: int) -> float:
     """A score that the last of the best has at least, as so many of some documents have it when `left` is added."""
-    slots, sums = best_of(max(PROBES, limit), slots, sums)
+    if left:
+        slots, sums = best_of(max(PROBES, limit), slots, sums)
     for one in left:
         sums = sums + one.weight * one.term.scores_of(slots)
     return float(np.partition(sums, -limit)[-limit]) if len(sums) >= limit else 0.0

@@ -17,6 +17,7 @@ from onhand.lexical.segment import count_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+SHORT = 2048  # documents of which it does not pay to leave any out
 SAMPLE = 16_384  # scores, from which it is guessed how good the best of more are
 
 
@@ -159,8 +160,10 @@ def _decoded(size: int, data: bytes, fields: int) -> list[Array]:
 
 
 def _where(counts: Array) -> Any:
-    """Where counts are not zero, or everywhere if that is most of them: a title has few of the words of a text."""
-    return slice(None) if np.count_nonzero(counts) * 2 > len(counts) else (counts != 0).nonzero()[0]
+    """Where counts are not zero, if that is seldom: a title has few of the words of a text. Otherwise everywhere."""
+    if len(counts) < SHORT or np.count_nonzero(counts) * 2 > len(counts):
+        return slice(None)
+    return (counts != 0).nonzero()[0]
 
 
 def _of(values: Any, slots: Array) -> Any:

@@ -46,6 +46,7 @@ def test_common_and_rare_words_together_find_the_same_as_in_memory(
     for name, value in {"FEW": 20, "PROBES": 30, "PROBING_PAYS": 50}.items():
         monkeypatch.setattr(numpy_searcher, name, value)
     monkeypatch.setattr(numpy_term, "SAMPLE", 100)
+    monkeypatch.setattr(numpy_term, "SHORT", 10)
     chance = random.Random(6)
     for _ in range(150):
         query = " ".join(chance.choice(WORDS) for _ in range(chance.randint(1, 5)))
