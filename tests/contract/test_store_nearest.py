@@ -58,6 +58,14 @@ def test_the_least_score_cuts_and_may_be_none_or_zero(store: Store, least: float
 
 
 @requirement("search.ties-are-deterministic")
+def test_no_cosine_is_above_one(store: Store) -> None:
+    given = [(entry, entry.vector) for entry in documents(200) if entry.vector is not None]
+    lengths = [sum(number * number for number in own) for _, own in given]
+    assert max(lengths) > 1 > min(lengths)  # a vector is of length one but for the last bit of a float
+    store.upsert([entry for entry, _ in given])
+    assert max(store.nearest(own, limit=1)[0].score for _, own in given) == 1.0
+
+
 def test_equal_vectors_are_ordered_by_id(store: Store) -> None:
     names = [f"{number * 7919 % 1201:04}" for number in range(1201)]
     store.upsert([Entry(Document(name), vector(1, 1)) for name in names])

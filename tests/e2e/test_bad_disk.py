@@ -100,6 +100,21 @@ def test_a_file_on_a_read_only_disk_is_searched_and_refuses_to_be_written(on_a_d
     """)
 
 
+def test_a_file_of_another_ranking_on_a_read_only_disk_says_what_to_do(on_a_disk: Run) -> None:
+    on_a_disk("""
+        from onhand.lexical.ranking import ranking
+        store = SqliteStore(path, ranking("seed"))
+        put(store, "a", "b")
+        store.close()
+        mount("-o", "remount,ro", disk)
+        said = refused(SqliteStore, path)
+        assert "is indexed for the ranking 'seed-2'" in said and "open it once where it can be written" in said, said
+        assert ids(SqliteStore(path, ranking("seed"))) == ["a", "b"]
+        mount("-o", "remount,rw", disk)
+        assert ids(SqliteStore(path)) == ["a", "b"]
+    """)
+
+
 def test_what_a_killed_writer_left_is_read_on_a_read_only_disk(on_a_disk: Run) -> None:
     on_a_disk("""
         leave(path, "a", "b")

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 from zlib import crc32
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -21,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from onhand.document import EVERYTHING, Document, Filter, Match
+from onhand.lexical import numpy_searcher, numpy_term
 from onhand.search.index import Index
 from onhand.search.result import Result
 from onhand.store.entry import Entry
@@ -37,6 +39,11 @@ WORDS = [
 AUTHORS = ["Sarah Chen <sarah@x.org>", "sarah@y.net", "Bob", "", "İpek <i@x.org>"]
 TAGS = ["red", "green", "Blue", ""]
 SCOPES = ["", "one", "two"]
+SAVINGS = [
+    *((numpy_searcher, name) for name in ("FEW", "PROBES", "PROBING_PAYS", "LOOKUP", "PASS", "MAX_KEPT_BYTES")),
+    (numpy_term, "SAMPLE"),
+    (numpy_term, "SHORT"),
+]
 IDS = [f"d{number}" for number in range(12)]
 
 texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
@@ -168,6 +175,30 @@ def _rounded(matches: Sequence[Match]) -> list[tuple[float, str]]:
 @requirement("store.memory-twin", "store.integrity-check")
 def test_both_stores_and_both_searchers_agree_after_any_operations() -> None:
     run_state_machine_as_test(Stores, settings=settings(max_examples=40, stateful_step_count=25, deadline=None))
+
+
+@requirement("store.memory-twin")
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(documents, min_size=20, max_size=60),
+    st.lists(st.tuples(queries, filters | st.just(EVERYTHING), st.integers(1, 12)), min_size=1, max_size=4),
+    st.lists(st.integers(0, 59), max_size=5),
+    st.data(),
+)
+def test_however_a_search_with_numpy_saves_work_its_result_is_that_of_all_work(
+    given: list[Document], asked: list[tuple[str, Filter, int]], gone: list[int], data: st.DataObject
+) -> None:
+    numbered = [document._replace(id=f"d{number}") for number, document in enumerate(given)]
+    with small_segments(bulk=25), searching("numpy"), directory() as place, pytest.MonkeyPatch.context() as patch:
+        for module, name in SAVINGS:
+            patch.setattr(module, name, data.draw(st.sampled_from([1, 2, 7, 1000]), name))
+        memory, store = MemoryStore(), SqliteStore(place / "index.db")
+        for kept in (memory, store):
+            kept.upsert([Entry(document) for document in numbered])
+            kept.delete([f"d{number}" for number in gone])
+        for query, filter, limit in [*asked, *asked]:  # the second time, terms are known
+            assert store.keyword(query, filter, limit) == memory.keyword(query, filter, limit)
+        store.close()
 
 
 class Toy:

@@ -1,14 +1,15 @@
 """Which documents match best, worked out by numpy? For corpora of any size.
 
-What a term adds to every document that has it is kept once it was worked out. A query adds up its rare terms first; as
-soon as the common ones together could not lift a new document among the best, only the documents that are already
-there are looked up in them (MaxScore: Turtle & Flood 1995).
+A query adds up its rare terms first, each over all documents that have it. As soon as the common ones together could
+not lift a new document among the best, only the documents that are already there are looked up in them (MaxScore:
+Turtle & Flood 1995). So a common term is seldom worked out for all of its documents; once it was, that is kept.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,22 +17,22 @@ import numpy as np
 
 from onhand.document import Contribution, Filter, wanted_authors
 from onhand.lexical.bm25 import largest_first, query_weights
+from onhand.lexical.numpy_term import NO_SLOTS, Array, Term, Weights, best_of, joined, weights_of
 from onhand.lexical.ranking import Ranking
 from onhand.lexical.searcher import scoring_of, time_bounds
-from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, Segment
+from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, WORD, Segment
 
 if TYPE_CHECKING:
     from onhand.lexical.searcher import Fetch
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
 MAX_KEPT_BYTES = 256 * 1024 * 1024  # of terms: some 200 of the most common ones of a million documents
 MAX_KEPT_FILTERS = 16
-DENSE = 8  # a term that more than every eighth document has is kept as a number for every document: adding is faster
-BEST = 128  # how many of a term's best scores are known without looking
 FEW = 4096  # allowed documents that are looked up one by one, rather than adding up every posting
-SAMPLE = 64  # every so manyth document tells how good the best are at least
-SLACK = 1e-5  # sums of 32-bit floats; what comes so near to the best is scored exactly before it is left out
+PROBES = 256  # documents that are looked up in all terms, to know early how good the best are at least
+PROBING_PAYS = 16_384  # postings of the next term: to add it costs more
+LOOKUP = 16  # to look up a document of a term costs as much as to pass by so many
+PASS = 16  # to look at a slot out of turn costs as much as to pass by so many
+ROUNDING = 2**-23  # of a 32-bit float, as a share of it, up and down
 
 
 class Allowed(NamedTuple):
@@ -51,17 +52,17 @@ class NumpySearcher:
         self._size = self.last_slot + 1
         self._dead = np.array(dead, dtype=np.intp)
         self._is_living = ~self._mask(self._dead) if len(dead) else None
-        self._living = self._joined(fetch((EVERY,), "")[0])[0]
         self._segments = segments
-        self.documents = len(self._living)
+        self.documents = sum(segment.documents for segment in segments) - len(dead)
         self._lengths = [self._by_slot([segment.lengths[field] for segment in segments]) for field in self._fields()]
         self._scoring = scoring_of(ranks, [float(lengths.sum()) for lengths in self._lengths], self.documents)
-        self._norms = None if ranks.per_field_length else self._scoring.norm(self._lengths)
-        self._field_weights: list[Array | None] = [None for _ in self._lengths]
-        self._terms: OrderedDict[str, _Term] = OrderedDict()
+        self._terms: OrderedDict[str, Term | None] = OrderedDict()
         self._kept_bytes = 0
+        self._asked: tuple[str, dict[str, _Weighted]] = "", {}  # the last query and its terms, as it is explained next
+        self._last: tuple[dict[str, _Weighted], bytes, list[_Found]] = {}, b"", []  # terms, slots, what was found
         self._filters: OrderedDict[Filter, Allowed] = OrderedDict()
-        self._sums = np.zeros(self._size, dtype=np.float32)
+        self._sums = np.zeros(self._size, dtype=np.float32)  # zero between searches, as is the next
+        self._is_meant = np.zeros(self._size, dtype=bool)
 
     def search(self, query: str, limit: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
         terms = self._terms_of(query)
@@ -69,30 +70,28 @@ class NumpySearcher:
             return []
         weighted = sorted(terms.values(), key=lambda one: one.term.size)
         if allowed is not None and len(allowed.slots) <= FEW:
-            slots = allowed.slots
-            sums: Any = sum(one.weight * one.term.scores_of(slots) for one in weighted)
-            near = slots[sums > _least(sums, limit) * (1 - SLACK)]
+            near = allowed.slots
+            sums = _sums_of(near, weighted)
         else:
-            try:
-                near = self._near_best(weighted, limit, allowed)
-            finally:
-                self._reset(weighted)
+            near, sums = self._near_best(weighted, limit, allowed)
+        near = near[(sums > 0) & (sums >= _least(sums, limit) * _safe(weighted))].astype(np.intp)
         scores = self._exact(near, terms)
         best = scores >= _least(scores, limit)
         return sorted(zip(near[best].tolist(), scores[best].tolist(), strict=True), key=itemgetter(1), reverse=True)
 
     def explain(self, query: str, slots: Sequence[int]) -> list[tuple[Contribution, ...]]:
-        contributions: list[list[Contribution]] = [[] for _ in slots]
+        ascending = sorted(slots)
+        contributions: dict[int, list[Contribution]] = {slot: [] for slot in ascending}
         names = tuple(self._ranking.fields)
-        for name, (term, weight), own, frequencies, norm in self._found(
-            np.array(slots, dtype=np.intp), self._terms_of(query)
-        ):
+        found = self._found(np.array(ascending, dtype=np.intp), self._terms_of(query))
+        for name, (term, weight), own, frequencies, norm in found:
             for field, frequency in enumerate(own):
-                if len(term.fields[field][0]):
+                here = frequency.nonzero()[0].tolist()
+                if here:
                     shares = weight * self._scoring.share(field, frequency, frequencies, norm, term.idf)
-                    for place in frequency.nonzero()[0].tolist():
-                        contributions[place].append(Contribution(name, names[field], float(shares[place])))
-        return [largest_first(own) for own in contributions]
+                    for place in here:
+                        contributions[ascending[place]].append(Contribution(name, names[field], float(shares[place])))
+        return [largest_first(contributions[slot]) for slot in slots]
 
     def allowed(self, filter: Filter) -> Allowed:
         found = self._filters.get(filter)
@@ -124,168 +123,148 @@ class NumpySearcher:
     def gone(self) -> Array:
         return (~self._mask(self._living)).nonzero()[0]
 
-    def _near_best(self, weighted: list[_Weighted], limit: int, allowed: Allowed | None) -> Array:
-        """The slots of the best, and of all that may be as good; those of terms with few documents come first."""
-        least = 0.0 if allowed is not None else max(one.kth_best(limit) for one in weighted)
-        rest = sum(one.top for one in weighted)
-        sums = self._sums
+    @cached_property
+    def _living(self) -> Array:
+        return self._slots(EVERY, "")
+
+    @cached_property
+    def _weights(self) -> Weights:
+        return weights_of(self._scoring, self._lengths)
+
+    def _near_best(self, weighted: list[_Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
+        """Slots and sums of the best, and of all that may be as good."""
         added: list[_Weighted] = []
-        for one in weighted:
-            if rest < least * (1 - SLACK):  # no document that has only what is left can be among the best
-                break
-            one.add_to(sums)
+        try:
+            least = self._add_rare(weighted, added, limit, allowed)
+            left = weighted[len(added) :]
+            rest = _top(left)
+            slots = self._reaching(added, least - rest)
+            if left and len(slots) > PROBES:
+                least = max(least, _promised(slots, self._sums[slots], left, limit) * _safe(weighted))
+            for one in left:
+                slots = slots[self._sums[slots] >= least - rest]
+                self._add_only(one, slots)
+                rest -= one.top
+            return slots, self._sums[slots]
+        finally:
+            self._reset(added)
+
+    def _add_rare(
+        self, weighted: list[_Weighted], added: list[_Weighted], limit: int, allowed: Allowed | None
+    ) -> float:
+        """Add up terms until no document that has only what is left can be among the best; a score that these have
+        at least."""
+        least = 0.0
+        only = None if allowed is None else allowed.mask
+        for number, one in enumerate(weighted, 1):
+            left = weighted[number:]
             added.append(one)
-            rest -= one.top
-        left = weighted[len(added) :]
-        least = max(least, self._least_of_some(added, limit, allowed))
-        slots = self._reaching(added, least * (1 - SLACK) - (rest if left else 0.0), allowed)
-        found: Any = sums[slots]
-        for one in left:
-            found = found + one.weight * one.term.scores_of(slots)
-        kept: Array = slots[found >= _least(found, limit) * (1 - SLACK)]
-        return kept
+            slots, sums = one.term.add_to(self._sums, one.weight, only)
+            if not left or left[0].term.size > PROBING_PAYS:
+                least = max(least, _promised(slots, sums, left, limit) * _safe(weighted))
+            if _top(left) < least:
+                break
+        return least
 
-    def _least_of_some(self, added: list[_Weighted], limit: int, allowed: Allowed | None) -> float:
-        """A score that the last of the best has at least: that of some of the documents."""
-        first = added[0].term
-        is_short = first.slots is not None and first.size > limit
-        slots: Any = first.slots if is_short else np.arange(0, self._size, SAMPLE)
-        if allowed is not None:
-            slots = slots[allowed.mask[slots]]
-        sums = self._sums[slots]
-        return float(_least(sums, limit)) if len(sums) >= limit else 0.0
+    def _add_only(self, one: _Weighted, slots: Array) -> None:
+        """Add a term to some documents."""
+        if len(slots) * LOOKUP < one.term.size:
+            self._sums[slots] += one.weight * one.term.scores_of(slots)
+            return
+        self._is_meant[slots] = True
+        try:
+            one.term.add_to(self._sums, one.weight, self._is_meant)
+        finally:
+            self._is_meant[slots] = False
 
-    def _reaching(self, added: list[_Weighted], least: float, allowed: Allowed | None) -> Array:
-        """The slots whose sums are above zero and reach `least`."""
+    def _reaching(self, added: list[_Weighted], least: float) -> Array:
+        """The slots whose sums are above zero and reach `least`, ascending."""
         least = max(least, 1e-30)
         sums = self._sums
-        if sum(one.term.size for one in added) * 4 > self._size or any(one.term.slots is None for one in added):
-            slots = (sums >= least).nonzero()[0]
-        else:
-            parts = [one.term.slots[sums[one.term.slots] >= least] for one in added if one.term.slots is not None]
-            slots = parts[0] if len(parts) == 1 else _each_once(np.concatenate(parts))
-        return slots if allowed is None else slots[allowed.mask[slots]]
+        if self._are_many(added):
+            return (sums >= least).nonzero()[0]
+        parts = [one.term.slots[sums[one.term.slots] >= least] for one in added]
+        return parts[0] if len(parts) == 1 else _each_once(np.concatenate(parts))
 
-    def _exact(self, slots: Array, terms: Mapping[str, _Weighted]) -> Array:
+    def _are_many(self, added: list[_Weighted]) -> bool:
+        """Whether to look at every slot is faster than to look at those of these terms."""
+        return sum(one.term.size for one in added) * PASS > self._size
+
+    def _exact(self, slots: Array, terms: dict[str, _Weighted]) -> Array:
         """The scores of a few documents, added up in the order of the query and in 64 bits."""
         total = np.zeros(len(slots))
         for _, (term, weight), own, frequencies, norm in self._found(slots, terms):
             alone: Any = 0.0
             for field, frequency in enumerate(own):
-                if self._scoring.alone[field] and len(term.fields[field][0]):
+                if self._scoring.alone[field]:
                     alone = alone + self._scoring.alone[field] * self._scoring.gain(frequency, norm)
             scores = weight * self._scoring.score(frequencies, norm, term.idf, alone)
             total += np.where(sum(own) > 0, scores, 0.0)
         return total
 
-    def _found(
-        self, slots: Array, terms: Mapping[str, _Weighted]
-    ) -> Iterator[tuple[str, _Weighted, list[Array], Array, Any]]:
-        """Each term, with its weighted frequency in each field of a few documents and in all fields, and their norm;
-        where a document has not got the term, the latter is 1, by which one may divide."""
+    def _found(self, slots: Array, terms: dict[str, _Weighted]) -> Iterable[_Found]:
+        """What a few documents have of each term; what was found last is kept, as what is scored is explained next."""
+        if len(slots) > FEW:
+            return self._find(slots, terms)
+        key = slots.tobytes()
+        if self._last[0] is not terms or self._last[1] != key:
+            self._last = terms, key, list(self._find(slots, terms))
+        return self._last[2]
+
+    def _find(self, slots: Array, terms: dict[str, _Weighted]) -> Iterator[_Found]:
         if not terms or not len(slots):  # where nothing is, there is no average either
             return
         lengths = [own[slots] for own in self._lengths]
         weights = [self._scoring.weight(field, own) for field, own in enumerate(lengths)]
         norm = self._scoring.norm(lengths)
         for name, one in terms.items():
-            own = [weight * _counts_of(field, slots) for weight, field in zip(weights, one.term.fields, strict=True)]
+            own = [weight * counts for weight, counts in zip(weights, one.term.counts_of(slots), strict=True)]
             frequencies: Any = sum(own)
-            yield name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm
+            yield _Found(name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm)
 
-    def _reset(self, weighted: list[_Weighted]) -> None:
-        if any(one.term.slots is None for one in weighted):
+    def _reset(self, added: list[_Weighted]) -> None:
+        if self._are_many(added):
             self._sums.fill(0)
         else:
-            for one in weighted:
+            for one in added:
                 self._sums[one.term.slots] = 0
 
     def _terms_of(self, query: str) -> dict[str, _Weighted]:
         """The terms of a query that any document has."""
-        weights = query_weights(self._ranking.tokenizer, query, self._ranking.count_repeats)
-        return {term: _Weighted(entry, weight) for term, weight in weights.items() if (entry := self._term(term)).size}
+        if self._asked[0] != query:
+            weights = query_weights(self._ranking.tokenizer, query, self._ranking.count_repeats)
+            found = {term: _Weighted(own, weight) for term, weight in weights.items() if (own := self._term(term))}
+            self._asked = query, found
+        return self._asked[1]
 
-    def _term(self, term: str) -> _Term:
-        found = self._terms.get(term)
-        if found is None:
-            found = self._terms[term] = self._read(term)
-            self._kept_bytes += found.bytes
-            while self._kept_bytes > MAX_KEPT_BYTES and len(self._terms) > 100:  # of which a query may have some
-                self._kept_bytes -= self._terms.popitem(last=False)[1].bytes
-        else:
+    def _term(self, term: str) -> Term | None:
+        if term in self._terms:
             self._terms.move_to_end(term)
+            return self._terms[term]
+        found = self._terms[term] = self._read(term)
+        self._kept_bytes += _bytes(found)
+        while self._kept_bytes > MAX_KEPT_BYTES and len(self._terms) > 100:  # of which a query may have some
+            self._kept_bytes -= _bytes(self._terms.popitem(last=False)[1])
         return found
 
-    def _read(self, term: str) -> _Term:
-        fields = [self._joined(postings) for postings in self._fetch(self._fields(), term)]
-        weighted = [
-            (field, slots, self._weights_of(field, slots) * counts)
-            for field, (slots, counts) in enumerate(fields)
-            if len(slots)
-        ]
-        if not weighted:
-            return _Term(0.0, fields, 0, None, None, 0.0, _NONE)
-        slots, frequencies = weighted[0][1:] if len(weighted) == 1 else self._merged(weighted)
-        norm = self._scoring.norm(()) if self._norms is None else self._norms[slots]
-        idf = self._scoring.idf(len(slots))
-        alone = self._alone(weighted, slots, norm)
-        scores = self._scoring.score(frequencies, norm, idf, alone).astype(np.float32)
-        best = np.sort(np.partition(scores, -BEST)[-BEST:] if len(scores) > BEST else scores)[::-1]
-        top = float(best[0])
-        if len(slots) * DENSE < self._size:
-            return _Term(idf, fields, len(slots), slots, scores, top, best)
-        dense = np.zeros(self._size, dtype=np.float32)
-        dense[slots] = scores
-        return _Term(idf, fields, len(slots), None, dense, top, best)
-
-    def _weights_of(self, field: int, slots: Array) -> Any:
-        """What one occurrence in a field counts in each of these documents."""
-        if not self._ranking.per_field_length:
-            return self._scoring.weight(field, None)
-        kept = self._field_weights[field]
-        if kept is None:
-            if len(slots) * DENSE < self._size:
-                return self._scoring.weight(field, self._lengths[field][slots])
-            kept = self._field_weights[field] = self._scoring.weight(field, self._lengths[field])
-        return kept[slots]
-
-    def _merged(self, weighted: list[tuple[int, Array, Array]]) -> tuple[Array, Array]:
-        """One frequency per slot from those of several fields."""
-        every = _each_once(np.concatenate([slots for _, slots, _ in weighted]))
-        frequencies = np.zeros(len(every))
-        for _, slots, added in weighted:
-            frequencies[every.searchsorted(slots)] += added
-        return every, frequencies
-
-    def _alone(self, weighted: list[tuple[int, Array, Array]], slots: Array, norm: Any) -> Any:
-        """What fields add by themselves to what a term counts in these documents."""
-        alone: Any = 0.0
-        for field, own, frequencies in weighted:
-            if self._scoring.alone[field]:
-                alone = np.zeros(len(slots)) if isinstance(alone, float) else alone
-                places = slots.searchsorted(own)
-                norms = norm if self._norms is None else norm[places]
-                alone[places] += self._scoring.alone[field] * self._scoring.gain(frequencies, norms)
-        return alone
-
-    def _joined(self, postings: Sequence[tuple[int, bytes]]) -> tuple[Array, Array]:
-        """The living slots of the postings of a term, ascending, and how often it stands there."""
-        if not postings:
-            return _NO_SLOTS, _NO_SLOTS
-        parts = [_decoded(size, data) for size, data in postings]
-        slots, counts = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        slots = slots.astype(np.intp)
+    def _read(self, term: str) -> Term | None:
+        slots, counts = joined(self._fetch(WORD, term), len(self._lengths))
         if self._is_living is not None:
             living = self._is_living[slots]
-            slots, counts = slots[living], counts[living]
-        return slots, counts
+            slots, counts = slots[living], [own[living] for own in counts]
+        return Term(slots, counts, self._weights) if len(slots) else None
+
+    def _slots(self, kind: int, term: str) -> Array:
+        """The living documents that have something other than a word."""
+        slots = joined(self._fetch(kind, term))[0].astype(np.intp)
+        return slots if self._is_living is None else slots[self._is_living[slots]]
 
     def _fields(self) -> range:
         return range(len(self._ranking.fields))
 
     def _by_slot(self, parts: Sequence[Sequence[int]]) -> Array:
         """Numbers of all documents from those of the segments; 0 where a document was."""
-        numbers = np.zeros(self._size)
+        numbers = np.zeros(self._size, dtype=np.uint32)
         for segment, part in zip(self._segments, parts, strict=True):
             numbers[segment.first_slot : segment.last_slot + 1] = part
         numbers[self._dead] = 0
@@ -297,8 +276,8 @@ class NumpySearcher:
         return mask
 
     def _having(self, kind: int, terms: Iterable[str]) -> Array:
-        having = [self._joined(self._fetch((kind,), term)[0])[0] for term in terms]
-        return self._mask(np.concatenate([_NO_SLOTS, *having]))
+        having = [self._slots(kind, term) for term in terms]
+        return self._mask(np.concatenate([NO_SLOTS, *having]))
 
     def _in_time(self, filter: Filter) -> Array:
         mask = self._mask(self._living)
@@ -316,65 +295,55 @@ class NumpySearcher:
         return mask
 
 
-class _Term(NamedTuple):
-    """What a term adds to the documents that have it."""
-
-    idf: float
-    fields: list[tuple[Array, Array]]  # for each field, the slots that have it and how often
-    size: int  # how many documents have it
-    slots: Array | None  # None where `scores` has a number for every document
-    scores: Array | None
-    top: float
-    best: Array  # the best scores, descending
-
-    @property
-    def bytes(self) -> int:
-        own = sum(slots.nbytes + counts.nbytes for slots, counts in self.fields)
-        return own + (self.scores.nbytes if self.scores is not None else 0) + 500
-
-    def scores_of(self, slots: Array) -> Array:
-        """What it adds to these documents."""
-        if self.slots is None:
-            return np.zeros(len(slots), np.float32) if self.scores is None else self.scores[slots]
-        assert self.scores is not None
-        places = self.slots.searchsorted(slots)
-        places[places == len(self.slots)] = 0
-        found: Array = self.scores[places] * (self.slots[places] == slots)
-        return found
-
-
 class _Weighted(NamedTuple):
     """A term with its weight in a query."""
 
-    term: _Term
+    term: Term
     weight: float
 
     @property
     def top(self) -> float:
         return self.weight * self.term.top
 
-    def kth_best(self, k: int) -> float:
-        """What at least k documents have of it; 0 if that is not known."""
-        return self.weight * float(self.term.best[k - 1]) if k <= len(self.term.best) else 0.0
 
-    def add_to(self, sums: Array) -> None:
-        scores = self.term.scores
-        assert scores is not None
-        weighted = scores if self.weight == 1.0 else scores * np.float32(self.weight)
-        if self.term.slots is None:
-            sums += weighted
-        else:
-            sums[self.term.slots] += weighted
+class _Found(NamedTuple):
+    """What some documents have of a term."""
+
+    name: str
+    weighted: _Weighted
+    own: list[Array]  # weighted frequency in each field
+    frequencies: Array  # in all of them; 1 where a document has not got the term, by which one may divide
+    norm: Any
 
 
-_NO_SLOTS: Array = np.empty(0, dtype=np.intp)
-_NONE: Array = np.empty(0, dtype=np.float32)
+def _top(weighted: Iterable[_Weighted]) -> float:
+    """What some terms together add at most."""
+    return sum(one.top for one in weighted)
 
 
-def _decoded(size: int, data: bytes) -> tuple[Array, Array]:
-    slots = np.frombuffer(data, "<u4", size)
-    width = (len(data) - 4 * size) // size
-    return slots, np.frombuffer(data, f"<u{width}", size, 4 * size) if width else slots
+def _safe(weighted: Sequence[_Weighted]) -> float:
+    """What to take a sum times so that rounding lifts none of its equals above it; a score takes a dozen steps."""
+    return 1 - (len(weighted) + 16) * ROUNDING
+
+
+def _sums_of(slots: Array, weighted: Iterable[_Weighted]) -> Array:
+    sums = np.zeros(len(slots), dtype=np.float32)
+    for one in weighted:
+        sums += one.weight * one.term.scores_of(slots)
+    return sums
+
+
+def _promised(slots: Array, sums: Array, left: Sequence[_Weighted], limit: int) -> float:
+    """A score that the last of the best has at least, as so many of some documents have it when `left` is added."""
+    if left:
+        slots, sums = best_of(max(PROBES, limit), slots, sums)
+    for one in left:
+        sums = sums + one.weight * one.term.scores_of(slots)
+    return float(np.partition(sums, -limit)[-limit]) if len(sums) >= limit else 0.0
+
+
+def _bytes(term: Term | None) -> int:
+    return 100 if term is None else term.bytes
 
 
 def _least(scores: Array, limit: int) -> Any:
@@ -389,13 +358,3 @@ def _each_once(slots: Array) -> Array:
     is_new[:1] = True
     np.not_equal(slots[1:], slots[:-1], out=is_new[1:])
     return slots[is_new]
-
-
-def _counts_of(field: tuple[Array, Array], slots: Array) -> Array:
-    own, counts = field
-    if not len(own):
-        return np.zeros(len(slots), dtype=int)
-    places = own.searchsorted(slots)
-    places[places == len(own)] = 0
-    found: Array = counts[places] * (own[places] == slots)
-    return found

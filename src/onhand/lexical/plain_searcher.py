@@ -9,7 +9,7 @@ from operator import itemgetter
 from onhand.document import EVERYTHING, Contribution, Filter, wanted_authors
 from onhand.lexical.bm25 import largest_first, query_weights
 from onhand.lexical.searcher import scoring_of, time_bounds
-from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, Segment, decode
+from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, WORD, Segment, decode
 from onhand.record import Record
 
 TYPE_CHECKING = False
@@ -87,8 +87,7 @@ class PlainSearcher:
 
     def _read(self, term: str) -> _Term:
         scoring = self._scoring
-        fields = self._fetch(range(len(scoring.weights)), term)
-        counts = tuple(self._counts(postings) for postings in fields)
+        counts = self._counts(term)
         frequencies: dict[int, float] = {}
         alone: dict[int, float] = {}
         for field, having in enumerate(counts):
@@ -105,12 +104,16 @@ class PlainSearcher:
         }
         return _Term(idf, counts, scores)
 
-    def _counts(self, postings: Sequence[tuple[int, bytes]]) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for posting in postings:
-            counts.update(zip(*decode(posting), strict=True))
-        for slot in self._dead & counts.keys():
-            del counts[slot]
+    def _counts(self, term: str) -> list[dict[int, int]]:
+        """For each field, how often the living have a term there."""
+        counts: list[dict[int, int]] = [{} for _ in self._scoring.weights]
+        for posting in self._fetch(WORD, term):
+            slots, columns = decode(posting, len(counts))
+            for own, column in zip(counts, columns, strict=True):
+                own.update((slot, count) for slot, count in zip(slots, column, strict=True) if count)
+        for own in counts:
+            for slot in self._dead & own.keys():
+                del own[slot]
         return counts
 
     def _lengths(self, slot: int) -> list[int]:
@@ -138,7 +141,7 @@ class PlainSearcher:
         return largest_first(contributions)
 
     def _having(self, kind: int, terms: Iterable[str]) -> set[int]:
-        postings = (posting for term in terms for posting in self._fetch((kind,), term)[0])
+        postings = (posting for term in terms for posting in self._fetch(kind, term))
         return {slot for posting in postings for slot in decode(posting)[0]}
 
     def _in_time(self, filter: Filter) -> set[int]:
@@ -157,7 +160,7 @@ class _Term(Record):
     """A term as one moment of the index has it."""
 
     idf: float
-    counts: tuple[Mapping[int, int], ...]  # for each field, slot → how often
+    counts: Sequence[Mapping[int, int]]  # for each field, slot → how often
     scores: Mapping[int, float]
 
 

@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    # kinds, term → for each kind, what each segment that has the term has: size and data, in the order of the segments
-    Fetch = Callable[[Sequence[int], str], Sequence[Sequence[tuple[int, bytes]]]]
+    # kind, term → size and data of the posting of each segment that has the term, in the order of the segments
+    Fetch = Callable[[int, str], Sequence[tuple[int, bytes]]]
 
     class Searcher(Protocol):
         """What both ways of searching can do."""

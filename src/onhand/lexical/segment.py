@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.lexical.tokenizer import Tokenizer
 
-# What a posting is of: the number of a text field, or one of these. Facets have no counts.
-AUTHOR, TAG, SCOPE, EVERY = 100, 101, 102, 103  # EVERY has one posting, of the term "": all documents
+# What a posting is of. Only those of words say how often; EVERY has one posting, of the term "": all documents.
+WORD, AUTHOR, TAG, SCOPE, EVERY = 0, 100, 101, 102, 103
 NO_TIME = -(2**63)  # of a document that has none: earlier than any
 
 
@@ -38,12 +38,12 @@ class Row(Record):
 
 
 class Posting(Record):
-    """The slots that have a term, ascending, and how often; `data` has both, little-endian."""
+    """The slots that have a term, ascending, and how often in each field; `data` has both, little-endian."""
 
     kind: int
     term: str
     size: int  # how many slots
-    data: bytes  # size × 4 bytes of slots, then size × 0, 1 or 4 bytes of how often
+    data: bytes  # size × 4 bytes of slots; of a word then, for each field, size × 1 or 4 bytes of how often
 
 
 class Segment(Record):
@@ -59,7 +59,7 @@ class Segment(Record):
 def build(rows: Iterable[Row], tokenizer: Tokenizer, fields: int) -> tuple[Segment, list[Posting]]:
     """A segment of documents in the order of their slots; there must be one at least."""
     postings: dict[int, defaultdict[str, array[int]]] = {
-        kind: defaultdict(partial(array, "I")) for kind in (*range(fields), AUTHOR, TAG, SCOPE, EVERY)
+        kind: defaultdict(partial(array, "I")) for kind in (WORD, AUTHOR, TAG, SCOPE, EVERY)
     }
     lengths = tuple(array("I") for _ in range(fields))
     created = array("q")
@@ -70,14 +70,15 @@ def build(rows: Iterable[Row], tokenizer: Tokenizer, fields: int) -> tuple[Segme
         _pad(lengths, created, slot - first)  # where documents were
         last, documents = slot, documents + 1
         created.append(NO_TIME if created_us is None else created_us)
-        for field, text in enumerate(texts):
-            words = tokenizer.words(text)
-            lengths[field].append(len(words))
-            entries = postings[field]
-            for term, count in _counts(words, forms).items():
-                entry = entries[term]
-                entry.append(slot)
-                entry.append(count)
+        words = [tokenizer.words(text) for text in texts]
+        for own, those in zip(lengths, words, strict=True):
+            own.append(len(those))
+        counts = [_counts(those, forms) for those in words]
+        for term in set().union(*counts):
+            entry = postings[WORD][term]
+            entry.append(slot)
+            for count in counts:
+                entry.append(count.get(term, 0))
         for key in author_keys(author):
             postings[AUTHOR][key].append(slot)
         for tag in dict.fromkeys(tags):
@@ -85,16 +86,34 @@ def build(rows: Iterable[Row], tokenizer: Tokenizer, fields: int) -> tuple[Segme
         postings[SCOPE][scope].append(slot)
         postings[EVERY][""].append(slot)
     encoded = [
-        _encoded(kind, term, entry) for kind, entries in postings.items() for term, entry in sorted(entries.items())
+        _encoded(kind, term, entry, 1 + counted_fields(kind, fields))
+        for kind, entries in postings.items()
+        for term, entry in sorted(entries.items())
     ]
     return Segment(first, last, documents, lengths, created), encoded
 
 
-def decode(posting: tuple[int, bytes]) -> tuple[array[int], array[int]]:
-    """The slots of a posting and how often each has the term; facets say nothing of the latter."""
+def counted_fields(kind: int, fields: int) -> int:
+    """For how many fields a posting of that kind has counts."""
+    return fields if kind == WORD else 0
+
+
+def count_bytes(size: int, data: bytes, fields: int) -> int:
+    """How many bytes each count of a posting has; refuses what cannot have been written."""
+    if len(data) == size * (4 + fields):
+        return 1
+    if len(data) == size * (4 + 4 * fields):
+        return 4
+    raise ValueError(f"a posting of {size} slots has {len(data)} bytes")
+
+
+def decode(posting: tuple[int, bytes], fields: int = 0) -> tuple[array[int], list[array[int]]]:
+    """The slots of a posting, and for each field how often each slot has the term there."""
     size, data = posting
-    counts = data[4 * size :]
-    return numbers("I", data[: 4 * size]), numbers("I" if len(counts) == 4 * size else "B", counts)
+    width = count_bytes(size, data, fields)
+    code = "B" if width == 1 else "I"
+    counts = [numbers(code, _counts_in(posting, width, field)) for field in range(fields)]
+    return numbers("I", data[: 4 * size]), counts
 
 
 def merge(segments: Sequence[Segment]) -> Segment:
@@ -112,11 +131,14 @@ def merge(segments: Sequence[Segment]) -> Segment:
     return Segment(first, segments[-1].last_slot, documents, lengths, created)
 
 
-def merge_postings(postings: Iterable[tuple[int, str, int, bytes]], dead: frozenset[int]) -> Iterator[Posting]:
+def merge_postings(
+    postings: Iterable[tuple[int, str, int, bytes]], dead: frozenset[int], fields: int
+) -> Iterator[Posting]:
     """Postings of several segments, ordered by kind, term and segment, as those of one, without the dead."""
     for (kind, term), group in groupby(postings, key=itemgetter(0, 1)):
         parts = [(size, data) for _, _, size, data in group]
-        joined = _joined(parts) if not dead else _joined_without(parts, dead)
+        own = counted_fields(kind, fields)
+        joined = _joined(parts, own) if not dead else _joined_without(parts, own, dead)
         if joined[0]:
             yield Posting(kind, term, *joined)
 
@@ -158,35 +180,43 @@ def _pad(lengths: tuple[array[int], ...], created: array[int], size: int) -> Non
     created.extend(array("q", [NO_TIME]) * missing)
 
 
-def _encoded(kind: int, term: str, entries: array[int]) -> Posting:
-    if kind >= AUTHOR:
-        return Posting(kind, term, len(entries), little(entries))
-    slots, counts = entries[::2], entries[1::2]
+def _encoded(kind: int, term: str, entries: array[int], step: int) -> Posting:
+    """A posting of entries that have a slot and its counts one after the other."""
+    slots, *counts = (entries[start::step] for start in range(step))
     return Posting(kind, term, len(slots), little(slots) + _spelled_counts(counts))
 
 
-def _spelled_counts(counts: array[int]) -> bytes:
-    return bytes(counts.tolist()) if max(counts, default=0) < 256 else little(counts)
+def _spelled_counts(counts: Sequence[array[int]]) -> bytes:
+    is_narrow = all(max(own, default=0) < 256 for own in counts)
+    return b"".join(bytes(own.tolist()) if is_narrow else little(array("I", own)) for own in counts)
 
 
-def _joined(parts: list[tuple[int, bytes]]) -> tuple[int, bytes]:
+def _counts_in(posting: tuple[int, bytes], width: int, field: int) -> bytes:
+    size, data = posting
+    return data[size * (4 + width * field) : size * (4 + width * (field + 1))]
+
+
+def _joined(parts: list[tuple[int, bytes]], fields: int) -> tuple[int, bytes]:
     if len(parts) == 1:
         return parts[0]
-    total = sum(size for size, _ in parts)
+    widths = {count_bytes(size, data, fields) for size, data in parts}
+    if len(widths) > 1:
+        parts = [_widened(part, fields) for part in parts]
     slots = [data[: 4 * size] for size, data in parts]
-    counts = [data[4 * size :] for size, data in parts]
-    if any(len(spelled) == 4 * size for (size, _), spelled in zip(parts, counts, strict=True)):
-        counts = [little(array("I", decode(part)[1])) for part in parts]
-    return total, b"".join(slots + counts)
+    counts = [_counts_in(part, max(widths), field) for field in range(fields) for part in parts]
+    return sum(size for size, _ in parts), b"".join(slots + counts)
 
 
-def _joined_without(parts: list[tuple[int, bytes]], dead: frozenset[int]) -> tuple[int, bytes]:
-    slots, counts = decode(_joined(parts))
+def _widened(posting: tuple[int, bytes], fields: int) -> tuple[int, bytes]:
+    slots, counts = decode(posting, fields)
+    return len(slots), b"".join(little(array("I", own)) for own in (slots, *counts))
+
+
+def _joined_without(parts: list[tuple[int, bytes]], fields: int, dead: frozenset[int]) -> tuple[int, bytes]:
+    slots, counts = decode(_joined(parts, fields), fields)
     kept = [place for place, slot in enumerate(slots) if slot not in dead]
-    left = array("I", [slots[place] for place in kept])
-    if not counts:
-        return len(left), little(left)
-    return len(left), little(left) + _spelled_counts(array("I", [counts[place] for place in kept]))
+    left, *often = (array("I", [own[place] for place in kept]) for own in (slots, *counts))
+    return len(left), little(left) + _spelled_counts(often)
 
 
 def little(given: array[int]) -> bytes:

@@ -99,7 +99,7 @@ def _terms(connection: sqlite3.Connection, ranks: Ranking) -> Iterator[Damage]:
         postings = connection.execute(
             "SELECT kind, term, size, data FROM postings WHERE segment = ? ORDER BY kind, term", (number,)
         )
-        found = list(segments.merge_postings(postings, frozenset(kept.dead)))
+        found = list(segments.merge_postings(postings, frozenset(kept.dead), len(ranks.fields)))
         if rows:
             built, wanted = segments.build(rows, ranks.tokenizer, len(ranks.fields))
         else:

@@ -172,7 +172,7 @@ def _merge(connection: sqlite3.Connection, old: Sequence[Stored]) -> None:
             for one in old
         ]
         postings = merge(*ordered, key=itemgetter(0, 1))  # stable: what comes from an earlier segment comes first
-        _insert(connection, merged, segments.merge_postings(postings, dead))
+        _insert(connection, merged, segments.merge_postings(postings, dead, len(merged.lengths)))
     connection.execute(f"DELETE FROM postings WHERE segment IN ({own})")
     connection.execute(f"DELETE FROM segments WHERE number IN ({own})")
 

@@ -105,7 +105,7 @@ class MemoryStore:
 
         allowed = self._allowed(filter, among)
         ids = list(self._vectors) if allowed is None else sorted(allowed & self._vectors.keys())
-        scores = _products(vector, [self._vectors[document_id] for document_id in ids])
+        scores = _cosines(vector, [self._vectors[document_id] for document_id in ids])
         kept = [pair for pair in zip(scores, ids, strict=True) if min_score is None or pair[0] >= min_score]
         best = nsmallest(limit, kept, key=lambda pair: (-pair[0], pair[1]))
         return [Match(document_id, score) for score, document_id in best]
@@ -221,11 +221,13 @@ def _tally(values: Iterable[str]) -> Tally:
     return Tally(tuple(ordered[:TALLIED]), len(ordered))
 
 
-def _products(vector: array[float], others: Sequence[array[float]]) -> list[float]:
+def _cosines(vector: array[float], others: Sequence[array[float]]) -> list[float]:
+    products: Iterable[float]
     if len(others) >= MANY_VECTORS and "numpy" in sys.modules:  # whoever made so many vectors has it
         import numpy
 
         rows = numpy.frombuffer(b"".join(others), dtype=numpy.float32).reshape(len(others), -1)
-        exact: list[float] = (rows.astype(numpy.float64) @ numpy.array(vector, dtype=numpy.float64)).tolist()
-        return exact
-    return [float(sum(map(mul, vector, other))) for other in others]
+        products = (rows.astype(numpy.float64) @ numpy.array(vector, dtype=numpy.float64)).tolist()
+    else:
+        products = (float(sum(map(mul, vector, other))) for other in others)
+    return [max(-1.0, min(1.0, product)) for product in products]  # of length one but for the last bit of a float

@@ -53,12 +53,15 @@ def products(rows: Floats, places: Ints, query: Floats) -> Floats:
 
 
 def precise(rows: Floats, places: Ints, query: Floats) -> NDArray[np.float64]:
-    """The products of some rows, in double precision and each by the same sequence of additions."""
+    """The products of some rows, in double precision and each by the same sequence of additions.
+
+    A row is of length one but for the last bit of a float; so as to be cosines, products end at 1.
+    """
     exact, scores = query.astype(np.float64), np.empty(len(places), np.float64)
     for start in range(0, len(places), GATHERED):
         some = slice(start, start + GATHERED)
         scores[some] = (rows[places[some]] * exact).sum(axis=1)
-    return scores
+    return scores.clip(-1.0, 1.0)
 
 
 def best(scores: Floats, limit: int, floor: float, error: float) -> Ints:

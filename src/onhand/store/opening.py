@@ -66,6 +66,11 @@ def translated(path: str) -> Iterator[None]:
         ) from error
 
 
+def is_read_only(error: sqlite3.Error) -> bool:
+    """Whether an error says that nothing can be written where the file lies."""
+    return _code(error) == sqlite3.SQLITE_READONLY
+
+
 def begin_writing(connection: sqlite3.Connection, patience_s: float = BUSY_TIMEOUT_S) -> None:
     """Begin a transaction that writes, when those before it are done.
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 APPLICATION_ID = 0x6F6E6864  # "onhd": tells our files from others
-VERSION = 1
+VERSION = 2
 
 # What has to run to bring a file from the version before each to that version, all in one transaction.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
@@ -30,6 +30,17 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         """CREATE TABLE postings (
             segment INTEGER NOT NULL, kind INTEGER NOT NULL, term TEXT NOT NULL, size INTEGER NOT NULL,
             data BLOB NOT NULL, PRIMARY KEY (segment, kind, term)) WITHOUT ROWID""",
+    ),
+    2: (
+        "DELETE FROM segments",
+        "DROP TABLE postings",
+        # The key in a tree of its own: where it lies beside the data, SQLite reads all of a long posting in order to
+        # compare its key with another.
+        """CREATE TABLE postings (
+            number INTEGER PRIMARY KEY, segment INTEGER NOT NULL, kind INTEGER NOT NULL, term TEXT NOT NULL,
+            size INTEGER NOT NULL, data BLOB NOT NULL)""",
+        "CREATE UNIQUE INDEX postings_by_term ON postings (segment, kind, term)",
+        "DELETE FROM facts WHERE name = 'store.ranking'",  # so that who opens the file indexes it anew
     ),
 }
 

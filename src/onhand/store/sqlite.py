@@ -36,7 +36,7 @@ from onhand.store.entry import (
     content_hash,
     refuse_contradiction,
 )
-from onhand.store.opening import UNREADABLE, begin_writing, open_file, stamp, translated
+from onhand.store.opening import UNREADABLE, begin_writing, is_read_only, open_file, stamp, translated
 from onhand.store.order import parse_order
 
 if TYPE_CHECKING:
@@ -291,9 +291,21 @@ class SqliteStore:
 
     def _match_ranking(self, connection: sqlite3.Connection) -> None:
         """A file whose terms another ranking made is indexed anew."""
-        if _made_by(connection) == self._ranking.name:
+        made_by = _made_by(connection)
+        if made_by == self._ranking.name:
             self._finish_import(connection)
             return
+        try:
+            self._index_anew(connection)
+        except sqlite3.OperationalError as error:
+            if not is_read_only(error):
+                raise
+            raise StoreError(
+                f"{self.path} is indexed for the ranking {made_by!r}, not for {self._ranking.name!r}, and cannot be "
+                "written to change that: open it once where it can be written"
+            ) from error
+
+    def _index_anew(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         if _made_by(connection) != self._ranking.name:  # another process may have been quicker
             indexing.rebuild(connection, self._ranking)
@@ -441,18 +453,13 @@ def _moment(connection: sqlite3.Connection, ranks: Ranking, generation: Any, bef
         parts.append(built)
         tail = {(kind, term): (size, data) for kind, term, size, data in postings}
     places = {number: place for place, (number, _) in enumerate(numbers)}
-    wanted = f"SELECT kind, segment, size, data FROM postings WHERE segment IN ({','.join(map(str, places))})"
+    own = ",".join(map(str, places))
+    wanted = f"SELECT segment, size, data FROM postings WHERE segment IN ({own}) AND kind = ? AND term = ?"
 
-    def fetch(kinds: Sequence[int], term: str) -> list[list[tuple[int, bytes]]]:
-        of_kinds = f"{wanted} AND kind IN ({','.join(map(str, kinds))}) AND term = ?"
-        found = sorted(
-            (kind, places[number], size, data) for kind, number, size, data in connection.execute(of_kinds, (term,))
-        )
-        waiting = [[tail[kind, term]] if (kind, term) in tail else [] for kind in kinds]
-        return [
-            [(size, data) for own, _, size, data in found if own == kind] + last
-            for kind, last in zip(kinds, waiting, strict=True)
-        ]
+    def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
+        found = sorted((places[number], size, data) for number, size, data in connection.execute(wanted, (kind, term)))
+        last = tail.get((kind, term))
+        return [(size, data) for _, size, data in found] + ([last] if last else [])
 
     documents = sum(part.documents for part in parts) - len(dead)
     searcher: Searcher

@@ -144,7 +144,7 @@ class PlainVectors:
         end = len(slots) if upto is None else bisect_right(slots, upto)
         gone, may = set(map(int, dead)), None if allowed is None else set(map(int, allowed))
         found = [
-            (slot, float(sum(map(mul, wanted, row))))
+            (slot, max(-1.0, min(1.0, sum(map(mul, wanted, row)))))  # rows are of length one but for a float's last bit
             for slot, row in zip(slots[:end], rows, strict=False)
             if slot not in gone and (may is None or slot in may)
         ]

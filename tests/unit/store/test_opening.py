@@ -117,6 +117,38 @@ def test_a_file_of_another_version_is_refused_and_left_as_it_is(path: Path, vers
     assert path.read_bytes() == before
 
 
+def made_by_version_1(path: Path) -> None:
+    """Give a file the layout of version 1, in which every field of a document had postings of its own."""
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE postings")
+    connection.execute(schema.MIGRATIONS[1][-1])
+    connection.execute("INSERT INTO postings VALUES (1, 1, 'words', 1, x'0100000001')")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+
+
+@requirement("store.migrations")
+@pytest.mark.parametrize("was_stopped", [False, True])
+def test_a_file_of_the_first_version_is_indexed_anew(path: Path, was_stopped: bool) -> None:
+    filled(path)
+    store = SqliteStore(path)
+    wanted = store.keyword("words", limit=100), store.count(), store.get("d7")
+    assert wanted[0]
+    store.close()
+    made_by_version_1(path)
+    if was_stopped:  # after its layout was changed, before it was indexed
+        connection = sqlite3.connect(path, isolation_level=None)
+        schema.prepare(connection, str(path))
+        assert connection.execute("SELECT count(*) FROM segments").fetchone() == (0,)
+        connection.close()
+    first, second = SqliteStore(path), SqliteStore(path)
+    for store in (first, second):
+        assert (store.keyword("words", limit=100), store.count(), store.get("d7")) == wanted
+        assert store.check() == []
+        store.close()
+
+
 @requirement("store.migrations")
 def test_an_older_file_is_migrated_in_one_step_or_not_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(path)

@@ -37,7 +37,7 @@ def above(rows: Table) -> Callable[[int], Iterator[tuple[int, bytes]]]:
 
 
 def brute(rows: Table, query: array[float]) -> list[tuple[int, float]]:
-    scores = [(slot, math.fsum(a * b for a, b in zip(row, query, strict=True))) for slot, row in rows.items()]
+    scores = [(slot, min(1.0, math.fsum(a * b for a, b in zip(row, query, strict=True)))) for slot, row in rows.items()]
     return sorted(scores, key=lambda hit: (-hit[1], hit[0]))
 
 
