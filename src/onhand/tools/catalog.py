@@ -85,7 +85,8 @@ class Catalog:
         self._tools: dict[str, CatalogTool] = {}  # all of them; of a file, those that were read
         self._keeps = path is not None or embedder is not None
         self._seed: Index | None = None  # of the seed's ranking, made when it is first asked for
-        self._generation: str | None = None
+        self._is_shared = path is not None
+        self._generation = ""  # of the file, when its names were read
         self._refresh()
 
     def add(self, tools: Iterable[CatalogTool]) -> Added:
@@ -324,10 +325,9 @@ class Catalog:
 
     def _refresh(self) -> None:
         """See what another process has written to the file since."""
-        generation = self._index.store.facts().get("store.generation")
-        if generation is None or generation == self._generation:
+        if not self._is_shared or self._generation == (now := self._index.store.generation()):
             return
-        self._generation = generation
+        self._generation = now
         self._ids, self._names, self._tools, self._seed = {}, Names(), {}, None
         for tool_id in self._index.store.scan(order_by="document_id", limit=MOST):
             self._enter(tool_id)
