@@ -93,6 +93,7 @@ lexical.snippet-is-plain 001 A snippet never carries raw HTML.
 lexical.no-numpy-needed own Importing and searching need no numpy; where it speeds up large corpora the results are the same.
 lexical.hostile-text-is-bounded own Huge, binary, NUL, surrogate and combining-mark inputs neither crash nor take unbounded time.
 lexical.no-query-is-syntax own Operators, quotes and wildcards in a query are plain text.
+lexical.fields-of-metadata own A ranking may have fields that stand in documents' metadata; stores rank them alike.
 
 markdown.sections-by-heading 000 A page is split at its headings, each section with its heading line in its text.
 markdown.intro 000 What stands before the first heading is a section named (intro); an empty one does not exist.
@@ -158,6 +159,30 @@ tools.error-shows-no-internals own An unexpected exception becomes text for the 
 tools.cancelling-cancels-handlers own Cancelling a dispatch cancels its calls and leaves the registry usable.
 tools.sync-handlers-do-not-block own A synchronous handler does not block the event loop.
 tools.fast-from-cold own Importing the tools loads nothing heavy.
+catalog.register 003 A tool is registered with name, description, parameters and source, alone or in a batch.
+catalog.sources 002 Built-in, MCP, skill and plugin tools share one index, each with its source.
+catalog.late-arrivals own Added, replaced and removed tools are seen by the next search.
+catalog.clear-source own All tools of one source can be removed at once.
+catalog.persistent 003 The catalog is kept in a file and opens warm.
+catalog.hybrid 003 Tools are found by name, description or meaning; without an embedder by words.
+catalog.hybrid-score-honest 003 Fused scores are normalised to 0 to 1 and ranked the right way round.
+catalog.seed-profile 004 The original weights (6, 4, 4, 2, 2, 1) and BM25+ give the published golden numbers.
+catalog.summary-fallback 004 The summary is the first 200 characters of the description where none is given.
+catalog.ties-by-name 004 Equal scores are ordered by tool name.
+catalog.named-is-first own An exact, leaf, re-spelt or slightly misspelt name ranks first in every catalog.
+catalog.enum-and-argument-words own Argument names, descriptions and enum values are searchable.
+catalog.nothing-fits own A query that fits no tool returns none; the false-positive rate is published.
+catalog.quality own R@5 on the public tool sets reaches the floors, with and without an embedder.
+catalog.no-manipulation own Keyword stuffing and praise in a description do not win.
+catalog.query-select 002 select:A,B fetches tools by name in order; unknown names are reported.
+catalog.query-keywords 002 Plain words rank tools by relevance.
+catalog.query-required 002 +word requires the word in the name and ranks by the rest.
+catalog.query-server own server:NAME narrows to one server.
+catalog.query-regex own re:PATTERN matches names safely within its length limit.
+catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep schemas are survived; no name changes server.
+catalog.four-forms own A catalog file is a tools/list result of MCP, an array of OpenAI or Anthropic, or ours.
+catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.
+catalog.cli-search own tools list, search and describe work on catalog files with --json.
 
 embed.contract own Every embedder passes one contract suite: name, dimension, embed for query, document and similarity.
 embed.in-process 003 Embeddings are computed in process, without a daemon.
@@ -315,27 +340,7 @@ search.everything own One search covers context, rules, skills, notes and docume
 search.progressive 003 Content is loaded on demand, by intent or by place.
 """,
     "tool search": """
-catalog.register 003 A tool is registered with name, description, parameters and source, alone or in a batch.
-catalog.sources 002 Built-in, MCP, skill and plugin tools share one index, each with its source.
-catalog.late-arrivals own Added, replaced and removed tools are seen by the next search.
-catalog.clear-source own All tools of one source can be removed at once.
-catalog.persistent 003 The catalog is kept in a file and opens warm.
-catalog.hybrid 003 Tools are found by name, description or meaning; without an embedder by words.
-catalog.hybrid-score-honest 003 Fused scores are normalised to 0 to 1 and ranked the right way round.
-catalog.seed-profile 004 The original weights (6, 4, 4, 2, 2, 1) and BM25+ give the published golden numbers.
-catalog.summary-fallback 004 The summary is the first 200 characters of the description where none is given.
-catalog.ties-by-name 004 Equal scores are ordered by tool name.
-catalog.named-is-first own An exact, leaf, re-spelt or slightly misspelt name ranks first in every catalog.
-catalog.enum-and-argument-words own Argument names, descriptions and enum values are searchable.
-catalog.nothing-fits own A query that fits no tool returns none; the false-positive rate is published.
-catalog.quality own R@5 on the public tool sets reaches the floors, with and without an embedder.
-catalog.no-manipulation own Keyword stuffing and praise in a description do not win.
 catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
-catalog.query-select 002 select:A,B fetches tools by name in order; unknown names are reported.
-catalog.query-keywords 002 Plain words rank tools by relevance.
-catalog.query-required 002 +word requires the word in the name and ranks by the rest.
-catalog.query-server own server:NAME narrows to one server.
-catalog.query-regex own re:PATTERN matches names safely within its length limit.
 catalog.full-schemas 002 A search result gives the full schemas of the top matches.
 catalog.deferred-stay-out 002 The schema of a deferred tool is not in the prompt before it was found.
 catalog.activation-threshold 002 Below 10 % of the window all tools are loaded; from 10 % on the compact index is.
@@ -369,7 +374,6 @@ catalog.provider-forms 002 Results are spelt for our JSON, the functions block, 
 catalog.anthropic-tool-types 002 Anthropic's regex and BM25 search tool types are honoured with their limits and error codes.
 catalog.peer-adapters own FastMCP, pydantic-ai and LangChain can use our ranking.
 catalog.cli own tools list, search, describe and tokens work on catalog files of four forms with --json.
-catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep schemas are survived; no name changes server.
 """,
     "MCP": """
 mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.

@@ -7,7 +7,7 @@ from requirements import requirement
 
 from .conftest import Run
 
-GITHUB = {
+GITHUB: dict[str, list[dict[str, object]]] = {
     "tools": [
         {
             "name": "create_issue",

@@ -25,7 +25,8 @@ ISSUE = {
 @requirement("catalog.compact-signature")
 def test_a_signature_has_what_is_needed_first_and_says_what_is_no_text() -> None:
     assert signature("create_issue", ISSUE) == (
-        "create_issue(repo, title, state: open|closed, body?, labels?: list, milestone?: int, draft?: bool, ids?: [int])"
+        "create_issue(repo, title, state: open|closed, body?, labels?: list, milestone?: int, draft?: bool, "
+        "ids?: [int])"
     )
 
 
@@ -50,5 +51,5 @@ def test_a_signature_of_any_schema_is_one_printable_line(schema: dict[str, Any],
 
 
 def test_many_arguments_are_cut() -> None:
-    many = {"properties": {f"a{number}": {} for number in range(10_000)}}
+    many: dict[str, Any] = {"properties": {f"a{number}": {} for number in range(10_000)}}
     assert signature("t", many).endswith("a23?, …)")
