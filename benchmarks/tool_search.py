@@ -151,11 +151,15 @@ def fastmcp_search(tools: Sequence[CatalogTool]) -> Search | None:
         import asyncio
 
         from fastmcp.server.transforms.search import BM25SearchTransform
-        from fastmcp.tools.tool import Tool as FastTool
+        from fastmcp.tools import Tool as FastTool
     except ImportError:
         return None
     theirs = [
-        FastTool(name=tool.name, description=tool.description, parameters=dict(tool.input_schema) or {"type": "object"})
+        FastTool(
+            name=tool.id.replace("/", "__"),
+            description=tool.description,
+            parameters=dict(tool.input_schema) or {"type": "object"},
+        )
         for tool in tools
     ]
     transform = BM25SearchTransform(max_results=K)

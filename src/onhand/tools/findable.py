@@ -69,15 +69,17 @@ def _unstuffed(text: str) -> str:
     """The text without the further repetitions of a word; function words, which nobody looks for, do not count."""
     if len(text) < SHORT:
         return text
-    words = _WORDS.words(text)
-    counts = Counter(_WORDS.words(text.lower()))
+    spoken = _WORDS.words(text.lower())
+    if len(spoken) - len(set(spoken)) < MAX_REPEATS:  # no word can be there more often
+        return text
+    counts = Counter(spoken)
     most = max((count for word, count in counts.items() if word not in FUNCTION_WORDS), default=0)
     if most <= MAX_REPEATS:
         return text
-    repeats = 1 if most > STUFFED_REPEATS and most > STUFFED_PART * len(words) else MAX_REPEATS
+    repeats = 1 if most > STUFFED_REPEATS and most > STUFFED_PART * len(spoken) else MAX_REPEATS
     seen: Counter[str] = Counter()
     kept = []
-    for word in words:
+    for word in _WORDS.words(text):
         key = word.lower()
         seen[key] += 1
         if seen[key] <= repeats:
