@@ -66,3 +66,9 @@ def test_tools_that_come_later_are_seen_by_the_seed_profile(catalog: Catalog) ->
     assert not catalog.search("translate", profile="seed").hits
     catalog.add([CatalogTool("translate", "Translate a sentence.")])
     assert [hit.name for hit in catalog.search("translate", profile="seed").hits] == ["translate"]
+
+
+@requirement("catalog.seed-profile")
+def test_the_seed_profile_knows_no_query_forms(catalog: Catalog) -> None:
+    assert [hit.name for hit in catalog.search("select:message", profile="seed").hits] == [POST]
+    assert [hit.name for hit in catalog.search("+message", profile="seed").hits] == [POST]
