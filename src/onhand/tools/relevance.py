@@ -1,7 +1,7 @@
 """How are tools ranked, and when does none fit? The settings under which the Index ranks tools.
 
-Every number was read off five public sets of tools with judged queries (benchmarks/tool_search.py): for each, half and
-twice as much rank the sets alike or worse. docs/adr/0014-tool-ranking.md has the table.
+The numbers were read off five public sets of tools with judged queries (benchmarks/tool_search.py);
+docs/adr/0014-tool-ranking.md says which were varied, and how far.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ASKING_WORDS = frozenset(
     "looking need needs please re tell thank thanks ve want wants wondering".split()
 )
 
+# Both floors are as high as they can be without hiding right answers of the set with the shortest descriptions.
 # In words that only one tool has: a best match with less, and with less than that part of the query's words, matched
 # by accident.
 LEAST_EVIDENCE = 0.6
