@@ -383,16 +383,9 @@ skills.warm-start 003 Unchanged skills are not read or embedded again across pro
 skills.confined own A reference that leaves its skill, loops or names a system file is refused.
 skills.quality own Of real tasks, the right skill is among the first five more often than by names and descriptions alone.
 skills.cli own skills list, search, read, validate and catalog work with --root and --json.
-"""
 
-LATER = {
-    "documents and the one Index": """
-search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
-search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
-search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
-embed.shared 003 One embedder serves documents, discovery and cache.
-""",
-    "tool search": """
+lexical.fields-of-metadata own A ranking may have fields that stand in documents' metadata; stores rank them alike.
+
 catalog.register 003 A tool is registered with name, description, parameters and source, alone or in a batch.
 catalog.sources 002 Built-in, MCP, skill and plugin tools share one index, each with its source.
 catalog.late-arrivals own Added, replaced and removed tools are seen by the next search.
@@ -408,14 +401,27 @@ catalog.enum-and-argument-words own Argument names, descriptions and enum values
 catalog.nothing-fits own A query that fits no tool returns none; the false-positive rate is published.
 catalog.quality own R@5 on the public tool sets reaches the floors, with and without an embedder.
 catalog.no-manipulation own Keyword stuffing and praise in a description do not win.
-catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
 catalog.query-select 002 select:A,B fetches tools by name in order; unknown names are reported.
 catalog.query-keywords 002 Plain words rank tools by relevance.
 catalog.query-required 002 +word requires the word in the name and ranks by the rest.
 catalog.query-server own server:NAME narrows to one server.
 catalog.query-regex own re:PATTERN matches names safely within its length limit.
-catalog.cli own tools list, search, describe and tokens work on catalog files of four forms with --json.
 catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep schemas are survived; no name changes server.
+catalog.four-forms own A catalog file is a tools/list result of MCP, an array of OpenAI or Anthropic, or ours.
+catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.
+catalog.cli-search own tools list, search and describe work on catalog files with --json.
+"""
+
+LATER = {
+    "documents and the one Index": """
+search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
+search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
+search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
+embed.shared 003 One embedder serves documents, discovery and cache.
+""",
+    "tool search": """
+catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
+catalog.cli own tools list, search, describe and tokens work on catalog files of four forms with --json.
 """,
     "MCP": """
 mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.

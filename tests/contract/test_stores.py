@@ -442,3 +442,24 @@ def test_a_word_that_one_document_has_very_often_leaves_no_trace_when_that_is_go
     assert store.check() == []
     store.upsert(entries(numbered(20)))
     assert store.check() == []
+
+
+def test_the_generation_differs_after_every_write(store: Store) -> None:
+    seen = [store.generation()]
+    store.upsert(entries([Document("a", "A", "words")]))
+    seen.append(store.generation())
+    store.upsert(entries([Document("a", "A", "other words")]))
+    seen.append(store.generation())
+    assert store.generation() == seen[-1]
+    store.delete(["a"])
+    seen.append(store.generation())
+    assert len(set(seen)) == 4
+
+
+def test_matches_without_explanations_are_the_same_matches(store: Store) -> None:
+    store.upsert(entries(MAIL))
+    explained = store.keyword("forecast of the server")
+    assert explained and all(match.contributions for match in explained)
+    assert store.keyword("forecast of the server", explain=False) == [
+        match._replace(contributions=()) for match in explained
+    ]

@@ -23,6 +23,9 @@ from hypothesis.stateful import (
 
 from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.lexical import numpy_searcher, numpy_term
+from onhand.lexical.bm25 import BM25
+from onhand.lexical.ranking import Ranking
+from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.search.index import Index
 from onhand.search.result import Result
 from onhand.store.entry import Entry
@@ -240,3 +243,43 @@ def test_a_filtered_search_is_the_whole_search_restricted(
             every, some = index.fused(query, limit=100), index.fused(query, filter, limit=100)
             assert {hit.document_id for hit in some.hits} <= allowed
             assert _restricted(some, allowed) == _restricted(every, allowed)
+
+
+FIELDS = Ranking("fields-1", IdentifierTokenizer(stems=True), {"title": 1.0, "label": 0.5}, BM25, True, {"label": 0.5})
+LABELS: st.SearchStrategy[Any] = st.one_of(
+    st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join),
+    st.none(),
+    st.integers(),
+    st.lists(st.text(), max_size=1),
+)
+
+
+@requirement("lexical.fields-of-metadata")
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(WORDS), st.one_of(st.none(), st.fixed_dictionaries({"label": LABELS}), LABELS)),
+        max_size=8,
+    ),
+    st.sampled_from(WORDS),
+)
+@settings(max_examples=40, deadline=None)
+def test_fields_that_stand_in_the_metadata_are_ranked_alike_by_every_store(
+    given_documents: list[tuple[str, Any]], query: str
+) -> None:
+    documents = [
+        Document(f"d{number}", title, "never looked at", metadata={"fields": fields})
+        for number, (title, fields) in enumerate(given_documents)
+    ]
+    memory = MemoryStore(FIELDS)
+    memory.upsert([Entry(document) for document in documents])
+    wanted = memory.keyword(query)
+    assert all(contribution.field in ("title", "label") for match in wanted for contribution in match.contributions)
+    for kind in KINDS[1:]:
+        with directory() as place, searching(kind), small_segments():
+            store = SqliteStore(place / "fields.db", FIELDS)
+            store.upsert([Entry(document) for document in documents])
+            assert [(match.id, match.score) for match in store.keyword(query)] == [
+                (match.id, match.score) for match in wanted
+            ]
+            assert store.check() == []
+            store.close()

@@ -27,6 +27,7 @@ class MemoryStore:
         self._documents: dict[str, Document] = {}
         self._vectors: dict[str, array[float]] = {}
         self._facts: dict[str, str] = {}
+        self._generation = 0
 
     def moment(self) -> MemoryStore:
         return self
@@ -46,6 +47,7 @@ class MemoryStore:
         more: bool = False,
     ) -> None:
         refuse_contradiction(self._facts, facts or {})
+        self._generation += 1
         for document, vector in entries:
             there = self._documents.get(document.id)
             if only_unchanged and not (there and _same(there, document)):
@@ -59,6 +61,7 @@ class MemoryStore:
         self._facts |= facts or {}
 
     def delete(self, ids: Collection[str]) -> int:
+        self._generation += 1
         there = [document_id for document_id in dict.fromkeys(ids) if document_id in self._documents]
         for document_id in there:
             self._text.remove(document_id)
@@ -144,11 +147,15 @@ class MemoryStore:
         return sorted(ids - self._vectors.keys())[:limit]
 
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
+        self._generation += 1
         self._vectors.clear()
         self._facts |= facts
 
     def facts(self) -> dict[str, str]:
         return dict(self._facts)
+
+    def generation(self) -> str:
+        return str(self._generation)
 
     def check(self) -> list[Damage]:
         return []

@@ -233,6 +233,11 @@ class SqliteStore:
         with self._reading() as connection:
             return _facts(connection)
 
+    def generation(self) -> str:
+        with self._reading() as connection:
+            found = connection.execute("SELECT value FROM facts WHERE name = 'store.generation'").fetchone()
+            return str(found[0]) if found else ""
+
     def summary(self) -> Summary:
         with self._reading() as connection:
             documents, earliest, latest = connection.execute(

@@ -96,6 +96,9 @@ class Store(Protocol):
     def facts(self) -> dict[str, str]:
         """What was noted about the whole."""
 
+    def generation(self) -> str:
+        """What differs after every write, whoever made it: for whoever remembers something of the store."""
+
     def check(self) -> list[Damage]:
         """What is not as it was written; an empty list when all is well."""
 

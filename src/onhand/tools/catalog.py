@@ -85,8 +85,9 @@ class Catalog:
         self._tools: dict[str, CatalogTool] = {}  # all of them; of a file, those that were read
         self._keeps = path is not None or embedder is not None
         self._seed: Index | None = None  # of the seed's ranking, made when it is first asked for
-        self._generation: str | None = None
         self._version = 0
+        self._is_shared = path is not None
+        self._generation = ""  # of the file, when its names were read
         self._refresh()
 
     def add(self, tools: Iterable[CatalogTool]) -> Added:
@@ -120,13 +121,15 @@ class Catalog:
     def clear(self, source: str | None = None, server: str | None = None) -> int:
         """Take out all tools, or those of a source, of a server, or of both; how many there were."""
         with self._lock:
-            self._refresh()
-            own = [id for id in self._ids if server is None or identity(id)[0] == server]
-            return self._remove({id for id in own if source is None or self._tool(id).source == source})
+            with self._index.store.moment():
+                self._refresh()
+                own = [id for id in self._ids if server is None or identity(id)[0] == server]
+                gone = {id for id in own if source is None or self._tool(id).source == source}
+            return self._remove(gone)
 
     def get(self, name: str) -> CatalogTool:
         """The tool of an id, or of a name that only one tool has."""
-        with self._lock:
+        with self._lock, self._index.store.moment():
             self._refresh()
             ids = self._named(name)
             if len(ids) > 1:
@@ -149,7 +152,7 @@ class Catalog:
 
     def tools(self) -> tuple[CatalogTool, ...]:
         """Every tool, by id."""
-        with self._lock:
+        with self._lock, self._index.store.moment():
             return tuple(self._tool(tool_id) for tool_id in self.ids())
 
     def servers(self) -> dict[str, int]:
@@ -196,16 +199,16 @@ class Catalog:
         if profile not in PROFILES:
             raise InputError(f"profile is {' or '.join(map(repr, PROFILES))}, not {profile!r}")
         query = accepted_query(query)
-        asked = parsed(query)
-        with self._lock:
+        asked = Query("seed") if profile == "seed" else parsed(query)
+        with self._lock, self._index.store.moment():
             self._refresh()
             without = {tool_id for name in exclude for tool_id in self._named(name)}
+            if asked.form == "seed":
+                return self._by_seed(query, limit, without, explain)
             if asked.form == "select":
                 return self._select(query, asked.names, limit, without)
             if asked.form == "regex":
                 return self._matching(query, asked.pattern, limit, without)
-            if profile == "seed":
-                return self._by_seed(query, limit, without, explain)
             return self._by_words(query, asked, limit, without, explain)
 
     def close(self) -> None:
@@ -334,10 +337,9 @@ class Catalog:
 
     def _refresh(self) -> None:
         """See what another process has written to the file since."""
-        generation = self._index.store.facts().get("store.generation")
-        if generation is None or generation == self._generation:
+        if not self._is_shared or self._generation == (now := self._index.store.generation()):
             return
-        self._generation = generation
+        self._generation = now
         self._ids, self._names, self._tools, self._seed = {}, Names(), {}, None
         self._version += 1
         for tool_id in self._index.store.scan(order_by="document_id", limit=MOST):

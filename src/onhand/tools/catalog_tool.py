@@ -130,5 +130,9 @@ def _schema(schema: Any, where: str) -> Mapping[str, Any]:
         return {}
     if not isinstance(schema, Mapping):
         raise InputError(f"{where} is a JSON object, not {type(schema).__name__}")
-    copied: dict[str, Any] = plain(schema, where, lambda text, _: whole(text))
+    copied: dict[str, Any]
+    try:
+        copied = plain(schema, where)
+    except InputError:  # it may have halves of characters, which can be mended, or be no schema at all
+        copied = plain(schema, where, lambda text, _: whole(text))
     return copied

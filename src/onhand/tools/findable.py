@@ -21,9 +21,10 @@ _WORDS = IdentifierTokenizer(bigrams=False)
 MAX_FIELD_CHARS = 8_000
 MAX_PARTS = 1_000  # of a schema
 MAX_ENUM_VALUES = 100  # of an argument
-# Of one word in one field. Said twice it tells a little more than once; said a hundred times, that somebody wants to be
-# found. Counting all of them ranks honest tools no better.
+# Of one word in one field. Said twice it tells a little more than once; counting all of them ranks honest tools no
+# better. A text in which one word is so many, and so large a part, was written to be found: there each counts once.
 MAX_REPEATS = 2
+STUFFED_REPEATS, STUFFED_PART = 6, 1 / 8
 SHORT = 40  # characters, in which nobody can say much too often
 MAX_MEANT_CHARS = 2_000  # of what the embedder reads: small models read no further
 
@@ -68,15 +69,20 @@ def _unstuffed(text: str) -> str:
     """The text without the further repetitions of a word; function words, which nobody looks for, do not count."""
     if len(text) < SHORT:
         return text
-    counts = Counter(_WORDS.words(text.lower()))
-    if not any(count > MAX_REPEATS and word not in FUNCTION_WORDS for word, count in counts.items()):
+    spoken = _WORDS.words(text.lower())
+    if len(spoken) - len(set(spoken)) < MAX_REPEATS:  # no word can be there more often
         return text
+    counts = Counter(spoken)
+    most = max((count for word, count in counts.items() if word not in FUNCTION_WORDS), default=0)
+    if most <= MAX_REPEATS:
+        return text
+    repeats = 1 if most > STUFFED_REPEATS and most > STUFFED_PART * len(spoken) else MAX_REPEATS
     seen: Counter[str] = Counter()
     kept = []
     for word in _WORDS.words(text):
         key = word.lower()
         seen[key] += 1
-        if seen[key] <= MAX_REPEATS:
+        if seen[key] <= repeats:
             kept.append(word)
     return " ".join(kept)
 

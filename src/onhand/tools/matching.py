@@ -43,9 +43,8 @@ class Matching(Record):
 def matching(index: Index, names: Names, words: str, tools: int, depth: int) -> Matching:
     """Rank the tools of an index; those that the words name come first."""
     ranked, notes = index.rank(words, max(depth, DEPTH))
-    embedder = index.embedder
     meant = _meant(names, words, is_known=bool(ranked))
-    if not fits(words, ranked, tools, embedder.min_score if embedder else None):
+    if not fits(index, words, ranked, tools):
         ranked = ()
     is_fused = any(layer.name == "semantic" for one in ranked[:1] for layer in one.layers)
     scores = {one.id: one.score for one in ranked}
@@ -69,7 +68,7 @@ def matching(index: Index, names: Names, words: str, tools: int, depth: int) -> 
         )
         for tool_id in ordered
     ]
-    return Matching(tuple(places), notes if embedder else ())
+    return Matching(tuple(places), notes if index.embedder else ())
 
 
 def names_in(words: str) -> list[str]:

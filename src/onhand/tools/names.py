@@ -13,6 +13,7 @@ from onhand.tools.catalog_tool import MCP, identity, leaf_of
 MIN_TYPO_CHARS = 4  # in a shorter name one letter is too much of it
 MAX_ASKED_CHARS = 400  # what is longer is no name of anything
 NEAREST = 3
+_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 class Names:
@@ -82,8 +83,9 @@ class Names:
 
 def spelling_of(name: str) -> str:
     """Letters and digits alone, small and without accents: the same for every way to write a name."""
-    name = name if name.isascii() else fold(name)
-    return "".join(filter(str.isalnum, name.casefold()))
+    if name.isascii():  # the same as below, only faster
+        return name.lower().encode().translate(None, _SIGNS).decode()
+    return "".join(filter(str.isalnum, fold(name).casefold()))
 
 
 def is_one_off(left: str, right: str) -> bool:

@@ -1,7 +1,7 @@
 """How are tools ranked, and when does none fit? The settings under which the Index ranks tools.
 
-Every number was read off five public sets of tools with judged queries (benchmarks/tool_search.py): for each, half and
-twice as much rank the sets alike or worse. docs/adr/0014-tool-ranking.md has the table.
+The numbers were read off five public sets of tools with judged queries (benchmarks/tool_search.py);
+docs/adr/0014-tool-ranking.md says which were varied, and how far.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from onhand.errors import InputError
 from onhand.lexical.bm25 import BM25_PLUS, Formula, query_weights
 from onhand.lexical.ranking import Ranking
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
-from onhand.search.index import Rank
+from onhand.search.index import Index, Rank
 
 PROFILES = ("default", "seed")
 
@@ -25,13 +25,14 @@ ASKING_WORDS = frozenset(
     "looking need needs please re tell thank thanks ve want wants wondering".split()
 )
 
-# Words that only one tool has count one each: a best match with less than this, and with less than that part of what
-# the query could have, matched by accident.
+# Both floors are as high as they can be without hiding right answers of the set with the shortest descriptions.
+# In words that only one tool has: a best match with less, and with less than that part of the query's words, matched
+# by accident.
 LEAST_EVIDENCE = 0.6
-LEAST_PART = 0.2
+LEAST_PART = 0.5
 # With an embedder a match is none that is neither near in meaning nor has this much evidence.
 STRONG_EVIDENCE = 2.0
-NEARNESS = 0.85  # of the cosine below which the embedder's neighbours mean little
+NEARNESS = 0.7  # of the cosine below which the embedder's neighbours mean little
 
 
 @cache
@@ -50,18 +51,23 @@ def tool_ranking(profile: str = "default") -> Ranking:
     return Ranking("tools-1", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
 
 
-def fits(query: str, ranked: Sequence[Rank], tools: int, least_cosine: float | None) -> bool:
-    """Whether the best of a ranking have enough to do with the query to be shown.
-
-    `least_cosine` is the embedder's own, None where there is none or nobody measured it.
-    """
+def fits(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:
+    """Whether the best of a ranking have enough to do with the query to be shown."""
+    if not ranked or all(word.lower() in FUNCTION_WORDS for word in query.split()):
+        return False
     evidence = _best(ranked, "keyword") / log(tools + 2)
-    if any(layer.name == "semantic" for rank in ranked[:1] for layer in rank.layers):
-        is_near = least_cosine is None or _best(ranked, "semantic") >= NEARNESS * least_cosine
-        return is_near or evidence >= STRONG_EVIDENCE
-    asked = sum(query_weights(tool_ranking().tokenizer, query).values())
-    return evidence >= LEAST_EVIDENCE or evidence >= LEAST_PART * asked > 0
+    least_cosine = index.embedder.min_score if index.embedder else None
+    if least_cosine is not None and any(layer.name == "semantic" for layer in ranked[0].layers):
+        return evidence >= STRONG_EVIDENCE or _best(ranked, "semantic") >= NEARNESS * least_cosine
+    return evidence >= LEAST_EVIDENCE or _part_found(index, query, ranked[0].id) >= LEAST_PART
 
 
 def _best(ranked: Sequence[Rank], name: str) -> float:
     return max((layer.score for rank in ranked for layer in rank.layers if layer.name == name), default=0.0)
+
+
+def _part_found(index: Index, query: str, tool_id: str) -> float:
+    """How much of a query's words a tool has, from 0 to 1."""
+    weights = query_weights(tool_ranking().tokenizer, query)
+    found = {term for term, _, _ in index.terms(query, [tool_id]).get(tool_id, ())}
+    return sum(weight for term, weight in weights.items() if term in found) / (sum(weights.values()) or 1.0)

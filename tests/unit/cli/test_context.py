@@ -93,7 +93,7 @@ def test_wrong_usage_exits_2_and_says_what_to_do(run: Run, words: list[str], adv
 def test_help_names_every_command_and_version_the_version(run: Run) -> None:
     done = run("--help")
     assert (done.code, done.err) == (0, "")
-    for noun in ("context", "docs", "config", "init", "trust", "doctor"):
+    for noun in ("context", "docs", "tools", "config", "init", "trust", "doctor"):
         assert f"\n    {noun} " in done.out
     for verb in ("show", "manifest", "search"):
         assert f"\n    {verb} " in run("context", "--help").out

@@ -1,0 +1,123 @@
+"""Is a tool that is named always first, whatever its name, its catalog and the spelling?"""
+
+import json
+import os
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from onhand.tools.catalog import Catalog
+from onhand.tools.catalog_files import tools_in
+from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.names import Names, is_one_off, spelling_of
+from requirements import requirement
+
+WORDS = "get list create delete issue file user weather report send mail open close v2 http server data repo".split()
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+NAMES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map("_".join)
+SERVERS = st.sampled_from(["", "github", "slack", "my-server", "@scope/pkg"])
+
+
+def parts(name: str) -> list[str]:
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return [part for part in re.split(r"[^A-Za-z0-9]+", split) if part]
+
+
+def spellings(leaf: str) -> set[str]:
+    """A name as it is, in camel case, with underscores, and in words."""
+    own = parts(leaf)
+    camel = own[0] + "".join(part[:1].upper() + part[1:] for part in own[1:])
+    return {leaf, camel, "_".join(own), " ".join(own), "-".join(own).upper()}
+
+
+def misspelt(name: str, choice: random.Random) -> str:
+    place, letter = choice.randrange(len(name)), choice.choice(LETTERS)
+    changed = {
+        "missing": name[:place] + name[place + 1 :],
+        "added": name[:place] + letter + name[place:],
+        "wrong": name[:place] + letter + name[place + 1 :],
+        "swapped": name[:place] + name[place : place + 2][::-1] + name[place + 2 :],
+    }
+    return changed[choice.choice(sorted(changed))]
+
+
+def assert_first(catalog: Catalog, query: str, wanted: CatalogTool, allowed: Sequence[str]) -> None:
+    """The tool is first, or one that is called the same or differs as little from what is asked for."""
+    found = [hit.id for hit in catalog.search(query).hits]
+    assert found and found[0] in {wanted.id, *allowed}, (query, wanted.id, found[:5])
+
+
+@requirement("catalog.named-is-first")
+@given(st.lists(st.tuples(NAMES, SERVERS), min_size=1, max_size=12, unique=True), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_a_name_in_any_spelling_comes_first(named: list[tuple[str, str]], choice: random.Random) -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool(name, f"Does {name}.", server=server) for name, server in named])
+    wanted = choice.choice(catalog.tools())
+    alike = [tool.id for tool in catalog.tools() if spelling_of(tool.leaf) == spelling_of(wanted.leaf)]
+    queries = spellings(wanted.leaf) | {wanted.id}
+    if wanted.server:
+        queries |= {f"mcp__{wanted.server}__{wanted.leaf}", f"{wanted.server}__{wanted.leaf}"}
+    for query in sorted(queries):
+        assert_first(catalog, query, wanted, alike)
+
+
+@requirement("catalog.named-is-first")
+@given(st.lists(NAMES, min_size=1, max_size=12, unique=True), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_a_name_of_several_words_with_one_mistake_comes_first(named: list[str], choice: random.Random) -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool(name) for name in named])
+    wanted = choice.choice(catalog.tools())
+    asked = misspelt(wanted.name, choice)
+    assume("_" in asked.strip("_") and len(spelling_of(asked)) >= 4)
+    meant = spelling_of(asked)
+    near = [tool.id for tool in catalog.tools() if is_one_off(meant, spelling_of(tool.name))]
+    exact = [tool.id for tool in catalog.tools() if spelling_of(tool.name) == meant]
+    assume(not exact or wanted.id in exact)  # the mistake is another tool's name
+    assert_first(catalog, asked, wanted, [*near, *exact])
+
+
+@given(st.text(LETTERS[:4], max_size=9), st.text(LETTERS[:4], max_size=9))
+@settings(max_examples=300, deadline=None)
+def test_one_mistake_is_found_whether_by_halves_or_by_comparing(name: str, asked: str) -> None:
+    names = Names()
+    names.add(name or "x")
+    assume(len(asked) >= 4 and len(name) >= 4)
+    assert bool(names.misspelt(asked)) == (is_one_off(asked, name) or asked == name)
+    names.remove(name)
+    assert names.misspelt(asked) == []
+
+
+DATA = os.environ.get("ONHAND_DATA")
+
+
+@requirement("catalog.named-is-first")
+@pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to a directory of public tool sets")
+def test_every_tool_of_the_public_sets_is_first_by_its_name_in_any_spelling_and_with_a_mistake() -> None:
+    choice = random.Random(5)
+    folders = [path.parent for path in sorted(Path(DATA or "").glob("*/corpus.jsonl"))]
+    looked_at = 0
+    for folder in folders:
+        rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
+        if "parameters" not in rows[0]:
+            continue
+        catalog = Catalog()
+        catalog.add(tools_in(rows).tools)
+        for wanted in choice.sample(catalog.tools(), min(150, len(catalog))):
+            looked_at += 1
+            alike = [tool.id for tool in catalog.tools() if spelling_of(tool.leaf) == spelling_of(wanted.leaf)]
+            for query in sorted(spellings(wanted.leaf)) if wanted.leaf.isascii() else [wanted.leaf]:
+                assert_first(catalog, query, wanted, alike)
+            asked = misspelt(wanted.leaf, choice)
+            meant = spelling_of(asked)
+            spelled = {tool.id: spelling_of(tool.leaf) for tool in catalog.tools()}
+            near = [id for id, own in spelled.items() if own == meant or is_one_off(meant, own)]
+            if len(meant) >= 4 and len(parts(asked)) > 1 and "_" in asked.strip("_") and wanted.id in near:
+                assert_first(catalog, asked, wanted, near)
+    assert looked_at or not folders

@@ -1,0 +1,86 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from requirements import requirement
+
+from .conftest import Run
+
+GITHUB: dict[str, list[dict[str, object]]] = {
+    "tools": [
+        {
+            "name": "create_issue",
+            "description": "Open an issue.\u001b[8mhidden",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"repo": {"type": "string"}, "state": {"enum": ["open", "closed"]}},
+                "required": ["repo"],
+            },
+        },
+        {"name": "list_pulls", "description": "Show pull requests."},
+    ]
+}
+
+
+@pytest.fixture
+def catalog(project: Path) -> str:
+    (project / "github.json").write_text(json.dumps(GITHUB), encoding="utf-8")
+    return "github.json"
+
+
+@requirement("catalog.cli-search")
+def test_search_prints_hits_with_signatures_as_text_and_as_json(run: Run, catalog: str) -> None:
+    done = run("tools", "search", "--catalog", catalog, "open", "an", "issue")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("1. create_issue(repo, state?: open|closed)  score ")
+    assert "\x1b" not in done.out
+    answer = json.loads(run("tools", "search", "--catalog", catalog, "--json", "open an issue").out)
+    assert [*answer] == ["query", "form", "hits", "total_tools", "reason"]
+    assert (answer["query"], answer["form"], answer["total_tools"], answer["reason"]) == (
+        "open an issue",
+        "words",
+        2,
+        None,
+    )
+    (hit,) = answer["hits"]
+    assert [*hit] == ["name", "server", "description", "signature", "score", "terms"]
+    assert sum(hit["terms"].values()) == pytest.approx(hit["score"])
+
+
+@requirement("catalog.cli-search")
+def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_told(run: Run, catalog: str) -> None:
+    answer = json.loads(run("tools", "search", "--catalog", catalog, "--json", "bake a cake").out)
+    assert answer["hits"] == [] and answer["reason"].startswith("no tool fits")
+    done = run("tools", "search", "--catalog", catalog, "select:create_isue")
+    assert done.code == 0
+    assert "there is no create_isue: did you mean create_issue?" in done.out
+    assert run("tools", "search", "--catalog", catalog, "re:(").code == 2
+
+
+@requirement("catalog.cli-search")
+def test_list_and_describe_show_the_tools(run: Run, catalog: str) -> None:
+    listed = run("tools", "list", "--catalog", catalog).out.splitlines()
+    assert [line.split()[0] for line in listed] == ["create_issue", "list_pulls", "2"]
+    assert [tool["name"] for tool in json.loads(run("tools", "list", "--catalog", catalog, "--json").out)["tools"]] == [
+        "create_issue",
+        "list_pulls",
+    ]
+    described = json.loads(run("tools", "describe", "--catalog", catalog, "--json", "create_issue").out)
+    assert described["input_schema"] == GITHUB["tools"][0]["inputSchema"]
+    assert "\x1b" not in run("tools", "describe", "--catalog", catalog, "create_issue").out
+    missing = run("tools", "describe", "--catalog", catalog, "createissu")
+    assert (missing.code, missing.err) == (1, "onhand: there is no tool 'createissu': did you mean 'create_issue'?\n")
+
+
+@requirement("catalog.cli-search")
+def test_tools_of_several_files_keep_apart_and_bad_files_are_refused(run: Run, catalog: str, project: Path) -> None:
+    (project / "gitlab.json").write_text('[{"name": "create_issue", "description": "Open an issue."}, 7]', "utf-8")
+    done = run("tools", "search", "--catalog", catalog, "--catalog", "gitlab.json", "--json", "create_issue")
+    assert [(hit["name"], hit["server"]) for hit in json.loads(done.out)["hits"]] == [
+        ("create_issue", "github"),
+        ("create_issue", "gitlab"),
+    ]
+    assert done.err == "onhand: warning: gitlab.json: tool 2 is int, not an object\n"
+    assert run("tools", "list", "--catalog", "missing.json").code == 2
+    assert run("tools", "list").code == 2

@@ -1,0 +1,180 @@
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onhand.errors import InputError
+from onhand.tools.catalog import Catalog, CatalogTool, Found
+from onhand.tools.query import parsed
+from requirements import requirement
+
+TOOLS = [
+    CatalogTool("Read", "Read a file."),
+    CatalogTool("Edit", "Change a file."),
+    CatalogTool("read_file", "Give what is in a file."),
+    CatalogTool("send_message", "Send a message.", server="slack"),
+    CatalogTool("list_channels", "Show all channels.", server="slack"),
+    CatalogTool("send_mail", "Send a mail."),
+    CatalogTool("mcp__github__create_issue", "Open an issue.", server="github"),
+    CatalogTool("create_issue", "Open an issue.", server="GitLab"),
+    CatalogTool("select:all", "Odd."),
+]
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    catalog = Catalog()
+    assert not catalog.add(TOOLS).refused
+    return catalog
+
+
+def names(found: Found) -> list[str]:
+    return [hit.name for hit in found.hits]
+
+
+@requirement("catalog.query-select")
+def test_select_gives_the_named_tools_in_order_and_reports_the_unknown(catalog: Catalog) -> None:
+    found = catalog.search("select: Edit ,Read, nope,Edit,raed_file")
+    assert (found.form, names(found)) == ("select", ["Edit", "Read"])
+    assert [tuple(unknown) for unknown in found.unknown] == [("nope", ()), ("raed_file", ("read_file",))]
+    assert names(catalog.search("select:Edit,Read,read_file", limit=1)) == ["Edit", "Read", "read_file"]
+
+
+@requirement("catalog.query-select")
+def test_select_takes_short_names_and_any_spelling_but_no_look_alike(catalog: Catalog) -> None:
+    assert [hit.id for hit in catalog.search("select:create_issue").hits] == [
+        "GitLab/create_issue",
+        "github/mcp__github__create_issue",
+    ]
+    assert names(catalog.search("select:ReadFile,SEND-MAIL")) == ["read_file", "send_mail"]
+    assert names(catalog.search("select:slack/send_message")) == ["send_message"]
+    assert catalog.search("select:re\u0430d_file").hits == ()  # Cyrillic
+    assert catalog.search("select:../../x").reason == "no tool has such a name"
+
+
+@requirement("catalog.query-select")
+def test_selecting_what_is_excluded_is_harmless(catalog: Catalog) -> None:
+    found = catalog.search("select:Read,Edit", exclude=["Read"])
+    assert (names(found), found.unknown) == (["Edit"], ())
+    assert catalog.search("select:Read", exclude=["Read"]).reason == "every tool that was named is excluded"
+
+
+@requirement("catalog.query-select")
+def test_a_bare_name_and_a_list_of_names_are_selects(catalog: Catalog) -> None:
+    assert (catalog.search("Read").form, names(catalog.search("Read"))) == ("select", ["Read"])
+    assert names(catalog.search("`read_file` and send_mail")) == ["read_file", "send_mail"]
+    assert names(catalog.search("select:select:all")) == ["select:all"]
+
+
+@requirement("catalog.query-select")
+def test_every_tool_that_a_sentence_names_comes_before_those_that_fit(catalog: Catalog) -> None:
+    found = catalog.search("open the file with read_file, then report by sendMail what is in the channels")
+    assert set(names(found)[:2]) == {"read_file", "send_mail"}
+    assert found.form == "words"
+
+
+@requirement("catalog.query-keywords")
+def test_plain_words_rank(catalog: Catalog) -> None:
+    assert names(catalog.search("all channels"))[0] == "list_channels"
+    assert set(names(catalog.search("open an issue"))) >= {"create_issue", "mcp__github__create_issue"}
+
+
+@requirement("catalog.query-required")
+def test_a_plus_requires_a_word_in_the_name_and_the_rest_ranks(catalog: Catalog) -> None:
+    assert names(catalog.search("+slack send")) == ["send_message"]
+    assert names(catalog.search("+slack")) == ["list_channels", "send_message"]
+    assert names(catalog.search("+send +mail anything")) == []
+    assert names(catalog.search('+"send" a mail'))[0] == "send_mail"
+    assert catalog.search("+nothing send").reason
+    with pytest.raises(InputError, match=r"say \+WORD"):
+        catalog.search("+")
+
+
+@requirement("catalog.query-server")
+def test_a_server_narrows_in_capital_or_small_letters(catalog: Catalog) -> None:
+    assert [hit.id for hit in catalog.search("server:gitlab open an issue").hits] == ["GitLab/create_issue"]
+    assert names(catalog.search("server:slack")) == ["list_channels", "send_message"]
+    assert names(catalog.search("send server:slack +message")) == ["send_message"]
+    missing = catalog.search("server:slak send")
+    assert missing.reason == "there is no server 'slak'"
+    assert missing.unknown[0].nearest == ("slack",)
+
+
+@requirement("catalog.query-regex")
+def test_a_pattern_finds_names_in_capital_or_small_letters(catalog: Catalog) -> None:
+    assert names(catalog.search("re:^READ")) == ["Read", "read_file"]
+    assert names(catalog.search("regex: ^mcp__.*issue$")) == ["mcp__github__create_issue"]
+    assert [hit.id for hit in catalog.search("re:^slack/").hits] == ["slack/list_channels", "slack/send_message"]
+    cut = catalog.search("re:.", limit=2)
+    assert (len(cut.hits), cut.notes) == (2, ("7 more match: narrow the pattern",))
+    assert catalog.search("re:zzz").reason == "the pattern matches no tool's name"
+
+
+@requirement("catalog.query-regex")
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("(", "position 0"), ("*a", "position 0"), ("\\", "position 0"), ("(?<n", "position"), ("(?z)a", "position"),
+        ("a)|(b", "position 1"), ("a{100000}", "huge counts"), ("(?=(a+)+)b", "look-around"), ("(a)\\1", "look-around"),
+        ("a\0b", "cannot be printed"), ("a|" * 200, "at most 200"), ("", "no pattern"), ("[[a", "cannot be used"),
+    ],
+)  # fmt: skip
+def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(catalog: Catalog, pattern: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        catalog.search(f"re:{pattern}")
+
+
+@requirement("catalog.query-regex")
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$", "(.*)*x", "(x+x+)+y", r"(\w+\s?)*$", r"([a-z]+)*\d"])
+def test_a_pattern_that_explodes_elsewhere_ends_here(pattern: str) -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool("a" * 100 + "!" * 28, server="a" * 200)])
+    assert catalog.search(f"re:{pattern}").total_tools == 1
+
+
+@pytest.mark.parametrize("query", ["", "  \n ", "select:", "select: , ,", "select:" + ",".join(map(str, range(1001)))])
+def test_a_query_that_asks_for_nothing_is_refused(query: str) -> None:
+    with pytest.raises(InputError):
+        parsed(query)
+
+
+def test_runs_of_spaces_and_signs_are_read_at_once(catalog: Catalog) -> None:
+    for query in (" " * 49_000 + "a file", "file" + " then " * 8_000, "a. " * 15_000, "+" * 40_000 + "a", "_" * 50_000):
+        assert catalog.search(query).total_tools == len(TOOLS)
+
+
+DATA = os.environ.get("ONHAND_DATA")
+
+
+@requirement("catalog.query-regex", "catalog.hostile-metadata")
+@pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+def test_the_public_collection_of_odd_queries_patterns_and_tools_is_answered_or_refused(catalog: Catalog) -> None:
+    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
+    cases: list[dict[str, Any]] = [case for case in map(json.loads, lines) if "input" in case]
+    for case in cases:
+        given = case["input"]
+        if case["area"] in ("queries", "regex"):
+            query = given.get("query") if isinstance(given, dict) else given
+            asked = f"re:{query}" if case["area"] == "regex" else query
+            is_refused = _is_refused(catalog, asked, given.get("limit", 8) if isinstance(given, dict) else 8)
+            if case["expected"] in ("literal", "accept") and isinstance(query, str) and query.strip():
+                assert not is_refused, case
+            if case["area"] == "regex" and case["expected"] == "reject":
+                assert is_refused, case
+        elif case["area"] == "toolmeta":
+            fields = given if isinstance(given, dict) else {"description": given}
+            tool = CatalogTool(fields.get("name", "odd"), fields.get("description", ""), fields)
+            odd = Catalog()
+            assert odd.add([tool, TOOLS[0]]).added >= 1, case
+            assert odd.search("read a file").hits, case
+
+
+def _is_refused(catalog: Catalog, query: Any, limit: Any) -> bool:
+    try:
+        catalog.search(query, limit=limit)
+    except InputError as error:
+        assert str(error)
+        return True
+    return False
