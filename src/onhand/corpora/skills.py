@@ -292,7 +292,7 @@ class Skills:
                 best.setdefault(name, []).append(hit)
         scores = {name: sum(hit.score for hit in hits) for name, hits in best.items()}
         ranked = sorted(scores, key=lambda name: (-scores[name], name))[:limit]
-        found = tuple(SkillHit(self._skills[name], scores[name], self._matches(best[name])) for name in ranked)
+        found = tuple(SkillHit(self._skills[name], scores[name], self._matches(query, best[name])) for name in ranked)
         return found, tuple(dict.fromkeys(note for result in results for note in result.notes))
 
     def _best_of_each(self, hits: Sequence[Hit]) -> dict[str, Hit]:
@@ -311,16 +311,18 @@ class Skills:
     def _reference_hits(self, query: str, wanted: Filter, limit: int) -> ReferenceResult:
         found = self._asked(query, wanted, max(DEPTH, limit))
         used = [(name, hit) for hit in found.hits if (name := self._owner(hit)) is not None][:limit]
-        hits = tuple(ReferenceHit(name, match) for name, hit in used for match in self._matches([hit]))
+        hits = tuple(ReferenceHit(name, match) for name, hit in used for match in self._matches(query, [hit]))
         return ReferenceResult(query, hits, None if hits else found.reason or "no reference matches", found.notes)
 
     def _asked(self, query: str, wanted: Filter, limit: int) -> Result:
         # `fused` says why it compares words alone, where meaning was wanted.
         index = self._mirror.index
-        return (index.fused if self._by_meaning else index.keyword)(query, wanted, limit)
+        search = index.fused if self._by_meaning else index.keyword
+        return search(query, wanted, limit, explain=False)  # of so many hits, few are shown
 
-    def _matches(self, hits: Sequence[Hit]) -> tuple[Matched, ...]:
-        ordered = sorted(hits, key=lambda hit: (-hit.score, hit.document_id))
+    def _matches(self, query: str, hits: Sequence[Hit]) -> tuple[Matched, ...]:
+        explained = self._mirror.index.explained(hits, query)
+        ordered = sorted(explained, key=lambda hit: (-hit.score, hit.document_id))
         return tuple(self._matched(hit) for hit in ordered)
 
     def _matched(self, hit: Hit) -> Matched:

@@ -113,11 +113,19 @@ class Index:
             raise NotFound(f"there is no document {document_id[:200]!r}: take the id from a search")
         return document
 
-    def keyword(self, query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, offset: int = 0) -> Result:
-        """The documents that share the most telling words with the query."""
+    def keyword(
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = DEFAULT_LIMIT,
+        offset: int = 0,
+        *,
+        explain: bool = True,
+    ) -> Result:
+        """The documents that share the most telling words with the query; `terms` explains them if this need not."""
         query, filter = accepted_query(query), accepted_filter(filter)
         with self.store.moment():
-            matches = self.store.keyword(query, filter, _depth(limit, offset))
+            matches = self.store.keyword(query, filter, _depth(limit, offset), explain=explain)
             ranked = [(match, (_keyword_layer(rank, match),)) for rank, match in enumerate(matches, 1)]
             return self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
 
@@ -166,6 +174,8 @@ class Index:
         offset: int = 0,
         method: str = "adaptive",
         weights: Mapping[str, float] | None = None,
+        *,
+        explain: bool = True,
     ) -> Result:
         """Words and meaning together, from 0 to 1; words alone, and a note that says so, where there is no embedder.
 
@@ -189,7 +199,7 @@ class Index:
             scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
             ranked = [(Match(one.id, one.score), _fused_layers(one, scores)) for one in fused]
             result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
-            result = result._replace(hits=self._with_terms(result.hits, query))
+            result = result._replace(hits=self.explained(result.hits, query)) if explain else result
             notes += self._incomplete() if vector else ()
         if is_cut and not result.more:
             notes += (f"only the best {FUSED_DEPTH} by words and by meaning were fused: narrow the filter for others",)
@@ -336,8 +346,8 @@ class Index:
         layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # each scores what the other found
         return fusion.adaptive(layers, whole, self.store.count(), weights), layers
 
-    def _with_terms(self, hits: tuple[Hit, ...], query: str) -> tuple[Hit, ...]:
-        """Fused hits, each with the words that it was found by."""
+    def explained(self, hits: Sequence[Hit], query: str) -> tuple[Hit, ...]:
+        """Hits, each with the words that it was found by."""
         terms = self.terms(query, [hit.document_id for hit in hits])
         return tuple(hit._replace(layers=_explained(hit.layers, terms.get(hit.document_id, ()))) for hit in hits)
 
