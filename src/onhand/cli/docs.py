@@ -167,13 +167,13 @@ def _print_hit(number: int, hit: Hit, explain: bool, is_ranked: bool) -> None:
     from onhand.corpora.answers import time_text
 
     score = f"  score {hit.score:.4f}" if is_ranked else ""
-    terminal.say(f"{number}. {_on_one_line(hit.title or '(no title)')}{score}", heading=True)
+    terminal.say(f"{number}. {terminal.flowing(hit.title or '(no title)')}{score}", heading=True)
     known = [hit.document_id, hit.author, time_text(hit.created_time)]
-    terminal.say("   " + "  ".join(_on_one_line(part) for part in known if part))
+    terminal.say("   " + "  ".join(terminal.flowing(part) for part in known if part))
     for layer in hit.layers if explain else ():
         _print_layer(layer)
     if hit.snippet:
-        terminal.say(f"   {_on_one_line(hit.snippet)}")
+        terminal.say(f"   {terminal.flowing(hit.snippet)}")
     terminal.say()
 
 
@@ -214,7 +214,7 @@ def _get(documents: Documents, arguments: argparse.Namespace) -> int:
 
 
 def _print_head(shown: dict[str, Any]) -> None:
-    terminal.say(_on_one_line(shown["title"] or "(no title)"), heading=True)
+    terminal.say(terminal.flowing(shown["title"] or "(no title)"), heading=True)
     rows = [(name, shown[name]) for name in ("document_id", "author", "created_time", "scope")]
     rows += [("tags", ", ".join(shown["tags"])), *((name, str(value)) for name, value in shown["metadata"].items())]
     part = shown["part"]
@@ -336,8 +336,3 @@ def _min_score(text: str) -> float | str:
     if not 0 <= score <= 1:
         raise argparse.ArgumentTypeError(f"{text[:100]!r} is neither a number from 0 to 1 nor 'none'")
     return score
-
-
-def _on_one_line(text: str) -> str:
-    """A text that cannot pass for a line of ours."""
-    return " ".join(text.split())

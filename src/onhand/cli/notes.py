@@ -67,6 +67,7 @@ def _list(notes: Notes, arguments: argparse.Namespace) -> int:
 
 
 def _show(notes: Notes, arguments: argparse.Namespace) -> int:
+    from onhand.corpora.notes import MARK
     from onhand.errors import NotFound
 
     try:
@@ -77,8 +78,8 @@ def _show(notes: Notes, arguments: argparse.Namespace) -> int:
     if arguments.json:
         terminal.print_json(_as_json(note))
         return 0
-    terminal.say(note.name, heading=True)
-    rows = [("description", note.description), ("type", note.type), ("written by", note.source)]
+    terminal.say(f"{note.name} ({MARK})", heading=True)
+    rows = [("description", note.description), ("type", note.type), ("source", note.source)]
     terminal.print_table([*rows, ("created", note.created), ("updated", note.updated)])
     terminal.say()
     terminal.say(note.body)

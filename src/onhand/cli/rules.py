@@ -165,7 +165,7 @@ def _check(rules: Rules, arguments: argparse.Namespace) -> int:
     else:
         for problem in problems:
             terminal.say(f"{terminal.one_line(problem.path)}: {terminal.one_line(problem.reason)}")
-        terminal.say(f"{counted(len(problems), 'problem')}; {counted(checked, 'link')} followed")
+        terminal.say(f"{counted(len(problems), 'problem')}; {counted(checked, 'link')} looked at")
     return 1 if problems else 0
 
 

@@ -1,4 +1,4 @@
-"""One search across everything on hand: rules, context, documents and notes, in one list."""
+"""One search across everything on hand: rules, context, skills, documents and notes, in one list."""
 
 from __future__ import annotations
 

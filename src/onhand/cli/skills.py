@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from onhand import app
 from onhand.cli import terminal
-from onhand.cli.parser import Parser
+from onhand.cli.parser import Parser, positive
 from onhand.corpora.skill_file import SKILL_FILE
 from onhand.errors import NotFound
 
@@ -15,11 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from onhand.corpora.files import Problem
     from onhand.corpora.skill import Matched, Reading, Skill, SkillHit
     from onhand.corpora.skills import Skills
 
-MAX_WARNINGS = 20  # more would push the answer out of sight
+ALL_PROBLEMS = "onhand skills list --json"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -28,7 +26,7 @@ def add_arguments(parser: Parser) -> None:
     verbs.add_parser("list", help="every skill, what it is for and where it is")
     search = verbs.add_parser("search", help="the skills that fit a task best")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    search.add_argument("-k", "--limit", metavar="N", type=_positive, help="at most this many skills (skills.limit)")
+    search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many skills (skills.limit)")
     search.add_argument("--references", action="store_true", help="sections of the skills' references instead")
     search.add_argument("--skill", metavar="NAME", help="with --references: of this skill alone")
     search.add_argument("--explain", action="store_true", help="show what each word added to each score")
@@ -40,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
     validate.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
     catalog = verbs.add_parser("catalog", help="the list of skills, as the system prompt has it")
     catalog.add_argument(
-        "--window", metavar="TOKENS", type=_positive, help="of a model with such a window, instead of catalog_max_chars"
+        "--window", metavar="TOKENS", type=positive, help="of a model with such a window, instead of catalog_max_chars"
     )
     for verb in verbs.choices.values():
         verb.add_argument("--root", metavar="DIR", help="a project directory, a directory of skills, or a skill")
@@ -59,24 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
 
 
-def _positive(text: str) -> int:
-    number = int(text) if text.isdecimal() and len(text) < 20 else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
-    return number
-
-
 def _list(skills: Skills, arguments: argparse.Namespace) -> int:
     listed, problems = skills.all(), skills.problems()
     if arguments.json:
         found = [_skill_as_json(skill) for skill in listed]
         terminal.print_json({"skills": found, "problems": [problem._asdict() for problem in problems]})
         return 0
-    _warn_of(problems)
+    terminal.warn_of(problems, ALL_PROBLEMS)
     for skill in listed:
-        terminal.say(f"{_on_one_line(skill.name)}  {_on_one_line(skill.path)}", heading=True)
-        terminal.say(f"   {_on_one_line(skill.description)}")
-    terminal.say(_counted(len(listed), "skill") if listed else skills.why_empty() or "")
+        terminal.say(f"{terminal.flowing(skill.name)}  {terminal.flowing(skill.path)}", heading=True)
+        terminal.say(f"   {terminal.flowing(skill.description)}")
+    terminal.say(terminal.counted(len(listed), "skill") if listed else skills.why_empty() or "")
     return 0
 
 
@@ -96,16 +87,16 @@ def _search(skills: Skills, arguments: argparse.Namespace) -> int:
         }
         terminal.print_json(answer)
         return 0
-    _warn_of(result.problems)
+    terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
-        name, path = _on_one_line(hit.skill.name), _on_one_line(hit.skill.path)
+        name, path = terminal.flowing(hit.skill.name), terminal.flowing(hit.skill.path)
         terminal.say(f"{number}. {name}  {path}  score {hit.score:.2f}", heading=True)
-        terminal.say(f"   {_on_one_line(hit.skill.description)}")
+        terminal.say(f"   {terminal.flowing(hit.skill.description)}")
         for match in hit.matches:
             _print_match(match, arguments.explain)
         terminal.say()
-    terminal.say(result.reason or f"{len(result.hits)} of {_counted(result.skills, 'skill')}")
+    terminal.say(result.reason or f"{len(result.hits)} of {terminal.counted(result.skills, 'skill')}")
     return 0
 
 
@@ -117,19 +108,19 @@ def _search_references(skills: Skills, query: str, arguments: argparse.Namespace
         return 0
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
-        terminal.say(f"{number}. {_on_one_line(hit.skill)}  score {hit.match.score:.2f}", heading=True)
+        terminal.say(f"{number}. {terminal.flowing(hit.skill)}  score {hit.match.score:.2f}", heading=True)
         _print_match(hit.match, arguments.explain)
         terminal.say()
-    terminal.say(result.reason or _counted(len(result.hits), "section"))
+    terminal.say(result.reason or terminal.counted(len(result.hits), "section"))
     return 0
 
 
 def _print_match(match: Matched, explain: bool) -> None:
-    place = f"{_on_one_line(match.path)}:{match.lines[0]}-{match.lines[1]}"
+    place = f"{terminal.flowing(match.path)}:{match.lines[0]}-{match.lines[1]}"
     where = "name and description" if match.kind == "skill" else f"{place}  {' › '.join(match.heading_path)}"
-    terminal.say(f"   {match.score:8.4f}  {_on_one_line(where)}")
+    terminal.say(f"   {match.score:8.4f}  {terminal.one_line(where)}")
     if match.kind != "skill":
-        terminal.say(f"             {_on_one_line(match.snippet)}")
+        terminal.say(f"             {terminal.flowing(match.snippet)}")
     for layer in match.layers if explain else ():
         terminal.say(f"             {layer.name}: rank {layer.rank}, score {layer.score:.4f}, share {layer.share:.4f}")
         for contribution in layer.terms:
@@ -164,15 +155,15 @@ def _validate(skills: Skills, arguments: argparse.Namespace) -> int:
         terminal.print_json({"skills": verdicts})
         return 1 if broken else 0
     for path, verdict in checked:
-        terminal.say(f"{_on_one_line(path)}: {'breaks the specification' if verdict.errors else 'valid'}")
+        terminal.say(f"{terminal.flowing(path)}: {'breaks the specification' if verdict.errors else 'valid'}")
         for text in verdict.errors:
-            terminal.say(f"   error: {_on_one_line(text)}")
+            terminal.say(f"   error: {terminal.flowing(text)}")
         for text in verdict.warnings:
-            terminal.say(f"   warning: {_on_one_line(text)}")
+            terminal.say(f"   warning: {terminal.flowing(text)}")
     if not checked:
         terminal.say(skills.why_empty() or "there is nothing to check")
     else:
-        terminal.say(f"{len(checked) - broken} of {_counted(len(checked), 'skill')} valid")
+        terminal.say(f"{len(checked) - broken} of {terminal.counted(len(checked), 'skill')} valid")
     return 1 if broken else 0
 
 
@@ -228,18 +219,3 @@ def _reading_as_json(reading: Reading) -> dict[str, Any]:
 def _plain(record: Any) -> dict[str, Any]:
     fields: dict[str, Any] = record._asdict()
     return fields
-
-
-def _warn_of(problems: Sequence[Problem]) -> None:
-    terminal.warn(f"{_on_one_line(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
-    if len(problems) > MAX_WARNINGS:
-        terminal.warn([f"and {len(problems) - MAX_WARNINGS:,} more: `onhand skills list --json` lists them all"])
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _on_one_line(text: str) -> str:
-    """A text that cannot pass for a line of ours."""
-    return " ".join(text.split("\n"))

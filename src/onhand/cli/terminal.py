@@ -98,6 +98,11 @@ def one_line(text: str) -> str:
     return text.replace("\n", "\\n")
 
 
+def flowing(text: str) -> str:
+    """Prose as one line: what was on several lines is one sentence after the other."""
+    return " ".join(text.split())
+
+
 def counted(number: int, noun: str) -> str:
     """`1 document`, `2 documents`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -23,7 +23,8 @@ def test_a_note_is_written_listed_shown_and_found(run: Run, project: Path) -> No
     assert "Test db  fact  " in listed
     assert listed.endswith(f"1 note in {project}/.onhand/notes, written by agents\n")
     shown = run("notes", "show", "test-db").out
-    assert "written by   command line" in shown
+    assert "(written by an agent, not by the project)\n" in shown
+    assert "source       command line" in shown
     assert shown.endswith("\nRun make zebra.\n")
     found = run("notes", "search", "zebra").out
     assert found.startswith("1. Test db: How to reset it  score ")

@@ -325,7 +325,7 @@ def test_too_many_links_are_reported_and_the_first_are_followed(root: Path, writ
     assert "1,005 links: only the first 1,000 are followed" in rules.check()[0].reason
 
 
-@requirement("rules.on-touch")
+@requirement("rules.on-touch", "search.progressive")
 @pytest.mark.usefixtures("nested")
 def test_the_first_touch_of_a_directory_yields_its_rules_once(root: Path, write: Write) -> None:
     rules, seen = Rules(root), dict[str, str]()

@@ -341,7 +341,7 @@ def test_references_are_searched_by_what_they_say_without_an_embedder_too(librar
 # Reading them
 
 
-@requirement("skills.reference-content")
+@requirement("skills.reference-content", "search.progressive")
 def test_a_skill_is_read_first_and_its_references_when_they_are_asked_for(library: Skills, later: None) -> None:
     library.refresh()
     with opened() as paths:
