@@ -87,22 +87,21 @@ def main() -> int:
         copy = Path(directory) / "project"  # for what writes: the sample stays as it is
         shutil.copytree(PROJECT, copy)
         notes = Notes(copy / ".onhand" / "notes")
+        everything = Everything(
+            {
+                "rules": lambda: rules,
+                "context": lambda: context,
+                "skills": lambda: skills,
+                "documents": lambda: Documents(mail),
+                "notes": lambda: notes,
+            }
+        )
         freshness(copy)
         documents(mail)
         rules_by_place(rules)
         known_tasks(skills, registry)
         notes_to_itself(notes)
-        one_search(
-            Everything(
-                {
-                    "rules": lambda: rules,
-                    "context": lambda: context,
-                    "skills": lambda: skills,
-                    "documents": lambda: Documents(mail),
-                    "notes": lambda: notes,
-                }
-            )
-        )
+        one_search(everything)
         session = found_tools()
         shared_plan(copy)
         asked_before(copy)
@@ -114,8 +113,8 @@ def what_is_pinned(context: Context) -> None:
     chapter("1. In every prompt", "Small files that every task needs. They are pinned, within a budget of bytes.")
     pinned = context.pinned()
     for file in pinned.files:
-        cut = "whole" if file.shown_bytes == file.bytes else f"cut to {file.shown_bytes:,} bytes"
-        terminal.say(f"   {file.path:<28}{file.bytes:>6,} bytes  {cut}")
+        how_much = "whole" if file.shown_bytes == file.bytes else f"cut to {file.shown_bytes:,} bytes"
+        terminal.say(f"   {file.path:<28}{file.bytes:>6,} bytes  {how_much}")
     used = sum(file.shown_bytes for file in pinned.files)
     terminal.say(f"   {'together':<28}{used:>6,} bytes of at most {pinned.max_bytes:,}")
 
@@ -287,7 +286,7 @@ def found_tools() -> Session:
     balance = session.balance()
     terminal.say()
     row("all of them, in every request", balance.eager_tokens)
-    row("with the tools that find tools", balance.first_tokens)
+    row("only the tools that find tools", balance.first_tokens)
     row("one search: its answer", balance.spent["search"])
     row("one search: what it loaded", balance.spent["schema"])
     return session
@@ -346,8 +345,8 @@ def asked_before(copy: Path) -> None:
 def what_it_saves(context: Context, rules: Rules, skills: Skills, registry: Registry, session: Session) -> None:
     chapter(
         "14. What it saves",
-        f"Tokens of one turn, estimated at {BYTES_PER_TOKEN} bytes each: everything in the prompt, or what stands "
-        "there now and what was looked up above. Of the searches in chapter 3, the one with the longest answer counts.",
+        f"Tokens of one turn, estimated at {BYTES_PER_TOKEN} bytes each: everything in the prompt, or what "
+        "stands there now, with one look-up of each kind. Of the searches in chapter 3 the longest answer counts.",
     )
     tools = session.balance()
     context_answers = [registry.call("context_search", {"query": query}).text for query, _ in SEARCHES]
@@ -368,7 +367,7 @@ def what_it_saves(context: Context, rules: Rules, skills: Skills, registry: Regi
         ),
         "tools of other servers": (tools.eager_tokens, tools.first_tokens),
         "our tools' descriptions": (0, estimated_tokens(json.dumps(registry.wire()))),
-        "what was looked up": (0, sum(map(estimated_tokens, looked_up)) + sum(tools.spent.values())),
+        "one look-up of each": (0, sum(map(estimated_tokens, looked_up)) + sum(tools.spent.values())),
     }
     everything, together = (sum(column) for column in zip(*costs.values(), strict=True))
     terminal.say(f"   {'':<28}{'everything':>12}{'with onhand':>13}")
