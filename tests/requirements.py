@@ -23,7 +23,7 @@ class Promise(NamedTuple):
 
 
 BUILT = """
-project.demo-tells-the-story own The demo shows what is pinned, what is searchable, explained searches and tokens saved; exits 0.
+project.demo-tells-the-story own The demo shows context, documents, rules, skills, notes, tools, plans, the cache and tokens saved.
 project.fresh-machine own The demo and test commands need only Python and make, and set themselves up once.
 project.old-python-is-refused own A Python older than 3.11 is refused with the version that is needed and how to choose another.
 project.base-install-is-light own The base install needs only the packages that every use needs; the rest are extras.
@@ -38,7 +38,7 @@ project.promises-are-shown own Every built promise is carried by a test, and no 
 project.typed own The package ships its types and the public names are importable from it.
 project.cold-path-is-light own Nothing heavy is imported on the way to --help or to a lexical search.
 project.cold-start-is-measured own The cold-start benchmark prints our CPU time beside plain Python's, as a ratio.
-project.sample-project-is-real own The sample project's pinned files, sections, links and judged answers exist as described.
+project.sample-project-is-real own The sample project's pages, links, judged answers, rules and skills are as described, and its scripts run.
 
 config.three-files 003 The nearest onhand.toml, .onhand/config.toml or [tool.onhand] is found from the directory upwards.
 config.search-ends-at-home 003 The search upwards stops below the home directory.

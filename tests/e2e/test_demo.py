@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from onhand import Context
-from onhand.tools.tokens import BYTES_PER_TOKEN
+from onhand import Context, Rules, Skills
+from onhand.embed.choose import chosen
+from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
 from requirements import requirement
 
 ROOT = Path(__file__).parents[2]
@@ -19,17 +20,39 @@ COMMAND = [sys.executable, str(ROOT / "examples" / "demo.py")]
 pytestmark = requirement("project.demo-tells-the-story")
 
 
+TITLES = [
+    "1. In every prompt",
+    "2. On hand",
+    "3. Searches that explain themselves",
+    "4. What a model sees",
+    "5. Always fresh",
+    "6. Documents",
+    "7. Rules by place",
+    "8. Skills",
+    "9. Notes to itself",
+    "10. One search across everything",
+    "11. Tools that are found",
+    "12. Plans that agents share",
+    "13. Asked before",
+    "14. What it saves",
+]
+
+
 def environ(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", **more}
 
 
-@pytest.fixture(scope="module")
-def chapters(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the demo prints, by chapter; run from elsewhere, as nobody promises to stand in the repository."""
+def files_of(project: Path) -> dict[str, bytes]:
+    paths = (path for path in project.rglob("*") if path.is_file())
+    return {path.relative_to(project).as_posix(): path.read_bytes() for path in paths}
+
+
+def demo(where: Path, **settings: str) -> str:
+    """What the demo prints; run from elsewhere, as nobody promises to stand in the repository."""
     done = subprocess.run(
         COMMAND,
-        cwd=tmp_path_factory.mktemp("elsewhere"),
-        env=environ(),
+        cwd=where,
+        env=environ(**settings),
         capture_output=True,
         encoding="utf-8",
         timeout=60,
@@ -38,14 +61,39 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     assert done.stderr == ""
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
-    return re.split(r"^(?=\d\. )", done.stdout, flags=re.MULTILINE)
+    return done.stdout
 
 
-def test_it_has_seven_chapters_that_fit_into_a_terminal(chapters: list[str]) -> None:
-    assert [chapter[:2] for chapter in chapters[1:]] == ["1.", "2.", "3.", "4.", "5.", "6.", "7."]
+@pytest.fixture(scope="module")
+def chapters(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the demo prints, by chapter. In the user's home there is a skill that must play no part."""
+    home = tmp_path_factory.mktemp("home")
+    skill = home / ".agents" / "skills" / "sailing" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(
+        "---\nname: sailing\ndescription: A discount for the sailing week.\n---\nAhoy.\n", encoding="utf-8"
+    )
+    before = files_of(PROJECT)
+    shown = demo(tmp_path_factory.mktemp("elsewhere"), HOME=str(home), USERPROFILE=str(home))
+    assert files_of(PROJECT) == before
+    assert list(files_of(home)) == [".agents/skills/sailing/SKILL.md"]
+    return re.split(r"^(?=\d+\. )", shown, flags=re.MULTILINE)
+
+
+def lines_of(chapter: str) -> list[str]:
+    return [line.strip() for line in chapter.splitlines()]
+
+
+def test_its_chapters_are_numbered_without_a_gap_and_fit_into_a_terminal(chapters: list[str]) -> None:
+    assert [chapter.partition("\n")[0] for chapter in chapters[1:]] == TITLES
     lines = [line for chapter in chapters[1:] for line in chapter.splitlines()]
-    assert len(lines) < 150
+    assert len(lines) < 250
     assert [line for line in lines if line.isascii() and len(line) > 100] == []
+
+
+def test_in_a_wide_terminal_no_line_is_longer_than_a_hundred_characters(tmp_path: Path) -> None:
+    shown = demo(tmp_path, COLUMNS="300").partition("\n1. ")[2]  # before it is the project's path, of any length
+    assert [line for line in shown.splitlines() if len(line) > 100] == []
 
 
 def test_it_shows_what_is_pinned_and_its_budget(chapters: list[str]) -> None:
@@ -103,16 +151,97 @@ def test_it_shows_that_edits_are_seen_and_leaves_the_sample_as_it_was(chapters: 
     assert not (PROJECT / ".AGENTS" / "scooters.md").exists()
 
 
+def test_it_imports_mail_and_finds_one_by_structure_and_words(chapters: list[str]) -> None:
+    assert "45 mails imported; 23 of them by Sarah" in chapters[6]
+    assert re.search(r"^   1\.00  Q3 revenue model - draft for review  \(keyword ", chapters[6], re.MULTILINE)
+    assert ("note: " in chapters[6]) is (chosen("auto")[0] is None)
+
+
+def test_it_shows_the_rules_of_a_directory_once_and_a_page_that_rules_link_to(chapters: list[str]) -> None:
+    assert chapters[7].count('│ <rules path="services/ledger/AGENTS.md">') == 1
+    assert chapters[7].count("│ (no rules that it does not have)") == 1
+    best = Rules(PROJECT).search("how to name a flag").hits[0]
+    assert best.kind == "reference"
+    assert f"{best.path}:{best.section.first_line} › {best.section.heading}" in chapters[7]
+    assert f"{best.score:.2f}, a page that {best.linked_from[0]} links to" in chapters[7]
+
+
+def test_it_finds_a_skill_by_its_task_and_reads_it_with_what_belongs_to_it(chapters: list[str]) -> None:
+    skills = Skills(PROJECT, home=None)
+    best = skills.search("add a discount for the sailing week").hits[0]
+    shown = " ".join(chapters[8].split())
+    assert f"a catalog of {len(skills.all())} in {estimated_tokens(skills.catalog().text)} tokens" in shown
+    assert f'│ <skill name="{best.skill.name}" score="{best.score:.2f}">' in chapters[8]
+    reading = skills.read(best.skill.name)
+    assert f"│ {reading.text.strip().splitlines()[0]}" in chapters[8]
+    assert [f"   reference  {one.path}: " in chapters[8] for one in reading.references] == [True]
+    assert [f"   script     {one.qualified_name}: " in chapters[8] for one in reading.scripts] == [True]
+
+
+def test_a_note_is_found_when_it_is_written_and_marked_as_an_agents(chapters: list[str]) -> None:
+    assert "│ kept the fact 'refund limit' in refund-limit.md" in chapters[9]
+    assert '│ <agent_note name="refund limit" type="fact" written_by="agent"' in chapters[9]
+
+
+def test_one_search_has_hits_of_every_kind_in_the_order_of_their_scores(chapters: list[str]) -> None:
+    hits = re.findall(r"^   ([01]\.\d\d)  (\w+) +\S", chapters[10], re.MULTILINE)
+    assert {kind for _, kind in hits} == {"rules", "context", "skills", "documents", "notes"}
+    scores = [float(score) for score, _ in hits]
+    assert scores == sorted(scores, reverse=True)
+    assert ("note: documents: " in chapters[10]) is (chosen("auto")[0] is None)
+
+
+def test_a_tool_is_found_called_and_costs_less_than_all_of_them(chapters: list[str]) -> None:
+    assert "100 tools of 10 servers; the model has describe_tool, search_tools." in chapters[11]
+    assert "│ Loaded 2 of 100; call them as:\n   │ mcp__stripe__create_refund(" in chapters[11]
+    assert lines_of(chapters[11])[lines_of(chapters[11]).index("") - 1] == "│ done"
+    costs = [int(cost.replace(",", "")) for cost in re.findall(r"([\d,]+) tokens$", chapters[11], re.MULTILINE)]
+    everything, *lazily = costs
+    assert len(lazily) == 3
+    assert 0 < sum(lazily) < everything / 5
+
+
+def test_what_one_agent_has_begun_another_cannot_begin(chapters: list[str]) -> None:
+    answers = [line.removeprefix("│ ") for line in lines_of(chapters[12]) if line.startswith("│")]
+    assert answers == [
+        "added rule, note, diff, review; can begin now: rule, note",
+        "rule is in_progress; can begin now: note",
+        "'rule' cannot begin: it is in progress",
+        "- note: Write the riders' note",
+        "diff waits for rule",
+        "review waits for diff, note",
+    ]
+
+
+def test_an_answer_is_served_again_unless_the_question_or_its_page_is_another(chapters: list[str]) -> None:
+    asked = [line.split()[0] for line in lines_of(chapters[13]) if "Where may" in line]
+    by = "lexical" if chosen("auto")[0] is None else "semantic"
+    assert asked == ["computed", "exact", by, "computed", "computed"]
+    assert "(the most similar question differs: one is negated)" in chapters[13]
+
+
 def test_its_sum_of_tokens_adds_up(chapters: list[str]) -> None:
-    rows = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d.]+%$", chapters[7], re.MULTILINE))
-    costs = {name: int(cost.replace(",", "")) for name, cost in rows.items()}
-    everything, together = costs.pop("everything in the prompt"), costs.pop("with onhand")
-    size = sum(page.stat().st_size for page in (PROJECT / ".AGENTS").rglob("*.md"))
-    assert abs(everything - size / BYTES_PER_TOKEN) < everything * 0.01  # without front matter, which is not shown
-    assert set(costs) == {"pinned files", "manifest", "the tool's description", "one search"}
-    assert sum(costs.values()) == together
+    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[14], re.MULTILINE)
+    costs = {name: (int(eager.replace(",", "")), int(lazy.replace(",", ""))) for name, eager, lazy in rows}
+    everything, together = costs.pop("together")
+    assert sum(eager for eager, _ in costs.values()) == everything
+    assert sum(lazy for _, lazy in costs.values()) == together
     saved = f"saved: {everything - together:,} of {everything:,} tokens, {1 - together / everything:.0%}"
-    assert saved in chapters[7]
+    assert saved in chapters[14]
+
+
+def test_its_sum_of_tokens_counts_what_is_on_disk(chapters: list[str]) -> None:
+    def in_tokens(directory: Path, pattern: str) -> float:
+        return sum(page.stat().st_size for page in directory.rglob(pattern)) / BYTES_PER_TOKEN
+
+    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[14], re.MULTILINE))
+    eager = {name: int(cost.replace(",", "")) for name, cost in shown.items()}
+    pages = in_tokens(PROJECT / ".AGENTS", "*.md")
+    assert abs(eager["pages of context"] - pages) < pages * 0.01  # without front matter, which is not shown
+    assert 0 <= eager["rules"] - in_tokens(PROJECT, "AGENTS.md") < 1
+    skills = sum(in_tokens(page.parent, "*.md") for page in PROJECT.rglob("SKILL.md"))
+    assert 0 <= eager["skills with references"] - skills < 1
+    assert (eager["our tools' descriptions"], eager["one look-up of each"]) == (0, 0)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onhand import Context
+from onhand import Context, Rules, Skills
 from requirements import requirement
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -77,6 +77,45 @@ def test_a_tool_of_a_hundred_is_found_loaded_and_called_in_one_turn(tmp_path: Pa
     assert answers == ["error", "ok", "error", "ok"]
     assert any(line.startswith("the whole definition: ") for line in lines)
     assert lines[-2].startswith("all tools: 13,")
+
+
+@requirement("rules.root-always", "rules.on-touch", "skills.tools")
+def test_rules_and_skills_reach_a_prompt_and_one_search_finds_them(tmp_path: Path) -> None:
+    project = EXAMPLES / "sample-project"
+    prompt = f"{Rules(project).prompt()}\n\n{Skills(project, home=None).catalog().text}\n"
+    shown = run("rules_and_skills.py", tmp_path)
+    assert shown.startswith('<rules path="AGENTS.md">\n')
+    assert shown.startswith(prompt)
+    lines = shown.removeprefix(prompt).splitlines()
+    of_the_ledger = (project / "services" / "ledger" / "AGENTS.md").read_text(encoding="utf-8")
+    sizes = [int(line.split()[-2].replace(",", "")) for line in lines if line.startswith("rules that come with ")]
+    assert sizes[0] > len(of_the_ledger)
+    assert sizes[1] == 0
+    assert [line.partition(" score=")[0] for line in lines if line.startswith("<")] == [
+        '<skill name="close-receipt-gaps"',
+        '<skill_reference skill="close-receipt-gaps" path="references/answers.md" lines="1-21">',
+    ]
+    assert any(line.startswith("script: close-receipt-gaps:gaps: Prints a resend command") for line in lines)
+    assert {line.split()[1] for line in lines[-4:]} >= {"skills:", "context:"}
+
+
+@requirement("relations.tools", "cache.get-or-compute", "cache.persistence", "cache.scope-never-crosses")
+def test_a_plan_is_shared_and_an_answer_is_found_again_after_a_restart(tmp_path: Path) -> None:
+    plan, cache = (part.splitlines() for part in run("plan_and_cache.py", tmp_path).split("\n\n"))
+    assert [line.partition(":")[0] for line in plan[:6]] == ["ok", "ok", "refused", "ok", "ok", "after a restart"]
+    assert plan[2] == "refused: 'rule' cannot begin: it is in progress"
+    assert plan[6] == "1 of 3 steps done, 1 in progress, 1 ready"
+    assert [line.partition(":")[0] for line in cache] == [
+        "computed",
+        "cached",
+        "computed",
+        "kept",
+        "for another model",
+    ]
+    assert cache[2].endswith("(the most similar question differs: one is negated)")
+    assert cache[3] == "kept: the same question"
+    assert cache[4] == "for another model: nothing is similar enough"
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -1,11 +1,14 @@
 """Is the sample project what the judged queries and the demo take it for?
 
 Nothing is searched here: the pages are read as plain lines, so that a fault of the search cannot hide a fault
-of the data.
+of the data. Rules and skills are asked only what is wrong with them.
 """
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from onhand import Rules, Skills
 from requirements import requirement
 
 PROJECT = Path(__file__).parents[2] / "examples" / "sample-project"
@@ -73,3 +77,62 @@ def test_the_queries_without_an_answer_share_no_word_with_the_project() -> None:
     assert [row["relevant"] for row in unanswered] == [[]] * len(unanswered)
     assert {word for row in unanswered for word in words(row["query"])} & corpus == set()
     assert all(row["relevant"] for row in judged() if row["kind"] != "none")
+
+
+def script(skill: str, name: str) -> str:
+    return str(PROJECT / Skills(PROJECT, home=None).get(skill).directory / "scripts" / name)
+
+
+def run(*command: str) -> tuple[int, str]:
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+def test_the_root_and_one_directory_have_rules_whose_links_all_lead_somewhere() -> None:
+    rules = Rules(PROJECT)
+    assert rules.paths() == ("AGENTS.md", "services/ledger/AGENTS.md")
+    assert rules.check() == ()
+    linked = {reference.path for reference in rules.references() if reference.source == "AGENTS.md"}
+    assert len(linked) >= 8
+    assert linked <= {page.relative_to(PROJECT).as_posix() for page in PAGES}
+
+
+def test_its_skills_keep_to_the_specification_without_a_warning_and_bring_references_and_scripts() -> None:
+    skills = Skills(PROJECT, home=None)
+    assert [skill.name for skill in skills.all()] == ["change-a-price", "close-receipt-gaps", "write-release-notes"]
+    assert [checked.verdict for checked in skills.validate()] == [((), ())] * 3
+    assert skills.problems() == ()
+    references = [one for skill in skills.all() for one in skills.references(skill.name)]
+    assert [(one.line > 0, one.problem) for one in references] == [(True, None)] * 3
+    scripts = {one.qualified_name for skill in skills.all() for one in skills.scripts(skill.name)}
+    assert scripts == {"change-a-price:check_rules", "close-receipt-gaps:gaps"}
+
+
+def test_the_rules_that_a_skill_gives_as_examples_pass_its_own_check_and_bad_ones_do_not(tmp_path: Path) -> None:
+    check = script("change-a-price", "check_rules.py")
+    page = PROJECT / Skills(PROJECT, home=None).get("change-a-price").directory / "references" / "rules-by-example.md"
+    examples = re.findall(r"^```json\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    good = tmp_path / "good.json"
+    good.write_text(f"[{','.join(examples)}]", encoding="utf-8")
+    assert run(sys.executable, check, str(good)) == (0, "3 rules, nothing to mend\n")
+    bad = tmp_path / "bad.json"
+    bad.write_text('[{"town": "bremen", "condition": {"not": {"moon": "full"}}, "effect": {"fee": 1.5}}]')
+    code, said = run(sys.executable, check, str(bad))
+    assert code == 1
+    assert [line.partition(": ")[2] for line in said.splitlines()] == [
+        "there is no town 'bremen'",
+        "it needs a priority, a whole number",
+        "there is no condition 'moon'",
+        "fee is 1.5: amounts are whole numbers of the smallest unit",
+    ]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs sh, sort and awk")
+def test_the_script_for_receipt_gaps_names_every_gap_of_every_dock(tmp_path: Path) -> None:
+    gaps = script("close-receipt-gaps", "gaps.sh")
+    receipts = tmp_path / "receipts.csv"
+    receipts.write_text("dock_id,counter\ndock-2,9\ndock-17,88119\ndock-17,88123\ndock-2,10\ndock-17,88120\n")
+    assert run("sh", gaps, str(receipts)) == (0, "tw dock resend dock-17 --from 88121   # 2 missing\n")
+    receipts.write_text("dock_id,counter\ndock-2,9\ndock-2,10\n")
+    assert run("sh", gaps, str(receipts)) == (0, "no gaps\n")

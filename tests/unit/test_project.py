@@ -105,6 +105,8 @@ def test_the_demo_and_the_commands_run_where_nothing_but_the_base_is_installed()
     """)
     assert done.stderr == ""
     assert done.returncode == 0
+    assert "note: only words were compared: " in done.stdout
+    assert "\n   lexical " in done.stdout  # so does the cache
     assert "saved: " in done.stdout
 
 

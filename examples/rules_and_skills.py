@@ -1,0 +1,41 @@
+"""What a coding agent is told of a repository: rules by place, skills by task, and one search for all the rest.
+
+python examples/rules_and_skills.py
+"""
+
+from pathlib import Path
+
+from onhand import Context, Registry, Rules, Skills, rules_on_touch
+from onhand.corpora.everything import Everything
+
+PROJECT = Path(__file__).parent / "sample-project"
+
+context = Context(PROJECT)
+rules = Rules(PROJECT)
+skills = Skills(PROJECT, home=None)  # the project's own; home=str(Path.home()) adds the user's
+registry = Registry([context.tool(), *rules.tools(), *skills.tools()])
+
+# The root's AGENTS.md and where there are more, then the names of all skills. Nothing else is in the prompt.
+system_prompt = f"{rules.prompt()}\n\n{skills.catalog().text}"
+print(system_prompt)
+
+# A host that sees the model touch a file adds the rules of its directory to the tool's result, each file once.
+seen: dict[str, str] = {}
+for path in ("services/ledger/posting.go", "services/ledger/refund.go"):
+    print(f"\nrules that come with {path}: {len(rules_on_touch(rules, path, seen)):,} characters")
+
+# A skill is found by the task and read when it is needed. Its scripts are named, and never run from here.
+for name, arguments in (
+    ("search_skills", {"query": "a returned bike still costs money", "limit": 1}),
+    ("read_skill_reference", {"skill": "close-receipt-gaps", "path": "references/answers.md"}),
+):
+    result = registry.call(name, arguments)
+    print(f"\n→ {name}({arguments})\n{result.text.splitlines()[0]}")
+for script in skills.scripts("close-receipt-gaps"):
+    print(f"script: {script.qualified_name}: {script.description}")
+
+# Who does not know where to look asks everything at once; what has more authority stands first in the mapping.
+everything = Everything({"rules": lambda: rules, "context": lambda: context, "skills": lambda: skills})
+print()
+for hit in everything.search("price for the sailing week", limit=4).hits:
+    print(f"{hit.score:.2f}  {hit.kind}: {hit.finding.title}  ({hit.finding.place})")
