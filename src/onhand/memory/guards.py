@@ -182,7 +182,7 @@ def _quotations_differ(a: Particulars, b: Particulars) -> bool:
 
 
 def _names_differ(a: Particulars, b: Particulars) -> bool:
-    return not (a.names <= b.stems or b.names <= a.stems)
+    return not (a.names <= b.stems and b.names <= a.stems)
 
 
 def _notations_differ(a: Particulars, b: Particulars) -> bool:

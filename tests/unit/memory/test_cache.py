@@ -233,7 +233,8 @@ def test_an_answer_that_cites_a_changed_document_is_not_served() -> None:
     assert not cache.lookup(BUTTON).hit
     assert cache.stats().entries == 0
     cache.store(BUTTON, "known version", documents={"b": "1"})
-    assert not cache.lookup(BUTTON).hit
+    missed = cache.lookup(BUTTON)
+    assert (missed.hit, "what it cites has changed" in missed.reason) == (False, True)
     for gone in (None, KeyError):
         cache.store(BUTTON, "x", documents=["a"])
         if gone is None:
