@@ -20,6 +20,7 @@ from onhand.document import EVERYTHING, Document, Filter, Section
 from onhand.errors import InputError, NotFound
 from onhand.markdown.sections import split_sections
 from onhand.search.index import FUSED_DEPTH
+from onhand.text import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class Skills:
 
     def _name_of(self, directory: str) -> str:
         """The last part of a skill's directory, which should be its name."""
-        return os.path.basename(self.project if directory == "." else directory)
+        return whole(os.path.basename(self.project if directory == "." else directory))  # for a model to name it
 
     def _take_names(self) -> None:
         """Note the skills by their names, and those that have the name of a skill before them."""

@@ -594,3 +594,15 @@ def test_names_that_are_no_unicode_are_found_and_read(project: Path) -> None:
     (name,) = found(skills, "lion")
     assert skills.read(name).text == "body"
     assert skills.catalog().text.encode()
+
+
+@requirement("skills.reference-content")
+def test_a_reference_may_have_a_hash_in_its_name(project: Path) -> None:
+    made = skill(
+        project / ".agents/skills", "style", body="See [C#](references/c%23.md) and [Go](references/go.md#tabs)."
+    )
+    write(made / "references/c#.md", "# Sharp\n\nzebra\n")
+    write(made / "references/go.md", "# Go\n\n## Tabs\n\nlion\n")
+    skills = Skills(project)
+    assert "zebra" in skills.reference_content("style", "references/c#.md").text
+    assert skills.reference_content("style", "references/go.md#tabs").text == "## Tabs\n\nlion"
