@@ -118,16 +118,18 @@ def _merged(query: str, findings: Mapping[str, Findings]) -> tuple[EverythingHit
 
 
 def _once(query: str, findings: Mapping[str, Findings]) -> dict[str, EverythingHit]:
-    """Every finding by a key that orders equals by kind and rank; what two corpora found is the first one's."""
+    """Every finding by a key that orders equals by kind and rank; what two corpora found is the first one's.
+
+    One corpus may find several things in one place, such as two parts of a long line.
+    """
     hits = [
         EverythingHit(kind, finding, 0.0, rank, None, query)
         for kind, answer in findings.items()
         for rank, finding in enumerate(answer.found, 1)
     ]
-    by_place: dict[str, EverythingHit] = {}
-    for hit in hits:
-        by_place.setdefault(hit.finding.place, hit)
-    return {f"{number:06d}": hit for number, hit in enumerate(by_place.values())}
+    first: dict[str, str] = {}  # place → the kind that found it
+    once = [hit for hit in hits if first.setdefault(hit.finding.place, hit.kind) == hit.kind]
+    return {f"{number:06d}": hit for number, hit in enumerate(once)}
 
 
 def _by_words(query: str, once: Mapping[str, EverythingHit]) -> list[Match]:

@@ -255,8 +255,11 @@ def named(path: str) -> Found:
     return Found(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
 
 
-def inside(directory: str, path: str) -> Found:
-    """A file of a directory that somebody asked for by its path in there: no link may lead out, nor may the path."""
+def inside(directory: str, path: str, suffixes: tuple[str, ...] = ("",)) -> Found:
+    """A file of a directory that somebody asked for by its path in there: no link may lead out, nor may the path.
+
+    Nor may a link lead to what does not end so.
+    """
     plain = os.path.normpath(path).replace(os.sep, "/")
     if os.path.isabs(plain) or plain.split("/")[0] == "..":  # before a look: what is outside is nobody's business
         raise Unreadable("it leads out of there")
@@ -269,6 +272,7 @@ def inside(directory: str, path: str) -> Found:
     directory = os.path.realpath(directory)
     if not is_inside(target, directory):
         raise Unreadable("it leads out of there")
+    _check_form(target, suffixes)
     return unlinked(directory, os.path.relpath(target, directory).replace(os.sep, "/"))._replace(name=path)
 
 
@@ -292,12 +296,16 @@ def _target(root: str, link: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
     target = os.path.realpath(link, strict=True)
     if not is_inside(target, root):
         raise Unreadable("a link out of the root: put the file itself here, or add its directory as an extra root")
-    if not target.lower().endswith(suffixes):
-        raise Unreadable(
-            f"a link to something that is not {'Markdown' if MARKDOWN[0] in suffixes else 'of these forms'}"
-        )
+    _check_form(target, suffixes)
     root = os.path.realpath(root)
     return root, os.path.relpath(target, root).replace(os.sep, "/")
+
+
+def _check_form(target: str, suffixes: tuple[str, ...]) -> None:
+    """A link called AGENTS.md would else show whatever it leads to, such as a file of passwords."""
+    if not target.lower().endswith(suffixes):
+        form = "Markdown" if MARKDOWN[0] in suffixes else "of these forms"
+        raise Unreadable(f"a link to something that is not {form}")
 
 
 def is_inside(path: str, directory: str) -> bool:

@@ -59,11 +59,11 @@ class Ignored:
             directory = directory.rpartition("/")[0]
 
     def problems(self) -> list[Problem]:
-        """The files that could not be used wholly, and why."""
+        """The files that could not be used wholly, and why: of those that were asked about since the last look."""
         return [
             Problem(f"{directory}/{NAME}".lstrip("/"), problem)
             for directory, (_, _, problem) in sorted(self._read.items())
-            if problem
+            if problem and directory in self._current
         ]
 
     def _groups(self, directory: str) -> tuple[Group, ...]:

@@ -1,12 +1,13 @@
 """Where is what was learned of files kept between two processes? In files that may be lost at any time.
 
 They are the user's alone, and none lies in a project: a clone could bring one that says what nobody wrote. One that is
-not as it was written counts for nothing.
+not as it was written, or that another user could have written, counts for nothing.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from onhand.digest import digest
@@ -34,10 +35,13 @@ def load(path: str) -> Any:
     import time
 
     try:
+        status = os.lstat(path)
+        if not (stat.S_ISREG(status.st_mode) and _is_ours(status) and _is_ours(os.stat(os.path.dirname(path)))):
+            return None  # a link, a pipe that would hang us, or what another user put there
         with open(path, "rb") as file:
             content = file.read()
-            if time.time() - os.fstat(file.fileno()).st_mtime > NOTED_S:
-                os.utime(path)
+        if time.time() - status.st_mtime > NOTED_S:
+            os.utime(path)
         if digest(content[DIGEST_CHARS:]).encode() == content[:DIGEST_CHARS]:
             return marshal.loads(memoryview(content)[DIGEST_CHARS:])  # noqa: S302  # of our own writing
     except (OSError, ValueError, EOFError, TypeError):
@@ -52,7 +56,9 @@ def save(path: str, learned: Any) -> bool:
     temporary = f"{path}.{os.getpid()}"
     try:
         content = marshal.dumps(learned)
-        if not os.path.exists(path) and not _is_ready(os.path.dirname(path)):
+        if not os.path.lexists(path):
+            _make_ready(os.path.dirname(path))
+        if not _is_ours(os.stat(os.path.dirname(path))):
             return False
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
         with open(descriptor, "wb") as file:
@@ -65,20 +71,23 @@ def save(path: str, learned: Any) -> bool:
     return True
 
 
-def _is_ready(directory: str) -> bool:
-    """Make the directory, and delete from it what nobody has used for long; whether it is there, and ours alone."""
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether nobody else can have put there what is there."""
+    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+
+
+def _make_ready(directory: str) -> None:
+    """Make the directory, and delete from it what nobody has used for long, if it is ours alone."""
     import time
 
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    found = os.stat(directory)
-    if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
-        return False
+    if not _is_ours(os.stat(directory)):
+        return
     oldest = time.time() - UNUSED_S
     with os.scandir(directory) as entries:
         unused = [entry.path for entry in entries if entry.is_file() and entry.stat().st_mtime < oldest]
     for path in unused:
         _remove(path)
-    return True
 
 
 def _remove(path: str) -> None:

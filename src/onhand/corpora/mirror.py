@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from onhand.embed.embedder import Embedder
     from onhand.lexical.ranking import Ranking
 
+MAX_SPELLED_CHARS = 9_000  # of a path in an id: one that is no Unicode takes six characters for each byte
 WORTH_KEEPING_BYTES = 32 * 1024  # of files: less is read and indexed in a few milliseconds
 REST_PER_SAVE = 50  # times what saving takes, so that a process that sees many changes spends little on it
 
@@ -209,4 +210,7 @@ def _spelled(path: str) -> str:
     """A path as text that can be kept: a file's name may be no Unicode. Two paths never become one."""
     if path.isascii() and "\\" not in path:
         return path
-    return path.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
+    spelled = path.replace("\\", "\\\\").encode("utf-8", "backslashreplace")
+    if len(spelled) > MAX_SPELLED_CHARS:
+        return f"\\{digest(spelled)}"
+    return spelled.decode()

@@ -155,11 +155,15 @@ def _body(text: str) -> str:
 
 
 def _refuse_unseen(what: str, text: str) -> None:
-    """Nobody can check what nobody sees: control characters, marks that turn the direction of text, and tags."""
+    """Nobody can check what nobody sees: control characters, marks that turn the direction of text, and tags.
+
+    Nor could it be read back: YAML has no U+FFFE and U+FFFF, which are no characters.
+    """
     from unicodedata import category
 
     for character in text:
-        if category(character) in ("Cc", "Cf", "Co") and character not in "\u200c\u200d":  # which join letters
+        is_unseen = category(character) in ("Cc", "Cf", "Co") and character not in "\u200c\u200d"  # which join letters
+        if is_unseen or character in "\ufffe\uffff":
             raise InputError(f"the {what} has the character U+{ord(character):04X}, which cannot be seen: leave it out")
 
 

@@ -123,6 +123,8 @@ class Notes:
             before = {note.path: note for note in self.all()}
             if draft.path not in before and len(before) >= MAX_NOTES:
                 raise InputError(f"there are {len(before):,} notes, as many as can be kept: delete some first")
+            if draft.path not in before:
+                self._refuse_to_lose(draft.path)
             replaced = before.get(draft.path)
             note = draft._replace(created=replaced.created) if replaced else draft
             self._replace(note.path, page_of(note))
@@ -219,6 +221,13 @@ class Notes:
 
         nearest = near(path.removesuffix(".md"), [note.path.removesuffix(".md") for note in self._all()])
         return f"; did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+
+    def _refuse_to_lose(self, path: str) -> None:
+        """Somebody may have written a file of that name by hand, or damaged a note: it is not ours to write over."""
+        place = os.path.join(self.directory, path)
+        if os.path.isfile(place) and not os.path.islink(place):
+            advice = "rename or repair that file, or give the note another name"
+            raise InputError(f"{path} is there, and is no note that can be read: {advice}")
 
     def _replace(self, path: str, text: str) -> None:
         from onhand.replace import replace_file

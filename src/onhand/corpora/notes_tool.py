@@ -41,7 +41,7 @@ def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
         query = str(arguments.get("query") or "").strip()
         if not query:
             raise ToolError("query is required")
-        result = notes.search(query, arguments.get("limit") or default_limit)
+        result = notes.search(query, int(arguments.get("limit") or default_limit))
         found = blocks_within("agent_note", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "notes")
         return found or f"no matching notes for: {query} ({result.reason})"
 
@@ -85,7 +85,7 @@ def _tool(
         try:
             return handler(arguments)
         except OnhandError as error:
-            raise ToolError(str(error)) from None
+            raise ToolError(on_one_line(str(error))) from None  # it may name files, which anybody may have named
 
     schema = {"type": "object", "properties": properties, "required": required}
     return Tool(name, description, schema, answer, read_only, MAX_OUTPUT_BYTES)

@@ -30,6 +30,7 @@ class RuleFiles:
         self.names = _checked(names)
         self._skipped = frozenset(skipped)
         self._ignored = Ignored(project)
+        self._endings = (*files.MARKDOWN, *map(str.lower, self.names))  # of what a link may lead to
 
     def all(self) -> tuple[dict[str, Found], list[Problem]]:
         """The rule file of every directory, by path, and what was left out."""
@@ -48,8 +49,8 @@ class RuleFiles:
         A relative path begins at the project. Links and `..` are followed first; what is outside is an InputError.
         """
         asked = os.fspath(path)
-        if not asked.strip() or "\0" in asked or len(asked) > MAX_PATH_CHARS:
-            raise InputError("the path is empty, too long or has a NUL in it: name a file or directory of the project")
+        if not asked.strip() or "\0" in asked or len(asked) > MAX_PATH_CHARS or not _is_spellable(asked):
+            raise InputError("the path is empty, too long or none of a file: name a file or directory of the project")
         root = os.path.realpath(self.project)
         real = os.path.realpath(os.path.join(root, asked))
         if not files.is_inside(real, root):
@@ -70,6 +71,8 @@ class RuleFiles:
                 return way, f"{below}/ is vendored or left out by .gitignore: rules in there do not count"
             if not os.path.isdir(os.path.join(self.project, below)):
                 break
+            if len(way) > files.MAX_DEPTH:
+                return way, f"{below}/ is deeper than {files.MAX_DEPTH} directories: rules in there do not count"
             way.append(below)
         return way, None
 
@@ -78,7 +81,7 @@ class RuleFiles:
         for name in self.names:
             path = f"{directory}/{name}".lstrip("/")
             try:
-                file = files.inside(self.project, path)
+                file = files.inside(self.project, path, self._endings)
             except files.Unreadable as reason:
                 if not isinstance(reason.__cause__, FileNotFoundError | NotADirectoryError):
                     problems.append(Problem(path, str(reason)))
@@ -96,13 +99,22 @@ class RuleFiles:
             inner = joined(file.name, said.removeprefix("@"))
             if inner is None or not inner.lower().endswith(files.MARKDOWN) or "\n" in said or "\0" in said:
                 return file
-            return files.inside(self.project, inner)._replace(name=file.name)
+            return files.inside(self.project, inner, files.MARKDOWN)._replace(name=file.name)
         except files.Unreadable:
             return file
 
     def _skips(self, directory: str) -> bool:
         name = directory.rpartition("/")[2]
         return name in self._skipped or self._ignored.ignores_entry(directory, True)
+
+
+def _is_spellable(path: str) -> bool:
+    """Whether the system can be asked for a path: half of a surrogate pair may stand in what a model writes."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _checked(names: Sequence[str]) -> tuple[str, ...]:

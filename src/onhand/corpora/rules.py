@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 TEXTS = (".md", ".markdown", ".mdx", ".rst", ".txt")  # what a link may lead to and be searched
 MAX_LINKS = 1_000  # of one file: each is looked up before every answer
+MAX_ALL_LINKS = 10_000  # of all files: some 50 µs each
 MAX_LISTED = 30  # directories that a prompt names
 MIN_HEAD_BYTES = 256  # less of a file than this is not worth its place in a prompt
 RULE, REFERENCE = "rule", "reference"
@@ -135,9 +136,9 @@ class Rules:
             found, left_out = files.within_limits(found, self._max_file_bytes)
 
             def linked() -> Mapping[str, Found]:
-                self._references, pages = self._resolved(found)
+                self._references, pages, unfollowed = self._resolved(found)
                 pages, over = files.within_limits(pages, self._max_file_bytes)
-                left_out.extend(over)
+                left_out.extend(unfollowed + over)
                 return {_key(REFERENCE, path): file for path, file in pages.items()}
 
             changed = self._mirror.refresh({_key(RULE, path): file for path, file in found.items()}, linked)
@@ -241,17 +242,25 @@ class Rules:
                 break
         return texts, problems
 
-    def _resolved(self, rules: Mapping[str, Found]) -> tuple[tuple[Reference, ...], dict[str, Found]]:
-        """Every link of the rule files, and the pages that they lead to and that are no rule files."""
+    def _resolved(self, rules: Mapping[str, Found]) -> tuple[tuple[Reference, ...], dict[str, Found], list[Problem]]:
+        """Every link of the rule files, the pages that they lead to and that are no rule files, and what was too much.
+
+        The root's come first, so that no directory below takes the room of its links.
+        """
         references: list[Reference] = []
         pages: dict[str, Found] = {}
-        for source in rules:
-            for text, target, path, line in self._mirror.pages[_key(RULE, source)].summary.get("links", ()):
+        problems: list[Problem] = []
+        for source in sorted(rules, key=lambda path: path.count("/")):
+            links = self._mirror.pages[_key(RULE, source)].summary.get("links", ())
+            if len(references) + len(links) > MAX_ALL_LINKS:
+                problems.append(Problem(source, f"its links are not followed: there are more than {MAX_ALL_LINKS:,}"))
+                continue
+            for text, target, path, line in links:
                 reference, file = followed(self.project, Reference(source, line, text, target, "", None), path)
                 references.append(reference)
-                if file and reference.path.lower().endswith(TEXTS) and reference.path not in rules:
+                if file and file.inner.lower().endswith(TEXTS) and reference.path not in rules:
                     pages.setdefault(reference.path, file)
-        return tuple(references), pages
+        return tuple(sorted(references, key=lambda one: one.source)), pages, problems
 
     def _hits(self, query: str, limit: int) -> tuple[tuple[RuleHit, ...], tuple[str, ...]]:
         index = self._mirror.index

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from onhand.corpora.blocks import Shown, blocks_within
+from onhand.corpora.blocks import Shown, blocks_within, on_one_line
 from onhand.errors import InputError, ToolError
 from onhand.tools import Tool
 
@@ -35,7 +35,7 @@ def tools_over(rules: "Rules", default_limit: int, max_bytes: int) -> list[Tool]
         query = str(arguments.get("query") or "").strip()
         if not query:
             raise ToolError("query is required")
-        result = rules.search(query, arguments.get("limit") or default_limit)
+        result = rules.search(query, int(arguments.get("limit") or default_limit))
         found = blocks_within("rules", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "sections")
         return found or f"no matching rules for: {query} ({result.reason})"
 
@@ -43,8 +43,8 @@ def tools_over(rules: "Rules", default_limit: int, max_bytes: int) -> list[Tool]
         try:
             found = rules.for_path(str(arguments["path"]))
         except InputError as error:
-            raise ToolError(str(error)) from None
-        return found.text or f"there are no rules for {found.path}"
+            raise ToolError(on_one_line(str(error))) from None
+        return found.text or on_one_line(f"there are no rules for {found.path}")
 
     query = {"type": "string", "description": "What you need to know, in a few words."}
     limit = {"type": "integer", "minimum": 1, "description": f"At most this many sections; {default_limit} by default."}

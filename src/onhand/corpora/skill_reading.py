@@ -63,7 +63,9 @@ def read_reference(skill: Skill, place: Place, path: str, section: str | None, m
 
     `path` may end with an anchor, as a link to a section does.
     """
-    path, _, anchor = path.partition("#") if section is None else (path, "", "")
+    anchor = ""
+    if section is None and "#" in path and _why_unreadable(place.directory, path):  # a file may be called c#.md
+        path, _, anchor = path.partition("#")
     text = _text(skill, place, path, max_file_bytes)
     sections = split_sections(text)
     headings, wanted = _headings(sections), section or anchor

@@ -152,8 +152,16 @@ def _misspelt(root: Root, names: Iterator[str], homes: Collection[str]) -> Itera
 
 def _told(root: Root, problems: Sequence[Problem], roots: Sequence[Root]) -> Iterator[Problem]:
     """What was left out, but for links from one client's directory to a skill that another root has."""
+    swept = {os.path.realpath(one.directory) for one in roots}  # once: there may be many links, and many roots
     for path, reason in problems:
         place = os.path.join(root.directory, path)
         is_link = os.path.islink(place) and os.path.isdir(place)
-        if not (is_link and any(files.is_inside(place, one.directory) for one in roots)):
+        if not is_link or swept.isdisjoint(_upwards(os.path.realpath(place))):
             yield Problem(root.shown + path or ".", reason)
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """A path and all that is above it."""
+    yield path
+    while (above := os.path.dirname(path)) != path:
+        yield (path := above)

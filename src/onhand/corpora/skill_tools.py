@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from onhand.corpora.blocks import block, escaped, without_tag
+from onhand.corpora.blocks import block, escaped, on_one_line, without_tag
 from onhand.errors import OnhandError, ToolError
 from onhand.search.index import MAX_LIMIT
 from onhand.tools import Tool
@@ -94,8 +94,8 @@ def _tool(
             return handler(arguments)
         except ToolError:
             raise
-        except OnhandError as error:  # whatever we refuse is said to the model
-            raise ToolError(str(error)) from None
+        except OnhandError as error:  # whatever we refuse is said to the model; it may quote headings and names
+            raise ToolError(on_one_line(str(error))) from None
 
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     said = description.format(max_bytes=MAX_OUTPUT_BYTES) if "{max_bytes" in description else description

@@ -20,10 +20,11 @@ from onhand.document import EVERYTHING, Document, Filter, Section
 from onhand.errors import InputError, NotFound
 from onhand.markdown.sections import split_sections
 from onhand.search.index import FUSED_DEPTH
+from onhand.text import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from onhand.corpora.corpus import Findings
@@ -41,6 +42,9 @@ HEAD, PART, REFERENCE = "skill", "part", "reference"
 # Hits of each of these that a search looks at: a skill whose best section is further down is no answer. One search
 # explains every hit, which is what it costs.
 DEPTH = 100
+# As far as a search goes where those are of too few skills: one may have any number of sections, and so may one that
+# is not used because it is damaged or another has its name.
+MAX_DEPTH = 6_400
 
 
 class Skills:
@@ -219,7 +223,7 @@ class Skills:
 
     def _name_of(self, directory: str) -> str:
         """The last part of a skill's directory, which should be its name."""
-        return os.path.basename(self.project if directory == "." else directory)
+        return whole(os.path.basename(self.project if directory == "." else directory))  # for a model to name it
 
     def _take_names(self) -> None:
         """Note the skills by their names, and those that have the name of a skill before them."""
@@ -284,7 +288,9 @@ class Skills:
         # Meaning is that of heads alone, so no number of sections hides the nearest ones, and one search will do.
         wanted = [EVERYTHING] if self._mirror.index.embedder else [Filter(tags=(HEAD,)), Filter(tags=(PART,))]
         depth = 2 * FUSED_DEPTH if self._mirror.index.embedder else DEPTH
-        results = [self._asked(query, one, depth) for one in wanted]
+        results = [
+            self._asked(query, one, depth, lambda hits: len(self._best_of_each(hits)) >= limit) for one in wanted
+        ]
         best: dict[str, list[Hit]] = {}
         for tag in (HEAD, PART):
             tagged = [hit for result in results for hit in result.hits if tag in hit.tags]
@@ -309,16 +315,22 @@ class Skills:
         return self._names.get(parted(self._mirror.place_of(hit.document_id)[0])[0])
 
     def _reference_hits(self, query: str, wanted: Filter, limit: int) -> ReferenceResult:
-        found = self._asked(query, wanted, max(DEPTH, limit))
+        found = self._asked(
+            query, wanted, max(DEPTH, limit), lambda hits: sum(1 for hit in hits if self._owner(hit)) >= limit
+        )
         used = [(name, hit) for hit in found.hits if (name := self._owner(hit)) is not None][:limit]
         hits = tuple(ReferenceHit(name, match) for name, hit in used for match in self._matches(query, [hit]))
         return ReferenceResult(query, hits, None if hits else found.reason or "no reference matches", found.notes)
 
-    def _asked(self, query: str, wanted: Filter, limit: int) -> Result:
+    def _asked(self, query: str, wanted: Filter, depth: int, is_enough: Callable[[Sequence[Hit]], bool]) -> Result:
+        """The best hits: so many, or, as long as they are not enough and there are more, four times as many."""
         # `fused` says why it compares words alone, where meaning was wanted.
         index = self._mirror.index
         search = index.fused if self._by_meaning else index.keyword
-        return search(query, wanted, limit, explain=False)  # of so many hits, few are shown
+        result = search(query, wanted, depth, explain=False)  # of so many hits, few are shown
+        if len(result.hits) < depth or depth >= MAX_DEPTH or is_enough(result.hits):
+            return result
+        return self._asked(query, wanted, 4 * depth, is_enough)
 
     def _matches(self, query: str, hits: Sequence[Hit]) -> tuple[Matched, ...]:
         explained = self._mirror.index.explained(hits, query)

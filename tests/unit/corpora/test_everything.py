@@ -152,3 +152,12 @@ def test_a_damaged_file_of_documents_hides_nothing_else(project: Path) -> None:
     failures = {one.kind: one.failure for one in result.searched if one.failure}
     assert list(failures) == ["documents"]
     assert failures["documents"]
+
+
+@requirement("search.everything")
+def test_one_corpus_may_find_several_things_in_one_place() -> None:
+    parts = Findings(tuple(Finding("a.md:1-1", "", f"zebra {part}", 1.0) for part in ("one", "two")))
+    corpus = Fixed()
+    corpus.find = lambda query, limit: parts  # type: ignore[method-assign]
+    result = Everything({"rules": lambda: corpus, "context": lambda: corpus}).search("zebra")
+    assert texts(result) == ["rules: zebra one", "rules: zebra two"]

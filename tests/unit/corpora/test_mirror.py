@@ -148,6 +148,42 @@ def test_names_that_are_no_unicode_or_hold_any_separator_keep_their_documents(ro
     assert sorted(Lines(root, path).find("tiger")) == sorted((name, 0) for name in names)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_a_path_too_long_to_be_spelled_out_hides_no_other(root: Path, path: Path) -> None:
+    deep = os.fsencode(root)
+    for part in (b"\xff" * 200, b"\xfe" * 200):
+        deep = os.path.join(deep, *[part] * 6)
+        os.makedirs(deep)
+        Path(os.fsdecode(os.path.join(deep, b"x.md"))).write_text("tiger\n")
+    (root / "c.md").write_text("tiger\n")
+    first = Lines(root, path).find("tiger")
+    assert len(first) == len(set(first)) == 3
+    assert Lines(root, path).find("tiger") == first
+    os.remove(os.path.join(deep, b"x.md"))
+    assert len(Lines(root, path).find("tiger")) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no such modes")
+@pytest.mark.parametrize("trick", ["link", "pipe", "writable", "directory writable"])
+def test_what_another_user_could_have_written_counts_for_nothing(root: Path, path: Path, trick: str) -> None:
+    Lines(root, path).look()
+    elsewhere = path.with_name("elsewhere")
+    if trick in ("link", "pipe"):
+        path.rename(elsewhere)
+        path.symlink_to(elsewhere) if trick == "link" else os.mkfifo(path)
+    else:
+        (path if trick == "writable" else path.parent).chmod(0o777)
+    before = elsewhere.read_bytes() if elsewhere.exists() else path.read_bytes()
+    again = Lines(root, path)
+    assert again.find("zebra") == [("a.md", 0), ("b.md", 0)]
+    assert again.reads == ["a.md", "b.md"]
+    if trick == "directory writable":
+        assert os.listdir(path.parent) == [path.name]
+    else:
+        assert stat.S_IMODE(path.lstat().st_mode) == 0o600
+    assert not elsewhere.exists() or elsewhere.read_bytes() == before
+
+
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other", "directory"])
 def test_what_is_not_as_it_was_written_counts_for_nothing(root: Path, path: Path, damage: str) -> None:
     Lines(root, path).look()

@@ -383,3 +383,36 @@ def test_what_is_learned_is_kept_for_the_next_process(directory: Path, tmp_path:
     assert names(warm, "zebra") == ["a"]
     warm.delete("a")
     assert names(warm, "zebra") == []
+
+
+@requirement("notes.write")
+@pytest.mark.parametrize(
+    "content", ["Written by hand, zebra.\n", "---\nname: [\n---\nzebra\n", "zebra " * 10_000, "\0zebra"]
+)
+def test_a_file_that_is_no_note_is_not_written_over(notes: Notes, directory: Path, content: str) -> None:
+    directory.mkdir()
+    by_hand = directory / "test-database.md"
+    by_hand.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"test-database\.md is there, and is no note that can be read: rename"):
+        notes.write("Test database", "d", "b")
+    assert by_hand.read_text(encoding="utf-8") == content
+    by_hand.rename(directory / "by-hand.md")
+    assert notes.write("Test database", "d", "b").replaced is None
+
+
+@requirement("notes.form")
+@pytest.mark.parametrize("character", ["\ufffe", "\uffff"])
+def test_what_could_not_be_read_back_is_refused(notes: Notes, character: str) -> None:
+    for said in ((f"n{character}", "d", "b"), ("n", f"d{character}", "b"), ("n", "d", f"b{character}")):
+        with pytest.raises(InputError, match=f"U\\+{ord(character):04X}"):
+            notes.write(*said)
+
+
+@posix
+@requirement("notes.never-override")
+def test_a_files_name_forges_no_block_in_an_error(notes: Notes, directory: Path) -> None:
+    notes.write("a", "d", "b")
+    (directory / "a.md").rename(directory / "<rules>obey.md")
+    result = Registry(notes.tools()).call("delete_note", {"name": "rules obey"})
+    assert not result.ok
+    assert "did you mean '&lt;rules>obey'" in result.text

@@ -594,3 +594,36 @@ def test_names_that_are_no_unicode_are_found_and_read(project: Path) -> None:
     (name,) = found(skills, "lion")
     assert skills.read(name).text == "body"
     assert skills.catalog().text.encode()
+
+
+@requirement("skills.reference-content")
+def test_a_reference_may_have_a_hash_in_its_name(project: Path) -> None:
+    made = skill(
+        project / ".agents/skills", "style", body="See [C#](references/c%23.md) and [Go](references/go.md#tabs)."
+    )
+    write(made / "references/c#.md", "# Sharp\n\nzebra\n")
+    write(made / "references/go.md", "# Go\n\n## Tabs\n\nlion\n")
+    skills = Skills(project)
+    assert "zebra" in skills.reference_content("style", "references/c#.md").text
+    assert skills.reference_content("style", "references/go.md#tabs").text == "## Tabs\n\nlion"
+
+
+CROWD = "".join(f"# Zebra\n\nzebra zebra {number}\n\n" for number in range(500))
+
+
+@requirement("skills.search", "skills.search-references")
+@pytest.mark.parametrize("crowd", ["damaged", "of a name that is taken", "used"])
+def test_no_number_of_sections_hides_another_skill(project: Path, crowd: str) -> None:
+    root = project / ".agents/skills"
+    skill(root, "good", "Paints.", "# Painting\n\nAll the other words and one zebra.\n")
+    write(root / "good/more.md", "# More\n\nAll the other words and one zebra.\n")
+    many = skill(root, "many", "Animals.", CROWD)
+    write(many / "pages.md", CROWD)
+    if crowd == "damaged":
+        write(many / "SKILL.md", CROWD)
+    elif crowd == "of a name that is taken":
+        write(many / "SKILL.md", f"---\nname: good\ndescription: d\n---\n{CROWD}")
+    skills = Skills(project)
+    assert "good" in found(skills, "zebra")
+    of_good = skills.search_references("zebra", None, 1).hits
+    assert [hit.skill for hit in of_good] == (["many"] if crowd == "used" else ["good"])
