@@ -71,12 +71,14 @@ def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,99}+"
 _WORD = r"[A-Za-z0-9][A-Za-z0-9_./-]*+"
+# The plain value is not possessive: Python before 3.11.5 then forgets what it is followed by. Its choices exclude each
+# other, so that giving back costs no more than a second look.
 _SIMPLE_LINE = re.compile(
     rf"""(?P<key>{_NAME}):(?:[ ]++(?:
       "(?P<double>[^"\\\t]*+)"
     | '(?P<single>[^'\t]*+)'
     | \[[ ]*+(?P<list>(?:{_WORD}[ ]*+(?:,[ ]*+{_WORD}[ ]*+)*+)?+)\]
-    | (?P<plain>[A-Za-z0-9(](?:[^ :#\t]|:(?![ ]|\Z)|(?<![ ])\#|[ ](?![ ]*+(?:\Z|\#)))*+)
+    | (?P<plain>[A-Za-z0-9(](?:[^ :#\t]|:(?![ ]|\Z)|(?<![ ])\#|[ ](?![ ]*+(?:\Z|\#)))*)
     ))?+[ ]*+|[ ]*+|\#[^\t]*+""",
     re.VERBOSE,
 )

@@ -227,9 +227,7 @@ class SemanticCache:
             vector, why_not = yield steps.Work(partial(self._vector, question.text))
             found = Lookup(False, why_not) if why_not else self._similar(question, vector)
             if same is not None and not found.hit:
-                found = found._replace(
-                    reason="the answer to the same question is too old, or what it cites has changed"
-                )
+                found = found._replace(reason="the answer to this question is too old, or what it cites has changed")
         return self._counted(found)._replace(lookup_ms=(perf_counter() - began) * 1000), vector
 
     def _similar(self, question: _Question, vector: "array[float] | None") -> Lookup:
