@@ -313,8 +313,6 @@ def test_threads_may_add_and_search_at_once() -> None:
     [
         ("list-depatrments", "list-departments"),  # written with hyphens
         ("maht.lcm", "math.lcm"),  # or with a full stop
-        ("NSATool", "NASATool"),  # no word of it is known
-        ("getSaleqData", "getSalesData"),  # the best of many that have its words, and misspelt
         ("please run math.lcm for 4 and 6", "math.lcm"),
         ("please run list-departments now", "list-departments"),
     ],
@@ -329,6 +327,23 @@ def test_a_name_comes_first_with_a_mistake_and_however_it_is_written(
     found = catalog.search(query)
     assert found.hits[0].name == first
     assert all(hit.score < found.hits[0].score for hit in found.hits[1:])
+
+
+@requirement("catalog.named-is-first")
+def test_a_misspelt_name_is_first_though_no_ranking_has_it() -> None:
+    alike = [CatalogTool(f"get{chr(65 + n // 26)}{chr(97 + n % 26)}wData", "Data.") for n in range(60)]
+    others = [CatalogTool(f"other{n}", "Something else.") for n in range(600)]
+    wanted = CatalogTool("getSalesData", " ".join(f"word{n}" for n in range(60)))
+    catalog = Catalog()
+    catalog.add([*alike, *others, wanted])
+    assert names(catalog.search("getSaleqData"))[0] == "getSalesData"
+
+
+@requirement("catalog.named-is-first")
+def test_a_name_whose_words_fit_nothing_well_may_still_be_misspelt() -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool("NASATool", "Pictures."), *(CatalogTool(f"x{n}Tool", "Some tool.") for n in range(30))])
+    assert names(catalog.search("NSATool")) == ["NASATool"]
 
 
 @requirement("catalog.persistent")
