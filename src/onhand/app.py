@@ -166,8 +166,9 @@ def open_catalog(
         raise EmbedderError(unavailable or "there is no such embedder")
     catalog = Catalog(path, at_hand)
     problems = []
-    for file, (tools, unread) in read.items():
-        server = os.path.splitext(os.path.basename(file))[0] if len(read) > 1 else ""
+    stems = [os.path.splitext(os.path.basename(file))[0] for file in read]
+    for (file, (tools, unread)), stem in zip(read.items(), stems, strict=True):
+        server = "" if len(read) == 1 else stem if stems.count(stem) == 1 else os.path.splitext(file)[0]
         added = catalog.add([tool if tool.server else tool._replace(server=server) for tool in tools])
         problems += [*unread, *(f"{file}: {reason}" for _, reason in added.refused)]
     return catalog, problems

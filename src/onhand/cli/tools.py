@@ -46,7 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     from onhand import app
 
     catalog, problems = app.open_catalog(arguments.catalog, getattr(arguments, "embedder", "none"))
-    terminal.warn(problems)
+    terminal.warn(problems[: terminal.MAX_WARNINGS])
+    if len(problems) > terminal.MAX_WARNINGS:
+        terminal.warn([f"and {len(problems) - terminal.MAX_WARNINGS:,} more that cannot be used"])
     with catalog:
         does = {"list": _list, "search": _search, "describe": _describe, "tokens": tools_tokens.run}
         return does[arguments.verb](catalog, arguments)

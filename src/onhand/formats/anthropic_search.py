@@ -39,7 +39,12 @@ def request_tools(session: Session, search: str = "client", cache: bool = False)
         for wired in session.wire(activated=False)
         if ANTHROPIC.fullmatch(wired["name"]) and (search == "client" or wired["name"] not in finders)
     ]
-    deferred = [tool for tool in session.deferred() if ANTHROPIC.fullmatch(tool.name)]
+    active = {tool.name: tool.id for tool in session.active()}  # of equal names, the one that a call would reach
+    deferred = [
+        tool
+        for tool in session.deferred()
+        if ANTHROPIC.fullmatch(tool.name) and active.get(tool.name, tool.id) == tool.id
+    ]
     if len(deferred) > MAX_DEFERRED:
         raise InputError(
             f"{len(deferred):,} tools are deferred, and the API takes {MAX_DEFERRED:,}: leave out a server"
@@ -56,8 +61,7 @@ def request_tools(session: Session, search: str = "client", cache: bool = False)
 
 def reference_result(tool_use_id: str, tools: Iterable[CatalogTool], otherwise: str = "") -> dict[str, Any]:
     """The answer to a call of our search tool: references, which the API turns into definitions; else a text."""
-    references: list[dict[str, Any]] = [{"type": "tool_reference", "tool_name": tool.name} for tool in tools]
-    content = references or [{"type": "text", "text": otherwise or "no tool fits"}]
+    content = _references(tools) or [{"type": "text", "text": otherwise or "no tool fits"}]
     return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content}
 
 
@@ -67,24 +71,30 @@ def server_search(session: Session, name: str, tool_use_id: str, arguments: Mapp
         if name == SEARCH_TOOLS["regex"]["name"]:
             found = _by_pattern(session, _text(arguments, "pattern", MAX_PATTERN_CHARS))
         elif name == SEARCH_TOOLS["bm25"]["name"]:
-            query = _text(arguments, "query", MAX_QUERY_CHARS)
-            found = [hit.name for hit in session.search(query, MAX_RESULTS).found.hits]
+            result = session.search(_text(arguments, "query", MAX_QUERY_CHARS), MAX_RESULTS)
+            found = [hit.tool for hit in result.found.hits if hit.id in result.change.activated]
         else:
             raise InputError(f"there is no search tool {name[:100]!r}")
     except InputError as error:
         return _result(tool_use_id, _error("invalid_tool_input", str(error)))
     except StoreError as error:
         return _result(tool_use_id, _error("unavailable", str(error)))
-    references = [{"type": "tool_reference", "tool_name": each} for each in found]
-    return _result(tool_use_id, {"type": "tool_search_tool_search_result", "tool_references": references})
+    return _result(tool_use_id, {"type": "tool_search_tool_search_result", "tool_references": _references(found)})
 
 
-def _by_pattern(session: Session, pattern: str) -> list[str]:
-    """Names whose tool has the pattern in its name, description, or an argument's name or description."""
+def _by_pattern(session: Session, pattern: str) -> list[CatalogTool]:
+    """The tools that have the pattern in their name, description, or an argument's name or description."""
     matches = matcher(pattern)
-    found = [tool for tool in session.deferred() if any(map(matches, _searched(tool)))][:MAX_RESULTS]
-    session.activate([tool.id for tool in found])
-    return [tool.name for tool in found]
+    sent = [tool for tool in session.deferred() if ANTHROPIC.fullmatch(tool.name)]
+    found = [tool for tool in sent if any(map(matches, _searched(tool)))][:MAX_RESULTS]
+    left_out = session.activate([tool.id for tool in found]).left_out
+    return [tool for tool in found if tool.id not in left_out]
+
+
+def _references(tools: Iterable[CatalogTool]) -> list[dict[str, Any]]:
+    """Each name once, and none that was not sent: the API refuses a reference to what it does not know."""
+    names = dict.fromkeys(tool.name for tool in tools if ANTHROPIC.fullmatch(tool.name))
+    return [{"type": "tool_reference", "tool_name": name} for name in names]
 
 
 def _searched(tool: CatalogTool) -> Iterable[str]:

@@ -30,7 +30,7 @@ from onhand.memory.entry import (
     accepted_response,
     copied,
 )
-from onhand.memory.flight import Abandoned, Flights, board, leave, would_wait_for_itself
+from onhand.memory.flight import Abandoned, Flights, board, leave, waiting_for
 from onhand.memory.tally import Stats, Tally
 
 if TYPE_CHECKING:
@@ -245,8 +245,7 @@ class SemanticCache:
             if found.entry is None:
                 self._tally.miss(found.reason)
                 return found
-            entry = found.entry._replace(hit_count=found.entry.hit_count + 1)
-            self._entries.use(entry)
+            entry = self._entries.use(found.entry)
             self._tally.hit(found.kind, found.similarity)
         return found._replace(entry=copied(entry))
 
@@ -299,12 +298,13 @@ class SemanticCache:
             flight, is_ours = self._flights.join(question.key)
             if is_ours:
                 break
-            if would_wait_for_itself(flight, blocks):
-                return (yield from self._found_or_computed(question, compute, given))
-            try:
-                response = yield steps.Wait(flight.future)
-            except Abandoned:
-                continue
+            with waiting_for(flight, blocks) as can_wait:
+                if not can_wait:
+                    return (yield from self._found_or_computed(question, compute, given))
+                try:
+                    response = yield steps.Wait(flight.future)
+                except Abandoned:
+                    continue
             with self._lock:
                 self._tally.share()
             reason = "another caller was asking the same"
@@ -396,11 +396,11 @@ class SemanticCache:
     def _hydrate(self, entries: Sequence[Entry]) -> None:
         if len({entry.id for entry in entries}) < len(entries):
             raise InputError("a cached entry cannot be used: its id stands twice among the initial entries")
-        stamp = self._stamp() if entries else ""
+        stamp, now = self._stamp() if entries else "", self._clock()
         for entry in entries:
             self._next_id = max(self._next_id, entry.id + 1)
             if not self._is_expired(entry):
-                self._entries.put(entry, stamp)
+                self._entries.put(entry._replace(born=age.by_the_clocks_of(now, entry.born)), stamp)
 
     def _stamp(self) -> str:
         """What decides which vectors can be compared; "" when the embedder cannot even say its name."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onhand.errors import InputError, StoreError
 from onhand.memory.cache import SemanticCache
-from onhand.memory.regular import open_file
+from onhand.regular import open_file
 from onhand.replace import replace_file
 
 if TYPE_CHECKING:

@@ -42,7 +42,8 @@ class Entries:
 
     def exact(self, scope: str, query: str) -> Entry | None:
         """The entry of the very same question."""
-        return self._entries.get(self._ids.get((scope, normal(query)), 0))
+        id = self._ids.get((scope, normal(query)))
+        return None if id is None else self._entries[id]
 
     def near(self, scope: str, query: str, vector: "array[float] | None", floor: float) -> list[tuple[Entry, float]]:
         """The entries with a similarity of at least `floor`, and their similarities, best first."""
@@ -68,10 +69,14 @@ class Entries:
             self._compared.add(entry.id)
             self.dimension = len(entry.vector or ())
 
-    def use(self, entry: Entry) -> None:
-        """Put an entry in the place of its former self, as the one that was used last."""
-        if self._entries.pop(entry.id, None) is not None:
-            self._entries[entry.id] = entry
+    def use(self, entry: Entry) -> Entry:
+        """The entry, used once more: the last to go, if it is still there."""
+        known = self._entries.pop(entry.id, None)
+        now = known or entry  # others may have used it since it was looked up
+        used = now._replace(hit_count=now.hit_count + 1)
+        if known is not None:
+            self._entries[entry.id] = used
+        return used
 
     def remove(self, id: int) -> None:
         """Take an entry out, if it is there."""

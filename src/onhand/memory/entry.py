@@ -6,7 +6,6 @@ from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from math import isfinite
 from typing import Any, NamedTuple
 
 from onhand.embed.embedder import unit
@@ -129,7 +128,7 @@ def accepted_entry(given: object) -> Entry:
             raise InputError(f"it is a {type(given).__name__}, not an object")
         born = Moment(
             int(_number(given["cached_at_ms"], "cached_at_ms")),
-            _number(given.get("ticks_s", 0), "ticks_s"),
+            _number(given.get("ticks_s", 0), "ticks_s", -(2**53)),  # below 0: before the machine was started
             str(given.get("boot", "")),
         )
         return Entry(
@@ -150,9 +149,9 @@ def accepted_entry(given: object) -> Entry:
         raise InputError(f"a cached entry cannot be used: {error}") from None
 
 
-def _number(value: object, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or not 0 <= value < 2**53:
-        raise InputError(f"{what} must be a number of at least 0, not {value!r:.60}")
+def _number(value: object, what: str, least: float = 0) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 2**53:  # which NaN is not
+        raise InputError(f"{what} must be a number of at least {least}, not {value!r:.60}")
     return value
 
 

@@ -4,14 +4,15 @@ It knows keys and answers, and neither questions nor caches. Safe between thread
 """
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from threading import Lock
 from typing import Any
 
 _ours: ContextVar[tuple["Flight", ...]] = ContextVar("onhand_memory_flights", default=())
+_waiting = Lock()  # over who awaits whom, of all caches: two that wait for each other may be of different ones
 
 
 class Flight:
@@ -25,6 +26,7 @@ class Flight:
         self.future: Future[Any] = Future()
         self.future.set_running_or_notify_cancel()  # from now on, a waiter that is cancelled cannot cancel it
         self.loop = _running_loop()
+        self.awaits: list[Flight] = []  # those without which it does not end
 
 
 class Abandoned(Exception):
@@ -74,9 +76,33 @@ def leave(token: "Token[tuple[Flight, ...]]") -> None:
         _ours.reset(token)
 
 
-def would_wait_for_itself(flight: Flight, blocks: bool) -> bool:
-    """Whether waiting would never end: for what we are part of or, when waiting blocks, for what needs our loop."""
-    return flight in _ours.get() or (blocks and flight.loop is not None and flight.loop is _running_loop())
+@contextmanager
+def waiting_for(flight: Flight, blocks: bool) -> Iterator[bool]:
+    """Whether a flight can be waited for here, and note that it is.
+
+    Not when that would never end: when it is or awaits something that we are part of or, if waiting blocks, something
+    that needs our loop.
+    """
+    ours, loop = _ours.get(), _running_loop()
+    with _waiting:
+        before = _awaited(flight)
+        can_wait = before.isdisjoint(ours) and not (blocks and loop and any(one.loop is loop for one in before))
+        for one in ours if can_wait else ():
+            one.awaits.append(flight)
+    try:
+        yield can_wait
+    finally:
+        with _waiting:
+            for one in ours if can_wait else ():
+                one.awaits.remove(flight)
+
+
+def _awaited(flight: Flight) -> set[Flight]:
+    """A flight and all that it awaits."""
+    found = [flight]
+    for one in found:
+        found += [other for other in one.awaits if other not in found]
+    return set(found)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

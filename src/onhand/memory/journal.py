@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from onhand.errors import StoreError
-from onhand.memory.regular import open_file
+from onhand.regular import open_file
 from onhand.replace import replace_file
 from onhand.store.files import locked_file
 

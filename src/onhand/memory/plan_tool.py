@@ -122,14 +122,21 @@ def _add_one(relations: Relations, node: Mapping[str, Any]) -> Node:
     return relations.add(node["id"], parents=node.get("parents", ()), edge_type=edge_type, context=context)
 
 
-def update_node(relations: Relations, id: str, status: str | None, context: Mapping[str, Any], **more: Any) -> Node:
+def update_node(
+    relations: Relations,
+    id: str,
+    status: str | None,
+    context: Mapping[str, Any],
+    parents: Sequence[str] | None = None,
+) -> Node:
     """Change a node; InputError when a step is to begin that another has begun, or that still waits."""
-    if status == "in_progress" and (node := relations.get(id)) and not relations.is_container(node):
+    changed = {**context, "status": status} if status else context
+    node = relations.get(id) if parents is None else relations.update(id, parents=parents)
+    if changed.get("status") == "in_progress" and node and not relations.is_container(node):
         reason = relations.why_not_ready(id)
         if reason and node.status is not None:
             raise InputError(f"'{id}' cannot begin: it {reason.text.removeprefix('cannot begin: ')}")
-    changed = {**context, "status": status} if status else context
-    return relations.update(id, changed, **more)
+    return relations.update(id, changed)
 
 
 def _add(plan: Plan, nodes: Sequence[Mapping[str, Any]]) -> Output:

@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from onhand.document import Contribution
-from onhand.errors import InputError, NotFound
+from onhand.errors import InputError, NotFound, StoreError
 from onhand.lexical.bm25 import largest_first
 from onhand.record import Record
 from onhand.search.accept import accepted_query
@@ -20,7 +20,7 @@ from onhand.search.index import MOST, Index
 from onhand.search.result import Layer
 from onhand.store.memory import MemoryStore
 from onhand.tools.catalog_tool import CatalogTool, accepted_tool, catalog_tool, identity
-from onhand.tools.findable import document_of, seed_document_of, tool_of
+from onhand.tools.findable import KIND, document_of, seed_document_of, tool_of
 from onhand.tools.matching import Place, matching, names_in
 from onhand.tools.names import NEAREST, Names, spelling_of
 from onhand.tools.query import Query, matcher, parsed
@@ -88,6 +88,8 @@ class Catalog:
         self._version = 0
         self._is_shared = path is not None
         self._generation = ""  # of the file, when its names were read
+        if self._is_shared:
+            self._refuse_documents()
         self._refresh()
 
     def add(self, tools: Iterable[CatalogTool]) -> Added:
@@ -317,8 +319,8 @@ class Catalog:
 
     def _servers_of(self, asked: str) -> list[str]:
         """The servers of a name, in capital or small letters."""
-        servers = self.servers()
-        return [asked] if asked in servers else [name for name in servers if spelling_of(name) == spelling_of(asked)]
+        servers, spelled = self.servers(), spelling_of(asked)
+        return [asked] if asked in servers else [name for name in servers if spelled and spelling_of(name) == spelled]
 
     def _enter(self, tool_id: str) -> None:
         if tool_id not in self._ids:
@@ -334,6 +336,15 @@ class Catalog:
         self._seed = None
         self._version += 1
         return len(ids)
+
+    def _refuse_documents(self) -> None:
+        """A file of something else is left alone: `clear` would take it out. What one file has is all of one kind."""
+        store = self._index.store
+        with store.moment():
+            kinds = [head.kind for head in store.heads(store.scan(limit=1))]
+        if kinds not in ([], [KIND]):
+            self.close()
+            raise StoreError(f"the file has documents of the kind {kinds[0]!r}, and no tools: name another file")
 
     def _refresh(self) -> None:
         """See what another process has written to the file since."""

@@ -17,6 +17,7 @@ from onhand.record import Record
 from onhand.tools.catalog_tool import CatalogTool
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_DIGITS = 4_000  # of an integer
 MAX_NESTED = 4  # namespaces in namespaces; nobody has more than one
 
 FORMS = "an MCP tools/list result, or an array of tools as OpenAI, Anthropic or onhand spell them"
@@ -68,13 +69,18 @@ def _content(name: str) -> bytes:
 
 def _parsed(content: bytes, name: str) -> Any:
     try:
-        return json.loads(content.decode("utf-8-sig"))
+        return json.loads(content.decode("utf-8-sig"), parse_int=_integer)
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
     except json.JSONDecodeError as error:
         raise InputError(f"{name}:{error.lineno}:{error.colno} is not JSON: {error.msg}; give {FORMS}") from None
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"{name} is nested too deeply or has too long a number: {str(error)[:100]}") from None
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply: take out the tool that is") from None
+
+
+def _integer(digits: str) -> float:
+    """A number; one that Python would refuse to read is none, so that its tool is refused and not the whole file."""
+    return int(digits) if len(digits) <= MAX_DIGITS else float("nan")
 
 
 def _list_of(value: Any) -> tuple[list[Any] | None, str]:

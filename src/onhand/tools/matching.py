@@ -19,6 +19,7 @@ DEPTH = 50  # of the ranking of a query
 PART_DEPTH = 20  # of that of a part of it
 MAX_NAMED = 50  # names in one query
 SHOWN_CHARS = 80  # of a part or a name, in an explanation
+NAMED_SHARE = 1.1  # of the best score, that a named tool gains: it comes first even if no word of it was found
 
 _QUOTES = "\"'`“”‘’«».,;:!?()"
 _BETWEEN = frozenset(["and", "or", "&", "+", "then", "und"])
@@ -43,18 +44,17 @@ class Matching(Record):
 def matching(index: Index, names: Names, words: str, tools: int, depth: int) -> Matching:
     """Rank the tools of an index; those that the words name come first."""
     ranked, notes = index.rank(words, max(depth, DEPTH))
-    meant = _meant(names, words, is_known=bool(ranked))
     if not fits(index, words, ranked, tools):
         ranked = ()
+    meant = _meant(names, words, is_known=bool(ranked))
     is_fused = any(layer.name == "semantic" for one in ranked[:1] for layer in one.layers)
     scores = {one.id: one.score for one in ranked}
     gained = _by_parts(index, words, ranked)
     _add_up(scores, gained, 1 + PART_SHARE if is_fused and gained else 1.0)
     if meant:
-        # As much as the best has, so that they come first.
         best = 1.0 if is_fused else max(scores.values(), default=1.0)
-        named = {tool_id: Contribution(words[:SHOWN_CHARS], "name", best) for tool_id in meant}
-        _add_up(scores, named, 2.0 if is_fused else 1.0)
+        named = {tool_id: Contribution(words[:SHOWN_CHARS], "name", NAMED_SHARE * best) for tool_id in meant}
+        _add_up(scores, named, 1 + NAMED_SHARE if is_fused else 1.0)
     else:
         named = {}
     layers = {one.id: one.layers for one in ranked}
@@ -81,12 +81,18 @@ def names_in(words: str) -> list[str]:
 def _meant(names: Names, words: str, is_known: bool) -> list[str]:
     """The tools that a query names, in whatever spelling, as a whole or by an identifier in it."""
     whole = names.spelled(words)
-    if not whole and (" " in words or _is_identifier(words) or not is_known):  # a word that tools use is no misspelling
+    is_word = words.isalpha() and not _is_identifier(words)
+    if not whole and not (is_word and is_known):  # a word that tools use is no misspelling
         whole = names.misspelt(words)
     listed = [word.strip(_QUOTES) for word in words.split()] if " " in words else []
-    identifiers = list(dict.fromkeys(filter(_is_identifier, listed)))[:MAX_NAMED]
-    within = [names.exact(word) or names.spelled(word) or names.misspelt(word) for word in identifiers]
+    written = list(dict.fromkeys(word for word in listed if not word.isalpha() or _is_identifier(word)))[:MAX_NAMED]
+    within = [names.exact(word) or _resembling(names, word) for word in written]
     return list(dict.fromkeys([*whole, *chain.from_iterable(within)]))
+
+
+def _resembling(names: Names, word: str) -> list[str]:
+    """The tools that a word of a sentence means; one with a hyphen or a full stop may be any word, and no name."""
+    return (names.spelled(word) or names.misspelt(word)) if _is_identifier(word) else []
 
 
 def _is_identifier(word: str) -> bool:

@@ -82,20 +82,25 @@ class Prompt:
         return Section(self._head, "".join(text for _, _, text in self._added))
 
     def wire(self, added: bool = True) -> list[dict[str, Any]]:
-        """The definitions in the order of the text, with or without what was added."""
+        """The definitions in the order of the text, with or without what was added; copies, to be changed at will."""
         below = [wired for _, wired, _ in self._added if wired] if added else []
-        return [{**wired} for wired in (*self._wired, *below)]
+        copied: list[dict[str, Any]] = json.loads(json.dumps([*self._wired, *below]))
+        return copied
 
 
 def wire(tool: "CatalogTool") -> dict[str, Any]:
-    """What a model is shown of a loaded tool: name, description and input_schema, in this order."""
-    schema = dict(tool.input_schema)
-    return {"name": tool.name, "description": tool.description, "input_schema": {"type": "object", **schema}}
+    """What a model is shown of a loaded tool: name, description and input_schema, in this order.
+
+    A copy, through and through: hosts change schemas in place, for providers that ask for more than JSON Schema does.
+    """
+    copied: dict[str, Any] = json.loads(definition(tool))
+    return copied
 
 
 def definition(tool: "CatalogTool") -> str:
     """What a provider is sent of a tool: JSON without a needless byte."""
-    return _compact(wire(tool))
+    schema = {"type": "object", **tool.input_schema}
+    return _compact({"name": tool.name, "description": tool.description, "input_schema": schema})
 
 
 def line(tool: "CatalogTool") -> str:

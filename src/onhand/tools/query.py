@@ -68,7 +68,7 @@ def _by_words(asked: str) -> Query:
     for word in asked.split():
         if word.lower().startswith("server:") and not server and len(word) > len("server:"):
             server = word[len("server:") :]
-        elif word.startswith("+") and word.strip('+"'):
+        elif word.startswith("+") and any(map(str.isalnum, word)):
             required.append(word.strip('+"'))
         else:
             words.append(word)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection
 
 from onhand.errors import StoreError
+from onhand.regular import open_file
 
 MAX_FILE_BYTES = 1024 * 1024
 MAX_IDS = 10_000
@@ -12,12 +13,13 @@ MAX_IDS = 10_000
 def read(path: str) -> tuple[str, ...]:
     """The ids in the order in which they were chosen; none where there is no file."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return ()
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}): make it readable, or name another file") from None
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        why = getattr(error, "strerror", None) or error
+        raise StoreError(f"{path!r} cannot be read ({why}): make it readable, or name another file") from None
     try:
         ids = json.loads(raw)["tools"] if len(raw) <= MAX_FILE_BYTES else None
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -189,21 +189,16 @@ class Session:
             already: tuple[CatalogTool, ...] = ()
             if found.form == "select" or not found.hits:
                 already = self._asked_again(query, limit, profile, view)
-            change = self.activate([hit.id for hit in found.hits], scope)
+            view = self._sync()  # what was found may have gone with its server since
+            found = found._replace(hits=tuple(hit for hit in found.hits if hit.id in view.deferred))
+            change = self._activated([hit.id for hit in found.hits], scope, view)
             return Search(found, change, already, len(view.deferred) - len(there))
 
     def activate(self, names: Sequence[str], scope: str | None = None) -> Change:
         """Let the model call tools from now on, by name or id, best first; NotFound says which there is not."""
-        scope = self._scope if scope is None else self._checked_scope(scope)
         with self._lock:
             view = self._sync()
-            ids = dict.fromkeys(self._id(name, view) for name in names)
-            loaded = tuple(id for id in ids if id in view.loaded or id in self._forced)
-            free, taken = self._by_free_name([id for id in ids if id not in loaded], view)
-            change = self._take_in(free, scope, view)
-            if scope == "persistent" and self._path:
-                selection.change(self._path, add=[id for id in free if id in self._activations])
-            return change._replace(already=loaded + change.already, left_out=change.left_out + taken)
+            return self._activated([self._id(name, view) for name in names], scope, view)
 
     def deactivate(self, names: Iterable[str]) -> tuple[str, ...]:
         """Take activated tools back, also from what is kept for good; the ids that were active."""
@@ -402,6 +397,16 @@ class Session:
             if id in view.deferred:
                 self._take_in(self._by_free_name([id], view)[0], scope, view)
 
+    def _activated(self, ids: Sequence[str], scope: str | None, view: View) -> Change:
+        scope = self._scope if scope is None else self._checked_scope(scope)
+        ids = tuple(dict.fromkeys(ids))
+        loaded = tuple(id for id in ids if id in view.loaded or id in self._forced)
+        free, taken = self._by_free_name([id for id in ids if id not in loaded], view)
+        change = self._take_in(free, scope, view)
+        if scope == "persistent" and self._path:
+            selection.change(self._path, add=[id for id in free if id in self._activations])
+        return change._replace(already=loaded + change.already, left_out=change.left_out + taken)
+
     def _take_in(self, ids: Sequence[str], scope: str, view: View) -> Change:
         change = self._activations.add([Active(id, self._cost(view.tools[id]), scope) for id in ids])
         self._forget(change.evicted)
@@ -486,9 +491,10 @@ class Session:
             self._decision = Decision(self._mode != "off", "resumed", f"the session began in mode {self._mode}")
 
 
-def _restored(state: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = state.get("tools")
-    well = state.get("version") == 1 and state.get("mode", "") in (*MODES, None) and isinstance(rows, list)
+def _restored(state: object) -> list[tuple[str, str]]:
+    given: Mapping[str, Any] = state if isinstance(state, Mapping) else {}
+    rows = given.get("tools")
+    well = given.get("version") == 1 and given.get("mode", "") in (*MODES, None) and isinstance(rows, list)
     pairs: list[tuple[Any, Any]] = [_pair(row) for row in rows or []] if well else []
     if not well or not all(isinstance(id, str) and scope in SCOPES for id, scope in pairs):
         raise InputError("the state of the session cannot be read: pass what state() gave, or begin without")

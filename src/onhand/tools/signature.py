@@ -6,6 +6,7 @@ stranger's server wrote.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,9 @@ from onhand.record import Record
 MAX_ARGUMENTS = 24  # then an ellipsis says that there are more
 MAX_VALUES = 8  # of an enum
 MAX_WORD_CHARS = 40  # of a name or a value
-MAX_HOPS = 8  # references, or wrappings in a list, that are followed
+# References and wrappings that are followed, of each argument that is shown: enough for a list of optional references.
+# Each may branch MAX_VALUES times, in a schema that was made for that.
+MAX_HOPS = 5
 
 # What goes without saying: most arguments are texts.
 _UNSAID = ("string", "str", "object", "dict", "any", None)
@@ -35,20 +38,16 @@ class Argument(Record):
 
 def signature(name: str, input_schema: Mapping[str, Any]) -> str:
     """A tool's name with its arguments, those that it needs first."""
-    arguments = list(map(str, arguments_of(input_schema)))
-    if len(arguments) > MAX_ARGUMENTS:
-        arguments = [*arguments[:MAX_ARGUMENTS], "…"]
-    return f"{_word(name, 140)}({', '.join(arguments)})"
-
-
-def arguments_of(input_schema: Mapping[str, Any]) -> list[Argument]:
-    """The arguments that a schema names, those that are required first."""
     properties = input_schema.get("properties")
     named = properties if isinstance(properties, Mapping) else {}
     listed = input_schema.get("required")
     required = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
-    arguments = [Argument(_word(name), name in required, _form(part, input_schema)) for name, part in named.items()]
-    return sorted(arguments, key=lambda argument: not argument.required)
+    names = sorted(named, key=lambda name: name not in required)
+    arguments = [
+        str(Argument(_word(one), one in required, _form(named[one], input_schema))) for one in names[:MAX_ARGUMENTS]
+    ]
+    more = ["…"] if len(names) > MAX_ARGUMENTS else []
+    return f"{_word(name, 140)}({', '.join([*arguments, *more])})"
 
 
 def _form(part: Any, root: Mapping[str, Any], hops: int = MAX_HOPS) -> str:
@@ -59,7 +58,7 @@ def _form(part: Any, root: Mapping[str, Any], hops: int = MAX_HOPS) -> str:
     if values is None and "const" in part:
         values = [part["const"]]
     if values:
-        shown = [_word(value if isinstance(value, str) else repr(value)) for value in values[:MAX_VALUES]]
+        shown = [_word(value if isinstance(value, str) else _compact(value)) for value in values[:MAX_VALUES]]
         return "|".join([*shown, "…"] if len(values) > MAX_VALUES else shown)
     if isinstance(part.get("$ref"), str):
         return _form(_target(part["$ref"], root), root, hops - 1)
@@ -79,6 +78,11 @@ def _one_of(choices: list[Any], root: Mapping[str, Any], hops: int) -> str:
     """What one of several may be, where all but null say the same; else nothing."""
     forms = {_form(one, root, hops - 1) for one in choices[:MAX_VALUES] if one != {"type": "null"}}
     return forms.pop() if len(forms) == 1 else ""
+
+
+def _compact(value: Any) -> str:
+    """A value that is no text, as JSON has it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Any:

@@ -84,3 +84,24 @@ def test_tools_of_several_files_keep_apart_and_bad_files_are_refused(run: Run, c
     assert done.err == "onhand: warning: gitlab.json: tool 2 is int, not an object\n"
     assert run("tools", "list", "--catalog", "missing.json").code == 2
     assert run("tools", "list").code == 2
+
+
+@requirement("catalog.cli-search")
+def test_files_of_one_name_keep_their_tools_apart(run: Run, project: Path) -> None:
+    for folder in ("x", "y"):
+        (project / folder).mkdir()
+        (project / folder / "tools.json").write_text(json.dumps([{"name": "read", "description": f"Of {folder}."}]))
+    listed = json.loads(run("tools", "list", "--catalog", "x/tools.json", "--catalog", "y/tools.json", "--json").out)
+    assert [(tool["server"], tool["description"]) for tool in listed["tools"]] == [
+        ("x/tools", "Of x."),
+        ("y/tools", "Of y."),
+    ]
+
+
+@requirement("catalog.cli-search")
+def test_a_file_of_rubbish_does_not_push_the_answer_out_of_sight(run: Run, project: Path) -> None:
+    (project / "many.json").write_text(json.dumps([7] * 500 + [{"name": "read"}]))
+    done = run("tools", "list", "--catalog", "many.json")
+    assert done.out.splitlines() == ["read", "1 tools of 0 servers"]
+    assert len(done.err.splitlines()) == 21
+    assert done.err.endswith("and 480 more that cannot be used\n")

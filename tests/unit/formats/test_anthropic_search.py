@@ -151,3 +151,26 @@ def test_more_deferred_tools_than_the_api_takes_are_refused() -> None:
         request_tools(Session(many, mode="all"))
     with pytest.raises(InputError, match="client, regex or bm25"):
         request_tools(session(), search="fuzzy")
+
+
+@requirement("catalog.anthropic-tool-types")
+@pytest.mark.parametrize(("kind", "arguments"), [("regex", {"pattern": "notes"}), ("bm25", {"query": "notes"})])
+def test_only_what_was_sent_is_referred_to_and_each_name_once(kind: str, arguments: dict[str, Any]) -> None:
+    dotted = CatalogTool("notes.read", "Read notes.", {}, "mcp", "a")
+    twins = [CatalogTool("read_notes", "Read notes.", {}, "mcp", server) for server in ("b", "c")]
+    opened = Session(catalog(dotted, *twins), mode="all")
+    sent = {tool["name"] for tool in request_tools(opened)}
+    found = server_search(opened, f"tool_search_tool_{kind}", "s", arguments)["content"]["tool_references"]
+    assert found == [{"type": "tool_reference", "tool_name": "read_notes"}]
+    assert found[0]["tool_name"] in sent
+    assert reference_result("t", [dotted, *twins])["content"] == found
+    assert reference_result("t", [dotted], "nothing")["content"] == [{"type": "text", "text": "nothing"}]
+
+
+@requirement("catalog.provider-forms")
+def test_of_equal_names_the_definition_is_sent_that_a_call_would_reach() -> None:
+    twins = [CatalogTool("read", f"Read of {server}.", {}, "mcp", server) for server in ("a", "b")]
+    opened = Session(catalog(*twins), mode="all")
+    opened.activate(["b/read"])
+    sent = [tool["description"] for tool in request_tools(opened) if tool["name"] == "read"]
+    assert sent == ["Read of b."]

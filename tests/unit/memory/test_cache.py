@@ -646,3 +646,52 @@ def test_a_file_that_is_no_cache_is_told_and_left_as_it_is(tmp_path: Path, conte
         open_cache(tmp_path / "new.json", threshold=5)
     with pytest.raises(StoreError, match=r"cannot be read \(it is not a file\)"):
         open_cache(tmp_path)
+
+
+@requirement("cache.scope-never-crosses")
+def test_an_entry_of_any_id_is_found_by_its_own_question_alone() -> None:
+    for id in (0, 1, 2**52):
+        given = {"id": id, "query": "secret", "response": "42", "scope": "of Ann", "cached_at_ms": 2**52}
+        cache = SemanticCache(initial_entries=[given])
+        assert not cache.lookup("anything else", Scope(user="Bob")).hit
+        assert not cache.lookup("secret", Scope(user="Bob")).hit
+
+
+@requirement("cache.ttl")
+@pytest.mark.parametrize("boot", ["this boot", "another boot"])
+def test_what_comes_from_the_future_lives_its_time_once_more_and_no_longer(boot: str) -> None:
+    ahead, kept = Clock(), list[Any]()
+    ahead.wall_ms, ahead.ticks_s, ahead.boot = 2_000_000_000_000, 9e9, boot
+    cache = SemanticCache(clock=ahead, ttl_s=100, on_persist=kept.extend)
+    cache.store("q", "x")
+    cache.persist()
+    clock, again = Clock(), list[Any]()
+    cache = SemanticCache(clock=clock, ttl_s=100, initial_entries=kept, on_persist=again.extend)
+    clock.ticks_s += 60
+    assert cache.lookup("q").hit
+    cache.persist()
+    clock.ticks_s += 39
+    assert SemanticCache(clock=clock, ttl_s=100, initial_entries=again).lookup("q").hit
+    clock.ticks_s += 1
+    assert not cache.lookup("q").hit
+    assert not SemanticCache(clock=clock, ttl_s=100, initial_entries=again).lookup("q").hit
+
+
+@requirement("cache.ttl")
+def test_what_is_older_than_the_boot_can_be_kept_again() -> None:
+    clock, kept, again = Clock(), list[Any](), list[Any]()
+    cache = SemanticCache(clock=clock, on_persist=kept.extend)
+    cache.store("q", "x")
+    cache.persist()
+    clock.wall_ms, clock.ticks_s, clock.boot = clock.wall_ms + 3_600_000, 5.0, "another boot"
+    SemanticCache(clock=clock, initial_entries=kept, on_persist=again.extend).persist()
+    assert SemanticCache(clock=clock, initial_entries=again).lookup("q").hit
+
+
+def test_hits_of_threads_are_all_counted() -> None:
+    cache = SemanticCache()
+    cache.store("q", "x")
+    stale = cache.lookup("q").entry
+    assert stale is not None
+    cache.lookup("q")
+    assert cache._entries.use(stale).hit_count == 3  # looked up by one thread while another used it

@@ -142,3 +142,13 @@ def test_what_the_model_reads_is_short_and_has_examples_that_fit_the_schema(regi
 
     assert [tool.read_only for tool in registry] == [False, False, True, True]
     assert estimated_tokens(json.dumps(registry.wire())) < 1500
+
+
+def test_no_way_leads_around_a_step_that_has_begun_or_waits(registry: Registry) -> None:
+    text(registry, "plan_add", nodes=[{"id": id, "description": id} for id in ("a", "b", "c")])
+    text(registry, "plan_update", id="a", status="in_progress")
+    begun = refused(registry, "plan_update", id="a", context={"status": "in_progress"})
+    assert begun == "'a' cannot begin: it is in progress"
+    waits = refused(registry, "plan_update", id="b", status="in_progress", parents=["c"])
+    assert waits == "'b' cannot begin: it waits for c"
+    assert text(registry, "plan_ready") == "- b: b\n- c: c"  # nothing of it was done

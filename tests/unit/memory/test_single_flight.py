@@ -261,3 +261,44 @@ def test_what_is_async_in_disguise_is_awaited_or_refused() -> None:
 async def _awaited(answer: Any) -> Answer:
     found: Answer = await answer
     return found
+
+
+def test_two_that_need_each_others_answer_do_not_wait_for_ever() -> None:
+    cache, both, threads = SemanticCache(), threading.Barrier(2), list[threading.Thread]()
+
+    def needing(other: str) -> str:
+        both.wait(20)
+        inner: str = ask(cache, other, lambda: f"{other} for now").response
+        return f"with {inner}"
+
+    answers: list[str] = []
+    for mine, other in (("first", "second"), ("second", "first")):
+        work = partial(needing, other)
+        thread = threading.Thread(target=lambda mine=mine, work=work: answers.append(ask(cache, mine, work).response))
+        thread.daemon = True  # so that one that waits for ever keeps nobody else
+        thread.start()
+        threads.append(thread)
+    for thread in threads:
+        thread.join(20)
+    assert len(answers) == 2
+    assert any(answer in ("with first for now", "with second for now") for answer in answers)
+    assert not len(cache._flights)
+
+
+def test_two_caches_whose_answers_need_each_other_do_not_wait_for_ever_in_a_loop() -> None:
+    async def asked() -> list[str]:
+        caches, begun = [SemanticCache(), SemanticCache()], [asyncio.Event(), asyncio.Event()]
+
+        async def plain() -> str:
+            return "plain"
+
+        async def needing(mine: int) -> str:
+            begun[mine].set()
+            await begun[1 - mine].wait()
+            inner = await caches[1 - mine].get_or_compute("q", plain)
+            return f"{mine} with {inner.response}"
+
+        both = [caches[mine].get_or_compute("q", partial(needing, mine)) for mine in (0, 1)]
+        return sorted(answer.response for answer in await asyncio.wait_for(asyncio.gather(*both), 20))
+
+    assert asyncio.run(asked()) in (["0 with plain", "1 with 0 with plain"], ["0 with 1 with plain", "1 with plain"])

@@ -3,8 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from onhand.document import Document
 from onhand.embed.hashing import HashingEmbedder
-from onhand.errors import InputError, NotFound
+from onhand.errors import InputError, NotFound, StoreError
+from onhand.search.index import Index
+from onhand.store.sqlite import SqliteStore
 from onhand.tools.catalog import Added, Catalog, CatalogTool, Found, catalog_tool
 from onhand.tools.tool import Tool
 from requirements import requirement
@@ -301,3 +304,53 @@ def test_threads_may_add_and_search_at_once() -> None:
         thread.join()
     assert failures == []
     assert len(catalog) == 80
+
+
+@requirement("catalog.named-is-first")
+@pytest.mark.parametrize("with_embedder", [False, True])
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("list-depatrments", "list-departments"),  # written with hyphens
+        ("maht.lcm", "math.lcm"),  # or with a full stop
+        ("please run math.lcm for 4 and 6", "math.lcm"),
+        ("please run list-departments now", "list-departments"),
+    ],
+)
+def test_a_name_comes_first_with_a_mistake_and_however_it_is_written(
+    query: str, first: str, with_embedder: bool
+) -> None:
+    many = [CatalogTool(f"get{chr(65 + n % 26)}{n}Data", "Get data of something.") for n in range(80)]
+    named = ["list-departments", "list-museums", "math.lcm", "calculate_lcm", "NASATool", "getSalesData", "lcm"]
+    catalog = Catalog(embedder=HashingEmbedder() if with_embedder else None)
+    catalog.add([*many, *(CatalogTool(name, f"Does what {name.split('.')[-1]} says.") for name in named)])
+    found = catalog.search(query)
+    assert found.hits[0].name == first
+    assert all(hit.score < found.hits[0].score for hit in found.hits[1:])
+
+
+@requirement("catalog.named-is-first")
+def test_a_misspelt_name_is_first_though_no_ranking_has_it() -> None:
+    alike = [CatalogTool(f"get{chr(65 + n // 26)}{chr(97 + n % 26)}wData", "Data.") for n in range(60)]
+    others = [CatalogTool(f"other{n}", "Something else.") for n in range(600)]
+    wanted = CatalogTool("getSalesData", " ".join(f"word{n}" for n in range(60)))
+    catalog = Catalog()
+    catalog.add([*alike, *others, wanted])
+    assert names(catalog.search("getSaleqData"))[0] == "getSalesData"
+
+
+@requirement("catalog.named-is-first")
+def test_a_name_whose_words_fit_nothing_well_may_still_be_misspelt() -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool("NASATool", "Pictures."), *(CatalogTool(f"x{n}Tool", "Some tool.") for n in range(30))])
+    assert names(catalog.search("NSATool")) == ["NASATool"]
+
+
+@requirement("catalog.persistent")
+def test_a_file_of_documents_is_no_catalog_and_stays_as_it_is(tmp_path: Path) -> None:
+    with Index(SqliteStore(tmp_path / "db")) as documents:
+        documents.put([Document("a", text="Quarterly figures")])
+    with pytest.raises(StoreError, match="no tools: name another file"):
+        Catalog(tmp_path / "db")
+    with Index(SqliteStore(tmp_path / "db")) as documents:
+        assert [one.id for one in documents.rank("figures", 5).ranked] == ["a"]

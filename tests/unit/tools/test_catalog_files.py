@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError
+from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import MAX_FILE_BYTES, read_catalog, tools_in
 from requirements import requirement
 
@@ -87,3 +88,12 @@ def test_what_is_no_regular_file_or_too_large_is_refused_at_once(tmp_path: Path)
         file.truncate(MAX_FILE_BYTES + 1)
     with pytest.raises(InputError, match="split it"):
         read_catalog(tmp_path / "large")
+
+
+@requirement("catalog.four-forms")
+def test_a_number_that_nobody_can_read_costs_its_tool_and_no_other(tmp_path: Path) -> None:
+    listed = '[{"name": "huge", "inputSchema": {"minimum": %s}}, {"name": "good"}]' % ("9" * 5_000)
+    (tmp_path / "tools.json").write_text(listed)
+    catalog = Catalog()
+    added = catalog.add(read_catalog(tmp_path / "tools.json").tools)
+    assert (catalog.names(), [name for name, _ in added.refused]) == (("good",), ["huge"])

@@ -178,3 +178,17 @@ def _is_refused(catalog: Catalog, query: Any, limit: Any) -> bool:
         assert str(error)
         return True
     return False
+
+
+@requirement("catalog.nothing-fits")
+@pytest.mark.parametrize("query", ["+$$$", "+!!! +-", "server:!!!", "server:!!! read"])
+def test_signs_alone_are_neither_in_a_name_nor_a_server(query: str) -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool("read", "Read."), CatalogTool("write", "Write.", server="\N{ROCKET}")])
+    try:
+        found = catalog.search(query)
+    except InputError as error:
+        assert "+ requires a word" in str(error)
+    else:
+        assert (found.hits, found.reason) == ((), "there is no server '!!!'")
+    assert [hit.name for hit in catalog.search("server:\N{ROCKET}").hits] == ["write"]

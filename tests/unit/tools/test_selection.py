@@ -1,5 +1,6 @@
 """Does the list of tools that stay active survive bad files and two writers?"""
 
+import os
 import stat
 from pathlib import Path
 from threading import Thread
@@ -48,3 +49,11 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be"):
         selection.change(str(tmp_path / "file" / "tools.json"), add=["a"])
+
+
+@requirement("catalog.persistent-activation-is-safe")
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), str(tmp_path), "a\0b"):
+        with pytest.raises(StoreError, match="cannot be read"):
+            selection.read(path)

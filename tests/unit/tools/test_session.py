@@ -470,3 +470,42 @@ def test_many_threads_activate_and_read_at_once() -> None:
 def test_hidden_tools_are_named_by_the_host() -> None:
     session = Session(catalog(INTERNAL, builtin("secret")), mode="all", hidden=["secret"])
     assert names(session.deferred()) == ["resolve"]
+
+
+class Leaving(Catalog):
+    """A catalog whose server leaves while somebody searches."""
+
+    def search(self, *arguments: Any, **named: Any) -> Found:
+        found = super().search(*arguments, **named)
+        self.clear(server="github")
+        return found
+
+
+@requirement("catalog.sessions-are-thread-safe")
+def test_a_tool_that_goes_while_it_is_found_is_not_found() -> None:
+    tools = Leaving()
+    tools.add([ISSUE, PULLS, MESSAGE])
+    session = Session(tools, mode="all")
+    result = session.search("create an issue or post a message")
+    assert [hit.name for hit in result.found.hits] == [MESSAGE.name]
+    assert result.change.activated == (MESSAGE.id,)
+
+
+@pytest.mark.parametrize("state", [[], "text", 7])
+def test_a_state_that_is_no_object_is_refused(state: Any) -> None:
+    with pytest.raises(InputError, match="pass what state\\(\\) gave"):
+        Session(catalog(), state=state)
+
+
+@requirement("catalog.cache-stable")
+def test_what_a_host_does_to_a_definition_changes_neither_prompt_nor_catalog() -> None:
+    tools = catalog()
+    session = Session(tools, mode="off")
+    before, section = session.wire(), session.section()
+    for wired in session.wire():
+        wired["input_schema"]["properties"].clear()
+        wired["input_schema"]["additionalProperties"] = False
+    assert session.wire() == before
+    session.refresh()
+    assert session.section() == section
+    assert tools.get(ISSUE.name).input_schema == ISSUE.input_schema

@@ -53,3 +53,28 @@ def test_a_signature_of_any_schema_is_one_printable_line(schema: dict[str, Any],
 def test_many_arguments_are_cut() -> None:
     many: dict[str, Any] = {"properties": {f"a{number}": {} for number in range(10_000)}}
     assert signature("t", many).endswith("a23?, …)")
+
+
+class Counted(dict[str, Any]):
+    """A part of a schema that counts how often it is looked at."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        Counted.looks += 1
+        return super().get(key, default)
+
+
+@requirement("catalog.compact-signature")
+def test_references_that_branch_into_themselves_cost_little() -> None:
+    again = Counted({"anyOf": [Counted({"$ref": "#/$defs/a"})] * 8})
+    properties = {f"p{number}": {"$ref": "#/$defs/a"} for number in range(1_000)}
+    Counted.looks = 0
+    shown = signature("t", {"$defs": Counted({"a": again}), "properties": properties})
+    assert shown.startswith("t(p0?, p1?")
+    assert 0 < Counted.looks < 50_000
+
+
+def test_values_are_shown_as_json_has_them() -> None:
+    schema = {"properties": {"a": {"enum": [True, None, 1.5, ["x"]]}}}
+    assert signature("t", schema) == 't(a?: true|null|1.5|["x"])'
