@@ -69,7 +69,9 @@ def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
         terminal.print_json({"tools": [tool_as_json(tool) for tool in tools], "servers": catalog.servers()})
         return 0
     terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
-    terminal.say(f"{len(tools):,} tools of {len(catalog.servers()):,} servers" if tools else "the catalog is empty")
+    counts = [(len(tools), "tool"), (len(catalog.servers()), "server")]
+    together = " of ".join(terminal.counted(number, noun) for number, noun in counts if number)
+    terminal.say(together or "the catalog is empty")
     return 0
 
 

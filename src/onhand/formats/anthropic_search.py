@@ -9,7 +9,7 @@ for who stands in for the API.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from onhand.errors import InputError, StoreError
+from onhand.errors import InputError, StoreError, ToolError
 from onhand.formats.names import ANTHROPIC
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.prompt import wire
@@ -77,7 +77,7 @@ def server_search(session: Session, name: str, tool_use_id: str, arguments: Mapp
             raise InputError(f"there is no search tool {name[:100]!r}")
     except InputError as error:
         return _result(tool_use_id, _error("invalid_tool_input", str(error)))
-    except StoreError as error:
+    except (StoreError, ToolError) as error:
         return _result(tool_use_id, _error("unavailable", str(error)))
     return _result(tool_use_id, {"type": "tool_search_tool_search_result", "tool_references": _references(found)})
 

@@ -261,9 +261,13 @@ class Catalog:
             return self._found(query, "words", hits, "no tool's name has what + asks for, or all are excluded")
         depth = len(self._ids) if allowed is not None else limit + len(without)
         places, notes = matching(self._index, self._names, asked.words, len(self._ids), depth)
-        kept = [one for one in places if one.id not in without and (allowed is None or one.id in allowed)][:limit]
-        reason = "every tool that fits is excluded" if places else self._why_nothing(asked.words)
+        fitting = [one for one in places if allowed is None or one.id in allowed]
+        kept = [one for one in fitting if one.id not in without][:limit]
         hits = self._hits(kept, self._index.terms(asked.words, [one.id for one in kept]) if explain else {})
+        if asked.required and allowed:  # the rest only ranks: what it does not know comes behind
+            behind = sorted(allowed - {one.id for one in kept})
+            hits = [*hits, *(self._hit(tool_id) for tool_id in behind[: limit - len(hits)])]
+        reason = "every tool that fits is excluded" if fitting else self._why_nothing(asked.words, asked.server)
         return self._found(query, "words", hits, reason, notes=notes)
 
     def _by_seed(self, query: str, limit: int, without: set[str], explain: bool) -> Found:
@@ -278,9 +282,11 @@ class Catalog:
         hits = self._hits(kept, self._seed.terms(query, [one.id for one in kept]) if explain else {})
         return self._found(query, "words", hits, "no tool has a word of the query")
 
-    def _why_nothing(self, words: str) -> str:
+    def _why_nothing(self, words: str, server: str = "") -> str:
         if not self._index.store.has_words(words):
             return "the query has no words to look for"
+        if server:
+            return f"no tool of {server[:200]!r} fits: say server:{server[:200]} alone to see what it has"
         return "no tool fits: say what it should do in other words, or name its server with server:NAME"
 
     def _found(

@@ -5,6 +5,7 @@ Its content, details, defaults and error texts are those of the original; the ra
 """
 
 import json
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from onhand.errors import InputError, OnhandError, ToolError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "search_tool_bm25"
 DEFAULT_LIMIT = 8
+MOST = 2**31 - 1  # hits, more than any corpus has tools
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024  # the limit has no upper bound but the corpus
 
 UNAVAILABLE = "Tool discovery is unavailable in this session."
@@ -120,9 +122,10 @@ def _activated(result: "Search") -> list[str]:
 
 
 def _limit(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int | float) or given != int(given) or given < 1:
+    is_number = isinstance(given, int | float) and not isinstance(given, bool) and -inf < given < inf
+    if not is_number or given != int(given) or given < 1:
         raise ToolError(BAD_LIMIT)
-    return int(given)
+    return min(int(given), MOST)
 
 
 def _searched(session: "Session", query: str, limit: int) -> "Search":

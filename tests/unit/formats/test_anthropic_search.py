@@ -144,6 +144,13 @@ def test_a_catalog_that_cannot_be_read_is_unavailable() -> None:
 
 
 @requirement("catalog.anthropic-tool-types")
+def test_where_nothing_is_deferred_there_is_nothing_to_search() -> None:
+    content = server_search(Session(catalog(), mode="off"), "tool_search_tool_bm25", "s", {"query": "a"})["content"]
+    assert content["error_code"] == "unavailable"
+    assert "all tools are loaded already" in content["error_message"]
+
+
+@requirement("catalog.anthropic-tool-types")
 def test_more_deferred_tools_than_the_api_takes_are_refused() -> None:
     many = Catalog()
     many.add(CatalogTool(f"t{n}", "T.", {}, "mcp", "s") for n in range(MAX_DEFERRED + 1))

@@ -83,9 +83,10 @@ def test_plain_words_rank(catalog: Catalog) -> None:
 
 @requirement("catalog.query-required")
 def test_a_plus_requires_a_word_in_the_name_and_the_rest_ranks(catalog: Catalog) -> None:
-    assert names(catalog.search("+slack send")) == ["send_message"]
+    assert names(catalog.search("+slack send")) == ["send_message", "list_channels"]
+    assert names(catalog.search("+slack frobnicate", limit=1)) == ["list_channels"]
     assert names(catalog.search("+slack")) == ["list_channels", "send_message"]
-    assert names(catalog.search("+send +mail anything")) == []
+    assert names(catalog.search("+send +mail anything")) == ["send_mail"]
     assert names(catalog.search('+"send" a mail'))[0] == "send_mail"
     assert catalog.search("+nothing send").reason
     with pytest.raises(InputError, match=r"say \+WORD"):
@@ -97,6 +98,8 @@ def test_a_server_narrows_in_capital_or_small_letters(catalog: Catalog) -> None:
     assert [hit.id for hit in catalog.search("server:gitlab open an issue").hits] == ["GitLab/create_issue"]
     assert names(catalog.search("server:slack")) == ["list_channels", "send_message"]
     assert names(catalog.search("send server:slack +message")) == ["send_message"]
+    fruitless = catalog.search("server:slack frobnicate")
+    assert (fruitless.hits, "say server:slack alone" in str(fruitless.reason)) == ((), True)
     missing = catalog.search("server:slak send")
     assert missing.reason == "there is no server 'slak'"
     assert missing.unknown[0].nearest == ("slack",)

@@ -65,7 +65,7 @@ def test_eight_are_activated_unless_told_otherwise_and_searching_again_pages_on(
     second = json.loads(search(registry, "list").text)
     assert not {*first["activated_tools"]} & {*second["activated_tools"]}
     assert second["total_tools"] == 92
-    everything = json.loads(search(registry, "list", limit=5_000).text)
+    everything = json.loads(search(registry, "list", limit=10**30).text)
     assert everything["match_count"] > 8
     assert json.loads(search(registry, "list").text)["match_count"] == 0
     assert len(session.active()) == 16 + everything["match_count"]
