@@ -274,6 +274,10 @@ search.fused 001 Both layers are joined, by reciprocal rank or by score, beside 
 search.fused-filter-changes-nothing own Under a filter the default fusion gives the scores and order that it gives without.
 search.fused-never-much-worse own The default fusion is never more than a point below the better of its layers.
 search.fused-explains 001 A fused hit carries rank, score and terms per layer; scores are 0 to 1 and raw ones are kept.
+search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
+search.keyword-speed 001 Keyword search is measured beside a peer: median and p99, first and later searches, with and without filters.
+search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
+embed.shared 003 One embedder serves documents, discovery and cache.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
 catalog.full-schemas 002 A search result gives the full schemas of the top matches.
 catalog.deferred-stay-out 002 The schema of a deferred tool is not in the prompt before it was found.
@@ -413,15 +417,8 @@ catalog.cli-search own tools list, search and describe work on catalog files wit
 """
 
 LATER = {
-    "documents and the one Index": """
-search.one-index own Every corpus uses the one Index; context search moves onto it behind its contract.
-search.keyword-speed 001 Keyword search stays under 10 ms at p99 on 100,000 documents, filtered or not, and at a million.
-search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
-embed.shared 003 One embedder serves documents, discovery and cache.
-""",
     "tool search": """
 catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
-catalog.cli own tools list, search, describe and tokens work on catalog files of four forms with --json.
 """,
     "MCP": """
 mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.

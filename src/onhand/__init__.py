@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     from onhand.search.index import Index
     from onhand.search.result import Hit
     from onhand.tools import Call, Output, Registry, Result, Session, Tool, schema_of, tool
+    from onhand.tools.catalog import Catalog, CatalogTool
 
 __all__ = [
     "Call",
+    "Catalog",
+    "CatalogTool",
     "Computed",
     "ConfigError",
     "Context",
@@ -96,6 +99,7 @@ _HOMES = {
     "onhand.search.index": ("Index",),
     "onhand.search.result": ("Hit",),
     "onhand.tools": ("Call", "Output", "Registry", "Result", "Session", "Tool", "schema_of", "tool"),
+    "onhand.tools.catalog": ("Catalog", "CatalogTool"),
 }
 
 if not TYPE_CHECKING:  # or a type checker would believe that every name exists

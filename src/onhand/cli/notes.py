@@ -34,7 +34,7 @@ def add_arguments(parser: Parser) -> None:
     write.add_argument("name", metavar="NAME", help="a few words")
     write.add_argument("body", metavar="TEXT", nargs="?", help="the note, in Markdown; from the input if not given")
     write.add_argument("--description", metavar="LINE", required=True, help="what the note is about")
-    write.add_argument("--type", metavar="TYPE", default="fact", help="fact, preference or decision")
+    write.add_argument("--type", metavar="TYPE", help="fact, preference or decision (what it was, or fact)")
     write.add_argument("--source", metavar="WHO", default="command line", help="who says so")
     delete = verbs.add_parser("delete", help="take a note out")
     delete.add_argument("name", metavar="NAME", help="the name that the list shows")

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from onhand.corpora import files
 from onhand.corpora.files import Problem
 from onhand.corpora.mirror import Content, Mirror, document_id
-from onhand.corpora.note import INDEX, MAX_BODY_BYTES, Note, accepted, file_name, index_page, page_of, parsed
+from onhand.corpora.note import INDEX, MAX_BODY_BYTES, TYPES, Note, accepted, file_name, index_page, page_of, parsed
 from onhand.document import Contribution, Document
 from onhand.errors import InputError, NotFound, StoreError
 from onhand.lexical.ranking import ranking as ranking_of
@@ -116,9 +116,12 @@ class Notes:
                 return note
         raise NotFound(f"there is no note {name[:100]!r}: list them, or search for words of it{self._nearest(path)}")
 
-    def write(self, name: str, description: str, body: str, type: str = "fact", source: str = "agent") -> Kept:
-        """Keep a note, in place of the one of the same name if there is one; InputError says what cannot be kept."""
-        draft = accepted(name, description, body, type, source)
+    def write(self, name: str, description: str, body: str, type: str | None = None, source: str = "agent") -> Kept:
+        """Keep a note, in place of the one of the same name if there is one; InputError says what cannot be kept.
+
+        Without a type it is what it was, or a fact.
+        """
+        draft = accepted(name, description, body, TYPES[0] if type is None else type, source)
         with self._lock, _writing(self.directory):
             before = {note.path: note for note in self.all()}
             if draft.path not in before and len(before) >= MAX_NOTES:
@@ -126,7 +129,7 @@ class Notes:
             if draft.path not in before:
                 self._refuse_to_lose(draft.path)
             replaced = before.get(draft.path)
-            note = draft._replace(created=replaced.created) if replaced else draft
+            note = draft._replace(created=replaced.created, type=type or replaced.type) if replaced else draft
             self._replace(note.path, page_of(note))
             self._write_index()
         return Kept(note, replaced)

@@ -63,7 +63,11 @@ def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
         "name": name,
         "description": {"type": "string", "description": told},
         "body": {"type": "string", "description": f"The note, in Markdown; at most {MAX_BODY_BYTES:,} bytes."},
-        "type": {"type": "string", "enum": list(TYPES), "description": f"{TYPES[0]} by default."},
+        "type": {
+            "type": "string",
+            "enum": list(TYPES),
+            "description": f"{TYPES[0]} by default; of a note that is corrected, what it was.",
+        },
     }
     query = {"type": "string", "description": "What you want to remember, in a few words."}
     return [

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from onhand.embed.embedder import Embedder
     from onhand.search.result import Hit, Result
     from onhand.tools import Tool
+    from onhand.tools.catalog_tool import CatalogTool
 
 # Tags by which a search is narrowed: the head of a skill (its name, description and metadata), a section of its text or
 # of a file that belongs to it, and the latter alone.
@@ -182,6 +183,26 @@ class Skills:
     def scripts(self, name: str) -> tuple[Script, ...]:
         """The programs that a skill brings, with what they say they are for. Nothing here runs them."""
         return skill_reading.listed_scripts(*self._located(name))
+
+    def script_tools(self) -> tuple[CatalogTool, ...]:
+        """The programs of all skills as tools of a catalog, for a host that runs what was found. Nothing here does."""
+        from onhand.tools.catalog_tool import CatalogTool
+
+        words = {"type": "array", "items": {"type": "string"}, "description": "What follows the program's name."}
+        schema = {"type": "object", "properties": {"arguments": words}}
+        return tuple(
+            CatalogTool(
+                f"{skill.name}__{script.name}",
+                script.description or f"A program of the skill {skill.name}.",
+                schema,
+                source="skill",
+                server=skill.name,
+                label=script.qualified_name,
+                hints=(skill.description,),
+            )
+            for skill in self.all()
+            for script in self.scripts(skill.name)
+        )
 
     def validate(self) -> tuple[Checked, ...]:
         """What every SKILL.md gets wrong by the specification, also of those that could not be loaded."""

@@ -63,7 +63,8 @@ def test_a_note_of_the_same_name_is_corrected_and_keeps_when_it_was_made(notes: 
     assert not kept.note.updated.startswith("1999-")
     assert names(notes, "zebra") == []
     assert names(notes, "quokka") == ["deploy-day"]
-    assert [note.type for note in notes.all()] == ["preference"]
+    notes.write("deploy-day", "When", "On Tuesdays.")
+    assert [note.type for note in notes.all()] == ["preference"]  # as nobody said otherwise
 
 
 @requirement("notes.same-name-corrects")

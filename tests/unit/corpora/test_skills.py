@@ -11,6 +11,7 @@ import pytest
 from onhand.corpora import skill_roots
 from onhand.corpora.skills import Skills
 from onhand.errors import EmbedderError, InputError, NotFound
+from onhand.tools.catalog import Catalog
 from requirements import requirement
 
 from .conftest import opened
@@ -463,6 +464,17 @@ def test_scripts_are_listed_with_what_they_say_and_never_run(project: Path, tmp_
     )
     assert not ran.exists()
     assert skills.reference_content("pdf", "scripts/fill.sh").text.startswith("#!/bin/sh")
+
+
+@requirement("skills.scripts", "catalog.sources")
+def test_scripts_join_a_catalog_of_tools_for_whoever_runs_them(project: Path) -> None:
+    pdf = skill(project / ".agents/skills", "pdf", "Work with documents.", "# PDF\n")
+    write(pdf / "scripts/fill.py", '"""Fill in a form."""\n')
+    catalog = Catalog()
+    catalog.add(Skills(project).script_tools())
+    (hit,) = catalog.search("fill in a form").hits
+    assert (hit.id, hit.tool.source, hit.tool.label) == ("pdf/pdf__fill", "skill", "pdf:fill")
+    assert catalog.search("documents").hits[0].id == hit.id
 
 
 def test_an_unknown_skill_is_answered_with_what_is_near(library: Skills) -> None:
