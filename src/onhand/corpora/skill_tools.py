@@ -23,7 +23,7 @@ SEARCH = (
     "Find skills: instructions that somebody wrote for a particular kind of task, with references and scripts. Good at "
     "a task in a few words (fill in a PDF form, review a migration): it looks at names, descriptions, the instructions "
     "themselves and the pages that belong to them. Bad at facts about this project, for which there is context_search. "
-    "Cheap: local, some milliseconds. Returns names with descriptions and what matched, never instructions: read the "
+    "Cheap: local, tens of milliseconds. Returns names with descriptions and what matched, never instructions: read the "
     'one that fits with read_skill. Example: search_skills(query="extract tables from a PDF").'
 )
 READ = (
