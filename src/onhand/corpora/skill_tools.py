@@ -23,8 +23,8 @@ SEARCH = (
     "Find skills: instructions that somebody wrote for a particular kind of task, with references and scripts. Good at "
     "a task in a few words (fill in a PDF form, review a migration): it looks at names, descriptions, the instructions "
     "themselves and the pages that belong to them. Bad at facts about this project, for which there is context_search. "
-    "Cheap: local, tens of milliseconds. Returns names with descriptions and what matched, never instructions: read the "
-    'one that fits with read_skill. Example: search_skills(query="extract tables from a PDF").'
+    "Cheap: local, tens of milliseconds. Returns names with descriptions and what matched, never instructions: read "
+    'the one that fits with read_skill. Example: search_skills(query="extract tables from a PDF").'
 )
 READ = (
     "Read a skill: its instructions in full, and a list of its references, scripts and other files. Good at the skill "
