@@ -25,6 +25,7 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from onhand.lexical.tokenizer import Tokenizer
@@ -145,7 +146,8 @@ class LexicalIndex:
         self._count_repeats = count_repeats
         self._slots: dict[str, int] = {}
         self._ids: list[str] = []  # by slot; "" where a slot is free
-        self._texts: list[tuple[str, ...]] = []  # by slot, one text per field
+        self._texts: list[tuple[str, ...] | None] = []  # by slot, one text per field; None: ask `_text_of` for them
+        self._text_of: Callable[[str], Mapping[str, str]] = lambda document_id: {}  # nothing was restored
         self._free: list[int] = []
         # Good until the next change, because every score depends on how many documents there are and how long:
         self._vocabulary: ScannedVocabulary | LearntVocabulary | None = None  # a learnt one takes in changes itself
@@ -182,7 +184,7 @@ class LexicalIndex:
     def remove(self, document_id: str) -> None:
         """Take a document out; one that is not there is an error (KeyError)."""
         slot = self._slots.pop(document_id)
-        rows = [self.tokenizer.words(text) for text in self._texts[slot]]
+        rows = [self.tokenizer.words(text) for text in self._texts_of(slot, document_id)]
         gone = {word for field, words in zip(self._fields, rows, strict=True) for word in field.remove(slot, words)}
         if isinstance(self._vocabulary, LearntVocabulary):
             for word in gone:
@@ -211,7 +213,7 @@ class LexicalIndex:
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
-        counts = [Counter(self.tokenizer.terms(text)) for text in self._texts[slot]]
+        counts = [Counter(self.tokenizer.terms(text)) for text in self._texts_of(slot, document_id)]
         scoring = self._scoring()
         norm = scoring.norm([field.lengths[slot] for field in self._fields])
         contributions = []
@@ -237,11 +239,13 @@ class LexicalIndex:
         learnt = self._vocabulary.state() if isinstance(self._vocabulary, LearntVocabulary) else None
         return self._ids, self._free, [field.state() for field in self._fields], learnt
 
-    def restore(self, state: tuple[Any, ...], texts: Mapping[str, Mapping[str, str]]) -> None:
-        """Become what another was, with the same settings, whose state and documents these are."""
+    def restore(self, state: tuple[Any, ...], text_of: Callable[[str], Mapping[str, str]]) -> None:
+        """Become what another was, with the same settings, whose state this is; `text_of` has its documents' texts,
+        and is asked for one when it is explained or removed."""
         self._ids, self._free, fields, learnt = state
-        self._slots = {document_id: slot for slot, document_id in enumerate(self._ids) if document_id in texts}
-        self._texts = [self._row(texts[document_id]) if document_id in texts else () for document_id in self._ids]
+        self._slots = {document_id: slot for slot, document_id in enumerate(self._ids) if document_id}
+        self._texts = [None] * len(self._ids)
+        self._text_of = text_of
         for field, kept in zip(self._fields, fields, strict=True):
             field.restore(kept)
         self._vocabulary = None
@@ -249,6 +253,10 @@ class LexicalIndex:
             self._vocabulary = LearntVocabulary(self.tokenizer.forms)
             self._vocabulary.restore(learnt)
         self._forget()
+
+    def _texts_of(self, slot: int, document_id: str) -> tuple[str, ...]:
+        texts = self._texts[slot]
+        return self._row(self._text_of(document_id)) if texts is None else texts
 
     def _row(self, texts: Mapping[str, str]) -> tuple[str, ...]:
         return tuple([texts.get(field.name, "") for field in self._fields])

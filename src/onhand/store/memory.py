@@ -178,12 +178,10 @@ class MemoryStore:
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become what another was, of the same ranking, whose state this is."""
         documents, vectors, facts, text = state
-        times = [None if row[6] is None else time_of(row[6]) for row in documents]
-        whole = [Document._make((*row[:6], time, *row[7:])) for row, time in zip(documents, times, strict=True)]
-        self._documents = {document.id: document for document in whole}
+        self._documents = {row[0]: _document(row) for row in documents}
         self._vectors = {document_id: array("f", vector) for document_id, vector in vectors.items()}
         self._facts = facts
-        self._text.restore(text, {document.id: self._texts(document) for document in whole})
+        self._text.restore(text, lambda document_id: self._texts(self._documents[document_id]))
 
     def _texts(self, document: Document) -> dict[str, str]:
         return self._ranking.texts(document.title, document.text, document.metadata)
@@ -202,6 +200,12 @@ class MemoryStore:
         from onhand.store.predicate import passes
 
         return [document_id for document_id, document in self._documents.items() if passes(document, filter)]
+
+
+def _document(row: tuple[Any, ...]) -> Document:
+    if row[6] is None:
+        return tuple.__new__(Document, row)  # there may be tens of thousands
+    return Document._make((*row[:6], time_of(row[6]), *row[7:]))
 
 
 def _same(left: Document, right: Document) -> bool:
