@@ -120,15 +120,21 @@ def _merged(query: str, findings: Mapping[str, Findings]) -> tuple[EverythingHit
 def _once(query: str, findings: Mapping[str, Findings]) -> dict[str, EverythingHit]:
     """Every finding by a key that orders equals by kind and rank; what two corpora found is the first one's.
 
-    One corpus may find several things in one place, such as two parts of a long line.
+    One corpus may find several things in one place, such as two parts of a long line. Two may spell one place in two
+    ways: the paths of rules begin at the repository, those of context at the project.
     """
     hits = [
         EverythingHit(kind, finding, 0.0, rank, None, query)
         for kind, answer in findings.items()
         for rank, finding in enumerate(answer.found, 1)
     ]
-    first: dict[str, str] = {}  # place → the kind that found it
-    once = [hit for hit in hits if first.setdefault(hit.finding.place, hit.kind) == hit.kind]
+    first: dict[object, str] = {}  # place, or title and text → the kind that found it
+    once = [
+        hit
+        for hit in hits
+        if first.setdefault(hit.finding.place, hit.kind) == hit.kind
+        and first.setdefault((hit.finding.title, hit.finding.text), hit.kind) == hit.kind
+    ]
     return {f"{number:06d}": hit for number, hit in enumerate(once)}
 
 

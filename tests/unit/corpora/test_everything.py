@@ -155,6 +155,17 @@ def test_a_damaged_file_of_documents_hides_nothing_else(project: Path) -> None:
 
 
 @requirement("search.everything")
+def test_one_place_that_two_corpora_spell_in_two_ways_is_shown_once() -> None:
+    corpora = {"rules": Fixed(), "context": Fixed()}
+    for kind, place in (("rules", "app/.AGENTS/a.md:1-3"), ("context", ".AGENTS/a.md:1-3")):
+        answer = Findings((Finding(place, "Zebras", "zebra", 1.0),))
+        corpora[kind].find = lambda query, limit, answer=answer: answer  # type: ignore[method-assign, misc]
+    everything = Everything({kind: (lambda kind=kind: corpora[kind]) for kind in corpora})  # type: ignore[misc]
+    assert [(hit.kind, hit.finding.place) for hit in everything.search("zebra").hits] == [
+        ("rules", "app/.AGENTS/a.md:1-3")
+    ]
+
+
 def test_one_corpus_may_find_several_things_in_one_place() -> None:
     parts = Findings(tuple(Finding("a.md:1-1", "", f"zebra {part}", 1.0) for part in ("one", "two")))
     corpus = Fixed()
