@@ -51,7 +51,7 @@ def configured(root: str | None = None) -> Config:
 def open_context(asked: Config) -> Context:
     """The project's context as the configuration asks for it."""
     settings = asked.context._asdict()
-    return Context(asked.project, **settings, **learning(asked, "context", settings))
+    return Context(asked.project, **settings, **_learning(asked, "context", settings))
 
 
 def open_rules(asked: Config, root: str | None = None) -> "Rules":
@@ -60,7 +60,7 @@ def open_rules(asked: Config, root: str | None = None) -> "Rules":
 
     settings = asked.rules._asdict()
     project = os.path.abspath(root) if root else _repository(asked.project)
-    return Rules(project, **settings, **learning(asked, "rules", {**settings, "root": project}))
+    return Rules(project, **settings, **_learning(asked, "rules", {**settings, "root": project}))
 
 
 def open_notes(asked: Config) -> "Notes":
@@ -70,7 +70,7 @@ def open_notes(asked: Config) -> "Notes":
     path = os.path.join(asked.project, asked.notes.path)
     if _is_smuggled(asked, asked.notes.path):
         raise ConfigError(f"{path} is a link out of the project: name the directory itself in notes.path")
-    return Notes(path, limit=asked.notes.limit, **learning(asked, "notes", {"path": path}))
+    return Notes(path, limit=asked.notes.limit, **_learning(asked, "notes", {"path": path}))
 
 
 def open_everything(asked: Config) -> "Everything":
@@ -118,21 +118,21 @@ def open_skills(asked: Config, root: str | None = None) -> "Skills":
         project, settings["roots"] = os.path.abspath(root), ()
         if not has_usual(project):
             settings["roots"], settings["usual"] = (".",), False
-    learned = learning(asked, "skills", {**settings, "project": project, "home": home})
+    learned = _learning(asked, "skills", {**settings, "project": project, "home": home})
     return Skills(project, home=home, **settings, **learned)
 
 
-def learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
+def _learning(asked: Config, name: str, settings: "Mapping[str, object]") -> "dict[str, Any]":
     """How a corpus of files learns what is in them: where it keeps that, and what works out its meaning."""
-    learning: dict[str, Any] = {"kept_at": None, "embedder": None, "unavailable": None}
+    how: dict[str, Any] = {"kept_at": None, "embedder": None, "unavailable": None}
     if asked.kept.between_runs:
         where = os.path.realpath(asked.project)
-        learning["kept_at"] = kept_at(cache_directory(os.environ), name, __version__, where, settings)
+        how["kept_at"] = kept_at(cache_directory(os.environ), name, __version__, where, settings)
     if asked.kept.embedder != "none":
         from onhand.embed.choose import chosen
 
-        learning["embedder"], learning["unavailable"] = chosen(asked.kept.embedder)
-    return learning
+        how["embedder"], how["unavailable"] = chosen(asked.kept.embedder)
+    return how
 
 
 def open_index(path: str | os.PathLike[str] | None = None, embedder: "Embedder | str | None" = "auto") -> "Index":
