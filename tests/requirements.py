@@ -414,6 +414,13 @@ catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep s
 catalog.four-forms own A catalog file is a tools/list result of MCP, an array of OpenAI or Anthropic, or ours.
 catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.
 catalog.cli-search own tools list, search and describe work on catalog files with --json.
+
+formats.functiongemma 003 Tools are declared in FunctionGemma's trained token form, byte-equal.
+formats.functiongemma-parse 003 A model's call is parsed to name and arguments, several, nested or cut off.
+formats.relations 003 Relations are printed for context with status and parents on request.
+formats.openai own Tools and calls go to and from OpenAI's two forms.
+formats.anthropic own Tools and calls go to and from Anthropic's form.
+formats.round-trip own What is formatted parses back to the same call.
 """
 
 LATER = {
@@ -489,12 +496,6 @@ sandbox.secrets-unreadable own Secrets are unreadable by default, and protected 
 sandbox.domains own Network is off, or limited to the allowed domains.
 """,
     "agent and ACP": """
-formats.functiongemma 003 Tools are declared in FunctionGemma's trained token form, byte-equal.
-formats.functiongemma-parse 003 A model's call is parsed to name and arguments, several, nested or cut off.
-formats.relations 003 Relations are printed for context with status and parents on request.
-formats.openai own Tools and calls go to and from OpenAI's two forms.
-formats.anthropic own Tools and calls go to and from Anthropic's form.
-formats.round-trip own What is formatted parses back to the same call.
 models.contract own Every model streams events by one contract; a scripted one needs no network.
 models.http own Anthropic and OpenAI-compatible endpoints are spoken over plain HTTP with retries and usage.
 models.local 003 A local GGUF model can call tools in process.

@@ -24,13 +24,13 @@ def add(relations: Relations, id: str, parents: list[str], description: str, sta
     relations.add(id, parents=parents, context={"description": description, "status": status, **x})
 
 
-@requirement("relations.to-context")
+@requirement("relations.to-context", "formats.relations")
 def test_a_plan_is_printed_with_its_steps_indented_and_their_statuses(auth: Relations) -> None:
     expected = "plan: Implement authentication [in_progress]\n  step: Create User model [pending]"
     assert to_context(auth, ["plan-auth"]) == expected
 
 
-@requirement("relations.to-context")
+@requirement("relations.to-context", "formats.relations")
 def test_parents_are_printed_on_request_and_unknown_ids_are_left_out(auth: Relations) -> None:
     add(auth, "step-2", ["plan-auth", "step-1"], "Log in")
     auth.add("note", context={"description": "no status"})
