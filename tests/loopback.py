@@ -22,12 +22,17 @@ class Asked(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What goes back; `cut` breaks the connection off after so many bytes of the body."""
+    """What goes back; `cut` breaks the connection off after so many bytes of the body.
+
+    With `then`, the body is only the beginning: the connection stays open until that returns, with a function to read
+    from it, which gives nothing once the other side has hung up.
+    """
 
     body: bytes | str | dict[str, Any] | list[Any] = b""
     status: int = 200
     headers: dict[str, str] = {}  # noqa: RUF012  # of one reply; nobody writes to it
     cut: int | None = None
+    then: Callable[[Callable[[int], bytes]], None] | None = None
 
 
 class Loopback:
@@ -52,10 +57,14 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[Loopback]:
             body = reply.body if isinstance(reply.body, bytes | str) else json.dumps(reply.body)
             raw = body.encode() if isinstance(body, str) else body
             self.send_response(reply.status)
-            for name, value in {"Content-Length": str(len(raw)), **reply.headers}.items():
+            length_header = {} if reply.then else {"Content-Length": str(len(raw))}
+            for name, value in {**length_header, **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(raw[: reply.cut])
+            if reply.then:
+                self.wfile.flush()
+                reply.then(self.connection.recv)
             self.close_connection = True
 
         do_POST = do_GET

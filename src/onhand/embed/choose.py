@@ -43,7 +43,8 @@ def _named(wanted: str) -> Embedder:
 
         return HashingEmbedder()
     if wanted == "gguf" or wanted.startswith("gguf:"):
-        from onhand.embed.gguf import DEFAULT_MODEL, PACKAGES, GgufEmbedder
+        from onhand.embed.gguf import DEFAULT_MODEL, GgufEmbedder
+        from onhand.embed.llama import PACKAGES
 
         _require(PACKAGES, "the embedder 'gguf'", "gguf")
         return GgufEmbedder(wanted.partition(":")[2] or DEFAULT_MODEL)

@@ -4,18 +4,16 @@ import os
 import re
 import threading
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from onhand.embed import llama
 from onhand.embed.embedder import Kind, accepted_texts, unit
 from onhand.embed.gguf_header import Header, header_of
 from onhand.embed.hub import HUB, HubFile, Progress, fetch
 from onhand.embed.prompts import EMBEDDING_GEMMA, Prompts, prompts_of
-from onhand.embed.threads import threads_at_hand
-from onhand.errors import EmbedderError, InputError, MissingExtra
+from onhand.errors import EmbedderError, InputError
 
-PACKAGES: tuple[str, ...] = ("xllamacpp",)
 HUB_PREFIX = "hf:"
 DEFAULT = HubFile(
     "ggml-org/embeddinggemma-300M-GGUF",
@@ -29,7 +27,6 @@ MAX_TOKENS = 2048  # what embeddinggemma reads; a model that reads more would ta
 CHARS_PER_TOKEN = 8  # more than texts have; what is beyond is cut before it is taken apart
 SPARE = 0.95  # of the length that would just fit, as tokens are not of equal length
 SAMPLE_BYTES = 65_536
-MAX_SOCKET_PATH = 100  # bytes; systems allow a few more
 
 
 class GgufEmbedder:
@@ -109,12 +106,12 @@ class GgufEmbedder:
 
     def _loaded(self) -> "_Model":
         if self._model is None:
-            server_type, params = _xllamacpp()
+            llama.parts(EmbedderError)  # before anything is downloaded
             path = self._file()
             header = header_of(path)
             if self._asked and self._asked > header.dimension:
                 raise EmbedderError(f"{path} gives {header.dimension} numbers: ask for a dimension of at most that")
-            self._model = _load(server_type, params, path, header, self._threads)
+            self._model = _load(path, header, self._threads)
         return self._model
 
 
@@ -124,49 +121,14 @@ class _Model(NamedTuple):
     max_tokens: int
 
 
-def _xllamacpp() -> tuple[Any, Any]:
-    try:
-        from xllamacpp import CommonParams, Server
-    except ModuleNotFoundError as error:
-        raise MissingExtra("a GGUF model", "gguf") from error
-    except ImportError as error:
-        raise EmbedderError(f"xllamacpp cannot be loaded: {error}. Install it anew") from error
-    return Server, CommonParams()
-
-
-def _load(server_type: Any, params: Any, path: str, header: Header, threads: int | None) -> _Model:
-    import secrets
-
+def _load(path: str, header: Header, threads: int | None) -> _Model:
     tokens = min(header.max_tokens, MAX_TOKENS)
-    params.model.path = path
-    params.embedding = True
-    params.warmup = False
-    params.verbosity = -1  # standard error is the user's; what fails is raised
-    params.n_ctx = params.n_batch = params.n_ubatch = tokens  # a text is read in one piece, or means something else
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads or threads_at_hand()
-    params.n_threads_http = 1
-    params.endpoint_metrics = True
-    params.api_keys = [secrets.token_hex(32)]  # it listens, and nobody is to ask it
-    try:
-        with _unreachable(params):
-            server = server_type(params)
-    except RuntimeError:
-        raise EmbedderError(f"llama.cpp cannot load {path}: download it again, or take another model") from None
-    # A server that is let go before it has taken up a task is waited for without end; this is a task.
-    server.handle_metrics()
-    return _Model(server, path, tokens)
 
+    def adjust(params: Any) -> None:
+        params.embedding = True
+        params.n_ctx = params.n_batch = params.n_ubatch = tokens  # a text is read in one piece, or means something else
 
-@contextmanager
-def _unreachable(params: Any) -> Iterator[None]:
-    """Have the server listen on a socket that is gone when it runs; where there are none, a key alone guards it."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="onhand-") as directory:
-        socket = os.path.join(directory, "model.sock")
-        if os.name == "posix" and len(os.fsencode(socket)) < MAX_SOCKET_PATH:
-            params.hostnames = [socket]
-        yield
+    return _Model(llama.start(path, adjust, threads, EmbedderError), path, tokens)
 
 
 def _vector(model: _Model, text: str, dimension: int | None) -> "array[float]":

@@ -3,7 +3,6 @@
 The key is known by the name of its variable alone, read when a request is made, and in no message.
 """
 
-import os
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -15,7 +14,18 @@ from urllib.request import Request
 
 from onhand.embed.embedder import Kind, accepted_texts, unit
 from onhand.embed.prompts import Prompts, prompts_of
-from onhand.embed.web import USER_AGENT, Redirects, accepted_url, is_loopback, opener
+from onhand.embed.web import (
+    PASSING,
+    USER_AGENT,
+    Redirects,
+    accept_key_name,
+    accepted_url,
+    is_loopback,
+    key_of,
+    opener,
+    retry_after_s,
+    said_in,
+)
 from onhand.errors import EmbedderError, InputError
 
 BATCH = 64
@@ -25,7 +35,6 @@ FIRST_WAIT_S = 0.5  # doubled each time
 MAX_WAIT_S = 30.0  # a server that asks for more is not waited for
 MAX_CHARS = 8_000  # of a text, some 2,000 tokens: what the common models read; many servers refuse more
 MAX_ANSWER_BYTES = 64 << 20
-PASSING = {429, 500, 502, 503, 504, 529}  # statuses of a server that may do better in a moment
 
 
 class HttpEmbedder:
@@ -52,7 +61,7 @@ class HttpEmbedder:
         if not model:
             raise InputError("say which model the endpoint is to use: its vectors are not those of another")
         if api_key_env is not None:
-            _accept_key_name(api_key_env)
+            accept_key_name(api_key_env)
             if parts.scheme != "https" and not is_loopback(parts):
                 raise InputError(f"a key is not sent unencrypted to {parts.hostname}: use https")
         for name, number in (("batch", batch), ("max_chars", max_chars), ("timeout_s", timeout_s)):
@@ -132,12 +141,6 @@ def _path(path: str) -> str:
     return bare if bare.endswith("/embeddings") else f"{bare or '/v1'}/embeddings"
 
 
-def _accept_key_name(name: str) -> None:
-    if not (name.isascii() and name.isidentifier()):
-        # A key that was put where its name belongs must not reach a terminal or a log.
-        raise InputError("api_key_env is the name of the variable that holds the key, such as OPENAI_API_KEY")
-
-
 def _answer(address: _Address, wanted: dict[str, Any], patience: _Patience) -> Any:
     """What the endpoint says, asked again as long as it says "later"."""
     import json
@@ -161,7 +164,7 @@ def _answer(address: _Address, wanted: dict[str, Any], patience: _Patience) -> A
 
 def _asked(address: _Address, body: bytes, timeout_s: float) -> bytes:
     headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": USER_AGENT}
-    key = _key(address.api_key_env)
+    key = key_of(address.api_key_env, EmbedderError)
     if key:
         headers["Authorization"] = f"Bearer {key}"
     parts = accepted_url(address.url)
@@ -186,17 +189,6 @@ def _asked(address: _Address, body: bytes, timeout_s: float) -> bytes:
         raise _Later("broke the connection off") from None
 
 
-def _key(name: str | None) -> str | None:
-    if name is None:
-        return None
-    key = os.environ.get(name, "").strip()
-    if not key:
-        raise EmbedderError(f"the variable {name} is empty: put the key of the endpoint into it")
-    if not (key.isascii() and key.isprintable()):
-        raise EmbedderError(f"the variable {name} holds something that no key can be: look at what is in it")
-    return key
-
-
 def _read(response: Any, deadline: float) -> bytes:
     """The body, unless it is endless or comes in drops."""
     pieces: list[bytes] = []
@@ -218,43 +210,16 @@ def _refusal(error: HTTPError, address: _Address, key: str | None, deadline: flo
     if 300 <= error.code < 400:
         return EmbedderError(f"{address.url} answered {error.code}, a redirect: give the address that it leads to")
     try:
-        said = _said(_read(error, deadline))
+        said = said_in(_read(error, deadline))
     except (OSError, HTTPException, EmbedderError):
         said = ""
     said = said.replace(key, "…") if key else said
     message = f"answered {error.code}" + (f": {said}" if said else "")
     if error.code in PASSING:
-        return _Later(message, _retry_after(error.headers.get("Retry-After", "")))
+        return _Later(message, retry_after_s(error.headers.get("Retry-After", "")))
     if error.code in (401, 403) and address.api_key_env is None:
         message += ". Give api_key_env, the name of the variable that holds the key"
     return EmbedderError(f"{address.url} {message}")
-
-
-def _said(body: bytes) -> str:
-    """The message in an answer that reports an error, in one of the usual places, on one line."""
-    import json
-
-    try:
-        told = json.loads(body)
-        while isinstance(told, dict):
-            told = next((told[name] for name in ("error", "message", "detail") if told.get(name)), "")
-    except (ValueError, RecursionError):
-        told = body.decode("utf-8", "replace")
-    return "".join(letter if letter.isprintable() else " " for letter in str(told)[:300]).strip()
-
-
-def _retry_after(said: str) -> float | None:
-    """Seconds, from a number or a date."""
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
-
-    if said.strip().isascii() and said.strip().isdigit():
-        return float(said)
-    try:
-        until = parsedate_to_datetime(said)
-    except ValueError:
-        return None
-    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _in_order(answer: Any, count: int) -> list[list[float]]:

@@ -1,17 +1,19 @@
-"""Which address may be asked? What the HTTP embedder and the download have in common: where to, and how.
+"""Which address may be asked? What all that ask over HTTP have in common: where to, how, and what a refusal says.
 
 Nothing is sent unencrypted to another machine with a secret, and no redirect leads away unseen.
 """
 
+import os
 import urllib.request
 from http.client import HTTPMessage
 from typing import IO, Any
 from urllib.parse import SplitResult, urlsplit
 
-from onhand.errors import InputError
+from onhand.errors import InputError, OnhandError
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 USER_AGENT = "onhand"
+PASSING = {429, 500, 502, 503, 504, 529}  # statuses of a server that may do better in a moment
 
 
 def accepted_url(url: str) -> SplitResult:
@@ -52,9 +54,55 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def opener(parts: SplitResult, redirects: Redirects) -> urllib.request.OpenerDirector:
+def opener(parts: SplitResult, redirects: Redirects, *more: Any) -> urllib.request.OpenerDirector:
     """What asks an address; proxies of the environment are used, except for this machine."""
-    handlers: list[Any] = [redirects]
+    handlers: list[Any] = [redirects, *more]
     if is_loopback(parts):
         handlers.append(urllib.request.ProxyHandler({}))
     return urllib.request.build_opener(*handlers)
+
+
+def accept_key_name(name: str) -> None:
+    """An InputError unless this can be the name of a variable."""
+    if not (name.isascii() and name.isidentifier()):
+        # A key that was put where its name belongs must not reach a terminal or a log.
+        raise InputError("api_key_env is the name of the variable that holds the key, such as OPENAI_API_KEY")
+
+
+def key_of(name: str | None, failure: type[OnhandError]) -> str | None:
+    """The key that a variable holds, read now; in no message."""
+    if name is None:
+        return None
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise failure(f"the variable {name} is empty: put the key of the endpoint into it")
+    if not (key.isascii() and key.isprintable()):
+        raise failure(f"the variable {name} holds something that no key can be: look at what is in it")
+    return key
+
+
+def said_in(body: bytes) -> str:
+    """The message in an answer that reports an error, in one of the usual places, on one line."""
+    import json
+
+    try:
+        told = json.loads(body)
+        while isinstance(told, dict):
+            told = next((told[name] for name in ("error", "message", "detail") if told.get(name)), "")
+    except (ValueError, RecursionError):
+        told = body.decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else " " for letter in str(told)[:300]).strip()
+
+
+def retry_after_s(said: str) -> float | None:
+    """Seconds, from a number or a date."""
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    if said.strip().isascii() and said.strip().isdigit():
+        return float(said)
+    try:
+        until = parsedate_to_datetime(said)
+    except ValueError:
+        return None
+    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())

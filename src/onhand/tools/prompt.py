@@ -5,6 +5,7 @@ be a stranger's: each stands on one line and can neither close the index nor for
 """
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,13 @@ class Section(Record):
     def text(self) -> str:
         """Both, in the order that keeps the longest beginning stable."""
         return self.head + self.tail
+
+    @property
+    def words(self) -> str:
+        """The text without the definitions, for providers that take those apart: the index, and what came or went."""
+        # Of all that is written here only these two begin with `<`: in definitions it is spelled out.
+        blocks = re.findall(r"^<(tool_index|tool_changes)>\n(.*?)^</\1>$", self.text, re.MULTILINE | re.DOTALL)
+        return "\n\n".join(f"<{tag}>\n{inner}</{tag}>" for tag, inner in blocks)
 
 
 class Prompt:

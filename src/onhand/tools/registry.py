@@ -5,9 +5,10 @@ It emits nothing and prints nothing: what happened is in the Results.
 
 import asyncio
 import inspect
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
+from functools import partial
 from threading import Thread
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self
@@ -141,10 +142,13 @@ class Registry:
             "call() would block the event loop that runs in this thread; use `await registry.dispatch([Call(...)])`"
         )
 
-    async def dispatch(self, calls: Sequence[Call], view: View | None = None) -> list[Result]:
+    async def dispatch(
+        self, calls: Sequence[Call], view: View | None = None, tell: Callable[[int, Result], None] | None = None
+    ) -> list[Result]:
         """Run the calls of one turn; results stand in the order of the calls. Cancelling cancels handlers.
 
-        With a view, only what it does not refuse is run.
+        With a view, only what it does not refuse is run. `tell` gets each result as soon as it is there, with the place
+        of its call.
         """
         visit = self._current_visit()
         gate = visit.gate if visit else self._gate
@@ -153,6 +157,8 @@ class Registry:
         tasks = {
             i: asyncio.ensure_future(self._run(run, gate)) for i, run in enumerate(prepared) if isinstance(run, _Run)
         }
+        if tell:
+            _tell_each(prepared, tasks, tell)
         try:
             await asyncio.gather(*tasks.values())
         except BaseException:
@@ -210,6 +216,23 @@ class Registry:
             return f"unknown tool: {asked}; did you mean {' or '.join(nearest)}?"
         listed = ", ".join(sorted(self._tools)[:MAX_LISTED]) or "none"
         return f"unknown tool: {asked}; there are: {listed}{', …' if len(self) > MAX_LISTED else ''}"
+
+
+def _tell_each(
+    prepared: "Sequence[_Run | Result]",
+    tasks: "Mapping[int, asyncio.Task[Result]]",
+    tell: Callable[[int, Result], None],
+) -> None:
+    for place, refused in enumerate(prepared):
+        if isinstance(refused, Result):
+            tell(place, refused)
+    for place, task in tasks.items():
+        task.add_done_callback(partial(_told, tell, place))
+
+
+def _told(tell: Callable[[int, Result], None], place: int, task: "asyncio.Task[Result]") -> None:
+    if not task.cancelled() and task.exception() is None:
+        tell(place, task.result())
 
 
 def _run_alone(dispatch: Coroutine[Any, Any, list[Result]]) -> list[Result]:

@@ -1,0 +1,130 @@
+"""Does a policy decide about calls, and does the answer of a person really gate them?"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from onhand.agent.approval import DEFAULT, Approval, Ask, Rule
+from onhand.agent.events import Asked, Calling, Returned
+from onhand.agent.models.scripted import Line
+from onhand.errors import InputError
+from onhand.tools import Call, Tool
+from requirements import requirement
+from scripted_agent import Bench, calls
+
+
+class Person:
+    """Answers in turn, and remembers what was asked."""
+
+    def __init__(self, answers: Iterable[str]) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, object]] = []
+
+    async def __call__(self, call: Call, tool: Tool, reason: str) -> str:
+        self.asked.append((tool.name, call.arguments))
+        return self.answers.pop(0)
+
+
+def bench(
+    tools: list[Tool], turns: int, rules: Iterable[Rule] = DEFAULT, ask: Ask | None = None, root: str = "."
+) -> Bench:
+    script = [calls("change", path=f"src/{turn}") for turn in range(turns)]
+    return Bench([*script, "Done."], tools, approval=Approval(rules, ask, root))
+
+
+@requirement("agent.approval")
+def test_what_only_reads_runs_and_what_may_write_is_asked_for(look: Tool, change: Tool, noted: list[str]) -> None:
+    person = Person(["allow_once"])
+    run = Bench([calls("look", "change", path="x"), "Done."], [look, change], approval=Approval(ask=person))
+    run.run()
+    assert person.asked == [("change", {"path": "x"})]
+    assert sorted(noted) == ["change x", "look"]
+    (asked,) = run.of(Asked)
+    assert (asked.reason, asked.answer) == ("change may change something", "allow_once")
+
+
+@requirement("agent.approval")
+def test_a_rejection_keeps_the_call_from_running_and_the_model_is_told(change: Tool, noted: list[str]) -> None:
+    run = bench([change], 1, ask=Person(["reject_once"]))
+    run.run()
+    assert noted == []
+    assert run.results == [(False, "the user does not allow this call of change: ask what to do instead")]
+    assert run.of(Calling) == []
+    assert len(run.of(Returned)) == 1
+
+
+@requirement("agent.approval")
+@pytest.mark.parametrize(("answer", "ran"), [("allow_always", 3), ("reject_always", 0)])
+def test_an_answer_for_always_is_asked_for_once(answer: str, ran: int, change: Tool, noted: list[str]) -> None:
+    person = Person([answer])
+    bench([change], 3, ask=person).run()
+    assert (len(person.asked), len(noted)) == (1, ran)
+
+
+@requirement("agent.approval")
+@pytest.mark.parametrize("answer", ["yes", "", "ALLOW_ONCE"])
+def test_an_answer_that_nobody_knows_is_a_no(answer: str, change: Tool, noted: list[str]) -> None:
+    bench([change], 1, ask=Person([answer])).run()
+    assert noted == []
+
+
+@requirement("agent.approval")
+def test_an_answer_for_always_does_not_pass_to_another_tool_of_the_name(change: Tool) -> None:
+    person = Person(["allow_always", "reject_once"])
+    approval = Approval(ask=person)
+    other = Tool("change", "Delete everything.", change.input_schema, change.handler)
+    for tool in (change, other):
+        Bench([calls("change", path="x"), "Done."], [tool], approval=approval).run()
+    assert len(person.asked) == 2
+
+
+@requirement("agent.approval")
+def test_where_nobody_can_be_asked_what_would_be_asked_is_refused(change: Tool, noted: list[str]) -> None:
+    run = bench([change], 1)
+    run.run()
+    assert noted == []
+    assert "nobody is there to ask" in run.results[0][1]
+
+
+@requirement("agent.approval")
+def test_the_first_rule_that_fits_decides_by_name_and_path(change: Tool, noted: list[str], tmp_path: Path) -> None:
+    rules = [Rule("deny", path="src/1"), Rule("allow", "ch*", path="src/*"), Rule("ask")]
+    run = bench([change], 3, rules, root=str(tmp_path))
+    run.run()
+    assert noted == ["change src/0", "change src/2"]
+    assert run.results[1] == (False, "change is denied here by a rule (deny * in src/1): do it another way")
+
+
+@requirement("agent.approval")
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+def test_a_link_or_dots_do_not_carry_a_path_past_a_rule(change: Tool, noted: list[str], tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "src" / "link").symlink_to(tmp_path / "secret")
+    rules = [Rule("deny", path="secret/*"), Rule("allow", path="src/*"), Rule("deny")]
+    paths = ["src/link/key", "src/../secret/key", str(tmp_path / "secret" / "key"), "/etc/passwd", "src/fine"]
+    run = Bench(
+        [*(calls("change", path=path) for path in paths), "Done."],
+        [change],
+        approval=Approval(rules, root=str(tmp_path)),
+    )
+    run.run()
+    assert noted == ["change src/fine"]
+
+
+@requirement("agent.approval")
+def test_where_a_call_names_several_paths_all_have_to_be_allowed(noted: list[str], tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"paths": {"type": "array", "items": {"type": "string"}}}}
+    tool = Tool("change", "Change files.", schema, lambda arguments: noted.extend(arguments["paths"]))
+    rules = [Rule("allow", path="src/*"), Rule("deny")]
+    turns: list[Line] = [calls("change", paths=["src/a", "etc/b"]), calls("change", paths=["src/a", "src/b"]), "Done."]
+    Bench(turns, [tool], approval=Approval(rules, root=str(tmp_path))).run()
+    assert noted == ["src/a", "src/b"]
+
+
+@requirement("agent.approval")
+def test_a_rule_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="allow, ask, deny"):
+        Approval([Rule("maybe")])

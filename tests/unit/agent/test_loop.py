@@ -1,0 +1,375 @@
+"""Does the loop ask, run what is called, and stop for every reason that there is?"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from onhand.agent.approval import Approval
+from onhand.agent.events import (
+    Answered,
+    Began,
+    Calling,
+    Ended,
+    Event,
+    Limits,
+    Outcome,
+    Part,
+    Returned,
+    Stream,
+    Text,
+    Usage,
+)
+from onhand.agent.loop import MAX_CALLS, Agent
+from onhand.agent.models.scripted import ScriptedModel
+from onhand.agent.toolbox import Toolbox
+from onhand.errors import InputError
+from onhand.formats.anthropic import AnthropicFormat
+from onhand.formats.message import Message
+from onhand.tools import Call, Tool
+from requirements import requirement
+from scripted_agent import EMPTY, Bench, calls
+
+
+@requirement("agent.loop")
+def test_it_asks_runs_what_is_called_and_stops_on_an_answer(look: Tool, noted: list[str]) -> None:
+    bench = Bench([calls("look", at="sea"), "The sea is calm."], [look])
+    outcome = bench.run("How is the sea?")
+    assert outcome == Outcome("answer", "The sea is calm.", turns=2)
+    assert noted == ["look sea"]
+    first, second = (messages for messages, _ in bench.model.asked)
+    assert [message.role for message in first] == ["user"]
+    assert [message.role for message in second] == ["user", "assistant", "tool"]
+    assert second[2].results[0].text == "seen"
+    assert [type(event) for event in bench.events] == [
+        *(Began, Answered, Calling, Returned, Text, Answered, Ended),
+    ]
+
+
+@requirement("agent.loop")
+def test_a_conversation_goes_on_where_it_was(look: Tool) -> None:
+    bench = Bench(["Hello.", calls("look"), "Calm."], [look])
+    bench.run("Hi")
+    bench.run("How is the sea?")
+    assert [message.text for message in bench.model.asked[1][0]] == ["Hi", "Hello.", "How is the sea?"]
+
+
+@requirement("agent.loop")
+def test_seven_calls_of_one_turn_wait_at_the_same_time() -> None:
+    """All seven meet at a barrier, which none would pass if one had to wait for another to end."""
+    barrier = threading.Barrier(7)
+
+    def meet(arguments: dict[str, Any]) -> str:
+        barrier.wait(60)
+        return f"met {arguments['n']}"
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    tool = Tool("meet", "Meet.", schema, meet, read_only=True, timeout_s=90)
+    turn = Message("assistant", "", tuple(Call("meet", {"n": n}) for n in range(7)))
+    bench = Bench([turn, "Done."], [tool])
+    assert bench.run().end == "answer"
+    assert bench.results == [(True, f"met {n}") for n in range(7)]
+
+
+@requirement("agent.loop")
+def test_a_tool_that_raises_one_that_hangs_and_one_that_floods_harm_no_other(look: Tool) -> None:
+    over = threading.Event()
+
+    def burst(_: dict[str, Any]) -> str:
+        raise ZeroDivisionError("oops")
+
+    def hang(_: dict[str, Any]) -> str:
+        over.wait(60)
+        return "too late"
+
+    tools = [
+        Tool("burst", "Raise.", EMPTY, burst, read_only=True),
+        Tool("hang", "Hang.", EMPTY, hang, read_only=True, timeout_s=0.05),
+        Tool("flood", "Flood.", EMPTY, lambda _: "x" * 1_000_000, read_only=True, max_output_bytes=100),
+        look,
+    ]
+    bench = Bench([calls("burst", "hang", "flood", "look"), "Done."], tools)
+    outcome = bench.run()
+    over.set()
+    assert outcome.end == "answer"
+    (burst_ok, burst_text), (hang_ok, hang_text), (flood_ok, flood_text), looked = bench.results
+    assert (burst_ok, hang_ok, flood_ok) == (False, False, True)
+    assert "ZeroDivisionError: oops" in burst_text
+    assert "timed out after 0.05 s" in hang_text
+    assert flood_text.startswith("x" * 100 + "\n\n[truncated: 999900 more bytes]")
+    assert looked == (True, "seen")
+
+
+@requirement("agent.loop")
+def test_results_come_as_they_are_ready_and_stand_in_the_order_of_the_calls() -> None:
+    second_is_done = threading.Event()
+
+    def first(_: dict[str, Any]) -> str:
+        second_is_done.wait(60)
+        return "one"
+
+    tools = [
+        Tool("first", "Wait.", EMPTY, first, read_only=True, timeout_s=90),
+        Tool("second", "Go.", EMPTY, lambda _: "two", read_only=True),
+    ]
+    bench = Bench([calls("first", "second"), "Done."], tools)
+
+    def release(event: Event) -> None:
+        if isinstance(event, Returned) and event.call.name == "second":
+            second_is_done.set()
+
+    bench.agent.listeners.append(release)
+    bench.run()
+    assert [event.call.name for event in bench.of(Returned)] == ["second", "first"]
+    assert bench.results == [(True, "one"), (True, "two")]
+
+
+@requirement("agent.knows-no-tool")
+def test_a_tool_that_is_added_is_called_without_a_change_to_the_loop(look: Tool) -> None:
+    added = Tool("brand_new", "New.", EMPTY, lambda _: "new")
+    bench = Bench([calls("brand_new"), "Done."], [look, added])
+    assert bench.run().end == "answer"
+    assert [wired["name"] for wired in bench.model.asked[0][1]] == ["brand_new", "look"]
+    assert bench.results == [(True, "new")]
+
+
+@requirement("agent.loop")
+def test_what_no_tool_is_called_and_what_are_no_arguments_is_answered_with_advice(look: Tool) -> None:
+    turn = Message("assistant", "", (Call("lok"), Call("look", '{"at": '), Call("look", {"pth": "x"})))
+    bench = Bench([turn, "Sorry."], [look])
+    assert bench.run().end == "answer"
+    unknown, broken, wrong = (text for _, text in bench.results)
+    assert "did you mean look" in unknown
+    assert "not valid JSON" in broken
+    assert "did you mean 'path'" in wrong
+
+
+@requirement("agent.iteration-budget")
+def test_it_stops_at_its_turns_and_says_so(look: Tool) -> None:
+    bench = Bench([calls("look", at=str(n)) for n in range(9)], [look], Limits(max_turns=3))
+    outcome = bench.run()
+    assert (outcome.end, outcome.detail, outcome.turns) == ("max_turns", "turn limit (3) reached", 3)
+
+
+@requirement("agent.stop-reasons")
+@pytest.mark.parametrize(
+    ("stop", "end"),
+    [("end", "answer"), ("max_tokens", "max_tokens"), ("context_full", "context_full"), ("refusal", "refusal")],
+)
+def test_every_reason_of_a_model_to_stop_is_an_outcome(stop: str, end: str) -> None:
+    outcome = Bench([Answered(Message("assistant", "so far"), stop)]).run()
+    assert (outcome.end, outcome.text) == (end, "so far")
+    assert bool(outcome.detail) is (end != "answer")
+
+
+@requirement("agent.stop-reasons")
+def test_a_model_that_pauses_is_asked_again() -> None:
+    bench = Bench([Answered(Message("assistant", "wait"), "pause"), "Now."])
+    assert bench.run() == Outcome("answer", "Now.", turns=2)
+
+
+@requirement("agent.stop-reasons")
+def test_a_call_that_was_cut_off_is_answered_and_a_refusal_with_calls_runs_none(look: Tool, noted: list[str]) -> None:
+    cut = Answered(Message("assistant", "", (Call("look", '{"at": "s'),)), "max_tokens")
+    bench = Bench([cut, "Sorry."], [look])
+    assert bench.run().end == "answer"
+    assert "not valid JSON" in bench.results[0][1]
+    bench = Bench([Answered(calls("look"), "refusal")], [look])
+    assert bench.run().end == "refusal"
+    assert noted == []
+    assert bench.agent.messages[-1].role == "tool"
+
+
+@requirement("agent.stop-reasons")
+def test_a_budget_of_tokens_is_kept(look: Tool) -> None:
+    dear = [Answered(calls("look", at=str(n)), "calls", Usage(40, 10)) for n in range(9)]
+    outcome = Bench(dear, [look], Limits(max_tokens=100)).run()
+    assert (outcome.end, outcome.turns, outcome.usage) == ("token_budget", 2, Usage(80, 20))
+
+
+@requirement("agent.stop-reasons")
+def test_the_same_call_again_and_again_stops_the_loop(look: Tool, noted: list[str]) -> None:
+    bench = Bench([calls("look", at="sea")] * 9, [look], Limits(max_repeats=3))
+    outcome = bench.run()
+    assert (outcome.end, len(noted)) == ("repeated", 3)
+    assert "look was called again and again" in outcome.detail
+    assert bench.agent.messages[-1].results[0].text.startswith("not run")
+
+
+@requirement("agent.stop-reasons")
+def test_a_circle_of_two_calls_is_a_circle_too(look: Tool) -> None:
+    turns = [calls("look", at="left"), calls("look", at="right")] * 9
+    assert Bench(turns, [look]).run().end == "repeated"
+
+
+@requirement("agent.stop-reasons")
+def test_looking_again_after_a_change_is_no_circle(look: Tool, change: Tool) -> None:
+    turns = [turn for n in range(6) for turn in (calls("look", at="sea"), calls("change", path=str(n)))]
+    assert Bench([*turns, "Done."], [look, change]).run().end == "answer"
+
+
+@requirement("agent.stop-reasons")
+def test_equal_calls_of_one_turn_are_no_circle(look: Tool, noted: list[str]) -> None:
+    assert Bench([calls(*["look"] * 50), "Done."], [look]).run().end == "answer"
+    assert len(noted) == 50
+
+
+@requirement("agent.stop-reasons")
+def test_what_the_user_rejects_does_not_count_as_a_repetition(change: Tool) -> None:
+    async def no(*_: object) -> str:
+        return "reject_once"
+
+    bench = Bench([*[calls("change", path="x")] * 8, "I give up."], [change], approval=Approval(ask=no))
+    assert bench.run() == Outcome("answer", "I give up.", turns=9)
+
+
+@requirement("agent.stop-reasons")
+def test_a_model_that_fails_ends_the_run_and_the_conversation_can_go_on(look: Tool) -> None:
+    bench = Bench([calls("look")], [look])
+    outcome = bench.run()
+    assert outcome.end == "error"
+    assert "add a line" in outcome.detail
+
+    class Broken:
+        name = "broken"
+
+        async def stream(self, messages: Sequence[Message], tools: Sequence[Any]) -> Stream:
+            yield Text("I am")
+            raise ZeroDivisionError("a bug")
+
+    agent = Agent(Broken(), Toolbox([]))
+    assert asyncio.run(agent.run("go")).detail == "ZeroDivisionError: a bug"
+    agent.model = ScriptedModel(["Better."])
+    assert asyncio.run(agent.run("go")).text == "Better."
+
+
+@requirement("agent.stop-reasons")
+def test_cancelling_stops_a_tool_and_answers_its_call() -> None:
+    began = asyncio.Event()
+    stopped: list[str] = []
+
+    async def wait(_: dict[str, Any]) -> str:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append("wait")
+        return "never"
+
+    bench = Bench(
+        [calls("quick", "wait"), "Later."],
+        [
+            Tool("wait", "Wait.", EMPTY, wait, read_only=True),
+            Tool("quick", "Go.", EMPTY, lambda _: "done", read_only=True),
+        ],
+    )
+
+    async def cancel_in_the_middle() -> Outcome:
+        run = asyncio.create_task(bench.agent.run("go"))
+        await began.wait()
+        while not bench.of(Returned):
+            await asyncio.sleep(0)
+        bench.agent.cancel()
+        return await run
+
+    outcome = asyncio.run(cancel_in_the_middle())
+    assert outcome.end == "cancelled"
+    assert stopped == ["wait"]
+    assert bench.results[0] == (True, "done")
+    assert bench.results[1][0] is False
+    assert bench.events[-1] == Ended(outcome)
+    assert bench.run("And now?").text == "Later."
+
+
+@requirement("agent.stop-reasons")
+def test_cancelling_before_anything_has_begun_is_an_outcome_too() -> None:
+    bench = Bench(["Hello."])
+
+    async def at_once() -> Outcome:
+        run = asyncio.create_task(bench.agent.run("go"))
+        while not bench.events:
+            await asyncio.sleep(0)
+        bench.agent.cancel()
+        return await run
+
+    assert asyncio.run(at_once()).end == "cancelled"
+
+
+@requirement("agent.stop-reasons")
+def test_who_cancels_the_task_of_a_run_gets_no_outcome_but_a_whole_conversation() -> None:
+    began = asyncio.Event()
+
+    async def wait(_: dict[str, Any]) -> str:
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    bench = Bench([calls("wait"), "Later."], [Tool("wait", "Wait.", EMPTY, wait)])
+
+    async def cancel_the_task() -> None:
+        run = asyncio.create_task(bench.agent.run("go"))
+        await began.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(cancel_the_task())
+    assert [message.role for message in bench.agent.messages] == ["user", "assistant", "tool"]
+    assert bench.run().text == "Later."
+
+
+@requirement("agent.loop")
+def test_a_conversation_does_one_thing_at_a_time(look: Tool) -> None:
+    bench = Bench(["Hello."], [look])
+
+    async def both() -> None:
+        run = asyncio.create_task(bench.agent.run("one"))
+        await asyncio.sleep(0)
+        with pytest.raises(InputError, match="is at work"):
+            await bench.agent.run("two")
+        await run
+
+    asyncio.run(both())
+
+
+@requirement("agent.loop")
+def test_a_listener_that_fails_costs_no_work(look: Tool) -> None:
+    def broken(event: Event) -> None:
+        raise OSError("the disk is full")
+
+    bench = Bench([calls("look"), "Done."], [look])
+    bench.agent.listeners.insert(0, broken)
+    assert bench.run().end == "answer"
+    assert [str(failure) for failure in bench.agent.listener_failures] == ["the disk is full"]
+    assert bench.of(Ended)
+
+
+@requirement("agent.loop")
+def test_calls_without_ids_or_with_equal_ones_get_their_own(look: Tool) -> None:
+    twice = Answered(Message("assistant", "", (Call("look", {}, "x"), Call("look", {}, "x"))), "calls")
+    bench = Bench([twice, "Done."], [look])
+    bench.run()
+    (message,) = (message for message in bench.agent.messages if message.results)
+    ids = [result.id for result in message.results]
+    assert len(set(ids)) == 2
+    spelled = AnthropicFormat().request(bench.agent.messages, [])
+    assert [block["tool_use_id"] for block in spelled["messages"][2]["content"]] == ids
+
+
+@requirement("agent.stop-reasons")
+def test_a_turn_with_far_too_many_calls_runs_some_and_answers_all(look: Tool, noted: list[str]) -> None:
+    bench = Bench([calls(*["look"] * (MAX_CALLS + 5)), "Done."], [look])
+    assert bench.run().end == "answer"
+    assert (len(noted), len(bench.results)) == (MAX_CALLS, MAX_CALLS + 5)
+    assert bench.results[-1][0] is False
+
+
+@requirement("agent.prompt-order")
+def test_the_prompt_stands_before_the_conversation_and_stays_equal(look: Tool) -> None:
+    bench = Bench([calls("look"), "Done.", "Again."], [look], parts=[Part("core", "A", 1), Part("rules", "B", 1)])
+    bench.run()
+    bench.run()
+    assert [messages[0] for messages, _ in bench.model.asked] == [Message("system", "A\n\nB")] * 3
+    assert len({str(tools) for _, tools in bench.model.asked}) == 1

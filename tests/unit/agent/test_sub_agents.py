@@ -1,0 +1,138 @@
+"""Does a child work on its own, with fewer tools, its own budget, and the same policy?"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from onhand.agent.approval import DEFAULT, Approval, Rule
+from onhand.agent.events import Answered, Ended, Event, Limits, Nested, Part, Stream
+from onhand.agent.loop import Agent
+from onhand.agent.sub_agents import delegate
+from onhand.agent.toolbox import Toolbox
+from onhand.formats.message import Message
+from onhand.tools import Tool
+from onhand.tools.budget import policy
+from requirements import requirement
+from scripted_agent import Bench, calls
+
+HAND_ON = calls("delegate", name="eye", task="Look at the sea.")
+
+
+def family(lines: list[Any], tools: list[Tool], *, only: list[str] | None = None, **more: Any) -> Bench:
+    toolbox = Toolbox(tools, policy=more.pop("policy", policy("eager")))
+    bench = Bench(lines, toolbox=toolbox, **more)
+    limits = Limits(max_turns=2)
+    toolbox.add(delegate(bench.agent, toolbox, only, limits))
+    return bench
+
+
+@requirement("agent.sub-agents")
+def test_a_child_begins_anew_and_its_answer_is_a_result(look: Tool, change: Tool) -> None:
+    bench = family([HAND_ON, calls("look"), "Waves.", "There are waves."], [look, change], parts=[Part("core", "C", 1)])
+    assert bench.run("How is the sea?").text == "There are waves."
+    assert bench.results == [(True, "Waves.")]
+    said, tools = bench.model.asked[1]
+    assert [message.text for message in said] == ["C", "Look at the sea."]
+    assert [wired["name"] for wired in tools] == ["look"]  # nothing that writes, and no child of its own
+
+
+@requirement("agent.sub-agents")
+def test_a_child_has_a_budget_of_its_own_and_its_failure_is_a_result(look: Tool) -> None:
+    bench = family([HAND_ON, calls("look", at="1"), calls("look", at="2"), "Sorry."], [look])
+    assert bench.run().text == "Sorry."
+    ((ok, text),) = bench.results
+    assert not ok
+    assert "stopped without an answer (turn limit (2) reached)" in text
+
+
+@requirement("agent.sub-agents")
+def test_what_a_child_does_is_told_under_its_name(look: Tool) -> None:
+    bench = family([HAND_ON, "Waves.", "Done."], [look])
+    bench.run()
+    nested = bench.of(Nested)
+    assert {event.agent for event in nested} == {"eye"}
+    assert isinstance(nested[-1].event, Ended)
+
+
+@requirement("agent.sub-agents")
+def test_a_child_needs_the_same_approval(look: Tool, change: Tool, noted: list[str]) -> None:
+    async def no(*_: object) -> str:
+        return "reject_once"
+
+    bench = family(
+        [HAND_ON, calls("change", path="x"), "I may not.", "Done."],
+        [look, change],
+        only=["change"],
+        approval=Approval([Rule("allow", "delegate"), *DEFAULT], no),
+    )
+    bench.run()
+    assert noted == []
+    assert bench.results == [(True, "I may not.")]
+
+
+@requirement("agent.sub-agents")
+def test_a_child_inherits_the_policy_by_which_tools_wait(look: Tool) -> None:
+    more = [Tool(f"t{n}", "Do something.", {"type": "object"}, lambda _: "", read_only=True) for n in range(5)]
+    bench = family(
+        [calls("search_tools", query="select:delegate"), HAND_ON, "Waves.", "Done."],
+        [look, *more],
+        policy=policy("lazy"),
+    )
+    bench.run()
+    assert [wired["name"] for wired in bench.model.asked[2][1]] == ["describe_tool", "search_tools"]
+
+
+@requirement("agent.sub-agents")
+def test_children_that_only_read_work_side_by_side(look: Tool) -> None:
+    """Both are asked before either is answered."""
+    both = asyncio.Barrier(2)
+
+    class Model:
+        name = "two at once"
+
+        async def stream(self, messages: Sequence[Message], tools: Sequence[Any]) -> Stream:
+            if messages[-1].role == "tool":
+                yield Answered(Message("assistant", "Both."))
+            elif messages[-1].text == "go":
+                yield Answered(calls("delegate", "delegate", name="n", task="Look."), "calls")
+            else:
+                await both.wait()
+                yield Answered(Message("assistant", "Seen."))
+
+    events: list[Event] = []
+    toolbox = Toolbox([look])
+    agent = Agent(Model(), toolbox, listeners=[events.append])
+    toolbox.add(delegate(agent, toolbox))
+    assert asyncio.run(agent.run("go")).text == "Both."
+
+
+@requirement("agent.sub-agents")
+def test_cancelling_a_parent_stops_its_children(look: Tool) -> None:
+    began = asyncio.Event()
+    stopped: list[bool] = []
+
+    class Model:
+        name = "slow child"
+
+        async def stream(self, messages: Sequence[Message], tools: Sequence[Any]) -> Stream:
+            if messages[-1].text == "go":
+                yield Answered(HAND_ON, "calls")
+                return
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.append(True)
+
+    toolbox = Toolbox([look])
+    agent = Agent(Model(), toolbox)
+    toolbox.add(delegate(agent, toolbox))
+
+    async def cancel() -> str:
+        run = asyncio.create_task(agent.run("go"))
+        await began.wait()
+        agent.cancel()
+        return (await run).end
+
+    assert asyncio.run(cancel()) == "cancelled"
+    assert stopped == [True]

@@ -1,0 +1,129 @@
+"""Can a conversation call what it has, find what it has not, and is it told of the rules where it works?"""
+
+from pathlib import Path
+from typing import Any
+
+from onhand import Rules
+from onhand.agent.models.scripted import Line
+from onhand.agent.nested_rules import NestedRules
+from onhand.agent.toolbox import Toolbox
+from onhand.formats.message import Message
+from onhand.tools import Call, Tool
+from onhand.tools.budget import policy
+from requirements import requirement
+from scripted_agent import EMPTY, Bench, calls
+
+
+def tool(name: str, description: str) -> Tool:
+    return Tool(name, description, EMPTY, lambda _: f"{name} did it")
+
+
+MANY = [
+    tool("refund_charge", "Give a customer money back."),
+    tool("send_invoice", "Send an invoice by mail."),
+    tool("rotate_logs", "Rotate the logs of a server."),
+]
+
+
+@requirement("agent.tool-search-live")
+def test_a_tool_that_is_found_can_be_called_in_the_next_request_of_the_same_turn() -> None:
+    found = calls("search_tools", query="give money back", limit=1)
+    bench = Bench([found, calls("refund_charge"), "Refunded."], toolbox=Toolbox(MANY, policy=policy("lazy")))
+    assert bench.run().end == "answer"
+    names = [[wired["name"] for wired in tools] for _, tools in bench.model.asked]
+    assert names == [["describe_tool", "search_tools"], *[["describe_tool", "search_tools", "refund_charge"]] * 2]
+    assert bench.results[1] == (True, "refund_charge did it")
+
+
+@requirement("agent.tool-search-live")
+def test_a_tool_that_is_found_can_be_called_beside_the_search_for_it() -> None:
+    both = Message("assistant", "", (Call("refund_charge"), Call("search_tools", {"query": "select:refund_charge"})))
+    bench = Bench([both, "Refunded."], toolbox=Toolbox(MANY, policy=policy("lazy")))
+    bench.run()
+    assert bench.results[0] == (True, "refund_charge did it")
+    assert bench.results[1][1].startswith("Loaded 1 of 3")
+
+
+@requirement("agent.tool-search-live")
+def test_what_was_not_found_is_not_run_and_the_answer_says_how_to_find_it() -> None:
+    bench = Bench([calls("refund_charge"), "Sorry."], toolbox=Toolbox(MANY, policy=policy("lazy")))
+    bench.run()
+    ((ok, text),) = bench.results
+    assert not ok
+    assert 'call search_tools(query="select:refund_charge") first' in text
+
+
+@requirement("agent.prompt-order")
+def test_the_list_of_tools_that_wait_ends_the_prompt_and_stays_equal_when_some_are_found() -> None:
+    found = calls("search_tools", query="give money back", limit=1)
+    bench = Bench([found, calls("refund_charge"), "Done."], toolbox=Toolbox(MANY, policy=policy("lazy")))
+    bench.run()
+    systems = {messages[0].text for messages, _ in bench.model.asked}
+    (system,) = systems
+    assert system.startswith("<tool_index>\n")
+    assert system.endswith("</tool_index>")
+    assert "- send_invoice: Send an invoice by mail." in system
+    heads = {str(tools[:2]) for _, tools in bench.model.asked}
+    assert len(heads) == 1
+
+
+@requirement("agent.prompt-order")
+def test_where_all_tools_are_loaded_the_prompt_has_no_list_of_them() -> None:
+    toolbox = Toolbox(MANY, policy=policy("eager"))
+    assert toolbox.index() == ""
+    assert [wired["name"] for wired in toolbox.wire()] == ["refund_charge", "rotate_logs", "send_invoice"]
+
+
+@requirement("agent.prompt-order")
+def test_the_policy_is_decided_once_and_holds_for_the_session() -> None:
+    toolbox = Toolbox(MANY, policy=policy("count>2"))
+    assert toolbox.session.decision.lazy
+    first = toolbox.wire()
+    toolbox.add(tool("one_more", "Do one more thing."))
+    assert toolbox.wire() == first
+    assert "came: builtin: one_more" in toolbox.index()
+
+
+def project(directory: Path) -> Rules:
+    for name, text in {"AGENTS.md": "Root.", "sea/AGENTS.md": "Wear a vest.", "air/AGENTS.md": "Bring a kite."}.items():
+        path = directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{text}\n", encoding="utf-8")
+    return Rules(directory)
+
+
+@requirement("agent.nested-rules")
+def test_rules_of_a_directory_come_with_the_first_result_that_touches_it(tmp_path: Path, look: Tool) -> None:
+    toolbox = Toolbox([look], nested_rules=NestedRules(project(tmp_path)))
+    turns: list[Line] = [
+        Message("assistant", "", (Call("look", {"path": "sea/boat.md"}), Call("look", {"path": "sea/fish.md"}))),
+        calls("look", path="air/bird.md"),
+        calls("look", path="sea/boat.md"),
+        calls("look", path="top.md"),
+        "Done.",
+    ]
+    bench = Bench(turns, toolbox=toolbox)
+    assert bench.run().end == "answer"
+    texts = [text for _, text in bench.results]
+    assert texts[0] == 'seen\n\n<rules path="sea/AGENTS.md">\nWear a vest.\n</rules>'
+    assert "Bring a kite." in texts[2]
+    assert [texts[place] for place in (1, 3, 4)] == ["seen"] * 3
+
+
+@requirement("agent.nested-rules")
+def test_rules_that_a_tool_has_told_itself_are_not_told_twice(tmp_path: Path, look: Tool) -> None:
+    rules = project(tmp_path)
+    toolbox = Toolbox([look, *rules.tools()], nested_rules=NestedRules(rules))
+    bench = Bench([calls("rules_for_path", path="sea"), calls("look", path="sea/x"), "Done."], toolbox=toolbox)
+    bench.run()
+    assert bench.results[0][1].count("Wear a vest.") == 1
+    assert bench.results[1][1] == "seen"
+
+
+@requirement("agent.nested-rules")
+def test_paths_that_are_odd_or_outside_bring_no_rules_and_no_failure(tmp_path: Path, look: Tool) -> None:
+    nested = NestedRules(project(tmp_path))
+    odd: list[dict[str, Any]] = [{"path": "/etc/passwd"}, {"path": "../x"}, {"path": "a\0b"}, {"path": 7}, {"path": ""},
+                                 {"paths": [3, None]}, {"path": "x" * 5000}]  # fmt: skip
+    assert [nested(Call("look", arguments)) for arguments in odd] == [""] * len(odd)
+    assert "Wear a vest." in nested(Call("look", '{"paths": ["sea/a", "sea/b"]}'))

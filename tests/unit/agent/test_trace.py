@@ -1,0 +1,142 @@
+"""Does a trace hold all that happened, and does a replay of it happen the same way?"""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from onhand.agent.approval import Approval
+from onhand.agent.events import Answered, Limits, Part, Usage
+from onhand.agent.models.scripted import Line
+from onhand.agent.sub_agents import delegate
+from onhand.agent.toolbox import Toolbox
+from onhand.agent.trace import Trace, line_of, read_trace, replay
+from onhand.errors import InputError
+from onhand.formats.message import Message
+from onhand.tools import Call, Tool
+from requirements import requirement
+from scripted_agent import Bench, calls
+
+GOALS = ("How is the sea?", "And the sky? \ud800 \x1b[2J")
+
+
+def traced(path: Path, bench: Bench, goals: tuple[str, ...] = GOALS) -> Bench:
+    trace = Trace(str(path))
+    bench.agent.listeners.append(trace)
+    for goal in goals:
+        bench.run(goal)
+    trace.close()
+    return bench
+
+
+def replayed(path: Path, noted: list[str]) -> bytes:
+    """What a replay would write as a trace; no tool may have run for it."""
+    before = list(noted)
+    again: list[str] = []
+    asyncio.run(replay(read_trace(str(path)), [lambda event: again.append(line_of(event))]))
+    assert noted == before
+    return "".join(again).encode("utf-8", "backslashreplace")
+
+
+@requirement("agent.traces")
+def test_a_replay_writes_the_same_bytes_and_runs_nothing(
+    tmp_path: Path, look: Tool, change: Tool, noted: list[str]
+) -> None:
+    async def no(*_: object) -> str:
+        return "reject_once"
+
+    lines: list[Line] = [
+        calls("look", "change", "look", at="x"),
+        Answered(Message("assistant", "é", (Call("look", '{"at": '), Call("nobody", {})), kept=({"a": 1},)), "calls"),
+        Answered(Message("assistant", "Calm."), "end", Usage(3, 4, 1, 1)),
+        calls("change", path="y"),
+        "Blue.",
+    ]
+    parts = [Part("core", "Be brief.", 3)]
+    path = tmp_path / "trace.jsonl"
+    traced(path, Bench(lines, [look, change], approval=Approval(ask=no), parts=parts))
+    assert replayed(path, noted) == path.read_bytes()
+    assert len(read_trace(str(path))) > 10
+
+
+@requirement("agent.traces")
+@pytest.mark.parametrize("limits", [Limits(max_turns=2), Limits(max_repeats=2), Limits(max_tokens=5), Limits()])
+def test_a_run_that_ended_without_an_answer_ends_so_again(
+    limits: Limits, tmp_path: Path, look: Tool, noted: list[str]
+) -> None:
+    path = tmp_path / "trace.jsonl"
+    traced(path, Bench([Answered(calls("look"), "calls", Usage(2, 1))] * 3, [look], limits), ("go",))
+    assert replayed(path, noted) == path.read_bytes()
+
+
+@requirement("agent.traces")
+def test_a_cancelled_run_is_replayed_up_to_where_it_was_cancelled(tmp_path: Path, look: Tool, noted: list[str]) -> None:
+    began = asyncio.Event()
+
+    async def wait(_: dict[str, object]) -> str:
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    path = tmp_path / "trace.jsonl"
+    bench = Bench([calls("wait", "look")], [Tool("wait", "Wait.", {"type": "object"}, wait), look])
+    trace = Trace(str(path))
+    bench.agent.listeners.append(trace)
+
+    async def cancelled() -> None:
+        run = asyncio.create_task(bench.agent.run("go"))
+        await began.wait()
+        bench.agent.cancel()
+        assert (await run).end == "cancelled"
+
+    asyncio.run(cancelled())
+    trace.close()
+    assert replayed(path, noted) == path.read_bytes()
+
+
+@requirement("agent.traces", "agent.sub-agents")
+def test_what_a_sub_agent_did_is_in_the_trace_and_replayed(tmp_path: Path, look: Tool, noted: list[str]) -> None:
+    toolbox = Toolbox([look])
+    bench = Bench([calls("delegate", name="eye", task="Look."), calls("look"), "I saw.", "It saw."], toolbox=toolbox)
+    toolbox.add(delegate(bench.agent, toolbox))
+    path = tmp_path / "trace.jsonl"
+    traced(path, bench, ("go",))
+    assert b'"kind": "nested", "agent": "eye"' in path.read_bytes()
+    assert replayed(path, noted) == path.read_bytes()
+
+
+@requirement("agent.traces")
+@pytest.mark.skipif(os.name == "nt", reason="needs permissions and links as POSIX has them")
+def test_a_trace_is_its_owners_and_is_not_written_through_a_link(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    Trace(str(path)).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="cannot be written"):
+        Trace(str(link))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@requirement("agent.traces")
+@pytest.mark.parametrize(
+    "line", ["{", "3", "[]", '{"kind": "odd"}', '{"kind": "text"}', '{"kind": "began", "goal": "x", "y": 1}']
+)
+def test_a_line_that_is_no_event_is_named(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(f'{{"kind": "text", "text": "x"}}\n{line}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="line 2: this is no event"):
+        read_trace(str(path))
+
+
+@requirement("agent.traces")
+def test_a_trace_that_was_changed_or_has_no_run_is_refused(tmp_path: Path, look: Tool) -> None:
+    path = tmp_path / "trace.jsonl"
+    traced(path, Bench([calls("look"), "Calm."], [look]), ("go",))
+    changed = path.read_text(encoding="utf-8").replace('"end": "answer"', '"end": "refusal"')
+    path.write_text(changed, encoding="utf-8")
+    with pytest.raises(InputError, match="ends otherwise"):
+        asyncio.run(replay(read_trace(str(path))))
+    with pytest.raises(InputError, match="no run"):
+        asyncio.run(replay([]))
