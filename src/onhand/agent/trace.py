@@ -92,7 +92,7 @@ def read_trace(path: str) -> list[Event]:
         raise InputError(f"the trace {path} cannot be read: {error.strerror}") from None
     if len(raw) > MAX_TRACE_BYTES:
         raise InputError(f"the trace {path} has more than {MAX_TRACE_BYTES >> 20} MiB: replay a shorter run")
-    return [_event(line, f"{path}, line {number}") for number, line in enumerate(raw.splitlines(), 1)]
+    return [event_of(line, f"{path}, line {number}") for number, line in enumerate(raw.splitlines(), 1)]
 
 
 async def replay(recorded: Sequence[Event], listeners: Sequence[Listener] = ()) -> Outcome:
@@ -195,7 +195,8 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-def _event(line: bytes, where: str) -> Event:
+def event_of(line: bytes, where: str) -> Event:
+    """The event of a line; InputError if it is none."""
     try:
         made: Event = _made(json.loads(line))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -1,0 +1,1 @@
+"""How does an editor drive the agent? The Agent Client Protocol over the standard streams."""
