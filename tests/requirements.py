@@ -414,6 +414,8 @@ catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep s
 catalog.four-forms own A catalog file is a tools/list result of MCP, an array of OpenAI or Anthropic, or ours.
 catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.
 catalog.cli-search own tools list, search and describe work on catalog files with --json.
+
+actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 """
 
 LATER = {
@@ -478,7 +480,6 @@ actions.http-get 000 http_get fetches https within size and time caps, as text.
 actions.http-no-private-network own Private, loopback, link-local and metadata addresses are refused on every redirect.
 actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
 actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
-actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
 actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
