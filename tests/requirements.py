@@ -415,6 +415,11 @@ catalog.four-forms own A catalog file is a tools/list result of MCP, an array of
 catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.
 catalog.cli-search own tools list, search and describe work on catalog files with --json.
 
+actions.read-file 003 read gives content, existence and line count, whole or by range, within a cap.
+actions.write-file 003 write is atomic, keeps mode and line ends, and makes parents on request.
+actions.edit-file 003 edit replaces one unique literal match, or says which lines match; replace_all replaces every one.
+actions.list-and-stat own Directories are listed and files described.
+actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
 actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 """
 
@@ -462,11 +467,7 @@ grpc.observability own Logs, spans and metrics carry request ids and no query te
 grpc.fuzz own No mutated message crashes the server.
 """,
     "actions and sandbox": """
-actions.read-file 003 read gives content, existence and line count, whole or by range, within a cap.
-actions.write-file 003 write is atomic, keeps mode and line ends, and makes parents on request.
-actions.edit-file 003 edit replaces one unique literal match, or says which lines match; replace_all replaces every one.
 actions.both-spellings 003 Both spellings of the arguments and the superset of result fields are supported.
-actions.list-and-stat own Directories are listed and files described.
 actions.glob 003 Files are found by pattern, with ignore rules and a deterministic order.
 actions.grep 003 Contents are searched by pattern, type and glob with context lines and a global cap.
 actions.grep-fallback own Without ripgrep the results are the same.
@@ -481,7 +482,6 @@ actions.http-no-private-network own Private, loopback, link-local and metadata a
 actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
 actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
 actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
-actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
 sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
 sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.

@@ -91,6 +91,8 @@ class Workspace:
         allow: Sequence[str] = (),
     ) -> None:
         """`deny` and `protect` add to what is closed anyway, `allow` opens some of it; all have .gitignore's form."""
+        if os.open not in os.supports_dir_fd:
+            raise InputError("a workspace needs a system that can hold directories open: on Windows, work in WSL")
         self.roots = (
             _root(os.fspath(root), writable),
             *(_root(path, True) for path in writable_roots),
@@ -151,7 +153,7 @@ class Workspace:
         """A descriptor of a regular file, to read; anything else is an error, and nothing blocks."""
         asked = path if path is not None else self.name(place)
         # O_NONBLOCK: else opening a pipe would wait for a writer. O_NOCTTY: a terminal must not become ours.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
         with told(asked):
             number = _opened(place, flags)
             if not stat.S_ISREG(mode := os.fstat(number).st_mode):
@@ -163,7 +165,7 @@ class Workspace:
     def opened_directory(self, place: Place, path: str | None = None) -> Iterator[int]:
         """A descriptor of a directory, for as long as it is needed."""
         with told(path if path is not None else self.name(place)):
-            number = _opened(place, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+            number = _opened(place, os.O_RDONLY | os.O_DIRECTORY)
         try:
             yield number
         finally:
@@ -242,9 +244,7 @@ def checked(path: object) -> str:
         raise InputError(f"{shown(path)} is outside of the workspace: ~ is not looked up; send a path inside of it")
     if _SCHEME.match(path):
         raise InputError(f"{shown(path)} is a URL and outside of the workspace: send a path inside of it")
-    if os.sep == "\\":
-        path = path.replace("\\", "/")
-    elif _DRIVE.match(path):
+    if _DRIVE.match(path):
         raise InputError(f"{shown(path)} is a path of Windows and outside of the workspace: send one inside of it")
     return path
 
@@ -260,8 +260,6 @@ def _target(place: Place, asked: str) -> str | None:
 
 
 def _opened(place: Place, flags: int, mode: int = 0) -> int:
-    if os.open not in os.supports_dir_fd:  # Windows, which has neither call nor walk
-        return os.open(place.path, flags, mode)
     root = os.open(place.root.path, DIRECTORY)
     try:
         return open_beneath(root, place.inner, flags, mode)
