@@ -421,6 +421,13 @@ formats.relations 003 Relations are printed for context with status and parents 
 formats.openai own Tools and calls go to and from OpenAI's two forms.
 formats.anthropic own Tools and calls go to and from Anthropic's form.
 formats.round-trip own What is formatted parses back to the same call.
+
+actions.read-file 003 read gives content, existence and line count, whole or by range, within a cap.
+actions.write-file 003 write is atomic, keeps mode and line ends, and makes parents on request.
+actions.edit-file 003 edit replaces one unique literal match, or says which lines match; replace_all replaces every one.
+actions.list-and-stat own Directories are listed and files described.
+actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
+actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 """
 
 LATER = {
@@ -467,11 +474,7 @@ grpc.observability own Logs, spans and metrics carry request ids and no query te
 grpc.fuzz own No mutated message crashes the server.
 """,
     "actions and sandbox": """
-actions.read-file 003 read gives content, existence and line count, whole or by range, within a cap.
-actions.write-file 003 write is atomic, keeps mode and line ends, and makes parents on request.
-actions.edit-file 003 edit replaces one unique literal match, or says which lines match; replace_all replaces every one.
 actions.both-spellings 003 Both spellings of the arguments and the superset of result fields are supported.
-actions.list-and-stat own Directories are listed and files described.
 actions.glob 003 Files are found by pattern, with ignore rules and a deterministic order.
 actions.grep 003 Contents are searched by pattern, type and glob with context lines and a global cap.
 actions.grep-fallback own Without ripgrep the results are the same.
@@ -485,9 +488,7 @@ actions.http-get 000 http_get fetches https within size and time caps, as text.
 actions.http-no-private-network own Private, loopback, link-local and metadata addresses are refused on every redirect.
 actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
 actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
-actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
-actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
 sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
 sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.

@@ -55,4 +55,8 @@ class MissingExtra(OnhandError):
 
 
 class ToolError(OnhandError):
-    """A tool refuses or fails; the text is for the model."""
+    """A tool refuses or fails; the text is for the model, and a JSON value may say the same to programs."""
+
+    def __init__(self, message: str = "", structured: object = None) -> None:
+        self.structured = structured
+        super().__init__(message)

@@ -3,29 +3,49 @@
 import os
 
 
-def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:
+def replace_file(path: str, content: bytes, mode: int = 0o600, directory: int | None = None) -> None:
     """Put a file in the place of another; an OSError leaves the old one as it was.
 
-    `mode` is that of a file that was not there; one that was there keeps its own.
+    `mode` is that of a file that was not there; one that was there keeps its own. With a descriptor of a `directory`,
+    the path is a name in it, and a link of that name is replaced and not followed.
     """
     from contextlib import suppress
     from secrets import token_hex
 
+    kept = None
     with suppress(FileNotFoundError):
-        mode = os.stat(path).st_mode & 0o777
-    directory = os.path.dirname(path)
-    temporary = os.path.join(directory, f".{token_hex(8)}.new")
+        kept = os.stat(path, dir_fd=directory, follow_symlinks=directory is None)
+    above = os.path.dirname(path)
+    temporary = os.path.join(above, f".{token_hex(8)}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(os.open(temporary, flags, mode), "wb") as file:
+    with open(os.open(temporary, flags, mode, dir_fd=directory), "wb") as file:
         try:
+            if kept:
+                _give(file.fileno(), kept)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(temporary, path)
+            os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=directory)
             raise
-    _sync(directory or ".")
+    if directory is None:
+        _sync(above or ".")
+    else:
+        os.fsync(directory)
+
+
+def _give(number: int, kept: os.stat_result) -> None:
+    """Give a file the owner and the mode of another, as far as we may."""
+    if not hasattr(os, "fchown"):  # Windows
+        return
+    kept_mode = kept.st_mode & 0o777
+    if (kept.st_uid, kept.st_gid) != (os.geteuid(), os.getegid()):
+        try:
+            os.fchown(number, kept.st_uid, kept.st_gid)
+        except OSError:  # only root may give files away; the mode must not open ours to another group
+            kept_mode = kept.st_mode & 0o707
+    os.fchmod(number, kept_mode)  # whatever the umask says of new files
 
 
 def _sync(directory: str) -> None:

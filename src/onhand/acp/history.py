@@ -150,4 +150,3 @@ def _events(lines: list[bytes]) -> Iterator[Event]:
             yield event_of(line, f"line {number}")
         except InputError:
             return
-

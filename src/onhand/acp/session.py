@@ -30,7 +30,9 @@ class Mode(NamedTuple):
 
 MODES = {
     "ask": Mode("Ask", "Asks before anything that may change something.", DEFAULT),
-    "read": Mode("Read only", "Changes nothing: whatever may is refused.", (Rule("allow", read_only=True), Rule("deny"))),
+    "read": Mode(
+        "Read only", "Changes nothing: whatever may is refused.", (Rule("allow", read_only=True), Rule("deny"))
+    ),
     "auto": Mode("Automatic", "Asks for nothing that no rule of the configuration forbids.", (Rule("allow"),)),
 }
 OPTIONS = [
@@ -54,7 +56,9 @@ class Conversation(NamedTuple):
 class Session:
     """One conversation in an editor."""
 
-    def __init__(self, session_id: str, directory: str, client: Client, abilities: schema.ClientCapabilities | None) -> None:
+    def __init__(
+        self, session_id: str, directory: str, client: Client, abilities: schema.ClientCapabilities | None
+    ) -> None:
         self.session_id, self.directory = session_id, directory
         self.client, self.abilities = client, abilities
         self.mode = "ask"

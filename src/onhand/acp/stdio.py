@@ -97,7 +97,9 @@ def _problem(message: Json, id: str | int | None) -> Refused | None:
     """What the SDK would fall over, or take for something else."""
     if "method" not in message:
         # An answer to one of our requests, or nothing at all.
-        return None if "id" in message else Refused(None, INVALID_REQUEST, "a message has a method, or the id it answers")
+        return (
+            None if "id" in message else Refused(None, INVALID_REQUEST, "a message has a method, or the id it answers")
+        )
     if not isinstance(message["method"], str):
         return Refused(id, INVALID_REQUEST, "method is a text")
     if "id" in message and id is None:

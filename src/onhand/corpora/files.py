@@ -4,13 +4,14 @@ Nothing outside the directory is ever opened, whatever its links say; nothing th
 all. What cannot be used is reported, never raised: one bad file must not hide the others.
 """
 
-import errno
 import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
 
+from onhand.encoding import mark_of
 from onhand.record import Record
+from onhand.regular import read_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,16 +27,6 @@ MAX_TOTAL_BYTES = 128 * 1024 * 1024  # of all files; once it is indexed, text ta
 
 # A file changed this shortly before it was read may change again within the same tick of the file system's clock.
 SETTLING_NS = 2_000_000_000
-MAX_TRIES = 3  # to read a file that somebody is writing to
-
-# UTF-32 first: its mark begins as that of UTF-16 does.
-MARKS = (
-    (b"\xef\xbb\xbf", "utf-8"),
-    (b"\xff\xfe\0\0", "utf-32-le"),
-    (b"\0\0\xfe\xff", "utf-32-be"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
-)
 
 
 class Stamp(Record):
@@ -128,7 +119,7 @@ def read_bytes(file: Found, max_bytes: int) -> bytes:
     """What is in a file at one moment, if that is not more than `max_bytes`."""
     descriptor = open_regular(file)
     try:
-        return _read_whole(descriptor, max_bytes)
+        return read_whole(descriptor, max_bytes)
     except OSError as error:
         raise Unreadable(_spoken(error)) from error
     finally:
@@ -164,22 +155,6 @@ def _open_below(root: str, inner: str, flags: int) -> int:
         return os.open(name, flags, dir_fd=directory)
     finally:
         os.close(directory)
-
-
-def _read_whole(descriptor: int, max_bytes: int) -> bytes:
-    """What is in a file at one moment: while somebody writes to it, try again."""
-    for _ in range(MAX_TRIES):
-        before = os.fstat(descriptor)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        content = os.read(descriptor, min(before.st_size, max_bytes) + 1)
-        while len(content) <= max_bytes and (more := os.read(descriptor, max_bytes + 1 - len(content))):
-            content += more
-        if len(content) > max_bytes:
-            raise Unreadable(f"grew past {max_bytes:,} bytes while it was read: try again")
-        after = os.fstat(descriptor)
-        if after.st_mtime_ns == before.st_mtime_ns and len(content) == after.st_size:
-            return content
-    raise BlockingIOError(errno.EAGAIN, "it is being written to: try again")
 
 
 def is_settled(stamp: Stamp) -> bool:
@@ -318,7 +293,8 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 def _decoded(content: bytes) -> tuple[str, str | None]:
-    mark, encoding = next((marked for marked in MARKS if content.startswith(marked[0])), (b"", "utf-8"))
+    mark, encoding = mark_of(content)
+    encoding = encoding or "utf-8"
     if encoding == "utf-8" and b"\0" in content:
         raise Unreadable("a binary file, not Markdown")
     text = content[len(mark) :]

@@ -29,16 +29,25 @@ class Arguments:
         closed = tool.input_schema.get("additionalProperties") is False
         self._refuses_unknown = closed or (tool.strict_arguments and not self._compiled.open)
         self._reminder = reminder(tool.input_schema)
+        self._aliases = tool.aliases
 
     def read(self, sent: object) -> dict[str, Any]:
         """A fresh copy of the arguments, checked; ToolError tells the model what to change."""
-        arguments = parsed(sent)
+        arguments = self._renamed(parsed(sent))
         problems = list(islice(dict.fromkeys(self._problems(arguments)), MAX_PROBLEMS + 1))
         if not problems:
             return arguments
         if len(problems) > MAX_PROBLEMS:
             problems[MAX_PROBLEMS:] = ["and more"]
         raise ToolError("\n".join([*problems, self._reminder]))
+
+    def _renamed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by the names of the schema; of one that is given by two names, the second is refused."""
+        renamed: dict[str, Any] = {}
+        for name, value in arguments.items():
+            known = self._aliases.get(name, name)
+            renamed[name if known in renamed or (known != name and known in arguments) else known] = value
+        return renamed
 
     def _problems(self, arguments: dict[str, Any]) -> Iterator[str]:
         errors = self._compiled.errors(arguments)

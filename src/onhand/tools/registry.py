@@ -13,12 +13,12 @@ from threading import Thread
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self
 
-from onhand.errors import InputError, OnhandError
+from onhand.errors import InputError, OnhandError, ToolError
 from onhand.tools.arguments import Arguments
 from onhand.tools.gate import Gate, Place
 from onhand.tools.output import MAX_ERROR_BYTES, cap, presented
 from onhand.tools.problems import near, short
-from onhand.tools.tool import Tool
+from onhand.tools.tool import Output, Tool
 
 GRACE_S = 1.0  # for a cancelled handler to clean up before the next call may start
 MAX_LISTED = 10  # names told to a model that asked for a tool that does not exist
@@ -273,7 +273,7 @@ async def _finished(run: _Run) -> Result:
     except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):  # wishes to end more than this call
         raise
     except BaseException as error:  # such as a panic in a Rust extension, which is no Exception
-        return _failed(run.call, _explained(tool, error))
+        return _failed(run.call, _explained(tool, error), _structured(tool, error))
     return Result(run.call.id, tool.name, True, capped.text, structured, capped.truncated_bytes)
 
 
@@ -311,9 +311,9 @@ def _refusal(view: View, name: str) -> str | None:
         return str(error)
 
 
-def _failed(call: Call, text: str) -> Result:
+def _failed(call: Call, text: str, structured: Any = None) -> Result:
     capped = cap(text, MAX_ERROR_BYTES)
-    return Result(call.id, call.name, False, capped.text, truncated_bytes=capped.truncated_bytes)
+    return Result(call.id, call.name, False, capped.text, structured, capped.truncated_bytes)
 
 
 def _timeout_advice(tool: Tool) -> str:
@@ -332,6 +332,16 @@ def _explained(tool: Tool, error: BaseException) -> str:
     if isinstance(error, OnhandError):
         return message
     return f"{tool.name} failed: {type(error).__name__}: {short(message, 500) or 'no message'}"
+
+
+def _structured(tool: Tool, error: BaseException) -> Any:
+    """What an error says to programs, if that is JSON."""
+    if not isinstance(error, ToolError):
+        return None
+    try:
+        return presented(tool, Output("", error.structured))[1]
+    except OnhandError:
+        return None
 
 
 def _forget(work: "asyncio.Future[Any]") -> None:

@@ -5,6 +5,7 @@ It knows nothing of validation, threads or event loops: the registry runs tools.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from onhand.errors import InputError
@@ -16,6 +17,9 @@ NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")  # the names that MCP allows
 MAX_DEPTH = 64  # no honest schema or argument comes near; recursion beyond it would meet Python's own limit
 MAX_VALUES = 100_000  # keeps the copy of hostile input under about 0.1 s
 MAX_INTEGER_BITS = 14_000  # Python refuses to print integers of more than 4300 digits
+
+
+_NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
 
 class Output(NamedTuple):
@@ -34,6 +38,7 @@ class _Fields(NamedTuple):
     max_output_bytes: int
     timeout_s: float | None
     strict_arguments: bool
+    aliases: Mapping[str, str]
 
 
 class Tool(_Fields):
@@ -51,6 +56,7 @@ class Tool(_Fields):
         max_output_bytes: int = 8192,
         timeout_s: float | None = 30.0,  # None: no limit
         strict_arguments: bool = True,  # refuse arguments that the schema does not name
+        aliases: Mapping[str, str] = _NO_ALIASES,  # other names of arguments that are understood and not shown
     ) -> Self:
         """Check every field; InputError says which one cannot be used and why."""
         _check(name, description, input_schema, handler, max_output_bytes, timeout_s)
@@ -64,6 +70,7 @@ class Tool(_Fields):
             max_output_bytes,
             timeout_s,
             strict_arguments,
+            aliases,
         )
 
     def wire(self) -> dict[str, Any]:

@@ -3,10 +3,9 @@
 import codecs
 import re
 
-from onhand.corpora.files import MARKS, Unreadable
+from onhand.corpora.files import Unreadable
+from onhand.encoding import GUESS, MARKS, decoded, mark_of
 
-# A browser reads what calls itself Latin-1 as Windows-1252, and so do those who write it.
-_GUESS = "cp1252"
 _SAME_AS_GUESS = frozenset({"iso8859-1", "ascii"})
 # Python's own notations, which nobody writes letters in; reading some of them takes quadratic time.
 _NO_LETTERS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape", "mbcs", "oem"})
@@ -16,9 +15,9 @@ _LOOKED_AT_BYTES = 4096  # of a page: browsers look at 1024
 
 def text_of(content: bytes) -> tuple[str, str | None]:
     """The text of a page, and what is wrong with it although it can be used."""
-    mark, encoding = next((marked for marked in MARKS if content.startswith(marked[0])), (b"", ""))
+    mark, encoding = mark_of(content)
     if mark:
-        return _by(content[len(mark) :], encoding)
+        return decoded(content[len(mark) :], encoding)
     if b"\0" in content:
         raise Unreadable("a binary file, not text")
     return text_of_line(content)
@@ -26,7 +25,7 @@ def text_of(content: bytes) -> tuple[str, str | None]:
 
 def text_of_line(content: bytes) -> tuple[str, str | None]:
     """The text of a line, and what is wrong with it although it can be used."""
-    return _by(content, "utf-8")
+    return decoded(content, "utf-8")
 
 
 def text_of_html(content: bytes) -> tuple[str, str | None]:
@@ -45,12 +44,12 @@ def text_of_part(content: bytes, declared: str | None) -> str:
     """The text of a mail's part, by what it declares, or by what fits when that is wrong."""
     name = known(declared) if declared else None
     # What happens to be UTF-8 is UTF-8, whatever a program that knows only Latin-1 has written above it.
-    for encoding in ("utf-8",) if name in (None, _GUESS) else (name, "utf-8"):
+    for encoding in ("utf-8",) if name in (None, GUESS) else (name, "utf-8"):
         try:
             return content.decode(encoding)
         except ValueError:
             continue
-    return content.decode(_GUESS, "replace")
+    return content.decode(GUESS, "replace")
 
 
 def known(name: str) -> str | None:
@@ -61,14 +60,4 @@ def known(name: str) -> str | None:
         return None
     if found.name in _NO_LETTERS or not getattr(found, "_is_text_encoding", True):  # such as zip and rot13
         return None
-    return _GUESS if found.name in _SAME_AS_GUESS else found.name
-
-
-def _by(content: bytes, encoding: str) -> tuple[str, str | None]:
-    try:
-        return content.decode(encoding), None
-    except ValueError as error:
-        place = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
-        guess = _GUESS if encoding == "utf-8" else encoding
-        problem = f"not {encoding.upper()}{place}: read as {guess}, letters may be wrong; save it as UTF-8"
-        return content.decode(guess, "replace"), problem
+    return GUESS if found.name in _SAME_AS_GUESS else found.name

@@ -1,0 +1,58 @@
+"""What do the tools of this room have in common? A text for the model, the same as JSON, and one form of failure."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from onhand.errors import NotFound, OnhandError, ToolError
+from onhand.tools import Output, Tool
+
+Schema = dict[str, Any]
+
+MAX_OUTPUT_BYTES = 64 * 1024
+
+
+def action(
+    name: str,
+    description: str,
+    properties: Schema,
+    required: list[str],
+    handler: Callable[[dict[str, Any]], Output],
+    *,
+    read_only: bool = True,
+    aliases: Mapping[str, str] | None = None,
+) -> Tool:
+    """A tool that says `success`, and when it fails `error` and whether what it was about `exists`."""
+    schema: Schema = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    schema["additionalProperties"] = False
+
+    def answered(arguments: dict[str, Any]) -> Output:
+        try:
+            return handler(arguments)
+        except NotFound as error:
+            raise ToolError(str(error), {"success": False, "error": str(error), "exists": False}) from None
+        except OnhandError as error:  # whatever we refuse is said to the model
+            raise ToolError(str(error), {"success": False, "error": str(error)}) from None
+
+    return Tool(
+        name,
+        description,
+        schema,
+        answered,
+        read_only=read_only,
+        max_output_bytes=MAX_OUTPUT_BYTES,
+        aliases=aliases or {},
+    )
+
+
+def succeeded(text: str, **fields: Any) -> Output:
+    """What went well, as a text and as JSON."""
+    return Output(text, {"success": True, **fields})
+
+
+def fits(output: Output) -> bool:
+    """Whether an answer is within what a tool of this room may say; a little is left for what surrounds it."""
+    size = len(json.dumps(output.structured, ensure_ascii=False).encode("utf-8", "replace"))
+    return max(size, len(output.text.encode("utf-8", "replace"))) <= MAX_OUTPUT_BYTES - 512

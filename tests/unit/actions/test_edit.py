@@ -1,0 +1,139 @@
+"""Is exactly the passage replaced that was meant, and nothing else?"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from onhand.actions.edit import Edit, apply, edit
+from onhand.actions.files import read
+from onhand.actions.workspace import Workspace
+from onhand.errors import InputError, NotFound
+from requirements import requirement
+
+pytestmark = requirement("actions.edit-file", "actions.plain-functions")
+
+CODE = "def a():\n    return 1\n\n\ndef b():\n    return 1\n"
+
+
+def test_one_passage_is_replaced_literally(workspace: Workspace, root: Path) -> None:
+    (root / "a.py").write_text(CODE, encoding="utf-8")
+    edited = edit(workspace, "a.py", [Edit("def b():\n    return 1", r"def b():\n    return $& \1 $1")])
+    assert edited.content == CODE.replace("def b():\n    return 1", r"def b():\n    return $& \1 $1")
+    assert (root / "a.py").read_text(encoding="utf-8") == edited.content
+    assert (edited.replacements, edited.notes) == (1, ())
+    assert edited.hash == read(workspace, "a.py").hash
+
+
+@pytest.mark.parametrize(
+    ("edits", "reason"),
+    [
+        ([Edit("    return 1", "x")], "occurs 2 times, at lines 2, 6: add lines around it, or send replace_all=true"),
+        ([Edit("", "x")], "old_string is empty"),
+        ([Edit("def a", "def a")], "are the same"),
+        ([], "there is no edit"),
+        ([Edit("retrun 1", "x")], "String not found in file: .* the line most like it is 2: return 1"),
+        ([Edit("no such thing at all", "x")], "String not found in file: old_string is not in it. Read"),
+        ([Edit("def a", "def c"), Edit("def z()", "x")], "edit 2 of 2: String not found .*; no edit was made"),
+        ([Edit("def a", "\ud800")], "surrogate"),
+        ([Edit("\n", "x" * 2**24, True)], "would have more than"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_leaves_the_file_alone(
+    workspace: Workspace, root: Path, edits: list[Edit], reason: str
+) -> None:
+    (root / "a.py").write_text(CODE, encoding="utf-8")
+    with pytest.raises(InputError, match=reason):
+        edit(workspace, "a.py", edits)
+    assert (root / "a.py").read_text(encoding="utf-8") == CODE
+
+
+def test_a_file_that_is_missing_changed_or_protected_is_refused(workspace: Workspace, root: Path) -> None:
+    with pytest.raises(NotFound, match="File not found"):
+        edit(workspace, "a.py", [Edit("a", "b")])
+    (root / "a.py").write_text(CODE, encoding="utf-8")
+    with pytest.raises(InputError, match="has changed since"):
+        edit(workspace, "a.py", [Edit("def a", "def c")], expected_hash="0" * 32)
+    with pytest.raises(InputError, match="protected"):
+        edit(workspace, ".git/config", [Edit("a", "b")])
+    (root / "b").write_bytes(b"\0\1")
+    with pytest.raises(InputError, match="binary"):
+        edit(workspace, "b", [Edit("a", "b")])
+
+
+def test_every_passage_is_replaced_when_asked() -> None:
+    assert apply("a b a b a", [Edit("a", "aa", True)]) == ("aa b aa b aa", 3, ())
+    assert apply("x y", [Edit("x", "z", True)]) == ("z y", 1, ())
+
+
+def test_passages_that_overlap_are_not_unique() -> None:
+    with pytest.raises(InputError, match="occurs 2 times"):
+        apply("aaa", [Edit("aa", "b")])
+    with pytest.raises(InputError, match="at least 1,000 times, at lines 1, 1"):
+        apply("a" * 5000, [Edit("a", "b")])
+
+
+def test_several_edits_see_each_other_in_order() -> None:
+    assert apply("one two", [Edit("one", "two"), Edit("two two", "three")]) == ("three", 2, ())
+
+
+def test_lines_that_end_in_crlf_stay_so_and_match_either_spelling(workspace: Workspace, root: Path) -> None:
+    for old, new in (("a\nb", "c\nd"), ("a\r\nb", "c\r\nd")):
+        (root / "dos.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\r\ne\r\n")
+        edit(workspace, "dos.txt", [Edit(old, new)])
+        assert (root / "dos.txt").read_bytes() == b"\xef\xbb\xbfc\r\nd\r\ne\r\n"
+
+
+def test_bytes_that_are_no_utf_8_stay_as_they_are(workspace: Workspace, root: Path) -> None:
+    (root / "latin").write_bytes(b"caf\xe9 = 1\nbar = 2\n")
+    edited = edit(workspace, "latin", [Edit("bar = 2", "bar = é")])
+    assert (root / "latin").read_bytes() == b"caf\xe9 = 1\nbar = \xc3\xa9\n"
+    assert edited.content.encode()
+    (root / "wide").write_bytes("a = 1\n".encode("utf-16"))
+    edit(workspace, "wide", [Edit("1", "é")])
+    assert (root / "wide").read_text(encoding="utf-16") == "a = é\n"
+
+
+def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> None:
+    text = "class A:\n\tdef a(self):\n\t\tx = 1  \n\t\treturn x\n\nend\n"
+    changed = apply(
+        text,
+        [Edit("def a(self):\n    x = 1\n    return x\n", "def a(self):\n    x = 1\n    y = 2\n    return x + y\n")],
+    )
+    assert changed.text == "class A:\n\tdef a(self):\n\t\tx = 1  \n\t\ty = 2\n\t\treturn x + y\n\nend\n"
+    assert changed.notes == ("lines 2 to 4 matched but for whitespace, which was kept where it was not changed",)
+    assert changed.replacements == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "after"),
+    [
+        ("a  =  1\n", "a = 1", "a = 2", "a = 2\n"),
+        (
+            "    if x:\n        y()\n",
+            "if x:\n    y()",
+            "if x:\n    y()\n    z()",
+            "    if x:\n        y()\n        z()\n",
+        ),
+        ("a\nb \nc\n", "a\nb\nc", "a\nc", "a\nc\n"),
+        ("a\r\nb\nc\n", "a\nb", "a\nB", "a\r\nB\nc\n"),
+        ("x = 1\t\n", "x = 1\n", "x = 1\ny = 2\n", "x = 1\t\ny = 2\n"),
+    ],
+)
+def test_a_tolerant_edit_changes_only_what_it_must(text: str, old: str, new: str, after: str) -> None:
+    assert apply(text, [Edit(old, new)]).text == after
+
+
+def test_what_is_in_two_places_but_for_whitespace_is_refused() -> None:
+    with pytest.raises(InputError, match="but for whitespace, 2 times, at lines 1, 3: send it exactly"):
+        apply("a  b\nc\na\tb\n", [Edit("a b", "x")])
+    with pytest.raises(InputError, match="not found"):
+        apply("a\n\n\nb", [Edit("  \n \n", "x")])
+
+
+def test_no_trace_is_left_beside_the_file(workspace: Workspace, root: Path) -> None:
+    (root / "a.py").write_text(CODE, encoding="utf-8")
+    edit(workspace, "a.py", [Edit("def a", "def c")])
+    with pytest.raises(InputError):
+        edit(workspace, "a.py", [Edit("def a", "def c")])
+    assert sorted(os.listdir(root)) == ["a.py", "sub"]

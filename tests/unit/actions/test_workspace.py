@@ -1,0 +1,282 @@
+"""Does every path stay in the workspace, whatever it says and wherever links lead?"""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from onhand.actions.workspace import MAX_LINKS, Workspace, shown
+from onhand.errors import InputError, NotFound
+from requirements import requirement
+
+from .conftest import SECRET
+
+pytestmark = requirement("actions.confined")
+
+needs_links = pytest.mark.skipif(sys.platform == "win32", reason="making links needs a privilege there")
+
+
+def content(workspace: Workspace, path: str) -> str:
+    with open(workspace.open_file(workspace.place(path), path), encoding="utf-8") as file:
+        return file.read()
+
+
+def refusal(workspace: Workspace, path: str) -> str:
+    with pytest.raises(InputError) as refused:
+        content(workspace, path)
+    assert SECRET not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside/secret.txt",
+        "sub/../../outside/secret.txt",
+        "././../outside/secret.txt",
+        "sub/..//..",
+        "{root}-evil/secret.txt",
+        "{root}/../outside/secret.txt",
+        "{root}//..//outside/secret.txt",
+        "/etc/passwd",
+        "/proc/self/root/etc/passwd",
+        "/proc/self/cwd/../outside/secret.txt",
+        "/dev/tcp/127.0.0.1/80",
+        "~/.ssh/id_rsa",
+        "~",
+        "file:///etc/passwd",
+        "FILE://localhost/etc/passwd",
+        "C:\\Windows\\win.ini",
+        "C:/Windows/win.ini",
+        "\\\\server\\share\\file",
+    ],
+)
+def test_what_leads_out_is_refused_by_the_rule_before_anything_is_opened(
+    workspace: Workspace, root: Path, path: str
+) -> None:
+    assert "outside of the workspace" in refusal(workspace, path.format(root=root))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "%2e%2e%2foutside%2fsecret.txt",
+        "..\\outside\\secret.txt",
+        "．．/outside/secret.txt",
+        "․․/outside/secret.txt",
+        ".../outside",
+        "sub/a\nb.txt",
+        " sub/ok.txt",
+    ],
+)
+def test_what_only_looks_like_a_way_out_is_a_name_that_nothing_has(workspace: Workspace, path: str) -> None:
+    with pytest.raises(NotFound) as missing:
+        content(workspace, path)
+    assert "\n" not in str(missing.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("", "is empty"),
+        ("   ", "is empty"),
+        ("ok.txt\0.png", "NUL"),
+        ("sub/\0/../../outside", "NUL"),
+        ("sub/\ud800.txt", "surrogate"),
+        ("sub/" + "n" * 256, "too long"),
+        ("/".join(["d" * 200] * 21), "no path has more than"),
+        ("sub/ok.txt/", "not a directory"),
+        ("sub/ok.txt/more", "not a directory"),
+        ("sub", "a directory, not a regular file"),
+    ],
+)
+def test_what_is_no_path_of_a_file_is_refused_with_the_reason(workspace: Workspace, path: str, reason: str) -> None:
+    assert reason in refusal(workspace, path)
+
+
+@pytest.mark.parametrize("sent", [42, None, ["sub"], b"sub/ok.txt"])
+def test_what_is_no_text_is_refused(workspace: Workspace, sent: object) -> None:
+    with pytest.raises(InputError):
+        workspace.place(sent)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["100%.txt", "a#b.txt", "日本語.txt", "🧪.md", "a..b.txt", "-rf", "n" * 255, "cafe\u0301", "café", "a\nb", "$(id)"],
+)
+def test_odd_names_are_names(workspace: Workspace, root: Path, name: str) -> None:
+    (root / "sub" / name).write_text(name, encoding="utf-8")
+    assert content(workspace, f"sub/{name}") == name
+    assert content(workspace, f"sub/../sub/./{name}") == name
+    assert content(workspace, f"{root}/sub//{name}") == name
+
+
+@needs_links
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/etc/passwd",
+        "../outside/secret.txt",
+        "../../outside/secret.txt",
+        "/proc/self/root/etc/passwd",
+        "/dev/zero",
+        "..",
+    ],
+)
+def test_a_link_that_leads_out_is_not_followed(workspace: Workspace, root: Path, target: str) -> None:
+    (root / "link").symlink_to(target)
+    assert "outside of the workspace" in refusal(workspace, "link")
+    assert "outside of the workspace" in refusal(workspace, "link/secret.txt")
+
+
+@needs_links
+def test_a_directory_that_is_a_link_out_is_not_entered(workspace: Workspace, root: Path) -> None:
+    (root / "d").symlink_to("../outside")
+    for refused in ("d/secret.txt", "d/new", "sub/../d/secret.txt"):
+        with pytest.raises(InputError, match="outside of the workspace"):
+            workspace.place_to_write(refused)
+
+
+@needs_links
+def test_links_that_stay_inside_are_followed_up_to_a_number(workspace: Workspace, root: Path) -> None:
+    (root / "relative").symlink_to("sub/ok.txt")
+    (root / "absolute").symlink_to(root / "sub" / "ok.txt")
+    (root / "sub" / "up").symlink_to("../sub")
+    for path in ("relative", "absolute", "sub/up/up/ok.txt"):
+        assert content(workspace, path) == "ok\n"
+    (root / "0").symlink_to("sub/ok.txt")
+    for number in range(MAX_LINKS):
+        (root / str(number + 1)).symlink_to(str(number))
+    assert content(workspace, str(MAX_LINKS - 1)) == "ok\n"
+    assert "links" in refusal(workspace, str(MAX_LINKS))
+    (root / "loop").symlink_to("loop")
+    assert "loop" in refusal(workspace, "loop")
+
+
+@needs_links
+@pytest.mark.timeout(20)
+def test_pipes_sockets_and_devices_are_refused_without_waiting(workspace: Workspace, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    assert "a pipe, not a regular file" in refusal(workspace, "pipe")
+    here = os.getcwd()
+    os.chdir(root)  # the path of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind("socket")
+            assert "not a regular file" in refusal(workspace, "socket")
+    finally:
+        os.chdir(here)
+    try:
+        os.mknod(root / "zero", 0o20666, os.makedev(1, 5))
+    except PermissionError:
+        return
+    assert "not a regular file" in refusal(workspace, "zero") or os.geteuid() != 0
+
+
+@needs_links
+@pytest.mark.parametrize(
+    "path",
+    ".env .ENV sub/.env.local keys/id_rsa x.p12 deep/down/server.PEM .npmrc .netrc .aws/credentials .ssh/config "
+    ".kube/config .git-credentials .docker/config.json".split(),
+)
+def test_secrets_are_closed_by_every_name_they_have(workspace: Workspace, root: Path, path: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(SECRET, encoding="utf-8")
+    (root / "harmless.txt").symlink_to(path)
+    assert "closed" in refusal(workspace, path)
+    assert "closed" in refusal(workspace, "harmless.txt")
+
+
+@pytest.mark.parametrize("path", [".env.example", "id_rsa.pub", "environment.md", "keys/README.md", "monkey.py"])
+def test_what_is_only_named_like_a_secret_is_open(workspace: Workspace, root: Path, path: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text("open", encoding="utf-8")
+    assert content(workspace, path) == "open"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ".git/hooks/pre-commit .git/config .GIT/config vendor/.git/config .git .gitmodules .bashrc .claude/settings.json "
+    ".mcp.json .vscode/tasks.json .idea/x.xml .onhand/config.toml onhand.toml .AGENTS/conventions.md AGENTS.md "
+    "packages/a/CLAUDE.md sub/../.git/config .husky/pre-push".split(),
+)
+def test_what_programs_obey_is_protected_also_before_it_exists(workspace: Workspace, path: str) -> None:
+    with pytest.raises(InputError, match="protected"):
+        workspace.place_to_write(path)
+
+
+@pytest.mark.parametrize("path", ["new.txt", "sub/new.py", ".gitignore", ".github/workflows/ci.yml", "git/config"])
+def test_what_is_ordinary_may_be_written(workspace: Workspace, path: str) -> None:
+    assert workspace.name(workspace.place_to_write(path)) == path
+
+
+def test_the_user_closes_more_and_opens_what_was_closed(root: Path) -> None:
+    (root / "plans").mkdir()
+    for name in ("plans/secret.txt", ".env", "test.pem"):
+        (root / name).write_text("text", encoding="utf-8")
+    workspace = Workspace(root, deny=["plans/"], protect=["*.lock"], allow=[".env", ".AGENTS/notes.md"])
+    assert "closed" in refusal(workspace, "plans/secret.txt")
+    assert "closed" in refusal(workspace, "test.pem")
+    assert content(workspace, ".env") == "text"
+    assert workspace.place_to_write(".AGENTS/notes.md").inner == ".AGENTS/notes.md"
+    for path in ("uv.lock", ".AGENTS/overview.md"):
+        with pytest.raises(InputError, match="protected"):
+            workspace.place_to_write(path)
+
+
+def test_more_roots_are_read_or_written_as_they_were_given(root: Path, tmp_path: Path) -> None:
+    more, other = tmp_path / "more", tmp_path / "other"
+    for directory in (more, other):
+        directory.mkdir()
+        (directory / "page.md").write_text(directory.name, encoding="utf-8")
+    workspace = Workspace(root, read_only_roots=[str(more)], writable_roots=[str(other)])
+    assert content(workspace, str(more / "page.md")) == "more"
+    assert workspace.name(workspace.place(str(more / "page.md"))) == str(more / "page.md")
+    assert workspace.place_to_write(str(other / "page.md")).path == str(other / "page.md")
+    with pytest.raises(InputError, match="read-only"):
+        workspace.place_to_write(str(more / "page.md"))
+    assert "outside of the workspace" in refusal(workspace, str(more / ".." / "outside" / "secret.txt"))
+    with pytest.raises(InputError, match="read-only"):
+        Workspace(root, writable=False).place_to_write("new.txt")
+
+
+def test_the_environment_that_runs_us_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    workspace = Workspace(tmp_path)
+    with pytest.raises(InputError, match="protected"):
+        workspace.place_to_write(".venv/bin/rg")
+    assert workspace.place_to_write(".venv2/bin/rg").inner == ".venv2/bin/rg"
+    inside = Workspace(tmp_path / ".venv" / "bin")  # such as a project below the prefix of a system's Python
+    assert inside.place_to_write("rg").inner == "rg"
+
+
+@needs_links
+def test_a_root_is_known_by_the_name_that_the_user_gave_it(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(root)
+    workspace = Workspace(tmp_path / "alias")
+    assert workspace.root == str(root)
+    assert content(workspace, str(tmp_path / "alias" / "sub" / "ok.txt")) == "ok\n"
+
+
+def test_a_directory_to_run_in_is_inside_and_is_one(workspace: Workspace, root: Path) -> None:
+    assert workspace.directory() == str(root)
+    assert workspace.directory("sub") == str(root / "sub")
+    with pytest.raises(InputError, match="not a directory"):
+        workspace.directory("sub/ok.txt")
+    with pytest.raises(NotFound):
+        workspace.directory("missing")
+    with pytest.raises(InputError, match="outside"):
+        workspace.directory("..")
+
+
+def test_a_workspace_needs_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a directory"):
+        Workspace(tmp_path / "missing")
+
+
+def test_a_path_in_a_message_cannot_move_a_cursor_or_begin_a_line() -> None:
+    assert shown("a\x1b[2J\nb\u202e" + "c" * 500).startswith("a\\x1b[2J\\nb\\u202ecc")
+    assert len(shown("c" * 500)) == 200
