@@ -111,15 +111,26 @@ class EditorAgent:
 
     async def resume_session(
         self,
-        cwd: str,
         session_id: str,
-        mcp_servers: list[Server] | None = None,
+        cwd: str,
         additional_directories: list[str] | None = None,
+        mcp_servers: list[Server] | None = None,
         **_: Any,
     ) -> schema.ResumeSessionResponse:
         """Open a conversation again; the editor still knows what was said."""
         session = await self._again(session_id, cwd, mcp_servers or [], is_told=False)
         return schema.ResumeSessionResponse(modes=_modes(session), config_options=_options(session))
+
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[Server] | None = None,
+        **_: Any,
+    ) -> schema.ForkSessionResponse:
+        """The protocol has not settled on it."""
+        raise RequestError.method_not_found("session/fork")
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any

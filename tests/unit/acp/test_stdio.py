@@ -1,0 +1,139 @@
+"""Is every line of an editor answered, whatever is on it?"""
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editor import opener
+from onhand.acp.agent import EditorAgent
+from onhand.acp.history import History
+from onhand.acp.stdio import Refused, converse, parsed
+from requirements import requirement
+
+INITIALIZE = {"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {"protocolVersion": 1}}
+LAST = {"jsonrpc": "2.0", "id": "last", "method": "session/list", "params": {}}
+DATA = Path(os.environ.get("ONHAND_DATA", "")) / "bad_inputs.jsonl"
+
+
+def exchanged(lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """What an agent answers to these lines, one after the other, and then to one that asks whether it is alive."""
+
+    async def talk() -> list[dict[str, Any]]:
+        reading, to_agent = os.pipe()
+        from_agent, writing = os.pipe()
+        agent = EditorAgent(opener(lambda _: []), History(None), "1")
+        serving = asyncio.create_task(converse(agent, reading, writing))
+        answers: list[dict[str, Any]] = []
+        with open(to_agent, "wb", buffering=0) as out, open(from_agent, "rb") as back:
+            for line in [*lines, json.dumps(LAST).encode()]:
+                await asyncio.to_thread(out.write, line + b"\n")
+            while not answers or answers[-1].get("id") != "last":
+                answers.append(json.loads(await asyncio.to_thread(back.readline)))
+            out.close()
+            await serving
+            os.close(writing)
+            os.close(reading)
+        return answers
+
+    return asyncio.run(asyncio.wait_for(talk(), 60))
+
+
+def asking(method: str, params: Any, id: Any = 7) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
+
+
+@requirement("acp.default-adapter")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff\xfe", -32700),
+        (b"[]", -32600),
+        (b"42", -32600),
+        (b"{}", -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":5}', -32600),
+        (b'{"jsonrpc":"2.0","id":{},"method":"initialize"}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":[1]}', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":' + b"[" * 200 + b"]" * 200 + b"}", -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":NaN}}', -32600),
+        (asking("initialize", {"protocolVersion": "1"}), -32602),
+        (asking("initialize", {}), -32602),
+        (asking("initialize", {"protocolVersion": True}), -32602),
+        (asking("session/new", {"cwd": "x", "mcpServers": []}), -32602),
+        (asking("session/new", {"mcpServers": []}), -32602),
+        (asking("session/prompt", {"sessionId": "nope", "prompt": []}), -32002),
+        (asking("session/set_mode", {"sessionId": "nope", "modeId": "root"}), -32002),
+        (asking("authenticate", {"methodId": "x"}), -32602),
+        (asking("nope", {}), -32601),
+        (asking("_x/y", {}), -32601),
+    ],
+)
+def test_what_is_no_request_is_answered_and_the_agent_lives_on(line: bytes, code: int) -> None:
+    answers = exchanged([json.dumps(INITIALIZE).encode(), line])
+    assert [answer["error"]["code"] for answer in answers if "error" in answer] == [code]
+    assert {answer["id"] for answer in answers} <= {"init", 7, None, "last"}
+    assert "result" in answers[-1]
+
+
+@requirement("acp.default-adapter")
+def test_lines_that_say_nothing_and_notifications_that_nobody_knows_are_passed_over() -> None:
+    lines = [
+        json.dumps(INITIALIZE).encode(),
+        b"",
+        b"  \r",
+        b'{"jsonrpc":"2.0","method":"nope"}',
+        b'{"id":99,"result":1}',
+    ]
+    assert [answer["id"] for answer in exchanged(lines)] == ["init", "last"]
+
+
+@requirement("acp.sessions")
+def test_nothing_is_done_before_initialize() -> None:
+    (answer, last) = exchanged([asking("session/new", {"cwd": "/", "mcpServers": []})])
+    assert answer["error"] == {"code": -32600, "message": "initialize comes first", "data": None}
+    assert last["error"]["code"] == -32600
+
+
+@requirement("acp.default-adapter")
+@pytest.mark.parametrize("version", [0, 1, 2, 60000])
+def test_the_version_that_is_spoken_is_named_whichever_is_asked_for(version: int) -> None:
+    (answer, _) = exchanged([asking("initialize", {"protocolVersion": version})])
+    assert answer["result"]["protocolVersion"] == 1
+
+
+@requirement("acp.default-adapter")
+def test_halves_of_characters_become_whole() -> None:
+    message = parsed(rb'{"jsonrpc":"2.0","id":1,"method":"m","params":{"t":"a\ud83d"}}')
+    assert not isinstance(message, Refused)
+    assert message is not None
+    assert message["params"]["t"] == "a\ufffd"
+
+
+def _cases() -> list[Any]:
+    if not DATA.is_file():
+        return [pytest.param({}, marks=pytest.mark.skip(reason="set ONHAND_DATA to the folder of bad_inputs.jsonl"))]
+    cases = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+    wired = [case for case in cases if case["area"] == "acp" and "method" in case["input"]]
+    return [pytest.param(case, id=case["id"]) for case in wired]
+
+
+@requirement("acp.default-adapter")
+@pytest.mark.parametrize("case", _cases())
+def test_every_bad_message_is_survived(case: dict[str, Any], tmp_path: Path) -> None:
+    said = {key: value for key, value in case["input"].items() if key != "notification"}
+    message = {"jsonrpc": "2.0", **({} if case["input"].get("notification") else {"id": 7}), **said}
+    line = json.dumps(message).replace("$ROOT", str(tmp_path)).encode()
+    before = [] if "before initialize" in case["name"] else [json.dumps(INITIALIZE).encode()]
+    answers = exchanged([*before, line])
+    of_case = [answer for answer in answers if answer["id"] == 7]
+    assert len(of_case) == ("id" in message)
+    wanted = case["detail"].split()[0]
+    if wanted.startswith("-32"):
+        assert str(of_case[0]["error"]["code"]) == wanted
+    elif wanted == "error":
+        assert "error" in of_case[0]
