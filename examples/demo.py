@@ -3,7 +3,9 @@
 make demo
 """
 
+import asyncio
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -13,6 +15,7 @@ from textwrap import fill, wrap
 from typing import Any
 
 from onhand import (
+    Call,
     Computed,
     Context,
     Document,
@@ -27,15 +30,20 @@ from onhand import (
     Session,
     Skills,
     Tool,
+    open_agent,
     open_index,
     rules_on_touch,
 )
+from onhand.agent import operator
+from onhand.agent.models.scripted import ScriptedModel
+from onhand.app import configured
 from onhand.cli import terminal
 from onhand.corpora.context import SearchResult, SectionHit
 from onhand.corpora.everything import Everything
 from onhand.corpora.sources import read_sources
 from onhand.digest import digest
 from onhand.embed.choose import chosen
+from onhand.formats.message import Message
 from onhand.lexical.snippet import best_window
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.memory.plan_tool import tools_over
@@ -72,6 +80,7 @@ SEARCHES = [
 TASK = "add a discount for the sailing week"
 TOUCHED = "services/ledger/posting.go"
 TOOL_WANTED = "give a customer money back"
+QUESTION = "am I allowed to write files or print the contents of .env?"
 
 
 def main() -> int:
@@ -105,6 +114,7 @@ def main() -> int:
         session = found_tools()
         shared_plan(copy)
         asked_before(copy)
+        an_agent(copy)
     what_it_saves(context, rules, skills, registry, session)
     return 0
 
@@ -342,9 +352,46 @@ def asked_before(copy: Path) -> None:
     ask("Where may riders pause a ride?")
 
 
+def an_agent(copy: Path) -> None:
+    chapter(
+        "14. An agent",
+        "The loop: it asks a model, runs what the model calls, and asks again. Here the model is scripted, and all "
+        "else is as with a real one, such as `onhand agent --model anthropic:NAME`.",
+    )
+    search = {"query": "writing files and printing .env: secrets, filesystem boundaries", "k": 2}
+    model = ScriptedModel([Message("assistant", "", (Call("context_search", search),)), answer_with_sources])
+    agent = open_agent(configured(str(copy)), model=model)
+    terminal.say(f'   $ onhand agent "{QUESTION}"', heading=True)
+    for line in operator.opening(Context(copy)):
+        terminal.say(f"   {line}")
+    agent.listeners.append(lambda event: quietly(operator.line_of(event)))
+    outcome = asyncio.run(agent.run(QUESTION))
+    for line in outcome.text.splitlines():
+        terminal.say(fill(line, WIDTH, initial_indent="   ", subsequent_indent="     "))
+    terminal.say()
+    row("the prompt before a word is said", sum(part.tokens for part in agent.parts))
+
+
+def answer_with_sources(conversation: Sequence[Message]) -> str:
+    """What a model would answer from the sections that the search has put before it, naming each."""
+    found = re.findall(r'path="(\S+)" section="([^"]+)"', conversation[-1].results[0].text)
+    cited = {section.split()[0]: f'({path}, "{section}")' for path, section in found}
+    return (
+        "No, on both counts.\n"
+        "- Files named .env are not printed, pasted or copied: stop and explain what you need instead "
+        f"{cited['Secrets']}.\n"
+        f"- Agents write below build/ and /scratch, and nowhere else without a human author {cited['Filesystem']}."
+    )
+
+
+def quietly(line: str) -> None:
+    if line:
+        terminal.say(fill(line, WIDTH, initial_indent="   ", subsequent_indent="     "))
+
+
 def what_it_saves(context: Context, rules: Rules, skills: Skills, registry: Registry, session: Session) -> None:
     chapter(
-        "14. What it saves",
+        "15. What it saves",
         f"Tokens of one turn, estimated at {BYTES_PER_TOKEN} bytes each: everything in the prompt, or what "
         "stands there now, with one look-up of each kind. Of the searches in chapter 3 the longest answer counts.",
     )

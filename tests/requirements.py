@@ -428,6 +428,26 @@ actions.edit-file 003 edit replaces one unique literal match, or says which line
 actions.list-and-stat own Directories are listed and files described.
 actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
 actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
+
+models.contract own Every model streams events by one contract; a scripted one needs no network.
+models.http own Anthropic and OpenAI-compatible endpoints are spoken over plain HTTP with retries and usage.
+models.local 003 A local GGUF model can call tools in process.
+models.not-configured own Without a model the agent says exactly how to set one.
+
+agent.loop 000 The loop asks, dispatches all calls of the turn in parallel, appends results and stops on an answer.
+agent.iteration-budget 000 The loop stops at its iteration budget and says so.
+agent.stop-reasons own Every stop reason is handled; token budget, cancellation and repeated calls stop the loop.
+agent.knows-no-tool 000 The loop does not change when a tool is added.
+agent.prompt-order 000 Core prompt, pinned context, manifest, rules, skills, notes and tools, byte-stable.
+agent.operator-lines 000 The operator sees pinned files with sizes, the searchable count and each call with its outcome.
+agent.cites-its-source 000 The .env dialogue searches once and cites file and section.
+agent.nested-rules 003 Rules of a directory come with the first result that touches it.
+agent.tool-search-live 004 A tool found in a turn is callable in that turn.
+agent.approval own A policy per tool allows, asks or denies, through whatever door is there.
+agent.sub-agents own Child loops inherit the policy with their own budget and tools.
+agent.traces own A trace replays deterministically.
+agent.context-report own A report says what each part of the prompt costs.
+agent.cli own agent GOAL runs the loop, interactively without a goal.
 """
 
 LATER = {
@@ -497,24 +517,6 @@ sandbox.secrets-unreadable own Secrets are unreadable by default, and protected 
 sandbox.domains own Network is off, or limited to the allowed domains.
 """,
     "agent and ACP": """
-models.contract own Every model streams events by one contract; a scripted one needs no network.
-models.http own Anthropic and OpenAI-compatible endpoints are spoken over plain HTTP with retries and usage.
-models.local 003 A local GGUF model can call tools in process.
-models.not-configured own Without a model the agent says exactly how to set one.
-agent.loop 000 The loop asks, dispatches all calls of the turn in parallel, appends results and stops on an answer.
-agent.iteration-budget 000 The loop stops at its iteration budget and says so.
-agent.stop-reasons own Every stop reason is handled; token budget, cancellation and repeated calls stop the loop.
-agent.knows-no-tool 000 The loop does not change when a tool is added.
-agent.prompt-order 000 Core prompt, pinned context, manifest, rules, skills, notes and tools, byte-stable.
-agent.operator-lines 000 The operator sees pinned files with sizes, the searchable count and each call with its outcome.
-agent.cites-its-source 000 The .env dialogue searches once and cites file and section.
-agent.nested-rules 003 Rules of a directory come with the first result that touches it.
-agent.tool-search-live 004 A tool found in a turn is callable in that turn.
-agent.approval own A policy per tool allows, asks or denies, through whatever door is there.
-agent.sub-agents own Child loops inherit the policy with their own budget and tools.
-agent.traces own A trace replays deterministically.
-agent.context-report own A report says what each part of the prompt costs.
-agent.cli own agent GOAL runs the loop, interactively without a goal.
 acp.default-adapter 003 ACP is the agent's default door: sessions, prompts, responses over stdio.
 acp.sessions own Sessions are new, loaded, listed, resumed and closed, and never touch each other.
 acp.cancel own Cancel stops work, sends what is pending and answers cancelled.

@@ -7,7 +7,9 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # type checkers take it for typing's own, which would have to be imported
 if TYPE_CHECKING:
-    from onhand.app import open_index, search_everything
+    from onhand.agent.loop import Agent
+    from onhand.agent.toolbox import Toolbox
+    from onhand.app import open_agent, open_index, search_everything
     from onhand.corpora.context import Context
     from onhand.corpora.documents import Documents
     from onhand.corpora.notes import Notes
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         EmbedderError,
         InputError,
         MissingExtra,
+        ModelError,
         NotFound,
         OnhandError,
         StoreError,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from onhand.tools.catalog import Catalog, CatalogTool
 
 __all__ = [
+    "Agent",
     "Call",
     "Catalog",
     "CatalogTool",
@@ -49,6 +53,7 @@ __all__ = [
     "Index",
     "InputError",
     "MissingExtra",
+    "ModelError",
     "NotFound",
     "Notes",
     "OnhandError",
@@ -65,6 +70,8 @@ __all__ = [
     "StoreError",
     "Tool",
     "ToolError",
+    "Toolbox",
+    "open_agent",
     "open_cache",
     "open_index",
     "rules_on_touch",
@@ -74,7 +81,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "onhand.app": ("open_index", "search_everything"),
+    "onhand.agent.loop": ("Agent",),
+    "onhand.agent.toolbox": ("Toolbox",),
+    "onhand.app": ("open_agent", "open_index", "search_everything"),
     "onhand.corpora.context": ("Context",),
     "onhand.corpora.documents": ("Documents",),
     "onhand.corpora.notes": ("Notes",),
@@ -86,6 +95,7 @@ _HOMES = {
         "EmbedderError",
         "InputError",
         "MissingExtra",
+        "ModelError",
         "NotFound",
         "OnhandError",
         "StoreError",

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from onhand.agent.approval import Ask
+    from onhand.agent.events import Listener
+    from onhand.agent.loop import Agent
+    from onhand.agent.models.model import Model
+    from onhand.config.options import Agent as AgentOptions
     from onhand.corpora.corpus import Corpus
     from onhand.corpora.documents import Documents
     from onhand.corpora.everything import Everything, EverythingResult
@@ -193,6 +198,54 @@ def open_registry(asked: Config) -> "Registry":
 
         tools += tools_over(open_plan(asked))
     return Registry(tools)
+
+
+def open_agent(
+    asked: Config,
+    *,
+    options: "AgentOptions | None" = None,
+    model: "Model | None" = None,
+    ask: "Ask | None" = None,
+    listeners: "Sequence[Listener]" = (),
+) -> "Agent":
+    """An agent over the project, with a conversation of its own; ModelError says how to set a model.
+
+    `options` take the place of the configured ones, `model` of the one that they name. `ask` asks a person.
+    """
+    from onhand.agent.approval import DEFAULT, Approval, Rule
+    from onhand.agent.events import Limits
+    from onhand.agent.loop import Agent
+    from onhand.agent.models.choose import model_of
+    from onhand.agent.nested_rules import NestedRules
+    from onhand.agent.prompt import parts_of
+    from onhand.agent.sub_agents import delegate
+    from onhand.agent.toolbox import Toolbox
+    from onhand.tools.budget import policy
+    from onhand.tools.catalog_tool import MCP
+
+    options = options or asked.agent
+    model = model or model_of(options.model, options.base_url, options.api_key_env, options.max_output_tokens)
+    rules = open_rules(asked)
+    notes = None if _is_smuggled(asked, asked.notes.path) else open_notes(asked)
+    tools = list(open_registry(asked))
+    toolbox = Toolbox(
+        tools,
+        nested_rules=NestedRules(rules),
+        policy=policy(options.load_tools),
+        window_tokens=options.window_tokens,
+        always_tools=[tool.name for tool in tools if not tool.name.startswith(MCP)],  # the few that find the rest
+    )
+    rights = [*(Rule("deny", name) for name in options.deny), *(Rule("allow", name) for name in options.allow)]
+    agent = Agent(
+        model,
+        toolbox,
+        parts_of(open_context(asked), rules, open_skills(asked), notes),
+        approval=Approval([*rights, *DEFAULT], ask, asked.project),
+        limits=Limits(options.max_turns, options.max_tokens or None),
+        listeners=listeners,
+    )
+    toolbox.add(delegate(agent, toolbox))
+    return agent
 
 
 def documents_path(asked: Config) -> str:

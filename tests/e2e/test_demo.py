@@ -34,7 +34,8 @@ TITLES = [
     "11. Tools that are found",
     "12. Plans that agents share",
     "13. Asked before",
-    "14. What it saves",
+    "14. An agent",
+    "15. What it saves",
 ]
 
 
@@ -87,7 +88,7 @@ def lines_of(chapter: str) -> list[str]:
 def test_its_chapters_are_numbered_without_a_gap_and_fit_into_a_terminal(chapters: list[str]) -> None:
     assert [chapter.partition("\n")[0] for chapter in chapters[1:]] == TITLES
     lines = [line for chapter in chapters[1:] for line in chapter.splitlines()]
-    assert len(lines) < 250
+    assert len(lines) < 270
     assert [line for line in lines if line.isascii() and len(line) > 100] == []
 
 
@@ -220,21 +221,37 @@ def test_an_answer_is_served_again_unless_the_question_or_its_page_is_another(ch
     assert "(the most similar question differs: one is negated)" in chapters[13]
 
 
+@requirement("agent.cites-its-source", "agent.operator-lines")
+def test_an_agent_searches_once_and_cites_file_and_section(chapters: list[str]) -> None:
+    lines = lines_of(chapters[14])
+    pinned = Context(PROJECT).pinned().files
+    assert [line for line in lines if line.startswith("# pinned")] == [
+        f"# pinned {file.path} ({file.bytes}B)" for file in pinned
+    ]
+    assert sum(line.startswith("# searchable ") for line in lines) == 1
+    shown = " ".join(lines)
+    assert shown.count("> context_search ") == 1
+    assert re.search(r'> context_search \{"query":"writing files and printing .env[^>]*-> ok', shown)
+    assert "No, on both counts." in lines
+    assert 'what you need instead (.AGENTS/security.md, "Secrets").' in shown
+    assert 'a human author (.AGENTS/security.md, "Filesystem boundaries for automation").' in shown
+
+
 def test_its_sum_of_tokens_adds_up(chapters: list[str]) -> None:
-    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[14], re.MULTILINE)
+    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[15], re.MULTILINE)
     costs = {name: (int(eager.replace(",", "")), int(lazy.replace(",", ""))) for name, eager, lazy in rows}
     everything, together = costs.pop("together")
     assert sum(eager for eager, _ in costs.values()) == everything
     assert sum(lazy for _, lazy in costs.values()) == together
     saved = f"saved: {everything - together:,} of {everything:,} tokens, {1 - together / everything:.0%}"
-    assert saved in chapters[14]
+    assert saved in chapters[15]
 
 
 def test_its_sum_of_tokens_counts_what_is_on_disk(chapters: list[str]) -> None:
     def in_tokens(directory: Path, pattern: str) -> float:
         return sum(page.stat().st_size for page in directory.rglob(pattern)) / BYTES_PER_TOKEN
 
-    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[14], re.MULTILINE))
+    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[15], re.MULTILINE))
     eager = {name: int(cost.replace(",", "")) for name, cost in shown.items()}
     pages = in_tokens(PROJECT / ".AGENTS", "*.md")
     assert abs(eager["pages of context"] - pages) < pages * 0.01  # without front matter, which is not shown

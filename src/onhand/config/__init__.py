@@ -23,6 +23,7 @@ _REASONS = {
     "program": "starts a program",
     "secret": "uses a secret of yours",
     "model": "chooses who is given what your documents say",
+    "permission": "lets a model act without asking you",
 }
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         "inner",  # a path inside another option's directory: never absolute, never with '..'
         "program",  # starts a program: from a project file it needs trust
         "model",  # is given what documents say: from a project file it needs trust
+        "permission",  # lets a model act without asking: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
     ]
 
@@ -155,6 +156,49 @@ ABOUT_KEPT = {
 }
 
 
+class Agent(Record):
+    """The agent: which model it asks, what it may do without asking a person, and when it stops."""
+
+    model: str = ""
+    base_url: str = ""
+    api_key_env: str = ""
+    max_output_tokens: int = 0
+    max_turns: int = 25
+    max_tokens: int = 0
+    allow: tuple[str, ...] = ("write_note", "plan_*", "delegate")
+    deny: tuple[str, ...] = ()
+    load_tools: str = "definitions>=10%"
+    window_tokens: int = 200_000
+
+
+ABOUT_AGENT = {
+    "model": About(
+        "Which model is asked: anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE; there is no default.",
+        role="model",
+    ),
+    "base_url": About("The address of the model's server, when it is not its provider's own.", role="model"),
+    "api_key_env": About(
+        "The environment variable that holds the key; at a provider's own address its usual one by default.",
+        role="secret",
+    ),
+    "max_output_tokens": About("The most that the model may say in one turn; 0 leaves it to the model.", minimum=0),
+    "max_turns": About("After so many turns a run ends without an answer.", minimum=1),
+    "max_tokens": About(
+        "After so many tokens of all its requests a run ends without an answer; 0 is no limit.", minimum=0
+    ),
+    "allow": About(
+        "Tools that may write and yet run without asking, by name or pattern; those that only read need no mention.",
+        role="permission",
+    ),
+    "deny": About("Tools that never run, by name or pattern."),
+    "load_tools": About(
+        "When all tools are loaded at once and when they wait to be found: eager, lazy, definitions>=10%, "
+        "conversation>=10%, count>40 or schema_tokens>16000."
+    ),
+    "window_tokens": About("How much the model can read at once, for shares of it.", minimum=1),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -167,6 +211,7 @@ class Config(Record):
     notes: Notes
     skills: Skills
     kept: Kept
+    agent: Agent
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -229,6 +274,7 @@ SECTIONS: dict[str, Any] = {
     "skills": Skills,
     "notes": Notes,
     "kept": Kept,
+    "agent": Agent,
 }
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
@@ -237,4 +283,5 @@ OPTIONS = (
     *options_of("skills", Skills, ABOUT_SKILLS),
     *options_of("notes", Notes, ABOUT_NOTES),
     *options_of("kept", Kept, ABOUT_KEPT),
+    *options_of("agent", Agent, ABOUT_AGENT),
 )

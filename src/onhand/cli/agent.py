@@ -1,0 +1,203 @@
+"""An agent over this project: it searches, calls tools and answers. Without a goal it talks with you, line by line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from onhand import app
+from onhand.cli import terminal
+from onhand.cli.parser import Parser, positive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from onhand.agent.events import Event, Outcome
+    from onhand.agent.loop import Agent
+    from onhand.config import Config
+    from onhand.tools.registry import Call
+    from onhand.tools.tool import Tool
+
+ANSWERS = {"y": "allow_once", "a": "allow_always", "n": "reject_once", "v": "reject_always"}
+QUESTION = "allow it? [y]es, [a]lways, [n]o, ne[v]er: "
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the goal, the model and the limits."""
+    parser.add_argument("goal", metavar="GOAL", nargs="*", help="what to do, or to find out; without it, talk")
+    parser.add_argument("--model", metavar="MODEL", help="anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE")
+    parser.add_argument("--base-url", metavar="URL", help="the address of the model's server (agent.base_url)")
+    parser.add_argument("--api-key-env", metavar="NAME", help="the variable with its key (agent.api_key_env)")
+    parser.add_argument("--max-turns", metavar="N", type=positive, help="end after so many turns (agent.max_turns)")
+    parser.add_argument("--allow", metavar="TOOL", action="append", help="let it run without asking; may be repeated")
+    parser.add_argument("--sandbox", action="store_true", help="run the whole agent inside the sandbox")
+    parser.add_argument("--trace", metavar="FILE", help="write every event to a file, as lines of JSON")
+    parser.add_argument("--replay", metavar="FILE", help="show the run of a trace again, without a model or tools")
+    parser.add_argument("--report", action="store_true", help="what each part of the prompt costs; nothing is asked")
+    parser.add_argument("--root", metavar="DIR", help="the directory of the project")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one goal, or one after the other; 0 when there was an answer to the last."""
+    if arguments.sandbox:
+        _enter_sandbox()
+    if arguments.replay:
+        return _replay(arguments)
+    asked = app.configured(arguments.root)
+    terminal.warn(asked.warnings)
+    if arguments.report:
+        return _report(asked, arguments)
+    agent = _opened(asked, arguments)
+    trace = None
+    if arguments.trace:
+        from onhand.agent.trace import Trace
+
+        trace = Trace(arguments.trace)
+        agent.listeners.append(trace)
+    _show_opening(asked)
+    goals = [" ".join(arguments.goal)] if arguments.goal else _lines()
+    code = 0
+    try:
+        for goal in goals:
+            outcome = _worked(agent, goal)
+            code = _print(outcome, arguments.json)
+    finally:
+        if trace:
+            trace.close()
+    terminal.warn(f"something that listened failed: {failure}" for failure in agent.listener_failures)
+    return code
+
+
+def _enter_sandbox() -> None:
+    """The only place that knows of the sandbox: asked for and not there, nothing is run without it."""
+    from onhand.errors import InputError
+
+    raise InputError("--sandbox needs the sandbox, which this version does not have: leave it out, or use a container")
+
+
+def _opened(asked: Config, arguments: argparse.Namespace) -> Agent:
+    configured = asked.agent
+    if arguments.model and configured.model and _kind(arguments.model) != _kind(configured.model):
+        configured = configured._replace(base_url="", api_key_env="")  # these are of another provider
+    flags = {
+        "model": arguments.model,
+        "base_url": arguments.base_url,
+        "api_key_env": arguments.api_key_env,
+        "max_turns": arguments.max_turns,
+        "allow": (*configured.allow, *arguments.allow) if arguments.allow else None,
+    }
+    options = configured._replace(**{name: value for name, value in flags.items() if value is not None})
+    agent = app.open_agent(asked, options=options, ask=_ask if sys.stdin and sys.stdin.isatty() else None)
+    agent.listeners.append(_show)
+    return agent
+
+
+def _kind(model: str) -> str:
+    return model.partition(":")[0]
+
+
+def _worked(agent: Agent, goal: str) -> Outcome:
+    """Run a goal; an interrupt cancels it and nothing else."""
+    import asyncio
+    import signal
+
+    async def work() -> Outcome:
+        loop = asyncio.get_running_loop()
+        try:
+            loop.add_signal_handler(signal.SIGINT, agent.cancel)
+        except (NotImplementedError, RuntimeError, ValueError):  # another system, or not the main thread
+            return await agent.run(goal)
+        try:
+            return await agent.run(goal)
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    return asyncio.run(work())
+
+
+def _lines() -> Iterator[str]:
+    """What a person types, or what comes through a pipe, one goal a line."""
+    if terminal.is_terminal():
+        terminal.complain("Say what to do; an empty line ends it.")
+    while True:
+        try:
+            line = input()
+        except EOFError:
+            return
+        if line.strip():
+            yield line
+        elif sys.stdin.isatty():
+            return
+
+
+async def _ask(call: Call, tool: Tool, reason: str) -> str:
+    """Ask in the terminal; who interrupts or closes it says no."""
+    import signal
+
+    from onhand.formats.message import as_text
+
+    terminal.complain(f"{reason}: {terminal.one_line(tool.name)} {terminal.one_line(as_text(call.arguments))}")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        while True:
+            terminal.complain(QUESTION)
+            answer = ANSWERS.get(input().strip().lower()[:1])
+            if answer:
+                return answer
+    except (EOFError, KeyboardInterrupt):
+        return "reject_once"
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _show_opening(asked: Config) -> None:
+    from onhand.agent.operator import opening
+
+    for line in opening(app.open_context(asked)):
+        terminal.complain(terminal.one_line(line))
+
+
+def _show(event: Event) -> None:
+    from onhand.agent.operator import line_of
+
+    line = line_of(event)
+    if line:
+        terminal.complain(terminal.one_line(line))
+
+
+def _print(outcome: Outcome, as_json: bool) -> int:
+    from onhand.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK
+
+    if as_json:
+        terminal.print_json({**outcome._asdict(), "usage": outcome.usage._asdict()})
+    elif outcome.text:
+        terminal.say(outcome.text)
+    sys.stdout.flush()
+    return {"answer": EXIT_OK, "cancelled": EXIT_INTERRUPTED}.get(outcome.end, EXIT_FAILURE)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from onhand.agent.trace import read_trace, replay
+
+    return _print(asyncio.run(replay(read_trace(arguments.replay), [_show])), arguments.json)
+
+
+def _report(asked: Config, arguments: argparse.Namespace) -> int:
+    from onhand.agent.models.scripted import ScriptedModel
+    from onhand.agent.prompt import report
+
+    agent = app.open_agent(asked, model=ScriptedModel([]))
+    parts = report(agent.parts, agent.tools.index(), agent.tools.wire())
+    total = sum(part.tokens for part in parts)
+    if arguments.json:
+        shown: list[dict[str, Any]] = [{"name": part.name, "tokens": part.tokens} for part in parts]
+        terminal.print_json({"parts": shown, "tokens": total})
+        return 0
+    rows = [(part.name, f"{part.tokens:,}", f"{part.tokens / total:.0%}") for part in parts]
+    terminal.print_table([*rows, ("together", f"{total:,}", "")], header=("PART", "TOKENS", "SHARE"))
+    return 0
