@@ -27,7 +27,7 @@ project.demo-tells-the-story own The demo shows context, documents, rules, skill
 project.fresh-machine own The demo and test commands need only Python and make, and set themselves up once.
 project.old-python-is-refused own A Python older than 3.11 is refused with the version that is needed and how to choose another.
 project.base-install-is-light own The base install needs only the packages that every use needs; the rest are extras.
-project.extras-exist own The extras semantic, gguf, mcp, grpc, acp and console exist, and all is their union.
+project.extras-exist own The extras semantic, gguf, mcp, grpc, acp, console and actions exist, and all is their union.
 project.missing-extra-names-its-command own A feature whose extra is missing says so with the command that installs it.
 project.layers-point-one-way own Imports follow the layer contract, and every room is in it.
 project.ci-runs-tests-and-checks own The gate for a change runs the test command and then the static checks.
@@ -427,6 +427,15 @@ actions.write-file 003 write is atomic, keeps mode and line ends, and makes pare
 actions.edit-file 003 edit replaces one unique literal match, or says which lines match; replace_all replaces every one.
 actions.list-and-stat own Directories are listed and files described.
 actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
+actions.both-spellings 003 Both spellings of the arguments and the superset of result fields are supported.
+actions.glob 003 Files are found by pattern, with ignore rules and a deterministic order.
+actions.grep 003 Contents are searched by pattern, type and glob with context lines and a global cap.
+actions.grep-fallback own Without ripgrep the results are the same.
+actions.pattern-is-no-option own A pattern or path that starts with a dash is never an option.
+actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
+actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
+actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
+actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
 actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 
 models.contract own Every model streams events by one contract; a scripted one needs no network.
@@ -494,11 +503,6 @@ grpc.observability own Logs, spans and metrics carry request ids and no query te
 grpc.fuzz own No mutated message crashes the server.
 """,
     "actions and sandbox": """
-actions.both-spellings 003 Both spellings of the arguments and the superset of result fields are supported.
-actions.glob 003 Files are found by pattern, with ignore rules and a deterministic order.
-actions.grep 003 Contents are searched by pattern, type and glob with context lines and a global cap.
-actions.grep-fallback own Without ripgrep the results are the same.
-actions.pattern-is-no-option own A pattern or path that starts with a dash is never an option.
 actions.shell 003 A command runs in a directory and gives stdout, stderr, exit code and duration.
 actions.shell-timeout 003 After 30 s, or the given time, the whole process group is killed.
 actions.shell-environment own Secrets are scrubbed from the environment of a command.
@@ -506,10 +510,6 @@ actions.shell-output own Output beyond the cap keeps head and tail and spills th
 actions.shell-background own Background jobs are listed, read and stopped.
 actions.http-get 000 http_get fetches https within size and time caps, as text.
 actions.http-no-private-network own Private, loopback, link-local and metadata addresses are refused on every redirect.
-actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
-actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
-actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
-actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
 sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
 sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
 sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onhand.agent.loop import Agent
     from onhand.agent.models.model import Model
     from onhand.config.options import Agent as AgentOptions
+    from onhand.actions.workspace import Workspace
     from onhand.corpora.corpus import Corpus
     from onhand.corpora.documents import Documents
     from onhand.corpora.everything import Everything, EverythingResult
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from onhand.embed.embedder import Embedder
     from onhand.memory.plan import Plan
     from onhand.search.index import Index
-    from onhand.tools import Registry
+    from onhand.tools import Registry, Tool
     from onhand.tools.catalog import Catalog
 
 PLAN_PATH = ".onhand/plan.journal"  # in the project
@@ -179,8 +180,8 @@ def open_catalog(
     return catalog, problems
 
 
-def open_registry(asked: Config) -> "Registry":
-    """Every tool that the configuration offers to a model."""
+def open_registry(asked: Config, workspace_tools: str | None = None) -> "Registry":
+    """Every tool that the configuration offers to a model; `workspace_tools` overrides its own `workspace.tools`."""
     from onhand.tools import Registry
 
     tools = [open_context(asked).tool(), *open_rules(asked).tools()]
@@ -197,6 +198,7 @@ def open_registry(asked: Config) -> "Registry":
         from onhand.memory.plan_tool import tools_over
 
         tools += tools_over(open_plan(asked))
+    tools += open_workspace_tools(asked, workspace_tools or asked.workspace.tools)
     return Registry(tools)
 
 
@@ -246,6 +248,32 @@ def open_agent(
     )
     toolbox.add(delegate(agent, toolbox))
     return agent
+
+
+def open_workspace(asked: Config) -> "Workspace":
+    """The directories that a model may work in, as the configuration asks for them."""
+    from onhand.actions.workspace import Workspace
+
+    settings = asked.workspace
+    return Workspace(
+        os.path.join(asked.project, settings.root),
+        read_only_roots=[os.path.join(asked.project, path) for path in settings.read_only_roots],
+        writable_roots=[os.path.join(asked.project, path) for path in settings.writable_roots],
+        deny=settings.deny,
+        protect=settings.protect,
+        allow=settings.allow,
+    )
+
+
+def open_workspace_tools(asked: Config, which: str) -> "list[Tool]":
+    """The tools over the workspace: none, those that read, or those that write too."""
+    if which == "none":
+        return []
+    from onhand.actions import file_tools, find_tools, git_tool
+
+    workspace = open_workspace(asked)
+    tools = [*file_tools.reading_tools(workspace), *find_tools.tools_over(workspace), git_tool.tool_over(workspace)]
+    return tools + (file_tools.writing_tools(workspace) if which == "write" else [])
 
 
 def documents_path(asked: Config) -> str:

@@ -5,9 +5,13 @@ proportion to the pattern and the path: every wildcard is atomic, since the left
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from onhand.record import Record
+
+NAME = ".gitignore"
+MAX_BYTES = 256 * 1024  # of one file; the longest in use have a tenth of it
+MAX_PATTERNS = 5_000  # of one file, each of which is compared with every path below it
 
 
 class Group(Record):
@@ -31,7 +35,26 @@ def verdict(groups: Sequence[Group], inner: str, is_directory: bool) -> bool | N
     return None
 
 
-def groups_of(lines: list[str]) -> tuple[Group, ...]:
+def groups_in(content: bytes) -> tuple[Group, ...]:
+    """What a file says; lines beyond MAX_PATTERNS are left out."""
+    return groups_of(content.decode("utf-8-sig", "surrogateescape").split("\n")[:MAX_PATTERNS])
+
+
+def leaves_out(groups: Callable[[str], Sequence[Group]], path: str, is_directory: bool) -> bool:
+    """Whether the files of a tree leave out a path of it, that of the nearest directory first.
+
+    `groups` gives what the file of a directory says; the directories on the way to the path are not left out.
+    """
+    directory = path.rpartition("/")[0]
+    while True:
+        inner = path[len(directory) + 1 :] if directory else path
+        found = verdict(groups(directory), inner, is_directory)
+        if found is not None or not directory:
+            return bool(found)
+        directory = directory.rpartition("/")[0]
+
+
+def groups_of(lines: Sequence[str]) -> tuple[Group, ...]:
     """What the lines of a file say, in their order."""
     groups: list[tuple[tuple[bool, bool, bool], list[str]]] = []
     for line in lines:

@@ -99,7 +99,8 @@ class Workspace:
             *(_root(path, False) for path in read_only_roots),
         )
         self.root = self.roots[0].path
-        self._denied = _compiled([*DENIED, *deny])
+        self.denied = (*DENIED, *deny)  # for programs that have rules of their own
+        self._denied = _compiled(self.denied)
         self._protected = _compiled([*PROTECTED, *protect])
         self._allowed = _compiled(allow)
 

@@ -22,6 +22,7 @@ __all__ = ["OPTIONS", "Ask", "Config", "Context", "Documents", "Option", "Resolv
 _REASONS = {
     "program": "starts a program",
     "secret": "uses a secret of yours",
+    "grant": "lets a model do more with your files",
     "model": "chooses who is given what your documents say",
     "permission": "lets a model act without asking you",
 }
@@ -197,7 +198,7 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
             outside = _outside(said.value if said else option.default, project, environ)
             if outside:
                 asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
-        elif said and said.value and not (role == "model" and said.value == option.default):
+        elif said and said.value and not (role in ("grant", "model") and said.value == option.default):
             asks.append(Ask(key, said.value, said.source, _REASONS[role]))  # type: ignore[arg-type]  # text or texts
     return tuple(asks)
 

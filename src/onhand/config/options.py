@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         "path",  # relative to the project; from a project file it needs trust when it leads out of there
         "inner",  # a path inside another option's directory: never absolute, never with '..'
         "program",  # starts a program: from a project file it needs trust
+        "grant",  # lets a model do more: from a project file it needs trust
         "model",  # is given what documents say: from a project file it needs trust
         "permission",  # lets a model act without asking: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
@@ -139,6 +140,34 @@ ABOUT_SKILLS = {
 }
 
 
+class Workspace(Record):
+    """Files: where a model may read and write them, and by which tools."""
+
+    tools: str = "none"
+    root: str = "."
+    read_only_roots: tuple[str, ...] = ()
+    writable_roots: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    protect: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+
+
+ABOUT_WORKSPACE = {
+    "tools": About(
+        "What a model is offered: 'none', 'read' (read_file, list_files, stat_file, glob, grep, git) or 'write' (also "
+        "write_file and edit_file).",
+        role="grant",
+        choices=("none", "read", "write"),
+    ),
+    "root": About("The directory that paths are relative to and may not leave.", role="path"),
+    "read_only_roots": About("More directories that may be read, by their whole paths.", role="path"),
+    "writable_roots": About("More directories that may be read and written, by their whole paths.", role="path"),
+    "deny": About('Files that no tool reads or writes, besides .env, keys and the like, such as ["*.sqlite"].'),
+    "protect": About("Files that no tool writes, besides .git, AGENTS.md and what else programs obey unseen."),
+    "allow": About('Files that are not closed after all, such as [".env.test"].', role="grant"),
+}
+
+
 class Kept(Record):
     """What is learned of files: context, rules, skills and notes."""
 
@@ -210,6 +239,7 @@ class Config(Record):
     rules: Rules
     notes: Notes
     skills: Skills
+    workspace: Workspace
     kept: Kept
     agent: Agent
     project: str  # the directory of the project file; where the search for one began when there is none
@@ -273,6 +303,7 @@ SECTIONS: dict[str, Any] = {
     "rules": Rules,
     "skills": Skills,
     "notes": Notes,
+    "workspace": Workspace,
     "kept": Kept,
     "agent": Agent,
 }
@@ -282,6 +313,7 @@ OPTIONS = (
     *options_of("rules", Rules, ABOUT_RULES),
     *options_of("skills", Skills, ABOUT_SKILLS),
     *options_of("notes", Notes, ABOUT_NOTES),
+    *options_of("workspace", Workspace, ABOUT_WORKSPACE),
     *options_of("kept", Kept, ABOUT_KEPT),
     *options_of("agent", Agent, ABOUT_AGENT),
 )

@@ -5,11 +5,7 @@ Only the `.gitignore` files of the tree itself count: not those above its root, 
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.gitignore import Group, groups_of, verdict
-
-NAME = ".gitignore"
-MAX_BYTES = 256 * 1024  # of one file; the longest in use have a tenth of it
-MAX_PATTERNS = 5_000  # of one file, each of which is compared with every path below it
+from onhand.gitignore import MAX_BYTES, MAX_PATTERNS, NAME, Group, groups_in, leaves_out
 
 
 class Ignored:
@@ -32,13 +28,7 @@ class Ignored:
 
     def ignores_entry(self, path: str, is_directory: bool) -> bool:
         """The same, for whoever has come there through directories that are not left out."""
-        directory = path.rpartition("/")[0]
-        while True:
-            inner = path[len(directory) + 1 :] if directory else path
-            found = verdict(self._groups(directory), inner, is_directory)
-            if found is not None or not directory:
-                return bool(found)
-            directory = directory.rpartition("/")[0]
+        return leaves_out(self._groups, path, is_directory)
 
     def problems(self) -> list[Problem]:
         """The files that could not be used wholly, and why: of those that were asked about since the last look."""
@@ -80,6 +70,5 @@ def _read(found: Found) -> tuple[tuple[Group, ...], str | None]:
         content = files.read_bytes(found, MAX_BYTES)
     except files.Unreadable as reason:
         return (), f"{reason}; what it says is not known"
-    lines = content.decode("utf-8-sig", "surrogateescape").split("\n")
-    problem = f"more than {MAX_PATTERNS:,} lines: the rest is left out" if len(lines) > MAX_PATTERNS else None
-    return groups_of(lines[:MAX_PATTERNS]), problem
+    is_long = content.count(b"\n") >= MAX_PATTERNS
+    return groups_in(content), f"more than {MAX_PATTERNS:,} lines: the rest is left out" if is_long else None

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from onhand.corpora.ignored import MAX_BYTES, MAX_PATTERNS, Ignored
-from onhand.gitignore import groups_of
+from onhand.corpora.ignored import Ignored
+from onhand.gitignore import MAX_BYTES, MAX_PATTERNS, groups_of
 
 from .conftest import opened
 

@@ -1,0 +1,88 @@
+"""What does the repository say? git's own reading commands, on arguments that only read, through a door of our own.
+
+git opens the files of a working tree by their paths: against somebody who swaps links there meanwhile, use a sandbox.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from onhand.actions import programs
+from onhand.actions.git_arguments import Arguments, arguments_of
+from onhand.actions.git_door import TIMEOUT_S, Door, door
+from onhand.actions.workspace import Place, Workspace, shown
+from onhand.errors import InputError
+
+MAX_BYTES = 48 * 1024  # of what one command says
+
+# Whatever drivers a repository's attributes name: the door has none of them, and these would not call one.
+_FORCED = {
+    "log": ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"),
+    "show": ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"),
+    "diff": ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"),
+    "status": ("--ignore-submodules=dirty",),
+    "branch": ("--no-color",),
+}
+
+
+class Said(NamedTuple):
+    """What git said."""
+
+    text: str
+    is_cut: bool
+
+
+def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
+    """Run a reading command of git on the repository that a directory is in."""
+    asked = arguments_of(args, lambda word: _is_path(workspace, path, word))
+    program = programs.found("git", workspace)
+    if program is None:
+        raise InputError("git is not installed: do without it")
+    with door(workspace, program, path) as opened:
+        _check_trees(workspace, opened, asked)
+        command = [program, "--no-pager", asked.command, *_FORCED.get(asked.command, ()), *asked.options]
+        command += ["--list"] * (asked.command == "branch" and "--show-current" not in asked.options)
+        command += [*asked.revisions, *_paths(workspace, opened, path, asked)]
+        ran = programs.run(command, opened.top.path, opened.environment, TIMEOUT_S, MAX_BYTES)
+    text = ran.out.decode("utf-8", "replace")
+    if ran.is_late:
+        raise InputError(f"git {asked.command} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20")
+    if ran.is_cut:
+        return Said(text[: text.rfind("\n") + 1] or text, True)
+    if ran.code:
+        reason = shown(ran.err.replace("^{commit}", "").removeprefix("fatal: ")) or f"git exited {ran.code}"
+        raise InputError(f"git {asked.command}: {reason}")
+    return Said(text, False)
+
+
+def _place(workspace: Workspace, path: str, word: str) -> Place:
+    """Where a path leads that was given from a directory."""
+    return workspace.place(word if os.path.isabs(word) else os.path.join(path, word))
+
+
+def _is_path(workspace: Workspace, path: str, word: str) -> bool:
+    try:
+        return os.path.lexists(_place(workspace, path, word).path)
+    except InputError:
+        return False
+
+
+def _paths(workspace: Workspace, opened: Door, path: str, asked: Arguments) -> list[str]:
+    """The paths from the repository's top, after what says that no option follows."""
+    places = [_place(workspace, path, word) for word in asked.paths]
+    top = os.path.join(opened.top.path, "")
+    outside = next((place for place in places if not os.path.join(place.path, "").startswith(top)), None)
+    if outside:
+        raise InputError(f"{shown(workspace.name(outside))} is not in this repository: name a path that is")
+    if asked.command == "branch":
+        return []
+    return ["--", *(os.path.relpath(place.path, opened.top.path) for place in places)]
+
+
+def _check_trees(workspace: Workspace, opened: Door, asked: Arguments) -> None:
+    """What is closed in the workspace is closed in its past too."""
+    for path in asked.in_trees:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise InputError(f"{shown(path)} is no path within a revision: begin it at the repository's top")
+        if workspace.is_denied(opened.top.below(path.removeprefix("./"))):
+            raise InputError(f"{shown(path)} is closed: it may hold secrets, and no tool shows it; do without it")

@@ -1,0 +1,36 @@
+"""How does a model ask git? One tool: its words, its schema, its answers."""
+
+from onhand.actions.answers import action, succeeded
+from onhand.actions.git import MAX_BYTES, git
+from onhand.actions.git_arguments import OPTIONS
+from onhand.actions.workspace import Workspace
+from onhand.tools import Output, Tool
+
+DESCRIPTION = (
+    f"Ask git about the repository: {', '.join(OPTIONS)}, with the usual options that only read. Nothing is changed, "
+    "and nothing that the repository brings is run. Good at what changed, when and by whom; for what files say now, "
+    "read_file and grep are cheaper. Gives at most 48 KB: narrow log with -n, diffs with --stat or paths after --. "
+    'Example: git(args=["log", "-n", "5", "--oneline", "--", "src/app.py"]).'
+)
+
+
+def tool_over(workspace: Workspace) -> Tool:
+    """The tool."""
+    properties = {
+        "args": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "description": 'The words after git, such as ["show", "HEAD", "--stat"].',
+        },
+        "path": {"type": "string", "description": "A directory in the repository; the workspace by default."},
+    }
+    aliases = {"arguments": "args", "cwd": "path"}
+    return action("git", DESCRIPTION, properties, ["args"], lambda given: _told(workspace, **given), aliases=aliases)
+
+
+def _told(workspace: Workspace, args: list[str], path: str = ".") -> Output:
+    said = git(workspace, args, path)
+    text = said.text or "(git says nothing: there is nothing to tell)"
+    cut = f"[cut at {MAX_BYTES:,} bytes: ask for less, with -n, --stat or paths]"
+    return succeeded(text + cut * said.is_cut, output=said.text, is_cut=said.is_cut)

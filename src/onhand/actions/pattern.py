@@ -1,0 +1,145 @@
+"""Which lines does a pattern match? RE2, which takes time in proportion to the text whatever the pattern.
+
+Patterns are matched line by line; `\\d`, `\\w`, `\\s` and `\\b` are of ASCII. For ripgrep, whose expressions are almost
+the same, a pattern is spelled so that it means the same there, or not at all.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from onhand.errors import InputError, MissingExtra
+from onhand.record import Record
+
+MAX_CHARS = 10_000
+MAX_MEMORY_BYTES = 8 * 1024 * 1024  # of what a pattern is compiled to; ten thousand words take half of it
+
+
+class Line(Record):
+    """A line that matches: which one it is, and where it stands in the content."""
+
+    number: int
+    start: int
+    end: int  # without the line feed
+
+
+class Pattern:
+    """A pattern, ready to be searched for."""
+
+    def __init__(self, pattern: str, ignore_case: bool = False, literal: bool = False) -> None:
+        """Compile it; InputError says what is wrong with it."""
+        _check(pattern, literal)
+        self.for_ripgrep = pattern if literal else spelled_for_ripgrep(pattern)
+        self.ignore_case = ignore_case
+        self.literal = literal
+        self._regex = _compiled(pattern, ignore_case, literal)
+
+    def lines(self, content: bytes) -> Iterator[Line]:
+        """The lines that match, in order."""
+        if not content:
+            return
+        body = content[:-1] if content.endswith(b"\n") else content
+        number, counted, at = 1, 0, 0
+        while found := self._regex.search(body, at):
+            start = body.rfind(b"\n", 0, found.start()) + 1
+            end = body.find(b"\n", found.start())
+            end = len(body) if end < 0 else end
+            number += body.count(b"\n", counted, start)
+            counted = start
+            yield Line(number, start, end)
+            at = end + 1
+            if at > len(body):
+                return
+
+
+def _check(pattern: str, literal: bool) -> None:
+    if not pattern:
+        raise InputError("the pattern is empty: it would match every line; send what to look for")
+    if len(pattern) > MAX_CHARS:
+        raise InputError(f"the pattern has {len(pattern):,} characters, more than {MAX_CHARS:,}: send a shorter one")
+    if "\0" in pattern or "\n" in pattern:
+        raise InputError("the pattern has a NUL or a line feed: it is matched line by line; leave it out")
+    try:
+        pattern.encode()
+    except UnicodeEncodeError:
+        raise InputError("the pattern has half of a surrogate pair: send whole characters") from None
+    if not literal and (found := _ACROSS_LINES.search(pattern)):
+        raise InputError(f"{found[1]} is not for lines (at character {found.start(1) + 1}): use ^ and $")
+
+
+# What would look beyond the line: \A, \z, \C and the flag m, unless the backslash itself is escaped.
+_ACROSS_LINES = re.compile(r"(?<!\\)(?:\\\\)*(\\[AzC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m[a-zA-Z-]*[:)])")
+
+
+def _compiled(pattern: str, ignore_case: bool, literal: bool) -> Any:
+    try:
+        import re2
+    except ImportError:
+        raise MissingExtra("searching in files", "actions") from None
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    options.never_capture = True
+    options.max_mem = MAX_MEMORY_BYTES
+    options.case_sensitive = not ignore_case
+    try:
+        regex = re2.escape(pattern) if literal else pattern
+        re2.compile(regex, options)  # by itself first: an error quotes it
+        return re2.compile(f"(?m){regex}", options)
+    except re2.error as error:
+        raise InputError(_explained(pattern, error)) from None
+
+
+def _explained(pattern: str, error: Exception) -> str:
+    """What RE2 says, with the place where it can be told."""
+    said = error.args[0] if error.args else ""
+    said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    what, _, piece = said.partition(": ")
+    at = pattern.find(piece) if piece else -1
+    place = f" at character {at + 1}" if at >= 0 else ""
+    advice = "RE2 has no look-around and no back-references; to find the text itself, send literal=true"
+    return f"the pattern cannot be used: {what}{place}; {advice}"
+
+
+# What means the same to both, piece by piece. Whatever does not fit is left to RE2 alone.
+_PIECE = re.compile(
+    r"""
+    (?P<escaped> \\[^\sA-Za-z0-9] | \\[tfrn] )
+  | (?P<kind> \\[dDwWsSbB] )
+  | (?P<group> \( (?! \? ) | \( \? (?: : | i\) | i: ) )
+  | (?P<class> \[ \^? [A-Za-z0-9_./:;,@=%#+ -]+ \] )
+  | (?P<repeat> (?: [*+?] | \{ [0-9]{1,3} (?: ,[0-9]{0,3} )? \} ) \?? )
+  | (?P<plain> [^\\\[\](){}*+?] )
+  | (?P<close> \) )
+    """,
+    re.VERBOSE,
+)
+_KINDS = {
+    "\\d": "[0-9]",
+    "\\D": "[^0-9]",
+    "\\w": "[0-9A-Za-z_]",
+    "\\W": "[^0-9A-Za-z_]",
+    "\\s": "[\\t\\f\\r ]",
+    "\\S": "[^\\t\\f\\r ]",
+    "\\b": "(?-u:\\b)",
+    "\\B": "(?-u:\\B)",
+}
+
+
+def spelled_for_ripgrep(pattern: str) -> str | None:
+    """The pattern as ripgrep has it, or None when it may mean something else there."""
+    spelled, at = "", 0
+    while at < len(pattern):
+        piece = _PIECE.match(pattern, at)
+        if piece is None or (piece.lastgroup == "class" and not _is_simple(piece[0])):
+            return None
+        spelled += _KINDS[piece[0]] if piece.lastgroup == "kind" else piece[0]
+        at = piece.end()
+    return spelled
+
+
+def _is_simple(brackets: str) -> bool:
+    """Whether a class has no hyphen but in ranges of letters or of digits, and nothing that is doubled."""
+    inside = brackets.strip("[]^")
+    rest = re.sub(r"[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]", "", inside)
+    return "-" not in rest and "::" not in inside

@@ -1,0 +1,167 @@
+"""Which files are below a directory? A walk that follows no link, in the same order every time.
+
+Left out are what `.gitignore` files say, hidden entries unless they are asked for, `.git` always, and what is closed in
+the workspace. Only the `.gitignore` files from the workspace's root downwards count.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from onhand.actions.files import contents
+from onhand.actions.workspace import Place, Root, Workspace
+from onhand.errors import InputError
+from onhand.gitignore import MAX_BYTES, NAME, Group, groups_in, groups_of, leaves_out, verdict
+
+MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so that no honest tree comes near
+MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
+MAX_BRACES = 256  # patterns that one with braces may stand for
+
+
+class Ignored:
+    """What the `.gitignore` files of a root leave out, each read once."""
+
+    def __init__(self, workspace: Workspace, root: Root) -> None:
+        self._workspace = workspace
+        self._root = root
+        self._read: dict[str, tuple[Group, ...]] = {}
+
+    def leaves_out(self, inner: str, is_directory: bool) -> bool:
+        """Whether an entry is left out, for whoever has come there through directories that are not."""
+        return leaves_out(self._groups, inner, is_directory)
+
+    def _groups(self, directory: str) -> tuple[Group, ...]:
+        groups = self._read.get(directory)
+        if groups is None:
+            groups = self._read[directory] = self._groups_at(Place(self._root, directory).below(NAME))
+        return groups
+
+    def _groups_at(self, place: Place) -> tuple[Group, ...]:
+        try:
+            content = contents(self._workspace, place, place.inner)
+        except InputError:  # it is not there, or no file: as in git, a link is not followed
+            return ()
+        return groups_in(content) if len(content) <= MAX_BYTES else ()
+
+
+class Scope(NamedTuple):
+    """Which of the files below a directory are meant."""
+
+    workspace: Workspace
+    start: Place
+    hidden: bool
+    ignored: Ignored
+
+    @classmethod
+    def at(cls, workspace: Workspace, start: Place, hidden: bool = False) -> "Scope":
+        """The files below a place."""
+        return cls(workspace, start, hidden, Ignored(workspace, start.root))
+
+    def has_entry(self, place: Place, is_directory: bool) -> bool:
+        """Whether an entry is meant, for whoever has come there through directories that are."""
+        name = place.inner.rpartition("/")[2]
+        if name == ".git" or (name.startswith(".") and not self.hidden):
+            return False
+        return not self.ignored.leaves_out(place.inner, is_directory) and not self.workspace.is_denied(place)
+
+    def has(self, place: Place) -> bool:
+        """Whether a file is meant, wherever it came from."""
+        above = place.above()
+        on_the_way: list[Place] = []
+        while above.inner not in ("", self.start.inner):
+            on_the_way.append(above)
+            above = above.above()
+        return all(self.has_entry(one, True) for one in reversed(on_the_way)) and self.has_entry(place, False)
+
+
+class Walk:
+    """The files of a scope, by their parts' bytes; afterwards, what could not be looked at."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._room = MAX_ENTRIES
+        self.skipped = 0  # directories that may not be read, or are too deep
+        self.is_cut = False  # there were more entries than are looked at
+
+    def __iter__(self) -> Iterator[Place]:
+        waiting = [self._entries(self._scope.start)]
+        while waiting:
+            place, is_directory = next(waiting[-1], (None, False))
+            if place is None:
+                waiting.pop()
+            elif not is_directory:
+                yield place
+            elif len(waiting) >= MAX_DEPTH:
+                self.skipped += 1
+            else:
+                waiting.append(self._entries(place))
+
+    def notes(self) -> list[str]:
+        """What a reader of the answer should know."""
+        notes = [f"{self.skipped:,} directories could not be looked into"] if self.skipped else []
+        return notes + [f"only {MAX_ENTRIES:,} entries were looked at; choose a smaller path"] * self.is_cut
+
+    def _entries(self, directory: Place) -> Iterator[tuple[Place, bool]]:
+        """The files and directories in a directory that are meant."""
+        try:
+            with self._scope.workspace.opened_directory(directory) as number, os.scandir(number) as entries:
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if _is_plain(entry)]
+        except (InputError, OSError):  # it may not be read, or went away
+            self.skipped += 1
+            return
+        self._room -= len(found)
+        if self._room < 0:
+            self.is_cut = True
+            return
+        for name, is_directory in sorted(found, key=lambda entry: os.fsencode(entry[0])):
+            place = directory.below(name)
+            if self._scope.has_entry(place, is_directory):
+                yield place, is_directory
+
+
+def _is_plain(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+
+
+def in_order(places: Sequence[Place]) -> list[Place]:
+    """Places as a walk would come to them."""
+    return sorted(places, key=lambda place: [os.fsencode(part) for part in place.inner.split("/")])
+
+
+def matcher(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:
+    """Whether a path matches one of some patterns; anchored ones match whole paths only, others names at any depth."""
+    groups = groups_of([_line(one, anchored) for pattern in patterns for one in expanded(pattern)])
+    return lambda inner: bool(verdict(groups, inner, False))
+
+
+def _line(pattern: str, anchored: bool) -> str:
+    """A pattern as a line of a .gitignore file, where it can be neither a comment nor an exception."""
+    bare = pattern.rstrip(" ")
+    kept = bare + "\\ " * (len(pattern) - len(bare))  # spaces at the end count
+    return f"/{kept.removeprefix('/')}" if anchored else kept if kept[:1] not in ("#", "!") else "\\" + kept
+
+
+def expanded(pattern: str) -> list[str]:
+    """What a pattern with braces stands for: `*.{ts,tsx}` is `*.ts` and `*.tsx`."""
+    if not pattern or "\0" in pattern or "\n" in pattern or len(pattern) > 1000:
+        raise InputError("a glob pattern has 1 to 1000 characters on one line: send such a one, such as **/*.py")
+    done, waiting = list[str](), [pattern]
+    while waiting:
+        one = waiting.pop()
+        alternatives = _alternatives(one)
+        if alternatives is None:
+            done.append(one)
+        else:
+            waiting += alternatives
+        if len(done) + len(waiting) > MAX_BRACES:
+            raise InputError(f"the braces of the pattern stand for more than {MAX_BRACES} patterns: send fewer")
+    return list(dict.fromkeys(done))
+
+
+def _alternatives(pattern: str) -> list[str] | None:
+    """The patterns that the innermost first braces stand for; None if there are none that close."""
+    close = pattern.find("}")
+    opened = pattern.rfind("{", 0, close) if close >= 0 else -1
+    if opened < 0:
+        return None
+    return [pattern[:opened] + one + pattern[close + 1 :] for one in pattern[opened + 1 : close].split(",")]

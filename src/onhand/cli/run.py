@@ -1,0 +1,66 @@
+"""Call any tool that a model could call, with the same checks and limits, and print what came of it."""
+
+from __future__ import annotations
+
+import argparse
+
+from onhand.cli import terminal
+from onhand.cli.parser import Parser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from onhand.tools import Registry, Result
+
+MAX_INPUT_CHARS = 64 * 1024 * 1024
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("tool", metavar="TOOL", nargs="?", help="the name of a tool; without one, all are listed")
+    parser.add_argument(
+        "arguments", metavar="JSON", nargs="?", default="{}", help="its arguments as a JSON object ({}); - reads them"
+    )
+    parser.add_argument("--read-only", action="store_true", help="leave out the tools that write files")
+    parser.add_argument("--text", action="store_true", help="print only what a model would read")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Call the tool; the exit code is 1 when it refused or failed. A person's own word needs no configuration."""
+    from onhand import app
+
+    asked = app.configured()
+    terminal.warn(asked.warnings)
+    registry = app.open_registry(asked, workspace_tools="read" if arguments.read_only else "write")
+    if arguments.tool is None:
+        return _list(registry)
+    result = registry.call(arguments.tool, _given(arguments.arguments))
+    if arguments.text:
+        (terminal.say if result.ok else terminal.complain)(result.text)
+    else:
+        terminal.print_json(_envelope(result))
+    return 0 if result.ok else 1
+
+
+def _given(text: str) -> str:
+    if text != "-":
+        return text
+    import sys
+
+    return sys.stdin.read(MAX_INPUT_CHARS)
+
+
+def _envelope(result: Result) -> dict[str, object]:
+    """A Result as JSON, without what is nothing to whoever made one call."""
+    fields: dict[str, object] = result._asdict()
+    del fields["id"]
+    return fields
+
+
+def _list(registry: Registry) -> int:
+    rows = [(tool.name, "reads" if tool.read_only else "writes", _first(tool.description)) for tool in registry]
+    terminal.print_table(sorted(rows), header=("tool", "", "what it does"))
+    return 0
+
+
+def _first(description: str) -> str:
+    return terminal.flowing(description).partition(". ")[0][:100]

@@ -1,0 +1,65 @@
+"""Does a process of its own call tools, within the walls that its configuration has?"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from requirements import requirement
+
+pytestmark = requirement("actions.run-command")
+
+
+def ran(environ: dict[str, str], project: Path, *words: str, code: int = 0) -> Any:
+    command = [sys.executable, "-m", "onhand", "run", *words]
+    done = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "secret.txt").write_text("do not tell", encoding="utf-8")
+    return project
+
+
+@requirement("actions.confined", "actions.write-file", "actions.edit-file", "actions.grep")
+def test_a_session_of_work_in_a_project(environ: dict[str, str], project: Path) -> None:
+    (project / "link").symlink_to("..")
+    ran(environ, project, "write_file", '{"path": "src/a.py", "content": "x = 1\\n", "create_dirs": true}')
+    hash = ran(environ, project, "read_file", '{"path": "src/a.py"}')["structured"]["hash"]
+    arguments = {"path": "src/a.py", "old_string": "1", "new_string": "2", "expected_hash": hash}
+    assert ran(environ, project, "edit_file", json.dumps(arguments))["structured"]["content"] == "x = 2\n"
+    assert "has changed since" in ran(environ, project, "edit_file", json.dumps(arguments), code=1)["text"]
+    found = ran(environ, project, "grep", '{"pattern": "x = \\\\d"}')["structured"]
+    assert [match["file"] for match in found["matches"]] == ["src/a.py"]
+    for path in ("../secret.txt", "link/secret.txt", ".git/config"):
+        refused = ran(environ, project, "write_file", json.dumps({"path": path, "content": "x"}), code=1)
+        assert refused["structured"]["success"] is False
+    assert (project.parent / "secret.txt").read_text(encoding="utf-8") == "do not tell"
+
+
+@requirement("actions.write-file")
+def test_where_no_more_can_be_written_the_old_file_stays_and_nothing_is_left(
+    environ: dict[str, str], project: Path
+) -> None:
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    program = (
+        "import resource, sys\n"
+        "from onhand.cli.main import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "sys.exit(main(['run', 'write_file', '-', '--text']))\n"
+    )
+    arguments = json.dumps({"path": "a.txt", "content": "x" * 5000})
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, cwd=project, env=environ, input=arguments, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, "file too large" in done.stderr) == (1, True)
+    assert [(file.name, file.read_text(encoding="utf-8")) for file in project.iterdir()] == [("a.txt", "old")]

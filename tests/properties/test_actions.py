@@ -1,0 +1,163 @@
+"""Are searches the same with and without ripgrep, and edits exact, whatever the files say?"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from onhand.actions.edit import Edit, apply
+from onhand.actions.files import read, write
+from onhand.actions.glob import glob
+from onhand.actions.grep import grep
+from onhand.actions.programs import found
+from onhand.actions.workspace import Workspace
+from onhand.errors import InputError
+from requirements import requirement
+
+NAMES = st.sampled_from(["a", "b.py", "c.log", "d e", "é", "-f", "B", ".h", "x.md"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+LINES = st.text(alphabet="abAB01_ -.\té\r日ſ", max_size=8)
+TEXTS = st.lists(LINES, max_size=6).map("\n".join).map(str.encode)
+CONTENTS = TEXTS | st.binary(max_size=30) | TEXTS.map(lambda content: content + b"\n")
+IGNORED = st.lists(
+    st.sampled_from(["*.log", "a/", "/b.py", "!c.log", "**/x.md", "a/*", "!a", "B", "d*", "# a", "", "a/**/B"]),
+    max_size=4,
+)
+TREES = st.dictionaries(PATHS, CONTENTS, max_size=8)
+
+ATOMS = st.sampled_from(r"a b A B 0 1 _ - é 日 . \d \w \s \S \W \b \. [a-b] [^a] ^ $".split())
+PIECES = st.builds("{}{}".format, ATOMS, st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{0,1}", "*?"]))
+PATTERNS = st.recursive(
+    st.lists(PIECES, min_size=1, max_size=4).map("".join),
+    lambda inner: st.builds("(?:{}|{})".format, inner, inner) | st.builds("({})".format, inner),
+    max_leaves=4,
+)
+
+
+@contextmanager
+def workspace(files: dict[str, bytes], ignored: dict[str, list[str]]) -> Iterator[Workspace]:
+    """A workspace of some files; of two that cannot both be there, the first."""
+    with TemporaryDirectory() as directory:
+        for name, content in files.items():
+            path = Path(directory, name)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                continue
+        for name, lines in ignored.items():
+            if Path(directory, name).is_dir():
+                Path(directory, name, ".gitignore").write_text("\n".join(lines), encoding="utf-8")
+        yield Workspace(directory)
+
+
+@requirement("actions.grep-fallback")
+@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    TREES,
+    st.dictionaries(st.sampled_from(["", "a", "B", "a/a"]), IGNORED, max_size=2),
+    PATTERNS,
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, "*.py", "a/**", "*", "**/*.{log,md}"]),
+    st.sampled_from([".", "a"]),
+)
+def test_ripgrep_changes_nothing_but_the_time_it_takes(
+    files: dict[str, bytes],
+    ignored: dict[str, list[str]],
+    pattern: str,
+    ignore_case: bool,
+    hidden: bool,
+    glob: str | None,
+    path: str,
+) -> None:
+    with workspace(files, ignored) as made:
+        if found("rg", made) is None:
+            pytest.skip("ripgrep is not installed")
+        assume(os.path.exists(os.path.join(made.root, path)))
+
+        def searched(use_ripgrep: bool) -> object:
+            try:
+                done = grep(
+                    made,
+                    pattern,
+                    path,
+                    glob=glob,
+                    ignore_case=ignore_case,
+                    hidden=hidden,
+                    context=1,
+                    use_ripgrep=use_ripgrep,
+                )
+            except InputError as error:
+                return str(error)
+            return done._replace(engine="")
+
+        assert searched(True) == searched(False)
+
+
+@requirement("actions.grep-fallback")
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(TREES, st.text(min_size=1, max_size=3), st.booleans())
+def test_a_literal_is_found_where_it_is(files: dict[str, bytes], text: str, use_ripgrep: bool) -> None:
+    assume("\n" not in text and "\0" not in text)
+    with workspace(files, {}) as made:
+        expected = []
+        for name in glob(made, "**").files:
+            content = Path(made.root, name).read_bytes()
+            lines = content.removesuffix(b"\n").split(b"\n") if content and b"\0" not in content else []
+            expected += [(name, number) for number, line in enumerate(lines, 1) if text.encode() in line]
+        found = grep(made, text, literal=True, use_ripgrep=use_ripgrep)
+        assert [(match.file, match.line) for match in found.matches] == expected
+
+
+@requirement("actions.edit-file")
+@given(st.text(alphabet="ab \n\t", max_size=20), st.text(alphabet="ab \n", min_size=1, max_size=4), st.text(max_size=5))
+def test_an_edit_replaces_one_passage_or_none(text: str, old: str, new: str) -> None:
+    count = sum(text.startswith(old, at) for at in range(len(text)))
+    try:
+        changed = apply(text, [Edit(old, new)])
+    except InputError:
+        assert count != 1 or old == new
+        return
+    assert changed.replacements == 1
+    if count == 1:
+        assert changed.text == text.replace(old, new, 1)
+    else:  # but for whitespace: nothing is lost that the edit did not name
+        assert (count, len(changed.notes)) == (0, 1)
+
+
+@requirement("actions.write-file")
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=50))
+def test_what_is_written_is_read_again(content: str) -> None:
+    assume("\0" not in content and not content.startswith("\ufeff"))
+    with TemporaryDirectory() as directory:
+        made = Workspace(directory)
+        assert write(made, "file", content).hash == read(made, "file").hash
+        assert read(made, "file").content == content
+
+
+@requirement("actions.confined")
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from(["..", ".", "", "a", "link", "up", "loop", "~", "abs", "\\.."]), max_size=7))
+def test_no_path_leads_out_of_the_workspace(parts: list[str]) -> None:
+    with TemporaryDirectory() as directory:
+        root = Path(directory, "root")
+        (root / "a").mkdir(parents=True)
+        Path(directory, "a").mkdir()
+        (root / "link").symlink_to("..")
+        (root / "a" / "up").symlink_to("../..")
+        (root / "loop").symlink_to("loop")
+        (root / "a" / "abs").symlink_to("/")
+        made = Workspace(root)
+        try:
+            place = made.place("/".join(parts))
+        except InputError:
+            return
+        real = os.path.realpath(place.path)
+        assert real == made.root or real.startswith(made.root + "/")

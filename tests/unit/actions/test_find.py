@@ -1,0 +1,268 @@
+"""Are files found by their paths and lines by a pattern, in the same order and from nowhere else?"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onhand.actions import grep as grepping
+from onhand.actions.glob import Globbed, glob
+from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
+from onhand.actions.programs import found
+from onhand.actions.tree import MAX_DEPTH, expanded
+from onhand.actions.workspace import Workspace
+from onhand.errors import InputError, MissingExtra, NotFound
+from requirements import requirement
+
+from .conftest import SECRET
+
+Grep = Callable[..., Grepped]
+
+
+@pytest.fixture
+def tree(root: Path) -> Callable[[Mapping[str, str | bytes]], Path]:
+    def made(files: Mapping[str, str | bytes]) -> Path:
+        for name, content in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return root
+
+    return made
+
+
+@pytest.fixture(params=["ripgrep", "re2"])
+def lines(workspace: Workspace, request: pytest.FixtureRequest) -> Grep:
+    """grep, once with ripgrep's help and once without."""
+    if request.param == "ripgrep" and found("rg", workspace) is None:
+        pytest.skip("ripgrep is not installed")
+
+    def searched(pattern: str, path: str = ".", **options: Any) -> Grepped:
+        return grep(workspace, pattern, path, use_ripgrep=request.param == "ripgrep", **options)
+
+    return searched
+
+
+Tree = Callable[[Mapping[str, str | bytes]], Path]
+
+
+@requirement("actions.glob")
+def test_files_are_found_by_pattern_in_the_order_of_their_parts(workspace: Workspace, tree: Tree) -> None:
+    tree({"b.py": "", "a/z.py": "", "a.py": "", "a/b/c.py": "", "a/b.txt": "", "Z.py": "", "é.py": ""})
+    assert glob(workspace, "**/*.py").files == ("Z.py", "a/b/c.py", "a/z.py", "a.py", "b.py", "é.py")
+    assert glob(workspace, "*.py").files == ("Z.py", "a.py", "b.py", "é.py")
+    assert glob(workspace, "a/**").files == ("a/b/c.py", "a/b.txt", "a/z.py")
+    assert glob(workspace, "**/*.{txt,md}").files == ("a/b.txt", "sub/ok.txt")
+    assert glob(workspace, "*.py", path="a").files == ("a/z.py",)
+    assert glob(workspace, "./b.?y").files == ("b.py",)
+    assert glob(workspace, "[!a-z]*.py").files == ("Z.py", "é.py")
+
+
+@requirement("actions.glob")
+def test_what_is_ignored_hidden_or_closed_is_left_out(workspace: Workspace, tree: Tree, tmp_path: Path) -> None:
+    root = tree({
+        ".gitignore": "*.log\n/build/\n!keep.log\n",
+        "a.log": "", "keep.log": "", "build/x.py": "", "sub/build/x.py": "",
+        "sub/.gitignore": "local\n", "sub/local": "", ".hidden/x.py": "", ".git/config": "", "key.pem": SECRET,
+    })  # fmt: skip
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "file").symlink_to(tmp_path / "outside" / "secret.txt")
+    assert glob(workspace, "**").files == ("keep.log", "sub/build/x.py", "sub/ok.txt")
+    assert glob(workspace, "**", ignore=["*.txt", "/keep*"]).files == ("sub/build/x.py",)
+    assert glob(workspace, "**", hidden=True).files == (
+        *(".gitignore", ".hidden/x.py", "keep.log", "sub/.gitignore", "sub/build/x.py", "sub/ok.txt"),
+    )
+    assert glob(workspace, ".hidden/*").files == (".hidden/x.py",)
+    assert glob(workspace, "x.py", path="build").files == ("build/x.py",)  # asked for by name
+    assert glob(workspace, "**", path="sub").files == ("sub/build/x.py", "sub/ok.txt")
+
+
+@requirement("actions.glob")
+def test_what_is_too_much_is_cut_and_what_is_nothing_has_a_hint(workspace: Workspace, tree: Tree) -> None:
+    tree({f"{number:03}.py": "" for number in range(30)})
+    assert glob(workspace, "*.py", limit=3) == Globbed(("000.py", "001.py", "002.py"), True, ())
+    assert not glob(workspace, "*.py", limit=30).is_cut
+    missed = glob(workspace, "ok.*")
+    assert (missed.files, "**/ok.*" in missed.notes[0]) == ((), True)
+
+
+@requirement("actions.glob", "actions.pattern-is-no-option")
+@pytest.mark.parametrize("pattern", ["", "../*", "a/../../*", "/etc/*", "~/*", "a\0b", "{a,b}" * 9, "x" * 1001, "a\nb"])
+def test_a_pattern_that_is_none_is_refused(workspace: Workspace, pattern: str) -> None:
+    with pytest.raises(InputError):
+        glob(workspace, pattern)
+
+
+@requirement("actions.glob", "actions.pattern-is-no-option")
+def test_a_pattern_is_only_a_pattern(workspace: Workspace, tree: Tree) -> None:
+    tree({"--help": "", "-rf": "", "!x": "", "#y": "", "a b ": "", "[z": ""})
+    for pattern in ("--help", "-rf", "!x", "#y", "a b ", "\\[z"):
+        assert glob(workspace, pattern).files == (pattern.removeprefix("\\"),)
+    with pytest.raises(NotFound):
+        glob(workspace, "*", path="missing")
+
+
+def test_braces_stand_for_their_alternatives() -> None:
+    assert sorted(expanded("{a,b{c,d}}.{x,y}")) == sorted(f"{one}.{end}" for one in ("a", "bc", "bd") for end in "xy")
+    assert expanded("a}b{c") == ["a}b{c"]
+
+
+@requirement("actions.glob")
+def test_a_deep_tree_and_a_closed_directory_do_not_stop_the_walk(workspace: Workspace, root: Path) -> None:
+    os.chdir(root)
+    try:
+        for _ in range(MAX_DEPTH + 20):
+            os.mkdir("d")
+            os.chdir("d")
+        Path("deep.txt").touch()
+    finally:
+        os.chdir("/")
+    (root / "e.txt").touch()
+    searched = glob(workspace, "**/*.txt")
+    assert searched.files == ("e.txt", "sub/ok.txt")
+    assert searched.notes == ("1 directories could not be looked into",)
+
+
+@requirement("actions.grep")
+def test_lines_are_found_with_their_numbers_and_those_around_them(lines: Grep, tree: Tree) -> None:
+    tree({"a.py": "one\ntwo\nthree  \r\nfour\nfive", "b/c.md": "three\n"})
+    found = lines("thr", context=1)
+    assert found.matches == (
+        Match("a.py", 3, "three", ("two",), ("four",)),
+        Match("b/c.md", 1, "three"),
+    )
+    assert [match.line for match in lines("^f", context=2).matches] == [4, 5]
+    assert lines("five$", context=9).matches[0].before == ("one", "two", "three", "four")
+    assert lines("absent") == Grepped((), False, found.engine)
+
+
+@requirement("actions.grep")
+def test_files_are_chosen_by_path_glob_and_type(lines: Grep, tree: Tree) -> None:
+    tree({"a.py": "x", "b.ts": "x", "b.tsx": "x", "src/c.ts": "x", "src/deep/d.py": "x", "Makefile": "x"})
+
+    def files(**options: Any) -> list[str]:
+        return [match.file for match in lines("x", **options).matches]
+
+    assert files(type="py") == ["a.py", "src/deep/d.py"]
+    assert files(type="TypeScript") == ["b.ts", "b.tsx", "src/c.ts"]
+    assert files(type="make") == ["Makefile"]
+    assert files(glob="*.ts") == ["b.ts", "src/c.ts"]
+    assert files(glob="src/**/*.{ts,py}") == ["src/c.ts", "src/deep/d.py"]
+    assert files(glob="src/**", type="py") == ["src/deep/d.py"]
+    assert files(path="src") == ["src/c.ts", "src/deep/d.py"]
+    assert files(path="a.py") == ["a.py"]
+    with pytest.raises(InputError, match="there is no type 'nope': use c, cpp"):
+        files(type="nope")
+    with pytest.raises(NotFound):
+        files(path="missing")
+    with pytest.raises(InputError, match="outside of the workspace"):
+        files(path="../outside")
+
+
+@requirement("actions.grep")
+def test_case_and_meaning_of_signs_are_as_asked_for(lines: Grep, tree: Tree) -> None:
+    tree({"a.txt": "Straße É x.y\nxzy\nstrasse é\n"})
+    assert [match.line for match in lines("É", ignore_case=True).matches] == [1, 3]
+    assert [match.line for match in lines("É").matches] == [1]
+    assert [match.line for match in lines("x.y").matches] == [1, 2]
+    assert [match.line for match in lines("x.y", literal=True).matches] == [1]
+    assert [match.line for match in lines("(?i)STRA").matches] == [1, 3]
+
+
+@requirement("actions.grep")
+def test_the_cap_is_of_all_files_together_and_is_told(lines: Grep, tree: Tree) -> None:
+    tree({f"{number}.txt": "x\nx\nx\n" for number in range(5)})
+    found = lines("x", limit=4)
+    assert [(match.file, match.line) for match in found.matches] == [
+        ("0.txt", 1), ("0.txt", 2), ("0.txt", 3), ("1.txt", 1)
+    ]  # fmt: skip
+    assert found.is_cut
+    assert not lines("x", limit=15).is_cut
+
+
+@requirement("actions.grep", "actions.confined")
+def test_what_is_ignored_hidden_closed_binary_or_outside_is_not_searched(
+    lines: Grep, tree: Tree, tmp_path: Path
+) -> None:
+    root = tree({
+        ".gitignore": "*.log\n/build/\n", "a.log": "x", "build/b": "x", ".hidden": "x", "c.pem": "x", ".git/x": "x",
+        "bin": b"x\n\0", "sub/.gitignore": "!d.log\n", "sub/d.log": "x", ".rgignore": "sub", ".ignore": "sub",
+    })  # fmt: skip
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "file").symlink_to(tmp_path / "outside" / "secret.txt")
+    assert [match.file for match in lines("x").matches] == ["sub/d.log"]
+    assert [match.file for match in lines("x", hidden=True).matches] == [".hidden", "sub/d.log"]
+    assert [match.file for match in lines("x", "sub").matches] == ["sub/d.log"]
+    assert lines(SECRET).matches == ()
+    with pytest.raises(InputError, match="closed"):
+        lines("x", "c.pem")
+
+
+@requirement("actions.grep", "actions.pattern-is-no-option")
+@pytest.mark.parametrize("pattern", ["--pre=touch", "-e", "--help", "-", "--", "-v", "--no-ignore"])
+def test_a_pattern_or_path_with_dashes_is_no_option(lines: Grep, tree: Tree, pattern: str) -> None:
+    root = tree({"a.txt": f"before {pattern} after\nother\n", "-rf": f"{pattern}\n", "--files": f"{pattern}\n"})
+    assert [match.file for match in lines(pattern).matches] == ["--files", "-rf", "a.txt"]
+    assert [match.line for match in lines(pattern, "-rf").matches] == [1]
+    (root / "-d").mkdir()
+    (root / "-d" / "x").write_text(pattern, encoding="utf-8")
+    assert [match.file for match in lines(pattern, "-d").matches] == ["-d/x"]
+    assert lines("other", glob="--files").matches == ()
+
+
+@requirement("actions.grep")
+def test_settings_of_the_machine_do_not_change_what_is_found(
+    lines: Grep, tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree({"a.txt": "x\n"})
+    (tmp_path / "rc").write_text("--invert-match\n", encoding="utf-8")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tmp_path / "rc"))
+    assert [match.line for match in lines("x").matches] == [1]
+
+
+@requirement("actions.grep")
+def test_a_long_line_is_cut_and_odd_bytes_are_replaced(lines: Grep, tree: Tree) -> None:
+    tree({"long.txt": "a" * 5_000_000 + "!\n", "latin.txt": b"caf\xe9 a!\n"})
+    latin, long = lines("a!").matches
+    assert latin.content == "caf\ufffd a!"
+    assert (len(long.content), long.content[-1]) == (MAX_LINE_CHARS, "…")
+
+
+@requirement("actions.grep-fallback")
+def test_ripgrep_is_found_beside_python_and_never_in_the_workspace(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for directory in (root / "bin", tmp_path / "bin"):
+        directory.mkdir()
+        (directory / "rg").write_text("#!/bin/sh\n", encoding="utf-8")
+        (directory / "rg").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python" / "python"))
+    monkeypatch.setenv("PATH", os.pathsep.join([".", "", str(root / "bin"), str(tmp_path / "bin")]))
+    monkeypatch.chdir(root / "bin")
+    assert found("rg", workspace) == str(tmp_path / "bin" / "rg")
+    shutil.rmtree(tmp_path / "bin")
+    assert found("rg", workspace) is None
+    (root / "a.txt").write_text("x", encoding="utf-8")
+    assert grep(workspace, "x").engine == "re2"
+
+
+@requirement("actions.grep-fallback")
+def test_a_program_that_cannot_tell_is_done_without(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a.txt").write_text("x", encoding="utf-8")
+    monkeypatch.setattr(grepping, "found_program", lambda name, workspace: "/bin/false")
+    assert [match.file for match in grep(workspace, "x").matches] == []  # as it said: code 1 is no match
+    monkeypatch.setattr(grepping, "found_program", lambda name, workspace: shutil.which("ls"))
+    answer = grep(workspace, "x")
+    assert ([match.file for match in answer.matches], answer.engine) == (["a.txt"], "re2")
+
+
+@requirement("actions.grep-fallback", "project.missing-extra-names-its-command")
+def test_without_re2_the_extra_is_named(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(MissingExtra, match=r"onhand\[actions\]"):
+        grep(workspace, "x")

@@ -1,0 +1,322 @@
+"""Does git only read, and does nothing run that a repository brings?"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from onhand.actions.git import git
+from onhand.actions.workspace import Workspace
+from onhand.errors import InputError, NotFound
+from requirements import requirement
+
+from .conftest import SECRET
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+Git = Callable[..., None]
+
+
+@pytest.fixture
+def run(root: Path, tmp_path: Path) -> Git:
+    environ = {
+        **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "somebody"),
+        **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "some@body"),
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path / "home"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+
+    def run(*words: str, cwd: Path = root) -> None:
+        subprocess.run(["git", *words], cwd=cwd, env=environ, check=True, capture_output=True, timeout=60)
+
+    return run
+
+
+@pytest.fixture
+def repository(root: Path, run: Git) -> Path:
+    run("init", "-q", "-b", "main")
+    (root / "f.txt").write_text("one\n", encoding="utf-8")
+    (root / ".env").write_text("TOKEN=old\n", encoding="utf-8")
+    run("add", "-A", "-f")
+    run("commit", "-qm", "First commit")
+    run("branch", "feature/x-y_z.1")
+    (root / "f.txt").write_text("one\ntwo\n", encoding="utf-8")
+    run("commit", "-qam", "Second commit")
+    (root / "f.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    (root / ".env").write_text("TOKEN=new\n", encoding="utf-8")
+    (root / "new.txt").touch()
+    return root
+
+
+def said(workspace: Workspace, *words: str, path: str = ".") -> str:
+    return git(workspace, words, path).text
+
+
+READ = [
+    ("status -s", " M .env\n M f.txt\n?? new.txt\n"),
+    ("diff -U0 -- f.txt", "@@ -2,0 +3 @@ two\n+three\n"),
+    ("diff f.txt", "+three\n"),
+    ("diff --name-only HEAD~1..HEAD", "f.txt\n"),
+    ("diff --stat HEAD~1", "f.txt"),
+    ("log --format=%s", "Second commit\nFirst commit\n"),
+    ("log -n 1 --pretty=format:%an:%s", "somebody:Second commit"),
+    ("log -1 --oneline", "Second commit\n"),
+    ("log -n1 --format=%s -- f.txt", "Second commit\n"),
+    ("log --format=%s main..feature/x-y_z.1", ""),
+    ("log --format=%s feature/x-y_z.1", "First commit\n"),
+    ("log --format=%s --author=nobody", ""),
+    ("log --format=%s -S two", "Second commit\n"),
+    ("show --format=%s --name-status HEAD", "Second commit\n\nM\tf.txt\n"),
+    ("show HEAD~1:f.txt", "one\n"),
+    ("branch", "  feature/x-y_z.1\n* main\n"),
+    ("branch --show-current", "main\n"),
+    ("ls-files", ".env\nf.txt\nsub/ok.txt\n"),
+    ("ls-files --others --exclude-standard", "new.txt\n"),
+    ("ls-files sub", "sub/ok.txt\n"),
+    ("blame -s -L 2,2 HEAD -- f.txt", "2) two\n"),
+    ("blame f.txt", "three\n"),
+]
+
+
+@requirement("actions.git-read-only", "actions.plain-functions")
+@pytest.mark.usefixtures("repository")
+def test_the_repository_is_read(workspace: Workspace) -> None:
+    for words, expected in READ:
+        assert expected in said(workspace, *words.split()), words
+
+
+REFUSED: list[list[str]] = [
+    [],
+    ["push", "--receive-pack=touch x"],
+    ["commit", "-m", "x"],
+    ["checkout", "-b", "x"],
+    ["config", "--list"],
+    ["st"],
+    ["--exec-path=/tmp", "status"],
+    ["--git-dir=/tmp/evil", "status"],
+    ["--work-tree=/", "status"],
+    ["-C", "/", "status"],
+    ["-c", "core.fsmonitor=touch x", "status"],
+    ["diff", "--no-index", "/etc/passwd", "/dev/null"],
+    ["diff", "/etc/passwd", "/dev/null"],
+    ["diff", "--output=/tmp/x"],
+    ["diff", "--output", "/tmp/x"],
+    ["diff", "--ext-diff"],
+    ["diff", "--text"],
+    ["log", "--textconv", "-p"],
+    ["log", "--show-signature"],
+    ["log", "--format=%G?"],
+    ["log", "--format=%(trailers:key=x)"],
+    ["log", "--format=%>(10)%s"],
+    ["log", "--outpu=x"],
+    ["log", "-O/etc/passwd"],
+    ["blame", "--contents", "/etc/passwd", "f.txt"],
+    ["blame", "--ignore-revs-file=/etc/passwd", "f.txt"],
+    ["ls-files", "-X", "/etc/passwd"],
+    ["ls-files", "--exclude-from=/etc/passwd"],
+    ["branch", "-D", "main"],
+    ["branch", "-m", "x"],
+    ["branch", "--edit-description"],
+    ["branch", "--show-current", "new"],
+    ["branch", "--", "new"],
+    ["difftool", "-x", "touch x"],
+    ["apply", "--unsafe-paths", "p"],
+    ["archive", "--exec=x"],
+    ["grep", "-O", "x"],
+    ["log", "--help"],
+    ["log", "HEAD..--output=x"],
+    ["log", "HEAD\0x"],
+    ["log", "$(id)"],
+    ["branch", "feature/*"],
+    ["log", ":/../../etc"],
+    ["log", "--", ":/../../etc/passwd/../x"],
+    ["show", ":(top)x"],
+    ["log", "x" * 2000],
+    ["log", *["-1"] * 60],
+    ["log", "-n", "ten"],
+    ["log", "-n"],
+    ["show", "HEAD:../../x"],
+    ["status", "../outside"],
+    ["log", "--", "/etc/passwd"],
+]
+
+
+@requirement("actions.git-read-only", "actions.pattern-is-no-option")
+def test_whatever_is_not_known_to_read_is_refused(workspace: Workspace, repository: Path, tmp_path: Path) -> None:
+    before = sorted(os.listdir(tmp_path)), sorted(os.listdir(repository))
+    for words in REFUSED:
+        with pytest.raises(InputError) as refused:
+            git(workspace, words)
+        assert "usage:" not in str(refused.value), words
+    assert (sorted(os.listdir(tmp_path)), sorted(os.listdir(repository))) == before
+
+
+@requirement("actions.git-read-only")
+def test_a_name_is_never_made_into_a_branch(workspace: Workspace, repository: Path) -> None:
+    assert said(workspace, "branch", "new") == ""
+    assert sorted(os.listdir(repository / ".git" / "refs" / "heads")) == ["feature", "main"]
+
+
+@requirement("actions.git-runs-nothing-planted")
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"core.fsmonitor": "{pwn}"},
+        {"filter.evil.clean": "{pwn}", "filter.evil.smudge": "{pwn}", "filter.evil.required": "true"},
+        {"filter.evil.process": "{pwn}"},
+        {"diff.evil.textconv": "{pwn}", "diff.evil.command": "{pwn}"},
+        {"diff.external": "{pwn}"},
+        {"core.pager": "{pwn}", "pager.log": "{pwn}", "core.editor": "{pwn}", "sequence.editor": "{pwn}"},
+        {"gpg.program": "{pwn}", "log.showSignature": "true", "format.pretty": "%G? %s"},
+        {"core.hooksPath": "{hooks}"},
+        {"core.sshCommand": "{pwn}", "remote.origin.url": "ext::{pwn}", "remote.origin.promisor": "true"},
+        {"alias.status": "!{pwn}", "alias.st": "!{pwn}"},
+        {"include.path": "../evil.cfg"},
+        {"includeIf.gitdir:**.path": "../evil.cfg"},
+        {"core.alternateRefsCommand": "{pwn}", "core.askPass": "{pwn}", "credential.helper": "{pwn}"},
+        {"extensions.worktreeConfig": "true", "core.worktree": "/etc"},
+    ],
+    ids=lambda planted: "+".join(planted),
+)
+def test_nothing_that_is_planted_in_a_repository_runs(
+    workspace: Workspace, repository: Path, run: Git, tmp_path: Path, planted: dict[str, str]
+) -> None:
+    marker = tmp_path / "pwned"
+    evil = tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n", encoding="utf-8")
+    evil.chmod(0o755)
+    hooks = repository / ".git" / "hooks"
+    for hook in ("post-checkout", "post-index-change", "pre-commit", "fsmonitor-watchman"):
+        shutil.copy(evil, hooks / hook)
+    evil_settings = f"[core]\n\tfsmonitor = {evil}\n[diff]\n\texternal = {evil}\n"
+    (repository / "evil.cfg").write_text(evil_settings, encoding="utf-8")
+    (repository / ".git" / "config.worktree").write_text(evil_settings, encoding="utf-8")
+    (repository / ".gitattributes").write_text("* filter=evil diff=evil\n", encoding="utf-8")
+    os.utime(repository / "f.txt", (1, 1))  # so that its content has to be looked at
+    for key, value in planted.items():
+        run("config", key, value.format(pwn=evil, hooks=hooks))
+    index = (repository / ".git" / "index").read_bytes()
+    for words in ("status", "diff", "show", "log -p", "blame f.txt", "ls-files -m", "diff --stat HEAD"):
+        said(workspace, *words.split())
+        assert not marker.exists(), words
+    assert (repository / ".git" / "index").read_bytes() == index
+
+
+@requirement("actions.git-runs-nothing-planted")
+def test_the_plant_would_have_worked(repository: Path, run: Git, tmp_path: Path) -> None:
+    marker = tmp_path / "pwned"
+    run("config", "core.fsmonitor", f"touch {marker};")
+    run("status")
+    assert marker.exists()  # else the test above shows nothing
+
+
+@requirement("actions.git-runs-nothing-planted")
+def test_a_submodule_is_not_looked_into(workspace: Workspace, repository: Path, run: Git, tmp_path: Path) -> None:
+    marker = tmp_path / "pwned"
+    inner = repository / "inner"
+    inner.mkdir()
+    run("init", "-q", cwd=inner)
+    (inner / "x").touch()
+    run("add", "x", cwd=inner)
+    run("commit", "-qm", "x", cwd=inner)
+    (repository / ".gitmodules").write_text('[submodule "inner"]\n\tpath = inner\n\turl = x\n\tignore = none\n')
+    run("add", "inner", ".gitmodules")
+    run("config", "core.fsmonitor", f"touch {marker};", cwd=inner)
+    (inner / "x").write_text("changed", encoding="utf-8")
+    for words in (["status"], ["diff"], ["diff", "--cached"]):
+        said(workspace, *words)
+    assert not marker.exists()
+    assert said(workspace, "log", "--format=%s", path="inner") == "x\n"
+    assert not marker.exists()
+
+
+@requirement("actions.git-read-only", "actions.confined")
+def test_what_is_closed_is_closed_in_the_past_too(workspace: Workspace, repository: Path, run: Git) -> None:
+    (repository / "copy.txt").write_text("TOKEN=old\n", encoding="utf-8")
+    for words in ("diff", "log -p", "show HEAD~1", "diff HEAD", "diff --word-diff"):
+        assert "TOKEN" not in said(workspace, *words.split())
+    blob = subprocess.run(
+        ["git", "rev-parse", "HEAD:.env"], cwd=repository, check=True, capture_output=True, text=True, timeout=60
+    ).stdout.strip()
+    for words in ("show HEAD:.env", "show HEAD:./.env", "show HEAD:.ENV", "blame .env", "diff .env", f"show {blob}"):
+        with pytest.raises(InputError):
+            said(workspace, *words.split())
+    with pytest.raises(InputError):
+        said(workspace, "diff", blob, "HEAD:f.txt")
+
+
+@requirement("actions.git-read-only", "actions.confined")
+def test_a_repository_outside_is_not_read(workspace: Workspace, root: Path, run: Git, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run("init", "-q", cwd=other)
+    (other / "secret.txt").write_text(SECRET, encoding="utf-8")
+    run("add", "secret.txt", cwd=other)
+    run("commit", "-qm", SECRET, cwd=other)
+    with pytest.raises(NotFound, match="in no git repository"):
+        said(workspace, "log")
+    for path in (str(other), "../other", "/etc", f"{root}/../other"):
+        with pytest.raises(InputError, match="outside of the workspace"):
+            said(workspace, "log", path=path)
+    (root / "link").symlink_to(other)
+    (root / ".git").write_text(f"gitdir: {other}/.git\n", encoding="utf-8")
+    for path in ("link", "."):
+        with pytest.raises(InputError, match="outside of the workspace"):
+            said(workspace, "log", path=path)
+    (root / ".git").unlink()
+    (root / ".git").symlink_to(other / ".git")
+    with pytest.raises(InputError, match="outside of the workspace"):
+        said(workspace, "log")
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize("part", ["objects", "refs", "index", "packed-refs", "commondir", "objects/info/alternates"])
+def test_no_part_of_a_repository_leads_out(
+    workspace: Workspace, repository: Path, tmp_path: Path, run: Git, part: str
+) -> None:
+    shutil.copytree(repository / ".git", tmp_path / "stolen")
+    place = repository / ".git" / part
+    if part in ("commondir", "objects/info/alternates"):
+        place.write_text(f"{tmp_path}/stolen{'/objects' * ('objects' in part)}\n", encoding="utf-8")
+    else:
+        shutil.rmtree(place, ignore_errors=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(tmp_path / "stolen" / part)
+    with pytest.raises(InputError, match="outside of the workspace"):
+        said(workspace, "log")
+
+
+@requirement("actions.git-read-only")
+def test_worktrees_of_the_workspace_and_damaged_repositories(workspace: Workspace, repository: Path, run: Git) -> None:
+    run("worktree", "add", "-q", "tree", "feature/x-y_z.1")
+    assert said(workspace, "log", "--format=%s", path="tree") == "First commit\n"
+    assert said(workspace, "status", "-s", path="tree") == ""
+    assert said(workspace, "status", "--", "../f.txt", path="sub").count("f.txt") == 1
+    (repository / ".git" / "HEAD").write_text("ref: \n", encoding="utf-8")
+    with pytest.raises(InputError, match="damaged"):
+        said(workspace, "log")
+    (repository / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    (repository / ".git" / "config").write_text("[broken", encoding="utf-8")
+    with pytest.raises(InputError, match="damaged"):
+        said(workspace, "log")
+
+
+@requirement("actions.git-read-only")
+def test_much_is_cut_and_said_so(workspace: Workspace, repository: Path, run: Git) -> None:
+    (repository / "f.txt").write_text("line\n" * 50_000, encoding="utf-8")
+    much = git(workspace, ["diff"])
+    assert (much.is_cut, much.text[-1]) == (True, "\n")
+
+
+@requirement("actions.git-read-only")
+def test_variables_of_the_machine_do_not_change_what_is_read(
+    workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_TRACE"):
+        monkeypatch.setenv(name, str(tmp_path / "evil"))
+    assert "+three" in said(workspace, "diff")
+    assert not (tmp_path / "evil").exists()

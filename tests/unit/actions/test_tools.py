@@ -1,0 +1,199 @@
+"""Is every action a tool like the others: checked, capped, refused in words, and with the same fields every time?"""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onhand.actions import file_tools, find_tools, git_tool
+from onhand.actions.answers import MAX_OUTPUT_BYTES
+from onhand.actions.workspace import Workspace
+from onhand.tools import Registry, Result
+from requirements import requirement
+
+pytestmark = requirement("actions.are-tools")
+
+
+@pytest.fixture
+def registry(workspace: Workspace) -> Registry:
+    reading = [*file_tools.reading_tools(workspace), *find_tools.tools_over(workspace), git_tool.tool_over(workspace)]
+    return Registry([*reading, *file_tools.writing_tools(workspace)])
+
+
+def done(registry: Registry, name: str, **arguments: Any) -> Any:
+    result = registry.call(name, arguments)
+    assert result.ok, result.text
+    assert result.structured["success"] is True
+    return result
+
+
+def failed(registry: Registry, name: str, **arguments: Any) -> Result:
+    result = registry.call(name, arguments)
+    assert not result.ok
+    assert "Traceback" not in result.text
+    return result
+
+
+@requirement("actions.read-file")
+def test_a_file_is_read_with_all_that_a_program_asks_for(registry: Registry, root: Path) -> None:
+    (root / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
+    read = done(registry, "read_file", path="a.txt")
+    assert read.text == "one\ntwo\n"
+    fields = {name: read.structured[name] for name in ("exists", "content", "lines", "start_line", "end_line", "path")}
+    assert fields == {
+        "exists": True,
+        "content": "one\ntwo\n",
+        "lines": 2,
+        "start_line": 1,
+        "end_line": 2,
+        "path": "a.txt",
+    }
+    part = done(registry, "read_file", path="a.txt", start_line=2.0)
+    assert part.text == "two\n[lines 2 to 2 of 2]"
+    assert done(registry, "read_file", path="a.txt", end_line=10**30).text == "one\ntwo\n"
+
+
+@requirement("actions.read-file", "actions.both-spellings")
+def test_a_failure_says_so_in_words_and_in_fields(registry: Registry) -> None:
+    missing = failed(registry, "read_file", path="missing.txt")
+    assert missing.text.startswith("File not found: missing.txt")
+    assert missing.structured == {"success": False, "error": missing.text, "exists": False}
+    outside = failed(registry, "read_file", path="../outside/secret.txt")
+    assert outside.structured == {"success": False, "error": outside.text}
+    for arguments in ({}, {"path": 42}, {"path": "a", "lines": 3}, {"path": "a", "start_line": 0}):
+        assert failed(registry, "read_file", **arguments).structured is None  # refused before it ran
+
+
+@requirement("actions.both-spellings")
+@pytest.mark.parametrize(
+    ("old", "new"), [("old_string", "new_string"), ("oldString", "newString"), ("oldText", "newText")]
+)
+def test_an_edit_is_understood_in_every_spelling(registry: Registry, root: Path, old: str, new: str) -> None:
+    (root / "config.json").write_text('{"debug": false}', encoding="utf-8")
+    edited = done(registry, "edit_file", path="config.json", **{old: "false", new: "true"})
+    assert (edited.structured["content"], edited.structured["replacements"]) == ('{"debug": true}', 1)
+    assert edited.structured["exists"] is True
+
+
+@requirement("actions.both-spellings")
+def test_the_other_arguments_have_both_spellings_too(registry: Registry, root: Path) -> None:
+    done(registry, "write_file", path="new/a.py", content="x = 1\nX = 1\n", createDirs=True)
+    assert done(registry, "read_file", file_path="new/a.py", startLine=2, endLine=2).structured["content"] == "X = 1\n"
+    grepped = done(registry, "grep", pattern="X", ignoreCase=True, maxResults=1)
+    assert (grepped.structured["count"], grepped.structured["is_cut"]) == (1, True)
+    assert done(registry, "glob", pattern="*.py", cwd="new").structured["files"] == ["new/a.py"]
+    done(registry, "edit_file", path="new/a.py", oldString="= 1", newString="= 2", replaceAll=True)
+    assert (root / "new/a.py").read_text(encoding="utf-8") == "x = 2\nX = 2\n"
+
+
+@requirement("actions.both-spellings")
+def test_two_spellings_of_one_argument_are_not_guessed_between(registry: Registry, root: Path) -> None:
+    (root / "a").write_text("x", encoding="utf-8")
+    refused = failed(registry, "edit_file", path="a", oldText="x", old_string="y", newText="z")
+    assert "unknown argument 'oldText'" in refused.text
+    refused = failed(registry, "edit_file", path="a", oldText="x", oldString="y", newText="z")
+    assert "unknown argument 'oldString'" in refused.text
+
+
+@requirement("actions.both-spellings")
+def test_a_model_is_shown_one_spelling(registry: Registry) -> None:
+    shown = str(registry.wire())
+    assert not [name for name in ("oldText", "oldString", "createDirs", "startLine", "maxResults") if name in shown]
+
+
+@requirement("actions.edit-file")
+def test_several_edits_are_one_call(registry: Registry, root: Path) -> None:
+    (root / "a").write_text("one two", encoding="utf-8")
+    edits = [{"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"}]
+    assert done(registry, "edit_file", path="a", edits=edits).text == "replaced 2 passages in a"
+    assert (root / "a").read_text(encoding="utf-8") == "1 2"
+    for arguments in ({}, {"old_string": "1"}, {"old_string": "1", "new_string": "3", "edits": edits}):
+        assert "one of the two" in failed(registry, "edit_file", path="a", **arguments).text
+    assert failed(registry, "edit_file", path="a", edits=[]).structured is None
+
+
+@requirement("actions.edit-file")
+def test_a_large_file_is_not_repeated_after_an_edit(registry: Registry, root: Path) -> None:
+    (root / "a").write_text("x" + "y" * 20_000, encoding="utf-8")
+    edited = done(registry, "edit_file", path="a", old_string="x", new_string="z")
+    assert (edited.structured["content"], edited.structured["replacements"]) == (None, 1)
+
+
+@requirement("actions.read-file")
+@pytest.mark.parametrize("line", ["0123456789\n", "\x01\x02\x03\n", "日本語\n", '"\\"\n'])
+def test_whatever_a_file_says_an_answer_fits_and_says_where_to_go_on(registry: Registry, root: Path, line: str) -> None:
+    (root / "long").write_text(line * 30_000, encoding="utf-8")
+    content, start = "", 1
+    while start <= 30_000 and len(content) < 200_000:
+        read = done(registry, "read_file", path="long", start_line=start)
+        assert read.truncated_bytes == 0
+        assert len(read.text.encode()) <= MAX_OUTPUT_BYTES
+        content += read.structured["content"]
+        start = read.structured["end_line"] + 1
+        assert f"go on with start_line={start}]" in read.text or start > 30_000
+    assert (line * 30_000).startswith(content)
+    (root / "wide").write_text("w" * 200_000, encoding="utf-8")
+    assert "only the beginning of line 1 of 1" in done(registry, "read_file", path="wide").text
+
+
+@requirement("actions.list-and-stat")
+def test_directories_and_paths_are_described(registry: Registry, root: Path) -> None:
+    (root / ".env").touch()
+    (root / "x\n[fake]").touch()
+    assert done(registry, "list_files").text == ".env  0 bytes  (closed)\nsub/\nx\\n[fake]  0 bytes"
+    assert done(registry, "list_files", path="sub").structured["entries"][0]["name"] == "ok.txt"
+    assert "file, 3 bytes" in done(registry, "stat_file", path="sub/ok.txt").text
+    nothing = done(registry, "stat_file", path="nothing")
+    assert (nothing.text, nothing.structured["exists"]) == ("nothing does not exist", False)
+
+
+@requirement("actions.list-and-stat")
+def test_a_directory_of_long_names_still_fits(registry: Registry, root: Path) -> None:
+    for number in range(600):
+        (root / "sub" / f"{number:03}{'é' * 120}").touch()
+    listed = done(registry, "list_files", path="sub")
+    assert (listed.truncated_bytes, listed.structured["total"]) == (0, 601)
+    assert "more entries" in listed.text
+    assert done(registry, "glob", pattern="sub/*", limit=1000).structured["is_cut"]
+
+
+@requirement("actions.grep")
+def test_matches_are_listed_under_their_files(registry: Registry, root: Path) -> None:
+    (root / "a.py").write_text("1\nx\n3\nx\n5\n", encoding="utf-8")
+    (root / "b\n.py").write_text("x\n", encoding="utf-8")
+    found = done(registry, "grep", pattern="x", context=1)
+    assert found.text == "a.py\n  1- 1\n  2: x\n  3- 3\n  4: x\n  5- 5\nb\\n.py\n  1: x"
+    assert found.structured["matches"][0] == {
+        "file": "a.py",
+        "line": 2,
+        "content": "x",
+        "before": ["1"],
+        "after": ["3"],
+    }
+    assert done(registry, "grep", pattern="nowhere").text == "no line matches"
+    assert "narrow them" in done(registry, "grep", pattern=".", limit=2).text
+    assert "the pattern cannot be used" in failed(registry, "grep", pattern="(").text
+
+
+@requirement("actions.grep")
+def test_many_long_lines_still_fit(registry: Registry, root: Path) -> None:
+    (root / "a.txt").write_text(("x" * 400 + "\n") * 500, encoding="utf-8")
+    found = done(registry, "grep", pattern="x", limit=500)
+    assert (found.truncated_bytes, found.structured["is_cut"]) == (0, True)
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_is_a_tool_too(registry: Registry, root: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True, timeout=60)
+    assert done(registry, "git", args=["status", "-s"]).text == "?? sub/\n"
+    assert "nothing to tell" in done(registry, "git", args=["ls-files"]).text
+    assert failed(registry, "git", args=["push"]).text.startswith("subcommand not allowed: push")
+    assert failed(registry, "git", args="status").structured is None
+
+
+def test_only_what_writes_says_that_it_writes(registry: Registry) -> None:
+    assert {tool.name for tool in registry if not tool.read_only} == {"write_file", "edit_file"}
+    assert all(tool.max_output_bytes == MAX_OUTPUT_BYTES for tool in registry)
