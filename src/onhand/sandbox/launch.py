@@ -69,6 +69,7 @@ def _give_up_rights(user: list[int] | None) -> None:
 def _own_network(door_fd: int) -> None:
     """Enter a network without any way out, and hand a listening socket in it to whoever ordered us: the only door."""
     uid, gid = os.geteuid(), os.getegid()
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "wb", buffering=0) as file:

@@ -1,0 +1,1 @@
+"""What touches the machine? A workspace, and what may be done in it."""

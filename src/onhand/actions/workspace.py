@@ -1,0 +1,330 @@
+"""Which paths may be touched? Roots, and rules about what is closed in them; every action asks here.
+
+A path that a model sends is first worked out: links are read, and rules are held against where they lead. Then exactly
+that is opened, following no link at all (beneath.py). Whoever swaps links meanwhile causes an error and no escape.
+What is mounted inside a root belongs to it; a hard link does too, and writing replaces it instead of what it shares.
+"""
+
+import errno
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from onhand.actions.beneath import DIRECTORY, open_beneath
+from onhand.errors import InputError, NotFound
+from onhand.gitignore import Group, groups_of, verdict
+from onhand.record import Record
+from onhand.text import whole
+
+MAX_PATH_BYTES = 4096  # Linux takes no longer one
+MAX_LINKS = 40  # on one way, as in Linux
+MAX_SHOWN = 200  # characters of a path in a message
+
+# Patterns as in a .gitignore file, compared without regard to case. Neither read nor written:
+DENIED = (
+    *(".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist", ".envrc"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk"),
+    *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
+    *(".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd"),
+    *(".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/", ".docker/", ".dockercfg", ".vault-token", ".boto", ".s3cfg"),
+    *(".config/gcloud/", ".config/gh/", ".terraform.d/", ".terraformrc", ".password-store/", ".gem/credentials"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".composer/auth.json", "auth.json", "credentials.json"),
+)
+# Read and never written: what programs run or obey later, without anybody looking at it again.
+PROTECTED = (
+    *(".git", ".gitmodules", ".gitconfig", ".hg", ".svn", ".jj", ".husky/", ".githooks/", ".pre-commit-config.yaml"),
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv"),
+    *(".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".config/fish/", ".inputrc"),
+    *(".ripgreprc", ".vimrc", ".exrc", ".nvimrc", ".lldbinit", ".gdbinit", ".direnv/", ".devcontainer/"),
+    *(".vscode/", ".idea/", ".zed/", ".fleet/", ".mcp.json", ".claude", ".claude.json", ".codex/", ".cursor/"),
+    *(".gemini/", ".windsurf/", ".continue/", ".aider*", ".opencode/", ".roo/", ".cursorrules", ".windsurfrules"),
+    *(".github/copilot-instructions.md", ".AGENTS/", ".agents/", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md"),
+    *("CLAUDE.local.md", "GEMINI.md", ".onhand/", "onhand.toml"),
+)
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+class Root(Record):
+    """A directory that may be worked in."""
+
+    path: str  # absolute, with all links followed
+    given: str  # absolute, as the user typed it: a model may know it by that
+    writable: bool = True
+
+
+class Place(Record):
+    """Where a path leads once links are followed: at that moment there was no link on the way."""
+
+    root: Root
+    inner: str  # below the root, with forward slashes; the root itself is empty
+
+    @property
+    def path(self) -> str:
+        """The whole path, for messages and for programs of our own."""
+        return os.path.join(self.root.path, *self.inner.split("/")) if self.inner else self.root.path
+
+    def below(self, name: str) -> "Place":
+        """What has this name in here."""
+        return Place(self.root, f"{self.inner}/{name}" if self.inner else name)
+
+    def above(self) -> "Place":
+        """The directory that it is in."""
+        return Place(self.root, self.inner.rpartition("/")[0])
+
+
+class Workspace:
+    """Directories that may be worked in. Relative paths are below the first, its root."""
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        read_only_roots: Sequence[str] = (),
+        writable_roots: Sequence[str] = (),
+        writable: bool = True,
+        deny: Sequence[str] = (),
+        protect: Sequence[str] = (),
+        allow: Sequence[str] = (),
+    ) -> None:
+        """`deny` and `protect` add to what is closed anyway, `allow` opens some of it; all have .gitignore's form."""
+        self.roots = (
+            _root(os.fspath(root), writable),
+            *(_root(path, True) for path in writable_roots),
+            *(_root(path, False) for path in read_only_roots),
+        )
+        self.root = self.roots[0].path
+        self._denied = _compiled([*DENIED, *deny])
+        self._protected = _compiled([*PROTECTED, *protect])
+        self._allowed = _compiled(allow)
+
+    def place(self, path: str) -> Place:
+        """Where a path leads; InputError when that is outside, closed, or no path at all."""
+        given = checked(path)
+        place = self._followed(self._start(given), path)
+        if given.endswith("/") and not os.path.isdir(place.path):
+            raise InputError(f"{shown(path)} is not a directory: leave out the slash at its end")
+        if self.is_denied(place):
+            raise InputError(
+                f"{shown(path)} is closed: it may hold secrets, and no tool reads or writes it; do without it"
+            )
+        return place
+
+    def place_to_write(self, path: str) -> Place:
+        """The same for something that is to be written."""
+        place = self.place(path)
+        if not place.root.writable:
+            raise InputError(f"{shown(path)} is in a root that is read-only: write below {self.root}")
+        if not place.inner:
+            raise InputError(f"{shown(path)} is a root of the workspace: name a file in it")
+        if self.is_protected(place):
+            raise InputError(
+                f"{shown(path)} is protected: programs run or obey it unseen; ask the user to change it, "
+                "or to allow it in workspace.allow"
+            )
+        return place
+
+    def is_denied(self, place: Place) -> bool:
+        """Whether a place is neither read nor written."""
+        return _is_among(self._denied, place.inner) and not _is_among(self._allowed, place.inner)
+
+    def is_protected(self, place: Place) -> bool:
+        """Whether a place is read and never written: also when nothing is there yet."""
+        if _is_of_this_python(place):
+            return True
+        return _is_among(self._protected, place.inner) and not _is_among(self._allowed, place.inner)
+
+    def directory(self, path: str = ".") -> str:
+        """The whole path of a directory, such as one to run a program in; InputError when it is none of ours."""
+        place = self.place(path)
+        with self.opened_directory(place, path):
+            return place.path
+
+    def name(self, place: Place) -> str:
+        """What a place is called: relative to the workspace's root where it can be, with forward slashes."""
+        return place.inner or "." if place.root.path == self.root else place.path
+
+    def open_file(self, place: Place, path: str | None = None) -> int:
+        """A descriptor of a regular file, to read; anything else is an error, and nothing blocks."""
+        asked = path if path is not None else self.name(place)
+        # O_NONBLOCK: else opening a pipe would wait for a writer. O_NOCTTY: a terminal must not become ours.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+        with told(asked):
+            number = _opened(place, flags)
+            if not stat.S_ISREG(mode := os.fstat(number).st_mode):
+                os.close(number)
+                raise InputError(f"{shown(asked)} is {kind(mode)}, not a regular file: name a file")
+        return number
+
+    @contextmanager
+    def opened_directory(self, place: Place, path: str | None = None) -> Iterator[int]:
+        """A descriptor of a directory, for as long as it is needed."""
+        with told(path if path is not None else self.name(place)):
+            number = _opened(place, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        try:
+            yield number
+        finally:
+            os.close(number)
+
+    def _start(self, path: str) -> Place:
+        """The root that a path begins in, and the rest of it as it was given."""
+        if not os.path.isabs(path):
+            return Place(self.roots[0], path)
+        for root in self.roots:
+            for spelled in (root.path, root.given):
+                if path == spelled or path.startswith(spelled.rstrip("/") + "/"):
+                    return Place(root, path[len(spelled) :])
+        raise self._outside(path)
+
+    def _followed(self, start: Place, asked: str) -> Place:
+        """Where a path leads, link by link, never leaving the roots on the way."""
+        root, done, links = start.root, list[str](), 0
+        waiting = start.inner.split("/")[::-1]
+        while waiting:
+            part = waiting.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if not done:
+                    raise self._outside(asked)
+                done.pop()
+                continue
+            target = _target(Place(root, "/".join([*done, part])), asked)
+            if target is None:
+                done.append(part)
+                continue
+            links += 1
+            if links > MAX_LINKS:
+                raise InputError(f"{shown(asked)} goes through more than {MAX_LINKS} links, or a loop of them")
+            if os.path.isabs(target):
+                root, target = self._linked(target, asked)
+                done = []
+            waiting += target.split("/")[::-1]
+        return Place(root, "/".join(done))
+
+    def _linked(self, target: str, asked: str) -> tuple[Root, str]:
+        try:
+            return self._start(target)
+        except InputError:
+            raise self._outside(asked) from None
+
+    def _outside(self, path: str) -> InputError:
+        others = f" and {len(self.roots) - 1} more" if len(self.roots) > 1 else ""
+        return InputError(
+            f"{shown(path)} is outside of the workspace ({self.root}{others}): no path and no link may lead out of it"
+        )
+
+
+def _root(path: str, writable: bool) -> Root:
+    given = os.path.abspath(os.path.expanduser(path))
+    real = os.path.realpath(given)
+    if not os.path.isdir(real):
+        raise InputError(f"{path} is not a directory: name one to work in")
+    return Root(real, given, writable)
+
+
+def checked(path: object) -> str:
+    """A path that may be worked out; InputError says why another may not."""
+    if not isinstance(path, str) or not path.strip():
+        raise InputError("the path is empty: name a file or a directory of the workspace, such as README.md")
+    if "\0" in path:
+        raise InputError("the path has a NUL character, which no path has: leave it out")
+    try:
+        size = len(os.fsencode(path))
+    except UnicodeEncodeError:
+        raise InputError("the path has half of a surrogate pair, which no path has: send whole characters") from None
+    if size > MAX_PATH_BYTES:
+        raise InputError(f"the path has {size:,} bytes: no path has more than {MAX_PATH_BYTES:,}")
+    if path == "~" or path.startswith("~/"):
+        raise InputError(f"{shown(path)} is outside of the workspace: ~ is not looked up; send a path inside of it")
+    if _SCHEME.match(path):
+        raise InputError(f"{shown(path)} is a URL and outside of the workspace: send a path inside of it")
+    if os.sep == "\\":
+        path = path.replace("\\", "/")
+    elif _DRIVE.match(path):
+        raise InputError(f"{shown(path)} is a path of Windows and outside of the workspace: send one inside of it")
+    return path
+
+
+def _target(place: Place, asked: str) -> str | None:
+    """What a link says, or None when it is none."""
+    try:
+        return os.readlink(place.path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{shown(asked)} has a name that is too long for a file: at most 255 bytes") from None
+        return None  # not a link, or not there; whoever opens it will be told
+
+
+def _opened(place: Place, flags: int, mode: int = 0) -> int:
+    if os.open not in os.supports_dir_fd:  # Windows, which has neither call nor walk
+        return os.open(place.path, flags, mode)
+    root = os.open(place.root.path, DIRECTORY)
+    try:
+        return open_beneath(root, place.inner, flags, mode)
+    finally:
+        os.close(root)
+
+
+@contextmanager
+def told(path: str) -> Iterator[None]:
+    """Say what the system refuses in words of ours."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise NotFound(f"File not found: {shown(path)}; list_files and glob say what there is") from None
+    except OSError as error:
+        raise InputError(f"{shown(path)}: {_spoken(error)}") from None
+
+
+def _spoken(error: OSError) -> str:
+    if error.errno in (errno.ELOOP, errno.EXDEV, errno.EMLINK):
+        return "it became a link while it was opened; try again"
+    if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):
+        return "a socket or a device, not a regular file: name a file"
+    return (error.strerror or str(error)).lower()
+
+
+def kind(mode: int) -> str:
+    """What a mode stands for, with its article."""
+    for is_one, name in _KINDS:
+        if is_one(mode):
+            return name
+    return "something special"
+
+
+_KINDS = (
+    (stat.S_ISREG, "a file"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def shown(path: str) -> str:
+    """A path for a message: short, on one line, and nothing in it that a terminal obeys."""
+    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in whole(path))
+    return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
+
+
+def _compiled(patterns: Iterable[str]) -> tuple[Group, ...]:
+    return groups_of([pattern.casefold() for pattern in patterns])
+
+
+def _is_among(groups: tuple[Group, ...], inner: str) -> bool:
+    """Whether a path, or a directory that it is in, matches. A file may yet become a directory: it counts as one."""
+    parts = inner.casefold().split("/")
+    return any(verdict(groups, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1))
+
+
+def _is_of_this_python(place: Place) -> bool:
+    """Whether a place is in the environment that runs us, when that is in the workspace: who writes there runs it."""
+    prefix = os.path.realpath(sys.prefix)
+    within = os.path.join(place.root.path, "")
+    return prefix.startswith(within) and os.path.join(place.path, "").startswith(os.path.join(prefix, ""))

@@ -1,0 +1,178 @@
+"""What does a pattern of git's own form match? `.gitignore` lines against paths; it opens no file.
+
+Unlike git, a pattern is compared by characters and not by bytes. Whatever a pattern says, a match takes time in
+proportion to the pattern and the path: every wildcard is atomic, since the leftmost place that fits is as good as any.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from onhand.record import Record
+
+
+class Group(Record):
+    """Patterns that stand one after the other and say the same of what they match."""
+
+    is_negated: bool  # what matches is not left out after all
+    needs_directory: bool
+    is_of_names: bool  # compared with the last part of a path, at any depth
+    regex: re.Pattern[str]
+
+
+def verdict(groups: Sequence[Group], inner: str, is_directory: bool) -> bool | None:
+    """Whether the last group that matches a path leaves it out; None if no group does.
+
+    `inner` is relative to the directory that the patterns stand in.
+    """
+    name = inner.rpartition("/")[2]
+    for group in reversed(groups):
+        if (is_directory or not group.needs_directory) and group.regex.fullmatch(name if group.is_of_names else inner):
+            return not group.is_negated
+    return None
+
+
+def groups_of(lines: list[str]) -> tuple[Group, ...]:
+    """What the lines of a file say, in their order."""
+    groups: list[tuple[tuple[bool, bool, bool], list[str]]] = []
+    for line in lines:
+        for *flags, regex in _pattern(_trimmed(line.removesuffix("\r"))):
+            if not groups or list(groups[-1][0]) != flags:
+                groups.append(((flags[0], flags[1], flags[2]), []))
+            groups[-1][1].append(regex)
+    return tuple(Group(*flags, re.compile("|".join(regexes), re.DOTALL)) for flags, regexes in groups)
+
+
+def _trimmed(line: str) -> str:
+    """The line without spaces at its end, but for one that is escaped."""
+    bare = line.rstrip(" ")
+    backslashes = len(bare) - len(bare.rstrip("\\"))
+    return bare + " " if backslashes % 2 and bare != line else bare
+
+
+def _pattern(line: str) -> Iterator[tuple[bool, bool, bool, str]]:
+    """What a line says, as the fields of a Group; nothing, if it says nothing or matches nothing."""
+    if not line or line.startswith("#"):
+        return
+    is_negated = line.startswith("!")
+    body = line[is_negated:]
+    needs_directory = body.endswith("/")
+    body = body[: len(body) - needs_directory]
+    is_of_names = "/" not in body
+    segments = _segments(body.removeprefix("/"))
+    if segments is not None and all(segments):
+        regex = _segment(segments[0]) if is_of_names else _path(segments)
+        yield is_negated, needs_directory, is_of_names, regex
+
+
+_STAR, _STARS = "*", "**"  # any part of a name; any number of directories
+_ANY = "[^/]"
+
+
+def _segments(body: str) -> list[list[str]] | None:
+    """The names of a pattern, each as stars and expressions for one character; None if it matches nothing."""
+    segments: list[list[str]] = [[]]
+    at = 0
+    while at < len(body):
+        character = body[at]
+        at += 1
+        if character == "\\":
+            if at == len(body):
+                return None
+            character = body[at]
+            at += 1
+            one = re.escape(character)
+        elif character == "[":
+            found = _class(body, at)
+            if found is None:
+                return None
+            one, at = found
+        else:
+            one = {"*": _STAR, "?": _ANY}.get(character) or re.escape(character)
+        if character == "/":
+            segments.append([])
+        else:
+            segments[-1].append(one)
+    return [[_STARS] if len(segment) > 1 and {*segment} == {_STAR} else segment for segment in segments]
+
+
+def _segment(pieces: list[str]) -> str:
+    """One name. What stands between two stars is taken where it comes first."""
+    if pieces == [_STARS]:
+        return _ANY + "*+"
+    runs = [""]
+    for piece in pieces:
+        if piece == _STAR:
+            runs.append("")
+        else:
+            runs[-1] += piece
+    first, *between = runs
+    if not between:
+        return first
+    *between, last = between
+    found = "".join(f"(?>{_ANY}*?{run})" for run in between if run)
+    return f"{first}{found}{_ANY}*{last}(?=/|\\Z)"
+
+
+def _path(segments: list[list[str]]) -> str:
+    """A path. What stands between two `**` is taken where it comes first."""
+    runs: list[list[str]] = [[]]
+    for segment in segments:
+        if segment == [_STARS]:
+            runs.append([])
+        else:
+            runs[-1].append(_segment(segment))
+    first, *between = ("/".join(run) for run in runs)
+    if not between:
+        return first
+    *between, last = between
+    directories = f"(?:{_ANY}++/)*?"
+    found = "".join(f"(?>{directories}{run}/)" for run in between if run)
+    return f"{f'{first}/' if first else ''}{found}{f'{directories}{last}' if last else '.+'}"
+
+
+_NAMED = {
+    "alnum": "A-Za-z0-9",
+    "alpha": "A-Za-z",
+    "blank": " \\t",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "\\x21-\\x7e",
+    "lower": "a-z",
+    "print": "\\x20-\\x7e",
+    "punct": "\\x21-\\x2f\\x3a-\\x40\\x5b-\\x60\\x7b-\\x7e",
+    "space": "\\x09-\\x0d\\x20",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+_CLASS_NAME = re.compile(r"\[:([^\]]*?):\]")
+
+
+def _class(body: str, at: int) -> tuple[str, int] | None:
+    """What stands in brackets, from behind the first on, as an expression, and where it ends; None if it never does."""
+    is_negated = body[at : at + 1] in ("!", "^")
+    at += is_negated
+    members: list[str] = []
+    before = ""  # what a range may begin with
+    begin = at
+    while at < len(body) and (body[at] != "]" or at == begin):
+        if named := _CLASS_NAME.match(body, at):
+            if named[1] not in _NAMED:
+                return None
+            members.append(_NAMED[named[1]])
+            before, at = "", named.end()
+            continue
+        is_range = body[at] == "-" and before != "" and body[at + 1 : at + 2] not in ("", "]")
+        at += is_range
+        at += body[at] == "\\"
+        if at == len(body):
+            return None
+        if is_range:
+            members.append(f"{re.escape(before)}-{re.escape(body[at])}" if before <= body[at] else "")
+            before = ""
+        else:
+            members.append(re.escape(body[at]))
+            before = body[at]
+        at += 1
+    if at >= len(body):
+        return None
+    return f"(?!/)[{'^' if is_negated else ''}{''.join(members)}]", at + 1
