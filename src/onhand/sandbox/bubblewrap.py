@@ -69,7 +69,7 @@ def _namespaces(shares_network: bool) -> list[str]:
 
 def _mounts(layout: Layout) -> Iterator[str]:
     """What may be seen, the outer before the inner; then what may not, over it."""
-    kinds = {path: "--ro-bind" for path in layout.readable} | {path: "--bind" for path in layout.writable}
+    kinds = dict.fromkeys(layout.readable, "--ro-bind") | dict.fromkeys(layout.writable, "--bind")
     if "/" in kinds:
         yield from (kinds.pop("/"), "/", "/")
     yield from ("--proc", "/proc", "--dev", "/dev", "--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp")  # noqa: S108

@@ -91,7 +91,9 @@ def within_reach(layout: Layout, user: tuple[int, int] | None) -> Layout:
         return layout
     for path in layout.writable:
         if not _reaches(user, path):
-            raise SandboxError(f"root becomes user {user[0]} in a sandbox, who cannot get to {path}: open the way to it")
+            raise SandboxError(
+                f"root becomes user {user[0]} in a sandbox, who cannot get to {path}: open the way to it"
+            )
     readable = tuple(path for path in layout.readable if _reaches(user, path))
     hidden = tuple(
         path for path in layout.hidden if any(is_below(path, root) for root in (*readable, *layout.writable))
@@ -128,7 +130,7 @@ def proxied(environment: dict[str, str], domains: tuple[str, ...]) -> dict[str, 
         return environment
     url = f"http://127.0.0.1:{PROXY_PORT}"
     names = ("http_proxy", "https_proxy", "all_proxy")
-    return environment | {name: url for name in names} | {name.upper(): url for name in names}
+    return environment | dict.fromkeys(names, url) | {name.upper(): url for name in names}
 
 
 def start(

@@ -110,7 +110,7 @@ def _become(order: dict[str, Any], temporary: str, report_fd: int) -> NoReturn:
             step = "filtering system calls"
             kernel.filter_calls(bytes.fromhex(order["landlock"]["filter"]))
         step = f"starting {order['argv'][0]}"
-        os.execvpe(order["argv"][0], order["argv"], environment)
+        os.execvpe(order["argv"][0], order["argv"], environment)  # noqa: S606  # the point of it all
     except Exception as error:
         _report(report_fd, f"{error} while {step}")
     os._exit(126)
@@ -140,7 +140,8 @@ def _tasks() -> int:
 
 def _confine(landlock: dict[str, Any], temporary: str) -> None:
     version = kernel.landlock_version()
-    rules = kernel.landlock_create(*landlock["handled"], version)
+    files, network, scopes = landlock["handled"]
+    rules = kernel.landlock_create(files, network, scopes, version)
     for path, rights in [*landlock["rules"], [temporary, landlock["temporary_rights"]]]:
         try:
             kernel.landlock_allow(rules, path, rights)

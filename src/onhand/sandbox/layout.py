@@ -97,7 +97,7 @@ def _protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[
 
 def _inside(path: str, root: str) -> str | None:
     """The path below a root without links in the part above it; None when it is elsewhere."""
-    above, below = path, []
+    above, below = path, list[str]()
     while above not in ("/", ""):
         if os.path.realpath(above) == root:
             return os.path.join(root, *reversed(below))

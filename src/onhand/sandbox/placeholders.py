@@ -1,7 +1,7 @@
 """How is a file protected that does not exist yet? Something empty stands in its place while commands run.
 
-A mount needs something to be mounted on. What is put there is taken away again by the last command that needed it; after
-a crash, by the next one. It never touches what somebody else made.
+A mount needs something to be mounted on. What is put there is taken away again by the last command that needed it;
+after a crash, by the next one. It never touches what somebody else made.
 """
 
 import fcntl

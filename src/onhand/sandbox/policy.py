@@ -47,8 +47,8 @@ DOMAIN = re.compile(r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][
 class Policy(NamedTuple):
     """What a process and all that it starts may do. Paths are absolute and mean everything below them too.
 
-    A denied path can be neither read nor written, a protected one only read, whatever else is said and whether or not it
-    is there yet. Without domains there is no network. A slash at the end says that a path that is missing is a directory.
+    A denied path can be neither read nor written, a protected one only read, whatever else is said and whether or not
+    it is there yet. Without domains there is no network. A slash at the end says that what is missing is a directory.
     """
 
     readable: tuple[str, ...] = ()

@@ -77,7 +77,9 @@ class Proxy:
             server = self._connected(target)
         except InputError as error:
             body = f"{error}\n".encode()
-            client.sendall(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            client.sendall(
+                b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            )
             return
         with server:
             if target.head:

@@ -43,7 +43,7 @@ def of(layout: Layout) -> list[Rule]:
     """The rules of a layout; what is not there now gets none, and so stays closed."""
     rules = [Rule(device, _READ_FILE | _WRITE_FILE) for device in DEVICES]
     rules.append(Rule("/proc", READ))  # what other processes hold there, the kernel keeps from a confined one
-    secret = tuple([*layout.hidden, *(missing.path for missing in layout.missing)])
+    secret = (*layout.hidden, *(missing.path for missing in layout.missing))
     for root in (*layout.readable, *layout.writable):
         rules += _carved(root, READ, LIST, [hole for hole in secret if is_below(hole, root)])
     for root in layout.writable:

@@ -89,10 +89,10 @@ def choose(policy: Policy, backend: str = "auto") -> Sandbox:
     from onhand.sandbox.bubblewrap import BubblewrapSandbox
     from onhand.sandbox.landlock import LandlockSandbox
 
-    makers = {"bubblewrap": BubblewrapSandbox, "landlock": LandlockSandbox}
+    makers: dict[str, type[Sandbox]] = {"bubblewrap": BubblewrapSandbox, "landlock": LandlockSandbox}
     reasons = []
     for name in makers if backend == "auto" else [backend]:
-        sandbox: Sandbox = makers[name]()
+        sandbox = makers[name]()
         refusal = sandbox.refusal(policy)
         if refusal is None:
             return sandbox

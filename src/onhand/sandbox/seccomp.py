@@ -87,9 +87,9 @@ def unsupported() -> str | None:
 def program(inet: bool = False) -> bytes:
     """The filter, as struct sock_filter after sock_filter; with `inet`, TCP sockets may be made.
 
-    Sockets of the unix family cannot: neither a read-only mount nor Landlock keeps a process from connecting to one that
-    it can see, such as a container engine's. Pairs of connected ones can, since event loops are made of them; not of
-    datagrams, because one of those can still be sent to anybody.
+    Sockets of the unix family cannot: neither a read-only mount nor Landlock keeps a process from connecting to one
+    that it can see, such as a container engine's. Pairs of connected ones can, since event loops are made of them; not
+    of datagrams, because one of those can still be sent to anybody.
     """
     architecture, column = _MACHINES[platform.machine()]
     rows = [
