@@ -414,6 +414,22 @@ catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep s
 catalog.four-forms own A catalog file is a tools/list result of MCP, an array of OpenAI or Anthropic, or ours.
 catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.
 catalog.cli-search own tools list, search and describe work on catalog files with --json.
+actions.shell 003 A command runs in a directory and gives stdout, stderr, exit code and duration.
+actions.shell-timeout 003 After 30 s, or the given time, the whole process group is killed.
+actions.shell-environment own Secrets are scrubbed from the environment of a command.
+actions.shell-output own Output beyond the cap keeps head and tail and spills the rest into a readable file.
+actions.shell-background own Background jobs are listed, read and stopped.
+actions.http-get 000 http_get fetches https within size and time caps, as text.
+actions.http-no-private-network own Private, loopback, link-local and metadata addresses are refused on every redirect.
+sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
+sandbox.drops-privileges own As root the sandbox becomes another user first, and no capability is left inside.
+sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
+sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
+sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
+sandbox.domains own Network is off, or limited to the allowed domains.
+sandbox.check own sandbox check says what this machine can do and why not more.
+sandbox.run own sandbox run starts any command within the policy and gives its exit code.
+actions.on-request-only own Shell and web tools are there only when the user asked for them; a clone's file alone cannot.
 """
 
 LATER = {
@@ -469,24 +485,12 @@ actions.glob 003 Files are found by pattern, with ignore rules and a determinist
 actions.grep 003 Contents are searched by pattern, type and glob with context lines and a global cap.
 actions.grep-fallback own Without ripgrep the results are the same.
 actions.pattern-is-no-option own A pattern or path that starts with a dash is never an option.
-actions.shell 003 A command runs in a directory and gives stdout, stderr, exit code and duration.
-actions.shell-timeout 003 After 30 s, or the given time, the whole process group is killed.
-actions.shell-environment own Secrets are scrubbed from the environment of a command.
-actions.shell-output own Output beyond the cap keeps head and tail and spills the rest into a readable file.
-actions.shell-background own Background jobs are listed, read and stopped.
-actions.http-get 000 http_get fetches https within size and time caps, as text.
-actions.http-no-private-network own Private, loopback, link-local and metadata addresses are refused on every redirect.
 actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
 actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
 actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
 actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
-sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
-sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
-sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
-sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
-sandbox.domains own Network is off, or limited to the allowed domains.
 """,
     "agent and ACP": """
 formats.functiongemma 003 Tools are declared in FunctionGemma's trained token form, byte-equal.

@@ -166,9 +166,11 @@ def start(
         ours.remove(lifeline)
         return Confined(process, lifeline, after)
     except BaseException:
-        if process is not None and process.poll() is None:
+        if process is not None:
             process.kill()
             process.wait()
+            for pipe in filter(None, (process.stdout, process.stderr)):
+                pipe.close()
         while after:
             after.pop()()
         raise

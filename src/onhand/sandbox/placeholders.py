@@ -34,7 +34,10 @@ class Placeholders:
         self._names = [os.path.join(directory, digest(os.fsencode(root))) for root in roots]
         try:
             with _alone(self._names) as registers:
-                self.layout = look()
+                layout = look()
+                standing = [path for register in registers for path in _standing(register)]
+                missing = dict.fromkeys(_outermost(one, standing) for one in layout.missing)
+                self.layout = layout._replace(missing=tuple(missing))
                 for root, register in zip(roots, registers, strict=True):
                     inside = [one for one in self.layout.missing if is_below(one.path, root)]
                     _put(inside, register, owner_of(self.layout))
@@ -54,8 +57,8 @@ class Placeholders:
             for register, descriptor in zip(registers, held, strict=False):
                 with suppress(BlockingIOError):
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    for path, identity in _read(register).items():
-                        _take_away(path, identity)
+                    for path in _standing(register):
+                        _take_away(path)
                     _write(register, {})
                 os.close(descriptor)
 
@@ -92,11 +95,24 @@ def _make(missing: Missing) -> None:
         os.close(os.open(missing.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444))
 
 
-def _take_away(path: str, identity: list[int]) -> None:
-    """Only what is the same as before and still empty."""
+def _standing(register: int) -> list[str]:
+    """What was put there and still is the same."""
+    found = []
+    for path, identity in _read(register).items():
+        with suppress(OSError):
+            if _identity(path) == identity:
+                found.append(path)
+    return found
+
+
+def _outermost(missing: Missing, standing: list[str]) -> Missing:
+    """What is missing in something that only stands in for another command is not there either: that is protected."""
+    return next((Missing(path, True) for path in standing if is_below(missing.path, path)), missing)
+
+
+def _take_away(path: str) -> None:
+    """Only what is still empty."""
     with suppress(OSError):
-        if _identity(path) != identity:
-            return
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
             os.rmdir(path)

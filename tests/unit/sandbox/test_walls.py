@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -217,7 +218,8 @@ def test_what_a_command_leaves_behind_ends_with_it(attempt: Try) -> None:
 @requirement("actions.shell-timeout")
 def test_what_a_killed_command_started_is_gone_within_a_second(sandbox: Sandbox, place: Path) -> None:
     marker = f"87{os.getpid()}"
-    line = f"(setsid sleep {marker} &); trap '' TERM INT HUP; sleep {marker} & echo ready; while :; do sleep {marker}; done"
+    forever = f"trap '' TERM INT HUP; sleep {marker} & echo ready; while :; do sleep {marker}; done"
+    line = f"(setsid sleep {marker} &); {forever}"
     command = Command(["/bin/sh", "-c", line], str(place), {"PATH": "/usr/bin:/bin"}, None, subprocess.PIPE)
     process = sandbox.start(policy_for(place), command)
     assert process.stdout is not None
@@ -233,11 +235,10 @@ def test_a_command_dies_with_whoever_started_it(sandbox: Sandbox, place: Path) -
         "import subprocess, sys, time\n"
         "from onhand.sandbox.sandbox import Command, choose\nfrom onhand.sandbox.policy import for_workspace\n"
         f"policy = for_workspace({str(place)!r})\n"
-        f"process = choose(policy, {sandbox.name!r}).start(policy, Command(['/bin/sh', '-c', 'echo ready; exec sleep {marker}'],"
-        f" {str(place)!r}, {{'PATH': '/usr/bin:/bin'}}))\ntime.sleep(600)\n"
+        f"argv = ['/bin/sh', '-c', 'echo ready; exec sleep {marker}']\n"
+        f"command = Command(argv, {str(place)!r}, {{'PATH': '/usr/bin:/bin'}})\n"
+        f"process = choose(policy, {sandbox.name!r}).start(policy, command)\ntime.sleep(600)\n"
     )
-    import sys
-
     starter = subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
@@ -259,7 +260,8 @@ def test_a_service_of_the_host_cannot_be_reached(sandbox: Sandbox, place: Path) 
         abstract.listen()
         code = (
             "import socket\n"
-            f"for family, address in ((socket.AF_UNIX, '\\0{name}'), (socket.AF_INET, ('127.0.0.1', {inet.getsockname()[1]}))):\n"
+            f"places = ((socket.AF_UNIX, '\\0{name}'), (socket.AF_INET, ('127.0.0.1', {inet.getsockname()[1]})))\n"
+            "for family, address in places:\n"
             "    try:\n        socket.socket(family).connect(address); print('reached', address)\n"
             "    except OSError: pass\n"
         )
