@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from onhand.actions.processes import Process, Start
 from onhand.sandbox.bubblewrap import BubblewrapSandbox
 from onhand.sandbox.landlock import LandlockSandbox
 from onhand.sandbox.policy import Policy, for_workspace
@@ -84,3 +85,13 @@ def python_inside() -> str:
     if found is None:
         pytest.skip("there is no Python among the system's programs")
     return found
+
+
+def confined_start(sandbox: Sandbox, policy: Policy) -> Start:
+    """What the application gives to the shell: commands start behind the walls."""
+
+    def start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> Process:
+        pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
+        return sandbox.start(policy, Command(argv, cwd, environment, *pipes))
+
+    return start

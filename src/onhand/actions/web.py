@@ -135,7 +135,7 @@ def _fetched(
     watch.start()
     try:
         with raw if parts.scheme.lower() == "http" else _secured(raw, host, context) as connection:
-            return _asked(connection, host, parts, max_bytes)
+            answer = _asked(connection, host, parts, max_bytes)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if monotonic() >= deadline:
             raise InputError(f"{host} took too long: try again later, or another page") from None
@@ -144,6 +144,11 @@ def _fetched(
         watch.cancel()
         watched.close()
         raw.close()
+    if monotonic() < deadline:
+        return answer
+    if not answer.body:  # we cut it off before its text began
+        raise InputError(f"{host} took too long: try again later, or another page")
+    return answer._replace(truncated=True)
 
 
 def _cut(connection: socket.socket) -> None:
@@ -222,7 +227,7 @@ def _unpacked(response: http.client.HTTPResponse, max_bytes: int) -> tuple[bytes
     except http.client.IncompleteRead as cut:
         body += b"" if unpack else cut.partial
         return body[:max_bytes], True
-    return body[:max_bytes], len(body) > max_bytes
+    return body[:max_bytes], len(body) > max_bytes or bool(response.length)  # what it promised and did not send
 
 
 def _page(url: str, answer: _Answer) -> Page:
