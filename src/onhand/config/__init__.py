@@ -197,7 +197,7 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
             outside = _outside(said.value if said else option.default, project, environ)
             if outside:
                 asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
-        elif said and said.value and not (role == "model" and said.value == option.default):
+        elif said and said.value and said.value != option.default:
             value = said.value if isinstance(said.value, str | tuple) else str(said.value).lower()
             asks.append(Ask(key, value, said.source, _REASONS[role]))
     return tuple(asks)
