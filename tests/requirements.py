@@ -457,6 +457,25 @@ agent.sub-agents own Child loops inherit the policy with their own budget and to
 agent.traces own A trace replays deterministically.
 agent.context-report own A report says what each part of the prompt costs.
 agent.cli own agent GOAL runs the loop, interactively without a goal.
+
+actions.shell 003 A command runs in a directory and gives stdout, stderr, exit code and duration.
+actions.shell-timeout 003 After 30 s, or the given time, the whole process group is killed.
+actions.shell-environment own Secrets are scrubbed from the environment of a command.
+actions.shell-output own Output beyond the cap keeps head and tail and spills the rest into a readable file.
+actions.shell-background own Background jobs are listed, read and stopped.
+actions.http-get 000 http_get fetches https within size and time caps, as text.
+actions.http-no-private-network own Private, loopback, link-local and metadata addresses are refused on every redirect.
+
+sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
+sandbox.drops-privileges own As root the sandbox becomes another user first, and no capability is left inside.
+sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
+sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
+sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
+sandbox.domains own Network is off, or limited to the allowed domains.
+sandbox.check own sandbox check says what this machine can do and why not more.
+sandbox.run own sandbox run starts any command within the policy and gives its exit code.
+
+actions.on-request-only own Shell and web tools are there only when the user asked for them; a clone's file alone cannot.
 """
 
 LATER = {
@@ -501,20 +520,6 @@ grpc.writes-are-opt-in own The service that writes is off unless enabled.
 grpc.client own A typed client returns the Index's own types.
 grpc.observability own Logs, spans and metrics carry request ids and no query text.
 grpc.fuzz own No mutated message crashes the server.
-""",
-    "actions and sandbox": """
-actions.shell 003 A command runs in a directory and gives stdout, stderr, exit code and duration.
-actions.shell-timeout 003 After 30 s, or the given time, the whole process group is killed.
-actions.shell-environment own Secrets are scrubbed from the environment of a command.
-actions.shell-output own Output beyond the cap keeps head and tail and spills the rest into a readable file.
-actions.shell-background own Background jobs are listed, read and stopped.
-actions.http-get 000 http_get fetches https within size and time caps, as text.
-actions.http-no-private-network own Private, loopback, link-local and metadata addresses are refused on every redirect.
-sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
-sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
-sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
-sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
-sandbox.domains own Network is off, or limited to the allowed domains.
 """,
     "agent and ACP": """
 acp.default-adapter 003 ACP is the agent's default door: sessions, prompts, responses over stdio.

@@ -7,6 +7,7 @@ OnhandError
 ├── StoreError      where documents are kept cannot be used: damaged, read-only, full, too new
 ├── EmbedderError   what a text means cannot be worked out: no model, another model, a bad vector
 ├── ModelError      a model cannot be asked, or does not answer as it should
+├── SandboxError    a command cannot be confined as asked, so it was not started
 ├── MissingExtra    a feature needs packages that are not installed
 └── ToolError       text addressed to the model: what it should change in its next call
 """
@@ -43,6 +44,10 @@ class EmbedderError(OnhandError):
 
 class ModelError(OnhandError):
     """A model cannot be asked, or does not answer as it should."""
+
+
+class SandboxError(OnhandError):
+    """A command cannot be confined as it was asked to be, so it was not started."""
 
 
 class MissingExtra(OnhandError):

@@ -21,6 +21,7 @@ __all__ = ["OPTIONS", "Ask", "Config", "Context", "Documents", "Option", "Resolv
 
 _REASONS = {
     "program": "starts a program",
+    "network": "reaches the network",
     "secret": "uses a secret of yours",
     "grant": "lets a model do more with your files",
     "model": "chooses who is given what your documents say",
@@ -198,8 +199,9 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
             outside = _outside(said.value if said else option.default, project, environ)
             if outside:
                 asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
-        elif said and said.value and not (role in ("grant", "model") and said.value == option.default):
-            asks.append(Ask(key, said.value, said.source, _REASONS[role]))  # type: ignore[arg-type]  # text or texts
+        elif said and said.value and said.value != option.default:
+            value = said.value if isinstance(said.value, str | tuple) else str(said.value).lower()
+            asks.append(Ask(key, value, said.source, _REASONS[role]))
     return tuple(asks)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         "grant",  # lets a model do more: from a project file it needs trust
         "model",  # is given what documents say: from a project file it needs trust
         "permission",  # lets a model act without asking: from a project file it needs trust
+        "network",  # reaches the network: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
     ]
 
@@ -228,6 +229,70 @@ ABOUT_AGENT = {
 }
 
 
+class Shell(Record):
+    """Commands: whether a model may run them, how long, and with which variables. What confines them is the sandbox."""
+
+    enabled: bool = False
+    timeout_s: float = 30.0
+    environment: tuple[str, ...] = ()
+
+
+ABOUT_SHELL = {
+    "enabled": About("Whether there are tools that run commands, in the sandbox.", role="program"),
+    "timeout_s": About("Seconds after which a command is ended when its call does not say.", minimum=0.001),
+    "environment": About(
+        'More variables that commands get, such as ["JAVA_HOME"]; they get none that may hold a secret by themselves.',
+        role="secret",
+    ),
+}
+
+
+class Web(Record):
+    """Pages: whether a model may fetch them."""
+
+    enabled: bool = False
+    allow_http: bool = False
+
+
+ABOUT_WEB = {
+    "enabled": About("Whether there is a tool that fetches public pages.", role="network"),
+    "allow_http": About("Whether it may fetch them without encryption too.", role="network"),
+}
+
+
+class Sandbox(Record):
+    """The sandbox: what commands may read, write and reach. The project may be written, the system read."""
+
+    backend: str = "auto"
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    memory_mb: int = 4_096
+    cpu_s: int = 600
+    processes: int = 256
+
+
+ABOUT_SANDBOX = {
+    "backend": About(
+        "What confines commands: 'auto' is the best that works here, and where none does they are refused; 'none' "
+        "confines them not at all.",
+        role="program",
+        choices=("auto", "bubblewrap", "landlock", "none"),
+    ),
+    "readable": About("More files and directories that commands may read.", role="path"),
+    "writable": About("More directories that commands may write.", role="path"),
+    "denied": About("More files and directories that commands may neither read nor write.", role="path"),
+    "domains": About(
+        'What commands may reach, such as ["pypi.org", "*.pythonhosted.org"]; without any there is no network.',
+        role="network",
+    ),
+    "memory_mb": About("The most memory of each process, in MiB.", minimum=16),
+    "cpu_s": About("The most processor time of each process.", minimum=1),
+    "processes": About("The most processes and threads of a command.", minimum=1),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -242,6 +307,9 @@ class Config(Record):
     workspace: Workspace
     kept: Kept
     agent: Agent
+    shell: Shell
+    web: Web
+    sandbox: Sandbox
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -306,6 +374,9 @@ SECTIONS: dict[str, Any] = {
     "workspace": Workspace,
     "kept": Kept,
     "agent": Agent,
+    "shell": Shell,
+    "web": Web,
+    "sandbox": Sandbox,
 }
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
@@ -316,4 +387,7 @@ OPTIONS = (
     *options_of("workspace", Workspace, ABOUT_WORKSPACE),
     *options_of("kept", Kept, ABOUT_KEPT),
     *options_of("agent", Agent, ABOUT_AGENT),
+    *options_of("shell", Shell, ABOUT_SHELL),
+    *options_of("web", Web, ABOUT_WEB),
+    *options_of("sandbox", Sandbox, ABOUT_SANDBOX),
 )

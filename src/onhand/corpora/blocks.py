@@ -9,7 +9,7 @@ MAX_NOTE_BYTES = 128  # kept free for saying what was left out
 MIN_TEXT_BYTES = 256  # less of a text than this is not worth its block
 # Of all blocks: inside of one, nothing looks like the beginning of another.
 TAGS = (
-    *("context", "rules", "agent_note"),
+    *("context", "rules", "agent_note", "web_page"),
     *("available_skills", "skill", "skill_content", "skill_reference", "skill_resources"),
 )
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {

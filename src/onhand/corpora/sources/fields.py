@@ -76,7 +76,7 @@ def _text(value: Any) -> str:
 
 
 def _html(value: Any) -> str:
-    from onhand.corpora.sources.hypertext import reduced
+    from onhand.hypertext import reduced
 
     return reduced(_text(value)).text
 

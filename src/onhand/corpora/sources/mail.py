@@ -147,7 +147,7 @@ def _text(part: Part, limits: _Limits, depth: int) -> str:
     text = text_of_part(_transfer_decoded(part), charset).replace("\r\n", "\n")
     if kind != "text/html":
         return text
-    from onhand.corpora.sources.hypertext import reduced
+    from onhand.hypertext import reduced
 
     return reduced(text).text
 

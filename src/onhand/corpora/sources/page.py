@@ -44,7 +44,7 @@ def _text(source: Source, text: str) -> tuple[Document, list[str]]:
 
 
 def _html(source: Source, text: str) -> tuple[Document, list[str]]:
-    from onhand.corpora.sources.hypertext import reduced
+    from onhand.hypertext import reduced
 
     page = reduced(text)
     about: Mapping[str, Any] = {"author": page.author, "date": page.date, "description": page.description}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.corpora.sources.hypertext import reduced
+from onhand.hypertext import reduced
 from requirements import requirement
 
 PAGE = """<!DOCTYPE html>

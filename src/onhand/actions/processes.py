@@ -1,0 +1,93 @@
+"""How is a command started, and ended with all that it started? Without walls: for those, give another Start.
+
+A command is the leader of a session of its own, so that one signal ends it with its children. Those that left the
+session are looked for among its descendants; one that also hid from those is only ended by a sandbox.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Protocol
+
+from onhand.errors import InputError
+
+
+class Process(Protocol):
+    """A command that runs, with pipes to what it prints."""
+
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+
+    def kill(self) -> None:
+        """End it and everything that it started, within a second."""
+
+
+Start = Callable[[Sequence[str], str, Mapping[str, str]], Process]
+"""Starts words in a directory with an environment: nothing to read, and pipes for both outputs."""
+
+
+def start_unconfined(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> Process:
+    """Start a command with all the rights of this process."""
+    try:
+        return Group(
+            subprocess.Popen(  # noqa: S603  # the words are what was asked for
+                list(argv),
+                cwd=cwd,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        )
+    except OSError as error:
+        raise InputError(f"the command could not be started: {error.strerror}; look at its directory") from None
+
+
+class Group:
+    """A command with its process group."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        return self._process.stdout
+
+    @property
+    def stderr(self) -> IO[bytes] | None:
+        return self._process.stderr
+
+    def poll(self) -> int | None:
+        code = self._process.poll()
+        return code if code is None or code >= 0 else 128 - code
+
+    def kill(self) -> None:
+        strays = _descendants(self._process.pid)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # its number stays taken while it has members or is not reaped
+        for process in strays:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        self._process.wait()
+
+
+def _descendants(process: int) -> list[int]:
+    """Who comes from a process, by what the system says of parents now; nothing where it does not say."""
+    parents: dict[int, int] = {}
+    with suppress(OSError):
+        for name in filter(str.isdecimal, os.listdir("/proc")):
+            with suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as stat:
+                parents[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
+    found: list[int] = []
+    generation = {process}
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation}
+        found += sorted(generation)
+    return found

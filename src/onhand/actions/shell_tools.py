@@ -1,0 +1,151 @@
+"""How does a model run commands? Four tools: their words, their schemas, their answers."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any
+
+from onhand.actions.environment import checked
+from onhand.actions.jobs import Job, Jobs
+from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
+from onhand.tools import Output, Tool
+
+MAX_OUTPUT_BYTES = 64 * 1024
+MAX_COMMAND_SHOWN = 200
+
+RUN = (
+    "Run a command line with sh and wait for it. Good at builds, tests, and programs that answer and end. Bad at what "
+    "never ends (pass background=true), at what asks a person (there is nothing to read from), and at reading and "
+    "editing files, for which there are better tools. {walls} It gets no secrets of the environment. After timeout_s "
+    "it is ended with all that it started. Returns exit code, stdout and stderr; of long output the two ends, and the "
+    'rest by read_output. Example: run_command(command="python -m pytest -q tests", timeout_s=120).'
+)
+READ = (
+    "Read what a command printed: all that run_command left out, or what a background job printed so far. Good at "
+    "going on from an offset, which every answer names. Bad at searching: run the command again with a filter instead. "
+    'Example: read_output(job="job-1", stream="stderr", offset=30000).'
+)
+LIST = (
+    "List the background jobs, and commands whose long output is kept: id, state, exit code, how much each printed. "
+    "Cheap. Example: list_jobs()."
+)
+STOP = (
+    "End a background job with all that it started, within a second. Its output can still be read. "
+    'Example: stop_job(job="job-1").'
+)
+_JOB = {"type": "string", "description": "The id, such as job-1."}
+
+
+def tools_over(
+    jobs: Jobs,
+    directory: Callable[[str], str],
+    environment: Callable[[Mapping[str, str]], Mapping[str, str]],
+    walls: str,
+    timeout_s: float = TIMEOUT_S,
+) -> list[Tool]:
+    """The tools over some jobs. `directory` finds one in the workspace; `walls` says what confines a command."""
+
+    async def run(arguments: dict[str, Any]) -> Output:
+        command = arguments["command"]
+        cwd = directory(arguments.get("cwd") or ".")
+        variables = environment(checked(arguments.get("env") or {}))
+        if arguments.get("background"):
+            return _job(jobs.start(command, cwd=cwd, environment=variables))
+        time, stop = arguments.get("timeout_s") or timeout_s, Event()
+        waiting = asyncio.to_thread(jobs.run, command, cwd=cwd, timeout_s=time, environment=variables, stop=stop)
+        work = asyncio.ensure_future(waiting)
+        try:
+            return _ran(*await asyncio.shield(work))
+        except asyncio.CancelledError:
+            stop.set()
+            await asyncio.wait({work})  # it ends at once, and everything that it started with it
+            raise
+
+    def read(arguments: dict[str, Any]) -> Output:
+        offset = int(arguments.get("offset") or 0)
+        stream = arguments.get("stream") or "stdout"
+        piece = jobs.output(arguments["job"], stream, offset, int(arguments.get("max_bytes") or KEEP_BYTES))
+        job = jobs.get(arguments["job"])
+        total = job.stderr_bytes if stream == "stderr" else job.stdout_bytes
+        end = offset + len(piece)
+        about = f"[{job.id} {stream}, bytes {offset} to {end} of {total}{' so far' if job.state == 'running' else ''}]"
+        return Output(f"{about}\n{piece.decode('utf-8', 'replace')}", {"offset": end, "total": total})
+
+    def listed(arguments: dict[str, Any]) -> Output:
+        found = jobs.all()
+        text = "\n".join(map(_line, found)) or "there are no jobs"
+        return Output(text, [job._asdict() | {"command": job.command[:MAX_COMMAND_SHOWN]} for job in found])
+
+    def stop(arguments: dict[str, Any]) -> Output:
+        return _job(jobs.stop(arguments["job"]))
+
+    running = {
+        "command": {"type": "string", "description": "A line for sh."},
+        "cwd": {
+            "type": "string",
+            "description": "The directory to run it in, inside the workspace; its root if left out.",
+        },
+        "timeout_s": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": MAX_TIMEOUT_S,
+            "description": f"Seconds until it is ended: {timeout_s:g} by default, {MAX_TIMEOUT_S:g} at most.",
+        },
+        "env": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Variables for this command.",
+        },
+        "background": {"type": "boolean", "description": "Do not wait: give a job id at once."},
+    }
+    reading = {
+        "job": _JOB,
+        "stream": {"type": "string", "enum": ["stdout", "stderr"], "description": "stdout if left out."},
+        "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin at: 0 if left out."},
+        "max_bytes": {"type": "integer", "minimum": 1, "maximum": 60_000, "description": "How much to read."},
+    }
+    return [
+        _tool("run_command", RUN.format(walls=walls), running, ["command"], run, timeout_s=None),
+        _tool("read_output", READ, reading, ["job"], read, read_only=True),
+        _tool("list_jobs", LIST, {}, [], listed, read_only=True),
+        _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop),
+    ]
+
+
+def _tool(
+    name: str, description: str, properties: dict[str, Any], required: list[str], handler: Any, **options: Any
+) -> Tool:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return Tool(name, description, schema, handler, max_output_bytes=MAX_OUTPUT_BYTES, **options)
+
+
+def _ran(ran: Ran, job: str) -> Output:
+    how = {"timeout": "ended: its time was over", "stop": "ended: it was stopped", "": f"exit code {ran.exit_code}"}
+    lines = [f"[{how[ran.ended_by]}, {ran.duration_s:.2f} s]"]
+    for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
+        if text:
+            lines.append(f"{name}:\n{text.rstrip()}")
+    if job:
+        lines.append(f'[all of it: read_output(job="{job}")]')
+    structured = {
+        "success": ran.ok,
+        "exit_code": ran.exit_code,
+        "ended_by": ran.ended_by or None,
+        "duration_s": round(ran.duration_s, 3),
+        "stdout": ran.stdout,
+        "stderr": ran.stderr,
+        "job": job or None,
+    }
+    return Output("\n".join(lines), structured)
+
+
+def _job(job: Job) -> Output:
+    return Output(_line(job), job._asdict() | {"command": job.command[:MAX_COMMAND_SHOWN]})
+
+
+def _line(job: Job) -> str:
+    code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+    problem = f": {job.problem}" if job.problem else ""
+    printed = f"{job.stdout_bytes} bytes of stdout, {job.stderr_bytes} of stderr"
+    command = " ".join(job.command[:MAX_COMMAND_SHOWN].split())
+    return f"{job.id} {job.state}{code}{problem}, {job.duration_s:.1f} s, {printed}: {command}"

@@ -1,0 +1,259 @@
+"""What does a page on the web say? One function: it fetches a public URL, within its limits, and gives its text.
+
+For every hop the host is looked up, all of its addresses are checked, and the connection goes to one of those: what the
+name stands for later does not matter. It sends no cookie, no credential and no body, and obeys nothing that it reads
+but redirects.
+"""
+
+import http.client
+import re
+import socket
+import ssl
+import zlib
+from contextlib import suppress
+from threading import Timer
+from time import monotonic
+from typing import NamedTuple
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
+
+from onhand.addresses import Resolve, host_of, public_addresses
+from onhand.errors import InputError
+from onhand.hypertext import reduced
+
+TIMEOUT_S = 10.0
+MAX_BYTES = 1 << 20  # of a body, after it is unpacked
+MAX_REDIRECTS = 5
+MAX_URL_CHARS = 4096
+PORTS = {"https": (443, 8443), "http": (80, 8080)}  # others belong to services that speak something else
+REDIRECTS = (301, 302, 303, 307, 308)
+_PIECE = 64 * 1024
+
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ufeff]")  # readers of URLs disagree about these
+_TEXT = re.compile(r"text/|application/(?:[\w.+-]+\+)?(?:json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
+_CONTROLS = {code: "\ufffd" for code in [*range(0x20), 0x7F, *range(0x80, 0xA0)] if chr(code) not in "\t\n"}
+# Not those that hide markup in plain letters, such as UTF-7, and none that is no encoding of text.
+_ENCODINGS = re.compile(
+    r"(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|latin-?1|iso-?8859-?\d{1,2}|windows-?125\d|cp125\d|koi8-?[ru]|shift_jis"
+    r"|sjis|euc-jp|euc-kr|gbk|gb2312|gb18030|big5)",
+    re.IGNORECASE,
+)
+_HIDING = re.compile(
+    r"""<[a-z][^<>]{0,2000}(?:\bhidden\b|display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden"""
+    r"""|opacity\s{0,9}:\s{0,9}0[;"' ]|font-size\s{0,9}:\s{0,9}0|text-indent\s{0,9}:\s{0,9}-\d{3})""",
+    re.IGNORECASE,
+)
+
+
+class Page(NamedTuple):
+    """What came back, as text."""
+
+    url: str  # where it was in the end
+    status: int
+    content_type: str
+    title: str
+    text: str
+    truncated: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class _Answer(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+    truncated: bool
+
+
+def http_get(
+    url: str,
+    *,
+    allow_http: bool = False,
+    timeout_s: float = TIMEOUT_S,
+    max_bytes: int = MAX_BYTES,
+    resolve: Resolve | None = None,
+    context: ssl.SSLContext | None = None,
+) -> Page:
+    """Fetch a public URL; InputError says which rule it breaks, or what went wrong on the way.
+
+    `resolve` takes the place of the system's resolver, `context` that of its certificates.
+    """
+    deadline = monotonic() + timeout_s
+    seen: list[str] = []
+    while True:
+        parts = checked(url, allow_http)
+        if url in seen or len(seen) > MAX_REDIRECTS:
+            raise InputError(f"{seen[0]} redirects in a loop, or more than {MAX_REDIRECTS} times: try another page")
+        seen.append(url)
+        answer = _fetched(parts, deadline, max_bytes, resolve, context)
+        location = answer.headers.get("Location")
+        if answer.status not in REDIRECTS or not location:
+            return _page(url, answer)
+        url = _next(url, location)
+
+
+def checked(url: str, allow_http: bool = False) -> SplitResult:
+    """A URL that may be asked for, in parts; nothing is looked up. InputError names the rule that it breaks."""
+    if not url or len(url) > MAX_URL_CHARS or _FORBIDDEN.search(url):
+        raise InputError("this is no URL: it is empty, too long, or has spaces, control characters or backslashes")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InputError("this is no URL: its host or port cannot be read") from None
+    scheme = parts.scheme.lower()
+    if scheme not in PORTS or (scheme == "http" and not allow_http) or not url[len(scheme) :].startswith("://"):
+        allowed = "https:// and http://" if allow_http else "https://"
+        raise InputError(f"only {allowed} is allowed, not {url[:40]!r}")
+    if "@" in parts.netloc:
+        raise InputError("a URL with a user or a password is not allowed: leave out what is before the @")
+    if port is not None and port not in (*PORTS["https"], *PORTS["http"]):
+        raise InputError(f"port {port} is not one of the web: 80, 443, 8080 and 8443 are")
+    host_of(_host(parts))
+    return parts
+
+
+def _host(parts: SplitResult) -> str:
+    return parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc.removesuffix(":")
+
+
+def _next(url: str, location: str) -> str:
+    if _FORBIDDEN.search(location):
+        raise InputError(f"{url} redirects to something that is no URL")
+    return urljoin(url, location).partition("#")[0]
+
+
+def _fetched(
+    parts: SplitResult, deadline: float, max_bytes: int, resolve: Resolve | None, context: ssl.SSLContext | None
+) -> _Answer:
+    """One hop: look up, check, connect to exactly that, ask, read."""
+    host = host_of(_host(parts))
+    port = parts.port or PORTS[parts.scheme.lower()][0]
+    addresses = public_addresses(host, port, _left(deadline, host), resolve)
+    raw = _connected(addresses, port, deadline, host)
+    watched = raw.dup()
+    watch = Timer(max(0.0, deadline - monotonic()), _cut, [watched])  # a server that drips must not hold us
+    watch.daemon = True
+    watch.start()
+    try:
+        with raw if parts.scheme.lower() == "http" else _secured(raw, host, context) as connection:
+            answer = _asked(connection, host, parts, max_bytes)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if monotonic() >= deadline:
+            raise InputError(f"{host} took too long: try again later, or another page") from None
+        raise InputError(f"{host} gave no answer that can be read: {_said(error)}") from None
+    finally:
+        watch.cancel()
+        watched.close()
+        raw.close()
+    if monotonic() < deadline:
+        return answer
+    if not answer.body:  # we cut it off before its text began
+        raise InputError(f"{host} took too long: try again later, or another page")
+    return answer._replace(truncated=True)
+
+
+def _cut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _said(error: Exception) -> str:
+    words = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
+    return " ".join(str(words).translate(_CONTROLS).split())[:200]
+
+
+def _connected(addresses: list[str], port: int, deadline: float, host: str) -> socket.socket:
+    for address in addresses:
+        with suppress(OSError):
+            return socket.create_connection((address, port), _left(deadline, host))
+    raise InputError(f"{host} does not answer: check the URL, or try again later")
+
+
+def _secured(raw: socket.socket, host: str, context: ssl.SSLContext | None) -> socket.socket:
+    return (context or ssl.create_default_context()).wrap_socket(raw, server_hostname=host)
+
+
+def _left(deadline: float, host: str) -> float:
+    left = deadline - monotonic()
+    if left <= 0:
+        raise InputError(f"{host} took too long: try again later, or another page")
+    return left
+
+
+def _asked(connection: socket.socket, host: str, parts: SplitResult, max_bytes: int) -> _Answer:
+    """Send one request over a connection that is open, and read its answer."""
+    client = http.client.HTTPConnection(host)
+    client.sock = connection
+    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (
+        "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?[]") if parts.query else ""
+    )
+    client.putrequest("GET", target, skip_host=True, skip_accept_encoding=True)
+    wanted = {
+        "Host": parts.netloc,
+        "User-Agent": "onhand",
+        "Accept": "text/html, text/*, application/json, application/xml, */*;q=0.1",
+        "Accept-Encoding": "gzip",
+        "Connection": "close",
+    }
+    for name, value in wanted.items():
+        client.putheader(name, value)
+    client.endheaders()
+    with client.getresponse() as response:
+        _check_framing(response.headers)
+        body, truncated = _unpacked(response, max_bytes)
+        return _Answer(response.status, response.headers, body, truncated)
+
+
+def _check_framing(headers: http.client.HTTPMessage) -> None:
+    """Refuse an answer whose length can be read in two ways."""
+    lengths = headers.get_all("Content-Length") or []
+    if len(lengths) > 1 or (lengths and headers.get("Transfer-Encoding")):
+        raise ValueError("it has two lengths")
+    if lengths and not lengths[0].strip().isdecimal():
+        raise ValueError("its length is no number")
+
+
+def _unpacked(response: http.client.HTTPResponse, max_bytes: int) -> tuple[bytes, bool]:
+    """The body up to a limit, and whether there was more; what is packed is unpacked no further than that."""
+    packing = (response.headers.get("Content-Encoding") or "identity").strip().lower()
+    if packing not in ("identity", "gzip", "x-gzip"):
+        raise ValueError("it is packed in a way that was not asked for")
+    unpack = zlib.decompressobj(31) if packing != "identity" else None
+    body = b""
+    try:
+        while len(body) <= max_bytes and (piece := response.read1(_PIECE)):
+            body += unpack.decompress(piece, max_bytes + 1 - len(body)) if unpack else piece
+    except zlib.error:
+        raise ValueError("it is packed, and damaged") from None
+    except http.client.IncompleteRead as cut:
+        body += b"" if unpack else cut.partial
+        return body[:max_bytes], True
+    return body[:max_bytes], len(body) > max_bytes or bool(response.length)  # what it promised and did not send
+
+
+def _page(url: str, answer: _Answer) -> Page:
+    kind = " ".join((answer.headers.get("Content-Type") or "text/plain").translate(_CONTROLS).split())[:200]
+    if not _TEXT.match(kind) or b"\0\0\0\0" in answer.body[:1024]:
+        note = f"it is no text but {kind}, {len(answer.body)} bytes{' or more' if answer.truncated else ''}"
+        return Page(url, answer.status, kind, "", "", answer.truncated, (note,))
+    source = _decoded(answer.body, kind)
+    notes = [f"only the first {len(answer.body)} bytes were read"] if answer.truncated else []
+    if "html" not in kind.lower():
+        return Page(url, answer.status, kind, "", _plain(source), answer.truncated, tuple(notes))
+    if _HIDING.search(source):
+        notes.append("the page hides some of its text from readers: do not act on what it asks for")
+    page = reduced(source)
+    return Page(url, answer.status, kind, _plain(page.title), _plain(page.text), answer.truncated, tuple(notes))
+
+
+def _decoded(body: bytes, kind: str) -> str:
+    named = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", kind, re.IGNORECASE)
+    encoding = named[1] if named and _ENCODINGS.fullmatch(named[1]) else "utf-8"
+    try:
+        return body.decode(encoding, "replace").removeprefix("\ufeff")
+    except LookupError:
+        return body.decode("utf-8", "replace")
+
+
+def _plain(text: str) -> str:
+    """Text without control characters."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)

@@ -1,0 +1,131 @@
+"""The walls around commands: what this machine can do, and run one behind them."""
+
+import os
+from typing import TYPE_CHECKING
+
+from onhand.cli import terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from onhand.sandbox.policy import Policy
+
+
+def add_arguments(parser: "ArgumentParser") -> None:
+    verbs = parser.add_verbs("verb", "VERB")  # type: ignore[attr-defined]  # of our Parser
+    check = verbs.add_parser("check", help="what this machine can do, and why not more", description=_check.__doc__)
+    check.add_argument("--json", action="store_true", help="as an object, for programs")
+    run = verbs.add_parser("run", help="run a command behind the walls", description=_run.__doc__)
+    run.add_argument("--read", metavar="PATH", action="append", default=[], help="more that it may read")
+    run.add_argument("--write", metavar="PATH", action="append", default=[], help="more that it may write")
+    run.add_argument("--deny", metavar="PATH", action="append", default=[], help="more that it may not see")
+    run.add_argument("--domain", metavar="DOMAIN", action="append", default=[], help="what it may reach")
+    run.add_argument("--memory", metavar="MIB", type=int, help="the most memory of each process")
+    run.add_argument("--cpu", metavar="SECONDS", type=int, help="the most processor time of each process")
+    run.add_argument("--processes", metavar="N", type=int, help="the most processes and threads")
+    run.add_argument("--time", metavar="SECONDS", type=float, help="end it after so long")
+    run.add_argument("--backend", choices=("auto", "bubblewrap", "landlock"), help="what confines it")
+    run.add_argument("--all-variables", action="store_true", help="give it the whole environment, secrets and all")
+    run.add_argument("command", metavar="CMD", nargs="+", help="the command and its words, after --")
+
+
+def run(arguments: "Namespace") -> int:
+    return _check(arguments) if arguments.verb == "check" else _run(arguments)
+
+
+def _check(arguments: "Namespace") -> int:
+    """Try every backend with the project's policy, and say which one commands would get."""
+    from onhand.app import configured, open_policy
+    from onhand.sandbox.sandbox import tries
+
+    asked = configured()
+    terminal.warn(asked.warnings)
+    policy = open_policy(asked)
+    found = tries(policy)
+    used = _used(asked.sandbox.backend, [one.sandbox.name for one in found if one.refusal is None])
+    if arguments.json:
+        backends = {one.sandbox.name: {"works": one.refusal is None, "reason": one.refusal} for one in found}
+        terminal.print_json({"used": used, "backends": backends, "notes": _notes(policy)})
+    else:
+        rows = [
+            (one.sandbox.name, "works" if one.refusal is None else "does not work", one.refusal or "") for one in found
+        ]
+        terminal.print_table(rows, header=("BACKEND", "STATE", "REASON"))
+        terminal.say()
+        said = {"refuse": "commands are refused: nothing here can confine them", "none": "commands are NOT confined"}
+        terminal.say(said.get(used, f"commands are confined by {used}"))
+        for note in _notes(policy):
+            terminal.say(f"note: {note}")
+    return 1 if used == "refuse" else 0
+
+
+def _used(wanted: str, working: list[str]) -> str:
+    """The backend that commands get, of those that work."""
+    if wanted == "none":
+        return "none"
+    return next((name for name in working if wanted in ("auto", name)), "refuse")
+
+
+def _notes(policy: "Policy") -> list[str]:
+    """What a user would wonder about."""
+    import sys
+
+    if sys.platform != "linux":
+        return []
+    from onhand.sandbox import kernel, rules
+
+    notes = []
+    version = kernel.landlock_version()
+    if rules.LEAST_VERSION <= version < rules.SIGNAL_VERSION:
+        notes.append("with landlock, commands can send signals to your other processes: Linux 6.12 would stop that")
+    if version:
+        notes.append("with landlock, a directory that holds protected names takes no new files; its sub-directories do")
+    if os.geteuid() == 0:
+        root_owned = [path for path in policy.writable if os.path.exists(path) and os.stat(path).st_uid == 0]
+        notes.append("root gives up its rights for commands: they run as the owner of the project, or as nobody")
+        notes += [f"{path} belongs to root, so commands can read it and not change it" for path in root_owned]
+    return notes
+
+
+def _run(arguments: "Namespace") -> int:
+    """Run a command that can write only in the project, see no secrets, and reach what is allowed and nothing else."""
+    from onhand.actions.environment import environment_of
+    from onhand.app import configured, open_policy
+    from onhand.sandbox.sandbox import Command, choose
+
+    asked = configured()
+    terminal.warn(asked.warnings)
+    policy = _with_flags(open_policy(asked), arguments)
+    configured_backend = "auto" if asked.sandbox.backend == "none" else asked.sandbox.backend
+    sandbox = choose(policy, arguments.backend or configured_backend)
+    variables = (
+        dict(os.environ) if arguments.all_variables else environment_of(os.environ, ("HOME", *asked.shell.environment))
+    )
+    process = sandbox.start(policy, Command(arguments.command, os.getcwd(), variables))
+    try:
+        code = process.wait()
+    except BaseException:
+        process.kill()
+        raise
+    if code == 124 and policy.wall_s is not None:
+        terminal.complain(f"onhand: the command was ended after {policy.wall_s:g} s")
+    return code or 0
+
+
+def _with_flags(policy: "Policy", arguments: "Namespace") -> "Policy":
+    def whole(paths: list[str]) -> tuple[str, ...]:
+        return tuple(os.path.realpath(os.path.expanduser(path)) for path in paths)
+
+    numbers = {
+        "memory_bytes": None if arguments.memory is None else arguments.memory << 20,
+        "cpu_s": arguments.cpu,
+        "processes": arguments.processes,
+        "wall_s": arguments.time,
+    }
+    return policy._replace(
+        readable=(*policy.readable, *whole(arguments.read)),
+        writable=(*policy.writable, *whole(arguments.write)),
+        denied=(*policy.denied, *whole(arguments.deny)),
+        domains=(*policy.domains, *arguments.domain),
+        **{name: value for name, value in numbers.items() if value is not None},
+    ).checked()

@@ -1,0 +1,147 @@
+"""How does the kernel keep a policy with mounts? bubblewrap: namespaces of its own, and only what may be seen is there.
+
+It is the better wall: new files can be made beside protected ones, processes outside are not there at all, and what is
+left of a command dies with its first process.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+
+from onhand.errors import SandboxError
+from onhand.sandbox import seccomp
+from onhand.sandbox.layout import Layout, lay_out
+from onhand.sandbox.policy import Policy, is_below
+from onhand.sandbox.sandbox import Command, Process, exists
+
+TEMPORARY_BYTES = 512 << 20
+
+
+class BubblewrapSandbox:
+    """Confines by bubblewrap's mounts and namespaces, with the same system call filter on top."""
+
+    name = "bubblewrap"
+
+    def refusal(self, policy: Policy) -> str | None:
+        return _unsupported() or _failure(bool(policy.domains))
+
+    def start(self, policy: Policy, command: Command) -> Process:
+        from onhand.sandbox import confined
+        from onhand.sandbox.placeholders import Placeholders
+
+        reason = _unsupported()
+        if reason:
+            raise SandboxError(f"nothing was started: {reason}")
+        placeholders = Placeholders(lambda: lay_out(policy), confined.unprivileged)
+        user = confined.unprivileged(placeholders.layout)
+        layout = confined.within_reach(placeholders.layout, user)
+        filter_fd = _pipe_of(seccomp.program(inet=bool(policy.domains)))
+        environment = confined.proxied(dict(command.environment), policy.domains)
+        order = {
+            "argv": [
+                exists("bwrap"),
+                *_namespaces(bool(policy.domains)),
+                *_mounts(layout),
+                *("--seccomp", str(filter_fd), "--chdir", os.path.realpath(command.cwd), "--clearenv"),
+                *_variables({"HOME": "/tmp", **environment, "TMPDIR": "/tmp"}),  # noqa: S108  # its own
+                *("--", *command.argv),
+            ],
+            "cwd": "/",
+            "environment": {"PATH": "/usr/bin:/bin"},
+            "user": user,
+            "temporary": False,
+            "wall_s": policy.wall_s,
+            "limits": confined.limits_of(policy),
+            "landlock": None,
+        }
+        return confined.start(order, policy, command, (filter_fd,), [placeholders.remove])
+
+
+def _namespaces(shares_network: bool) -> list[str]:
+    """Everything of its own. With domains, the network is one that was made for it before."""
+    return [
+        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
+        *([] if shares_network else ["--unshare-net"]),
+        *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
+    ]
+
+
+def _mounts(layout: Layout) -> Iterator[str]:
+    """What may be seen, the outer before the inner; then what may not, over it."""
+    kinds = dict.fromkeys(layout.readable, "--ro-bind") | dict.fromkeys(layout.writable, "--bind")
+    if "/" in kinds:
+        yield from (kinds.pop("/"), "/", "/")
+    yield from ("--proc", "/proc", "--dev", "/dev", "--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp")  # noqa: S108
+    for link, target in layout.links:
+        if "/" not in layout.readable:
+            yield from ("--symlink", target, link)
+    for path in sorted(kinds, key=lambda path: path.count("/")):
+        yield from (kinds[path], path, path)
+    for path in _pins(layout):
+        yield from ("--bind", path, path)
+    for path in sorted({*layout.fixed, *(missing.path for missing in layout.missing)}):
+        yield from ("--ro-bind", path, path)
+    for path in layout.hidden:
+        if os.path.isdir(path):
+            yield from ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
+        else:  # a device on a mount for files, which cannot be opened
+            yield from ("--ro-bind", os.devnull, path)
+
+
+def _pins(layout: Layout) -> list[str]:
+    """Directories between what is writable and what in it is not.
+
+    Mounted on themselves they cannot be renamed; or one could be moved away with its protected file, and another be put
+    in its place.
+    """
+    pins = set()
+    for root in layout.writable:
+        for hole in layout.holes(root):
+            above = os.path.dirname(hole)
+            while above != root and is_below(above, root):
+                pins.add(above)
+                above = os.path.dirname(above)
+    fixed = (*layout.fixed, *layout.hidden)
+    return sorted(pin for pin in pins if not any(is_below(pin, hole) for hole in fixed))
+
+
+def _variables(environment: dict[str, str]) -> Iterator[str]:
+    for name, value in environment.items():
+        yield from ("--setenv", name, value)
+
+
+def _pipe_of(content: bytes) -> int:
+    reader, writer = os.pipe()
+    os.write(writer, content)  # some hundred bytes: less than any pipe holds
+    os.close(writer)
+    return reader
+
+
+@cache
+def _unsupported() -> str | None:
+    if sys.platform != "linux":
+        return "bubblewrap is for Linux"
+    if exists("bwrap") is None:
+        return "bwrap is not installed: install the package bubblewrap"
+    return seccomp.unsupported()
+
+
+@cache
+def _failure(with_domains: bool) -> str | None:
+    """What goes wrong when a command that does nothing is started."""
+    import subprocess
+
+    domains = ("example.com",) if with_domains else ()
+    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains)
+    null = subprocess.DEVNULL
+    command = Command(["/bin/sh", "-c", ":"], "/", {}, stdin=null, stdout=null, stderr=subprocess.PIPE)
+    try:
+        process = BubblewrapSandbox().start(policy, command)
+        assert process.stderr is not None  # it is a pipe
+        with process.stderr:
+            said = process.stderr.read(2000).decode("utf-8", "replace").strip()
+        code = process.wait(60)
+    except SandboxError as error:
+        return str(error)
+    return None if code == os.EX_OK else said or f"a command that does nothing ended with {code}"

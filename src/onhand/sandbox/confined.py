@@ -1,0 +1,235 @@
+"""How is an order for a confined command carried out, and how does it end? The half of `launch` that stays with us."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any
+
+from onhand.errors import SandboxError
+from onhand.sandbox.launch import PROXY_PORT
+from onhand.sandbox.layout import Layout
+from onhand.sandbox.policy import Policy, is_below
+from onhand.sandbox.proxy import Proxy
+from onhand.sandbox.sandbox import Command
+
+NOBODY = 65534
+START_S = 30.0  # more than any loaded machine needs to start Python
+GRACE_S = 0.6  # for the small process to clear up; with what follows, within a second
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# -I and -S: nothing of the user's environment or site-packages has a say in the process that sets up the walls.
+_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from onhand.sandbox.launch import main; main(*map(int, sys.argv[1:]))"  # noqa: E501
+
+
+class Confined:
+    """A command behind its walls; what was set up for it is taken down when it has ended."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", lifeline: int, after: list[Callable[[], None]]) -> None:
+        self._process = process
+        self._lifeline = lifeline
+        self._after = after
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        return self._process.stdout
+
+    @property
+    def stderr(self) -> IO[bytes] | None:
+        return self._process.stderr
+
+    def poll(self) -> int | None:
+        return self._ended(self._process.poll())
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        try:
+            return self._ended(self._process.wait(timeout_s))
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """The small process is asked to end everything; only if it does not is it killed with its group."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)
+            if self.wait(GRACE_S) is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self.wait()
+
+    def _ended(self, code: int | None) -> int | None:
+        if code is not None:
+            if self._lifeline >= 0:
+                os.close(self._lifeline)
+                self._lifeline = -1
+            while self._after:
+                self._after.pop()()
+        return code
+
+
+def unprivileged(layout: Layout) -> tuple[int, int] | None:
+    """Whom root becomes: the owner of what is to be written, or nobody. None for whoever is not root."""
+    if os.geteuid() != 0:
+        return None
+    for path in layout.writable:
+        owner = os.stat(path)
+        if owner.st_uid != 0:
+            return owner.st_uid, owner.st_gid
+    return NOBODY, NOBODY
+
+
+def within_reach(layout: Layout, user: tuple[int, int] | None) -> Layout:
+    """The layout without what the user that root becomes could not get to anyway."""
+    if user is None:
+        return layout
+    for path in layout.writable:
+        if not _reaches(user, path):
+            raise SandboxError(
+                f"root becomes user {user[0]} in a sandbox, who cannot get to {path}: open the way to it"
+            )
+    readable = tuple(path for path in layout.readable if _reaches(user, path))
+    hidden = tuple(
+        path for path in layout.hidden if any(is_below(path, root) for root in (*readable, *layout.writable))
+    )
+    return layout._replace(readable=readable, hidden=tuple(path for path in hidden if _reaches(user, path)))
+
+
+def _reaches(user: tuple[int, int], path: str) -> bool:
+    """Whether every directory on the way lets a user of no other groups through."""
+    above = os.path.dirname(path)
+    while True:
+        found = os.stat(above)
+        shift = 6 if found.st_uid == user[0] else 3 if found.st_gid == user[1] else 0
+        if not found.st_mode >> shift & 1:
+            return False
+        if above == "/":
+            return True
+        above = os.path.dirname(above)
+
+
+def limits_of(policy: Policy) -> dict[str, int]:
+    """The limits that the kernel keeps for each process."""
+    return {
+        "RLIMIT_AS": policy.memory_bytes,
+        "RLIMIT_CPU": policy.cpu_s,
+        "RLIMIT_FSIZE": policy.file_bytes,
+        "RLIMIT_NPROC": policy.processes,
+    }
+
+
+def proxied(environment: dict[str, str], domains: tuple[str, ...]) -> dict[str, str]:
+    """An environment that tells programs of the proxy; without domains there is none to tell of."""
+    if not domains:
+        return environment
+    url = f"http://127.0.0.1:{PROXY_PORT}"
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    return environment | dict.fromkeys(names, url) | {name.upper(): url for name in names}
+
+
+def start(
+    order: dict[str, Any],
+    policy: Policy,
+    command: Command,
+    pass_fds: tuple[int, ...] = (),
+    after: list[Callable[[], None]] | None = None,
+) -> Confined:
+    """Carry out an order; SandboxError when a step of it failed. `after` is run when the command has ended."""
+    after = after or []
+    ours: list[int] = []
+    theirs: list[int] = list(pass_fds)
+    process = None
+    try:
+        order_fd = _file_of(json.dumps(order).encode())
+        theirs.append(order_fd)
+        report, report_fd = os.pipe()
+        lifeline_fd, lifeline = os.pipe()
+        ours += [report, lifeline]
+        theirs += [report_fd, lifeline_fd]
+        door, door_fd = _door(bool(policy.domains))
+        theirs += [door_fd] if door_fd >= 0 else []
+        process = _python(command, [order_fd, report_fd, lifeline_fd, door_fd], theirs)
+        while theirs:
+            os.close(theirs.pop())
+        if door is not None:
+            after.append(_opened(door, policy.domains, report))
+        failure = _told(report)
+        if failure:
+            process.wait()
+            raise SandboxError(f"the command was not started: {failure}")
+        ours.remove(lifeline)
+        return Confined(process, lifeline, after)
+    except BaseException:
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in filter(None, (process.stdout, process.stderr)):
+                pipe.close()
+        while after:
+            after.pop()()
+        raise
+    finally:
+        for descriptor in (*ours, *theirs):
+            os.close(descriptor)
+
+
+def _file_of(content: bytes) -> int:
+    """A descriptor of a file that has no name; a pipe would have to be emptied while it is filled."""
+    descriptor = os.memfd_create("onhand")
+    with open(os.dup(descriptor), "wb") as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _python(command: Command, descriptors: list[int], pass_fds: list[int]) -> "subprocess.Popen[bytes]":
+    words = [sys.executable, "-I", "-S", "-B", "-c", _START, _PACKAGES, *map(str, descriptors)]
+    try:
+        return subprocess.Popen(  # noqa: S603  # our own words
+            words,
+            stdin=command.stdin,
+            stdout=command.stdout,
+            stderr=command.stderr,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SandboxError(f"the command was not started: {error.strerror}") from None
+
+
+def _door(wanted: bool) -> tuple[socket.socket | None, int]:
+    if not wanted:
+        return None, -1
+    ours, theirs = socket.socketpair()
+    return ours, theirs.detach()
+
+
+def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Callable[[], None]:
+    """Put the proxy behind the listening socket that comes out of the command's own network."""
+    door.settimeout(START_S)
+    with door:
+        try:
+            _, descriptors, _, _ = socket.recv_fds(door, 1, 1)
+        except TimeoutError:
+            descriptors = []
+    if not descriptors:
+        raise SandboxError(f"the command was not started: {_told(report) or 'it got no network of its own'}")
+    proxy = Proxy(socket.socket(fileno=descriptors[0]), domains)
+    proxy.start()
+    return proxy.stop
+
+
+def _told(report: int) -> str:
+    """What went wrong; nothing, once the command itself has taken over."""
+    pieces = []
+    while piece := os.read(report, 4096):
+        pieces.append(piece)
+    return b"".join(pieces).decode("utf-8", "replace")

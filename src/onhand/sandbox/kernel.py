@@ -1,0 +1,99 @@
+"""How is the kernel asked for what Python has no function for? System calls by number, each an OSError when it fails.
+
+It knows no policy. Linux only, on the machines whose calls `seccomp` knows; the numbers are the same on both.
+"""
+
+import ctypes
+import os
+import struct
+
+PR_SET_DUMPABLE = 4
+PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+
+_OPENAT2, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 437, 444, 445, 446
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+_AT_FDCWD, _NO_SYMLINKS, _NO_MAGIC = -100, 0x04, 0x02
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(number: int, *arguments: object) -> int:
+    """One system call."""
+    return _checked(_libc.syscall(ctypes.c_long(number), *map(_word, arguments)))
+
+
+def prctl(option: int, *arguments: object) -> int:
+    """One setting of this process."""
+    rest = [*map(_word, arguments), *[ctypes.c_ulong(0)] * (4 - len(arguments))]
+    return _checked(_libc.prctl(ctypes.c_int(option), *rest))
+
+
+def unshare(flags: int) -> None:
+    """Move this process into namespaces of its own."""
+    _checked(_libc.unshare(ctypes.c_int(flags)))
+
+
+def open_path(path: str) -> int:
+    """A descriptor of what a path names, for naming it and no more; a link anywhere on the way is an OSError."""
+    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS | _NO_MAGIC)
+    return call(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, len(how))
+
+
+def drop_capabilities() -> None:
+    """Give up every capability that this process has, in all of its sets."""
+    header, nothing = struct.pack("=Ii", 0x20080522, 0), bytes(24)
+    call(_CAPSET[os.uname().machine], header, nothing)
+
+
+def capabilities() -> int:
+    """The capabilities that this process can use now, as a number; 0 is none."""
+    with open("/proc/self/status", "rb") as status:
+        return next(int(line.split()[1], 16) for line in status if line.startswith(b"CapEff:"))
+
+
+def filter_calls(program: bytes) -> None:
+    """Let the kernel judge every further system call of this process and its children by a filter."""
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    prctl(PR_SET_SECCOMP, 2, header)
+
+
+def landlock_version() -> int:
+    """The version of Landlock that the kernel has; 0 is none."""
+    try:
+        return call(_LANDLOCK_CREATE, None, 0, 1)
+    except OSError:
+        return 0
+
+
+def landlock_create(handled_files: int, handled_network: int, scopes: int, version: int) -> int:
+    """A set of rules that says what is refused unless a rule allows it; its fields depend on the version."""
+    fields = struct.pack("=QQQ", handled_files, handled_network, scopes)
+    return call(_LANDLOCK_CREATE, fields, 8 if version < 4 else 16 if version < 6 else 24, 0)
+
+
+def landlock_allow(rules: int, path: str, rights: int) -> None:
+    """Allow rights on a file, or on a directory and everything below."""
+    descriptor = open_path(path)
+    try:
+        call(_LANDLOCK_ADD, rules, 1, struct.pack("=Qi", rights, descriptor), 0)
+    finally:
+        os.close(descriptor)
+
+
+def landlock_restrict(rules: int) -> None:
+    """Bind this process, and all that it will start, to the rules."""
+    call(_LANDLOCK_RESTRICT, rules, 0)
+
+
+def _word(value: object) -> object:
+    if value is None or isinstance(value, bytes):
+        return ctypes.c_char_p(value)
+    return ctypes.c_long(value)  # type: ignore[arg-type]  # what is left are numbers
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

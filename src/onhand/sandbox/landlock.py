@@ -1,0 +1,86 @@
+"""How does the kernel keep a policy without mounts? Landlock for files, a system call filter for the rest.
+
+Where there are no namespaces to be had this is the wall. What it cannot do, it refuses: see `rules` for what that means
+for new files, and `refusal` for domains.
+"""
+
+import sys
+from functools import cache
+
+from onhand.errors import SandboxError
+from onhand.sandbox import seccomp
+from onhand.sandbox.layout import lay_out
+from onhand.sandbox.policy import Policy
+from onhand.sandbox.sandbox import Command, Process
+
+
+class LandlockSandbox:
+    """Confines by Landlock and seccomp."""
+
+    name = "landlock"
+
+    def refusal(self, policy: Policy) -> str | None:
+        return _unsupported() or _failure(bool(policy.domains))
+
+    def start(self, policy: Policy, command: Command) -> Process:
+        from onhand.sandbox import confined, kernel, rules
+
+        reason = _unsupported()
+        if reason:
+            raise SandboxError(f"nothing was started: {reason}")
+        layout = lay_out(policy)
+        version = kernel.landlock_version()
+        found = [(rule.path, rules.applicable(rule, version)) for rule in rules.of(layout)]
+        if len(found) > rules.MAX_RULES:
+            raise SandboxError(f"{len(found)} rules are more than {rules.MAX_RULES}: deny fewer paths")
+        order = {
+            "argv": list(command.argv),
+            "cwd": command.cwd,
+            "environment": confined.proxied(dict(command.environment), policy.domains),
+            "user": confined.unprivileged(layout),
+            "temporary": True,
+            "wall_s": policy.wall_s,
+            "limits": confined.limits_of(policy),
+            "landlock": {
+                "handled": rules.handled(version)[:1] + _network(policy, version) + rules.handled(version)[2:],
+                "rules": [rule for rule in found if rule[1]],
+                "temporary_rights": rules.READ | (rules.WRITE & rules.handled(version)[0]),
+                "filter": seccomp.program(inet=bool(policy.domains)).hex(),
+            },
+        }
+        return confined.start(order, policy, command)
+
+
+def _network(policy: Policy, version: int) -> tuple[int]:
+    """What Landlock refuses of TCP: all of it, unless the command has a network of its own with one door."""
+    from onhand.sandbox import rules
+
+    return (0 if policy.domains else rules.handled(version)[1],)
+
+
+@cache
+def _unsupported() -> str | None:
+    if sys.platform != "linux":
+        return "Landlock is part of Linux"
+    from onhand.sandbox import kernel, rules
+
+    version = kernel.landlock_version()
+    if version < rules.LEAST_VERSION:
+        found = f"version {version}" if version else "none that is switched on"
+        return f"this kernel's Landlock is too old ({found}; Linux 6.2 has what is needed)"
+    return seccomp.unsupported()
+
+
+@cache
+def _failure(with_domains: bool) -> str | None:
+    """What goes wrong when a command that does nothing is started."""
+    import os
+
+    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=("example.com",) if with_domains else ())
+    command = Command(["/bin/sh", "-c", ":"], "/", {}, stdin=-3, stdout=-3, stderr=-3)  # subprocess.DEVNULL
+    try:
+        code = LandlockSandbox().start(policy, command).wait(60)
+    except SandboxError as error:
+        needs = "; domains need a network of its own, which user namespaces would give" if with_domains else ""
+        return f"{error}{needs}"
+    return None if code == os.EX_OK else f"a command that does nothing ended with {code}"

@@ -1,0 +1,228 @@
+"""What stands between us and a confined command? A small process that gives up its rights, starts it and ends with it.
+
+It is started with an empty environment and reads one order from a descriptor. It confines itself before or while it
+starts the command, watches a lifeline to whoever ordered it, and when the command, its time or that one ends, it leaves
+nothing of the command behind: it adopts every orphan. Whatever cannot be done is told over the report descriptor, and
+then the command was not started. It knows no policy, only the steps of an order.
+
+Nothing is imported after rights are given up, not even a codec: Python itself may be where only root can read.
+"""
+
+import fcntl
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import socket
+import struct
+import tempfile
+from time import monotonic
+from typing import Any, NoReturn
+
+from onhand.sandbox import kernel
+
+OUT_OF_TIME = 124  # as timeout(1) says it
+PROXY_PORT = 3128  # in a network of its own, so it is always free
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
+
+
+def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> NoReturn:
+    """Follow the order; never returns."""
+    with open(order_fd, "rb") as file:
+        order = json.load(file)
+    try:
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        _give_up_rights(order["user"])
+        if door_fd >= 0:
+            _own_network(door_fd)
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        temporary = tempfile.mkdtemp(prefix="onhand-") if order["temporary"] else ""
+    except Exception as error:
+        _report(report_fd, f"{error} while giving up rights")
+        os._exit(126)
+    wakeup = _wake_on_signals()
+    child = os.fork()
+    if child == 0:
+        _become(order, temporary, report_fd)
+    os.close(report_fd)
+    code = _attend(child, wakeup, lifeline_fd, order["wall_s"])
+    _end_everything()
+    if temporary:
+        shutil.rmtree(temporary, ignore_errors=True)
+    os._exit(code)
+
+
+def _give_up_rights(user: list[int] | None) -> None:
+    """Become another user when we are root: that alone takes every capability away. None may be left."""
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user[1], user[1], user[1])
+        os.setresuid(user[0], user[0], user[0])
+    if kernel.capabilities():
+        kernel.drop_capabilities()
+    if kernel.capabilities() or (user is not None and os.geteuid() == 0):
+        raise PermissionError(1, "rights could not be given up")
+
+
+def _own_network(door_fd: int) -> None:
+    """Enter a network without any way out, and hand a listening socket in it to whoever ordered us: the only door."""
+    uid, gid = os.geteuid(), os.getegid()
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
+    kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        with open(f"/proc/self/{name}", "wb", buffering=0) as file:
+            file.write(text.encode())
+    _raise_loopback()
+    with socket.create_server(("127.0.0.1", PROXY_PORT)) as door, socket.socket(fileno=door_fd) as channel:
+        socket.send_fds(channel, [b"d"], [door.fileno()])
+    kernel.drop_capabilities()
+
+
+def _raise_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        asked = struct.pack("16sH14x", b"lo", 0)
+        (flags,) = struct.unpack("16xH14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, asked))
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
+
+
+def _become(order: dict[str, Any], temporary: str, report_fd: int) -> NoReturn:
+    """In the child: take on every limit, then the command itself."""
+    step = "starting"
+    try:
+        os.set_inheritable(report_fd, False)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        step = f"going to {order['cwd']}"
+        os.chdir(order["cwd"])
+        environment = dict(order["environment"])
+        if temporary:
+            environment["TMPDIR"] = temporary
+            environment.setdefault("HOME", temporary)
+        step = "setting limits"
+        _limit(order["limits"])
+        if order["landlock"]:
+            step = "setting Landlock's rules"
+            _confine(order["landlock"], temporary)
+            step = "filtering system calls"
+            kernel.filter_calls(bytes.fromhex(order["landlock"]["filter"]))
+        step = f"starting {order['argv'][0]}"
+        os.execvpe(order["argv"][0], order["argv"], environment)  # noqa: S606  # the point of it all
+    except Exception as error:
+        _report(report_fd, f"{error} while {step}")
+    os._exit(126)
+
+
+def _limit(limits: dict[str, int]) -> None:
+    for name, value in limits.items():
+        kind = getattr(resource, name)
+        value += _tasks() if name == "RLIMIT_NPROC" else 0  # the kernel counts all of a user's
+        hard = resource.getrlimit(kind)[1]
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _tasks() -> int:
+    """How many processes and threads our user has now."""
+    count = 0
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            if os.stat(f"/proc/{name}").st_uid == os.getuid():
+                count += len(os.listdir(f"/proc/{name}/task"))
+        except OSError:
+            continue
+    return count
+
+
+def _confine(landlock: dict[str, Any], temporary: str) -> None:
+    version = kernel.landlock_version()
+    files, network, scopes = landlock["handled"]
+    rules = kernel.landlock_create(files, network, scopes, version)
+    for path, rights in [*landlock["rules"], [temporary, landlock["temporary_rights"]]]:
+        try:
+            kernel.landlock_allow(rules, path, rights)
+        except OSError:
+            continue  # gone, or a link now: it stays closed
+    kernel.landlock_restrict(rules)
+    os.close(rules)
+
+
+def _wake_on_signals() -> int:
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
+    return reader
+
+
+def _attend(child: int, wakeup: int, lifeline_fd: int, wall_s: float | None) -> int:
+    """Wait for the command, its time, a signal or the end of whoever ordered us; what comes first decides the code."""
+    deadline = None if wall_s is None else monotonic() + wall_s
+    poller = select.poll()
+    poller.register(wakeup, select.POLLIN)
+    poller.register(lifeline_fd, select.POLLIN)
+    while True:
+        ended, status = _reaped(child)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        left = None if deadline is None else deadline - monotonic()
+        if left is not None and left <= 0:
+            return OUT_OF_TIME
+        for descriptor, _ in poller.poll(None if left is None else max(1, left * 1000)):
+            if descriptor == lifeline_fd:
+                return 128 + signal.SIGKILL
+            numbers = os.read(wakeup, 512)
+            if any(number != signal.SIGCHLD for number in numbers):
+                return 128 + signal.SIGTERM
+
+
+def _reaped(child: int) -> tuple[bool, int]:
+    """Whether the command ended; orphans of it that ended are buried on the way."""
+    while True:
+        try:
+            process, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return True, 0
+        if process in (0, child):
+            return process == child, status
+
+
+def _end_everything() -> None:
+    """Kill what is left, again and again: with every parent that dies, its children become ours."""
+    while True:
+        for process in _descendants():
+            try:
+                os.kill(process, signal.SIGKILL)
+            except OSError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        select.select([], [], [], 0.002)
+
+
+def _descendants() -> list[int]:
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as stat:
+                    parents[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
+            except (OSError, IndexError):
+                continue
+    found, generation = [], {os.getpid()}
+    while generation:
+        generation = {process for process, parent in parents.items() if parent in generation}
+        found += sorted(generation)
+    return found
+
+
+def _report(report_fd: int, text: str) -> None:
+    os.write(report_fd, text.encode("utf-8", "replace")[:4000])

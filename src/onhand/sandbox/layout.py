@@ -1,0 +1,157 @@
+"""Where on this disk does a policy apply? Its paths with links followed, and what in them is missing or secret.
+
+It looks at the disk and changes nothing. Both backends build their walls from what it finds.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from onhand.errors import SandboxError
+from onhand.sandbox.policy import MAX_PATHS, SECRET_NAME, Policy, is_below
+
+MAX_LOOKED_AT = 50_000  # entries of a workspace that are looked at for secrets: a tenth of a second
+SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "target"})
+
+
+class Missing(NamedTuple):
+    """What must not come into being."""
+
+    path: str
+    is_directory: bool
+
+
+class Layout(NamedTuple):
+    """The policy's paths as they are on this disk; none of them leads over a link."""
+
+    readable: tuple[str, ...]
+    writable: tuple[str, ...]
+    hidden: tuple[str, ...]  # there, and neither to be read nor written
+    fixed: tuple[str, ...]  # there, in what is writable, and only to be read
+    missing: tuple[Missing, ...]  # in what is writable, and not to be made
+    links: tuple[tuple[str, str], ...]  # a link on the way to a path, and where it leads
+
+    def holes(self, path: str) -> tuple[str, ...]:
+        """What is below a writable path and not writable."""
+        every = (*self.hidden, *self.fixed, *(missing.path for missing in self.missing))
+        return tuple(hole for hole in every if is_below(hole, path))
+
+
+def lay_out(policy: Policy) -> Layout:
+    """Look at the disk once; SandboxError names what cannot be kept as the policy says."""
+    policy.checked()
+    writable = _real(policy.writable)
+    for path in policy.writable:
+        if not os.path.exists(path):
+            raise SandboxError(f"{path} is to be writable and is not there: make it first")
+    readable = _real(policy.readable)
+    roots = (*readable, *writable)
+    hidden, missing = _denied(policy.denied, writable)
+    hidden += [path for root in writable for path in _secrets(root)]
+    fixed, missing_too = _protected(policy.protected, writable)
+    kept = tuple(dict.fromkeys(path for path in hidden if any(is_below(path, root) for root in roots)))
+    if len(kept) > MAX_PATHS:
+        raise SandboxError(f"{len(kept)} files are to be hidden, more than {MAX_PATHS}: move them together")
+    beyond = [path for path in writable if any(is_below(path, hole) for hole in kept)]
+    if beyond:
+        raise SandboxError(f"{beyond[0]} is to be writable and is inside of what is denied: name another directory")
+    return Layout(
+        readable,
+        writable,
+        kept,
+        tuple(dict.fromkeys(fixed)),
+        tuple(dict.fromkeys([*missing, *missing_too])),
+        tuple(dict.fromkeys(link for path in (*policy.readable, *policy.writable) for link in _links(path))),
+    )
+
+
+def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
+
+
+def _denied(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[Missing]]:
+    hidden, missing = [], []
+    for path in paths:
+        real = os.path.realpath(path)
+        if os.path.lexists(real):
+            hidden.append(real)
+        elif any(is_below(real, root) for root in writable):
+            missing.append(_first_missing(real, path.endswith("/")))
+    return hidden, missing
+
+
+def _protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[Missing]]:
+    fixed, missing = [], []
+    for path in paths:
+        for root in writable:
+            named = _inside(path.rstrip("/"), root)
+            if named is None:
+                continue
+            there = _as_far_as_there(named, root)
+            if there == named or not os.path.isdir(there):  # `.git` may be a file that names another directory
+                fixed.append(there)
+            else:
+                missing.append(_first_missing(named, path.endswith("/")))
+    return fixed, missing
+
+
+def _inside(path: str, root: str) -> str | None:
+    """The path below a root without links in the part above it; None when it is elsewhere."""
+    above, below = path, list[str]()
+    while above not in ("/", ""):
+        if os.path.realpath(above) == root:
+            return os.path.join(root, *reversed(below))
+        above, name = os.path.split(above)
+        below.append(name)
+    return None
+
+
+def _as_far_as_there(path: str, root: str) -> str:
+    """The part of a path that is there; a link on it could be replaced, so it cannot be protected."""
+    there = root
+    for name in os.path.relpath(path, root).split("/"):
+        step = os.path.join(there, name)
+        if os.path.islink(step):
+            raise SandboxError(f"{step} is a link and cannot be protected from a command: put what it leads to there")
+        if not os.path.lexists(step):
+            return there
+        there = step
+    return there
+
+
+def _first_missing(path: str, is_directory: bool) -> Missing:
+    above = os.path.dirname(path)
+    while not os.path.lexists(above):
+        path, is_directory = above, True
+        above = os.path.dirname(path)
+    return Missing(path, is_directory)
+
+
+def _secrets(root: str) -> Iterator[str]:
+    """Files whose name says that they hold a secret, as far as there is time to look."""
+    looked_at = 0
+    directories = [root]
+    while directories:
+        try:
+            entries = list(os.scandir(directories.pop()))
+        except OSError:
+            continue
+        looked_at += len(entries)
+        if looked_at > MAX_LOOKED_AT:
+            return
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in SKIPPED:
+                    directories.append(entry.path)
+            elif SECRET_NAME.fullmatch(entry.name):
+                yield os.path.realpath(entry.path)
+
+
+def _links(path: str) -> Iterator[tuple[str, str]]:
+    """The first link on the way to a path, such as /bin: programs name what is behind it by it."""
+    step = "/"
+    for name in path.strip("/").split("/"):
+        step = os.path.join(step, name)
+        if os.path.islink(step):
+            yield step, os.readlink(step)
+            return

@@ -1,0 +1,153 @@
+"""How is a file protected that does not exist yet? Something empty stands in its place while commands run.
+
+A mount needs something to be mounted on. What is put there is taken away again by the last command that needed it;
+after a crash, by the next one. It never touches what somebody else made.
+"""
+
+import fcntl
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from onhand.digest import digest
+from onhand.errors import SandboxError
+from onhand.sandbox.layout import Layout, Missing
+from onhand.sandbox.policy import is_below
+
+
+class Placeholders:
+    """What stands in the writable directories of one command, until `remove`.
+
+    One command may see what stands there for another. So every command holds on to each of its directories, and who is
+    the last to let go of one clears it up.
+    """
+
+    def __init__(self, look: Callable[[], Layout], owner_of: Callable[[Layout], tuple[int, int] | None]) -> None:
+        """Look at the disk, and put something wherever something must not come into being."""
+        directory = _own_directory()
+        self._held: list[int] = []
+        roots = sorted(look().writable)
+        self._names = [os.path.join(directory, digest(os.fsencode(root))) for root in roots]
+        try:
+            with _alone(self._names) as registers:
+                layout = look()
+                standing = [path for register in registers for path in _standing(register)]
+                missing = dict.fromkeys(_outermost(one, standing) for one in layout.missing)
+                self.layout = layout._replace(missing=tuple(missing))
+                for root, register in zip(roots, registers, strict=True):
+                    inside = [one for one in self.layout.missing if is_below(one.path, root)]
+                    _put(inside, register, owner_of(self.layout))
+                for name in self._names:
+                    self._held.append(_open(name + ".held"))
+                    fcntl.flock(self._held[-1], fcntl.LOCK_SH)
+        except OSError as error:
+            self.remove()
+            raise SandboxError(f"{error.filename or 'a file'} cannot be protected: {error.strerror}") from None
+
+    def remove(self) -> None:
+        """Let go of the directories, and clear up those that nobody else holds on to."""
+        held, self._held = self._held, []
+        if not held:
+            return
+        with _alone(self._names) as registers:
+            for register, descriptor in zip(registers, held, strict=False):
+                with suppress(BlockingIOError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    for path in _standing(register):
+                        _take_away(path)
+                    _write(register, {})
+                os.close(descriptor)
+
+
+@contextmanager
+def _alone(names: list[str]) -> Iterator[list[int]]:
+    """The registers of directories, while nobody else changes them; always taken in the same order."""
+    registers: list[int] = []
+    try:
+        for name in names:
+            registers.append(_open(name))
+            fcntl.flock(registers[-1], fcntl.LOCK_EX)
+        yield registers
+    finally:
+        for register in registers:
+            os.close(register)
+
+
+def _put(missing: list[Missing], register: int, owner: tuple[int, int] | None) -> None:
+    made = _read(register)
+    for one in missing:
+        with suppress(FileExistsError):  # somebody made it just now: it is theirs
+            _make(one)
+            made[one.path] = _identity(one.path)
+            _write(register, made)
+            if owner is not None:
+                os.chown(one.path, *owner, follow_symlinks=False)
+
+
+def _make(missing: Missing) -> None:
+    if missing.is_directory:
+        os.mkdir(missing.path, 0o555)
+    else:
+        os.close(os.open(missing.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444))
+
+
+def _standing(register: int) -> list[str]:
+    """What was put there and still is the same."""
+    found = []
+    for path, identity in _read(register).items():
+        with suppress(OSError):
+            if _identity(path) == identity:
+                found.append(path)
+    return found
+
+
+def _outermost(missing: Missing, standing: list[str]) -> Missing:
+    """What is missing in something that only stands in for another command is not there either: that is protected."""
+    return next((Missing(path, True) for path in standing if is_below(missing.path, path)), missing)
+
+
+def _take_away(path: str) -> None:
+    """Only what is still empty."""
+    with suppress(OSError):
+        found = os.lstat(path)
+        if stat.S_ISDIR(found.st_mode):
+            os.rmdir(path)
+        elif found.st_size == 0:
+            os.unlink(path)
+
+
+def _identity(path: str) -> list[int]:
+    found = os.lstat(path)
+    return [found.st_dev, found.st_ino]
+
+
+def _own_directory() -> str:
+    directory = os.path.join(tempfile.gettempdir(), f"onhand-placeholders-{os.getuid()}")
+    with suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    found = os.lstat(directory)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise SandboxError(f"{directory} is not a directory of yours alone: remove it")
+    return directory
+
+
+def _open(name: str) -> int:
+    return os.open(name, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _read(register: int) -> dict[str, Any]:
+    try:
+        found = json.loads(os.pread(register, 1 << 20, 0) or b"{}")
+    except ValueError:  # cut off in a crash
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(register: int, made: dict[str, Any]) -> None:
+    content = json.dumps(made).encode()
+    os.pwrite(register, content, 0)
+    os.ftruncate(register, len(content))

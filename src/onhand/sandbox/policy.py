@@ -1,0 +1,130 @@
+"""What may a process read, write and reach, and how much may it use? Data, its defaults, and what it means.
+
+Nothing here starts a process or asks the kernel. `may_read` and `may_write` say what every backend has to enforce.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from onhand.errors import InputError
+
+# What programs need to start at all. No home directory, no /var, no /run: there is nothing in them that a command needs
+# unasked, and much that it must not have, such as the socket of a container engine.
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
+    *("/nix/store", "/run/current-system"),
+)
+SECRETS_OF_SYSTEM = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"),
+    *("/etc/ssh", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/kubernetes", "/etc/docker"),
+)
+SECRETS_OF_HOME = (
+    *(".ssh", ".aws", ".azure", ".config/gcloud", ".config/gh", ".config/op", ".config/onhand", ".docker", ".gnupg"),
+    *(".kube", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".config/git/credentials"),
+    *(".password-store", ".local/share/keyrings", ".vault-token", ".terraform.d", ".cargo/credentials.toml"),
+    *(".bash_history", ".zsh_history", ".python_history", ".mozilla", ".config/google-chrome", ".config/chromium"),
+)
+SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
+    r"\.env(?:\.(?!example$|sample$|template$|dist$)[\w.-]+)?|\.envrc|\.netrc|\.npmrc|\.pypirc|\.git-credentials"
+    r"|[^/]*\.(?:pem|key|p12|pfx|keystore|jks)|id_(?:rsa|dsa|ecdsa|ed25519)|credentials\.json",
+    re.IGNORECASE,
+)
+# What runs, or decides what runs, when a person or an agent next works in the workspace. A slash ends a directory.
+PROTECTED = (
+    *(".git/hooks/", ".git/config", ".git/info/", ".gitmodules", "onhand.toml", ".onhand/config.toml"),
+    *(".mcp.json", ".claude/", ".codex/", ".cursor/", ".vscode/", ".idea/"),
+)
+DENIED = (".env",)
+
+MAX_PATHS = 1000  # each is a mount or several rules
+MAX_MEMORY = 1 << 40
+DOMAIN = re.compile(r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9](?::\d{1,5})?")
+
+
+class Policy(NamedTuple):
+    """What a process and all that it starts may do. Paths are absolute and mean everything below them too.
+
+    A denied path can be neither read nor written, a protected one only read, whatever else is said and whether or not
+    it is there yet. Without domains there is no network. A slash at the end says that what is missing is a directory.
+    """
+
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()  # "example.com", "*.example.com", "example.com:8443"
+    memory_bytes: int = 4 << 30  # of each process: what no unprivileged process can exceed without a control group
+    cpu_s: int = 600  # of each process
+    processes: int = 256
+    file_bytes: int = 1 << 30  # of each file that is written
+    wall_s: float | None = None
+
+    def checked(self) -> "Policy":
+        """This policy, if it can be meant; InputError says what cannot."""
+        paths = (*self.readable, *self.writable, *self.denied, *self.protected)
+        for path in paths:
+            if not os.path.isabs(path) or "\0" in path or ".." in path.split("/"):
+                raise InputError(f"{path!r} cannot be in a sandbox policy: give an absolute path without '..'")
+        if len(paths) > MAX_PATHS:
+            raise InputError(f"a sandbox policy of {len(paths)} paths: name directories instead, at most {MAX_PATHS}")
+        for domain in self.domains:
+            if not DOMAIN.fullmatch(domain):
+                raise InputError(f"{domain!r} is no domain: write example.com, *.example.com or example.com:8443")
+        numbers = {"memory_bytes": 1 << 20, "cpu_s": 1, "processes": 1, "file_bytes": 0}
+        for name, least in numbers.items():
+            if not least <= getattr(self, name) <= MAX_MEMORY:
+                raise InputError(f"{name} must be from {least} to {MAX_MEMORY}, not {getattr(self, name)}")
+        if self.wall_s is not None and not 0 < self.wall_s < float("inf"):
+            raise InputError(f"wall_s must be more than 0, or None, not {self.wall_s}")
+        return self
+
+    def may_read(self, path: str) -> bool:
+        """Whether the file of that path, if there were one, may be read."""
+        return not _covered(path, self.denied) and _covered(path, (*self.readable, *self.writable))
+
+    def may_write(self, path: str) -> bool:
+        """Whether a file may be made or changed there."""
+        return _covered(path, self.writable) and not _covered(path, (*self.denied, *self.protected))
+
+
+def for_workspace(
+    workspace: str,
+    *,
+    home: str = "",
+    readable: Iterable[str] = (),
+    writable: Iterable[str] = (),
+    denied: Iterable[str] = (),
+    domains: Iterable[str] = (),
+) -> Policy:
+    """What a command needs to work in a directory, and no more: the system to read, the directory to write."""
+    roots = (workspace, *writable)
+    return Policy(
+        readable=(*SYSTEM, *_pythons(), *readable),
+        writable=roots,
+        denied=(
+            *SECRETS_OF_SYSTEM,
+            *(os.path.join(home, name) for name in SECRETS_OF_HOME if home),
+            *(os.path.join(root, name) for root in roots for name in DENIED),
+            *denied,
+        ),
+        protected=tuple(os.path.join(root, name) for root in roots for name in PROTECTED),
+        domains=tuple(domains),
+    ).checked()
+
+
+def _pythons() -> tuple[str, ...]:
+    """Where this Python is: what is installed beside us is there for commands too."""
+    return tuple(dict.fromkeys(path for path in (sys.prefix, sys.base_prefix) if os.path.isabs(path)))
+
+
+def _covered(path: str, by: Iterable[str]) -> bool:
+    path = os.path.normpath(path)
+    return any(is_below(path, os.path.normpath(root)) for root in by)
+
+
+def is_below(path: str, root: str) -> bool:
+    """Whether a path is a root or below it, by its letters alone."""
+    return path == root or path.startswith(root if root.endswith("/") else root + "/")

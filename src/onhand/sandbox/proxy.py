@@ -1,0 +1,170 @@
+"""Which hosts can a confined command reach? Those of the allowed domains, through this proxy and no other way.
+
+It runs outside of the command's walls and answers on the only socket in the command's network. It speaks CONNECT, and
+plain HTTP with the full address. What it lets through it does not read: who controls an allowed host can pass data on.
+"""
+
+import re
+import select
+import socket
+from contextlib import suppress
+from threading import BoundedSemaphore, Thread
+from typing import NamedTuple
+
+from onhand.addresses import Resolve, host_of, public_addresses
+from onhand.errors import InputError
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_CONNECTIONS = 64
+CONNECT_S = 10.0
+IDLE_S = 300.0
+PORTS = {80, 443}  # of a domain that names none
+_REQUEST = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8000}) HTTP/1\.[01]\r\n")
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
+
+
+class Target(NamedTuple):
+    """Where a request wants to go, and what is to be sent there first."""
+
+    host: str
+    port: int
+    head: bytes
+
+
+class Proxy:
+    """A filtering proxy behind one listening socket."""
+
+    def __init__(self, door: socket.socket, domains: tuple[str, ...], resolve: Resolve | None = None) -> None:
+        self._door = door
+        self._domains = domains
+        self._resolve = resolve
+        self._room = BoundedSemaphore(MAX_CONNECTIONS)
+        self.refused: list[str] = []  # hosts, for whoever asks why something failed
+
+    def start(self) -> None:
+        """Answer in threads of its own, until `stop`."""
+        Thread(target=self._accept, name="sandbox proxy", daemon=True).start()
+
+    def stop(self) -> None:
+        """Take no more connections; those that are open end with the command."""
+        with suppress(OSError):
+            self._door.shutdown(socket.SHUT_RDWR)
+        self._door.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._door.accept()
+            except OSError:
+                return
+            if not self._room.acquire(blocking=False):
+                client.close()
+                continue
+            Thread(target=self._serve, args=(client,), name="sandbox connection", daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            with client, suppress(OSError):
+                client.settimeout(CONNECT_S)
+                self._answer(client)
+        finally:
+            self._room.release()
+
+    def _answer(self, client: socket.socket) -> None:
+        try:
+            head, rest = _head(client)
+            target = _target(head)
+            server = self._connected(target)
+        except InputError as error:
+            body = f"{error}\n".encode()
+            client.sendall(
+                b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            )
+            return
+        with server:
+            if target.head:
+                server.sendall(target.head + rest)
+            else:
+                client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                server.sendall(rest)
+            _join(client, server)
+
+    def _connected(self, target: Target) -> socket.socket:
+        if not permits(self._domains, target.host, target.port):
+            self.refused = [*self.refused[-99:], f"{target.host}:{target.port}"]
+            raise InputError(f"{target.host}:{target.port} is not among the allowed domains of this sandbox")
+        for address in public_addresses(target.host, target.port, CONNECT_S, self._resolve):
+            with suppress(OSError):
+                return socket.create_connection((address, target.port), CONNECT_S)
+        raise InputError(f"{target.host}:{target.port} does not answer")
+
+
+def permits(domains: tuple[str, ...], host: str, port: int) -> bool:
+    """Whether a host and port are among the allowed domains."""
+    for domain in domains:
+        name, _, asked = domain.partition(":")
+        if port not in ({int(asked)} if asked else PORTS):
+            continue
+        if host == name or (name.startswith("*.") and host.endswith(name[1:])):
+            return True
+    return False
+
+
+def _head(client: socket.socket) -> tuple[bytes, bytes]:
+    """A request up to its empty line, and what came behind it."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        piece = client.recv(4096)
+        if not piece or len(received) > MAX_HEAD_BYTES:
+            raise InputError("this is no request for a proxy")
+        received += piece
+    head, _, rest = received.partition(b"\r\n\r\n")
+    return head + b"\r\n", rest
+
+
+def _target(head: bytes) -> Target:
+    line = _REQUEST.match(head)
+    if line is None:
+        raise InputError("this is no request for a proxy: it takes CONNECT and http://")
+    method, words = line[1], line[2].decode("ascii")
+    if method == b"CONNECT":
+        return Target(*_authority(words, 443), b"")
+    if not words.lower().startswith("http://"):
+        raise InputError("this is no request for a proxy: it takes CONNECT and http://")
+    authority, slash, path = words[len("http://") :].partition("/")
+    host, port = _authority(authority, 80)
+    return Target(host, port, _forwarded(head[line.end() :], method, f"{slash or '/'}{path}", f"{host}:{port}"))
+
+
+def _authority(text: str, default: int) -> tuple[str, int]:
+    found = _AUTHORITY.fullmatch(text)
+    if found is None or not 0 < int(found[2] or default) < 65536:
+        raise InputError(f"{text[:100]!r} is no host and port")
+    return host_of(found[1]), int(found[2] or default)
+
+
+def _forwarded(fields: bytes, method: bytes, path: str, host: str) -> bytes:
+    """The request for the server itself, for one answer: a second request could name another host."""
+    ours = (b"host:", b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:", b"upgrade:")
+    kept = [row for row in fields.split(b"\r\n") if row and not row.lower().startswith(ours)]
+    rows = [method + b" " + path.encode() + b" HTTP/1.1", b"Host: " + host.removesuffix(":80").encode(), *kept]
+    return b"\r\n".join([*rows, b"Connection: close", b"", b""])
+
+
+def _join(client: socket.socket, server: socket.socket) -> None:
+    """Pass on what either side says, until one of them is done or nothing is said for long."""
+    other = {client: server, server: client}
+    while other:
+        ready, _, _ = select.select(list(other), [], [], IDLE_S)
+        if not ready:
+            return
+        for speaker in ready:
+            piece = speaker.recv(65536)
+            if not piece:
+                with suppress(OSError):
+                    other[speaker].shutdown(socket.SHUT_WR)
+                if speaker is server:
+                    return
+                other.pop(speaker)
+            else:
+                (server if speaker is client else client).sendall(piece)

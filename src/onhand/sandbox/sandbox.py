@@ -1,0 +1,109 @@
+"""What is a sandbox? Something that starts a command within a policy, or says why it cannot and starts nothing."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import IO, NamedTuple, Protocol
+
+from onhand.errors import SandboxError
+from onhand.sandbox.policy import Policy
+
+Stream = int | IO[bytes] | None
+"""What subprocess takes for one of the three streams."""
+
+
+class Command(NamedTuple):
+    """What is to be run: words, not a line for a shell."""
+
+    argv: Sequence[str]
+    cwd: str
+    environment: Mapping[str, str]
+    stdin: Stream = None
+    stdout: Stream = None
+    stderr: Stream = None
+
+
+class Process(Protocol):
+    """A command that runs."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Its exit code, as soon as it has one; None when that takes longer."""
+
+    def kill(self) -> None:
+        """End it and everything that it started, within a second."""
+
+
+class Sandbox(Protocol):
+    """Starts commands within policies."""
+
+    @property
+    def name(self) -> str: ...
+    def refusal(self, policy: Policy) -> str | None:
+        """Why this machine cannot keep the policy this way; None if it can. It really tries."""
+
+    def start(self, policy: Policy, command: Command) -> Process:
+        """Start a command; SandboxError when it cannot be confined, and then it was not started."""
+
+
+class Refuse:
+    """The sandbox of a machine that has none: it starts nothing and says why."""
+
+    name = "refuse"
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def refusal(self, policy: Policy) -> str | None:
+        return self._reason
+
+    def start(self, policy: Policy, command: Command) -> Process:
+        raise SandboxError(f"nothing was started: {self._reason}")
+
+
+class Try(NamedTuple):
+    """A backend, and why it cannot be used; None if it can."""
+
+    sandbox: Sandbox
+    refusal: str | None
+
+
+def tries(policy: Policy) -> list[Try]:
+    """Every backend, the best first, each really tried with a policy."""
+    from onhand.sandbox.bubblewrap import BubblewrapSandbox
+    from onhand.sandbox.landlock import LandlockSandbox
+
+    backends: list[Sandbox] = [BubblewrapSandbox(), LandlockSandbox()]
+    return [Try(sandbox, sandbox.refusal(policy)) for sandbox in backends]
+
+
+def choose(policy: Policy, backend: str = "auto") -> Sandbox:
+    """The backend of a name, or the best that can keep a policy here; where none can, one that refuses."""
+    from onhand.sandbox.bubblewrap import BubblewrapSandbox
+    from onhand.sandbox.landlock import LandlockSandbox
+
+    makers: dict[str, type[Sandbox]] = {"bubblewrap": BubblewrapSandbox, "landlock": LandlockSandbox}
+    reasons = []
+    for name in makers if backend == "auto" else [backend]:
+        sandbox = makers[name]()
+        refusal = sandbox.refusal(policy)
+        if refusal is None:
+            return sandbox
+        reasons.append(f"{name}: {refusal}")
+    return Refuse(f"no sandbox works here ({'; '.join(reasons)}); `onhand sandbox check` says what to do")
+
+
+def exists(program: str) -> str | None:
+    """Where a program is, looked for in the system's own directories: not where a project could put one."""
+    for directory in ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"):
+        path = os.path.join(directory, program)
+        if os.access(path, os.X_OK):
+            return path
+    return None

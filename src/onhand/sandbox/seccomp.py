@@ -1,0 +1,146 @@
+"""Which system calls may a confined process make? A filter for the kernel, written out as its bytes.
+
+It knows nothing of paths: those are the business of mounts and Landlock. It closes what these leave open: sockets of
+every family, new namespaces, other processes' memory, and calls that go around path checks.
+"""
+
+import platform
+import struct
+
+EPERM, ENOSYS = 1, 38
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_LOAD, _RETURN, _AND = 0x20, 0x06, 0x54  # BPF_LD|W|ABS, BPF_RET|K, BPF_ALU|AND|K
+_EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45  # BPF_JMP|JEQ|K, |JGE|K, |JSET|K
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; both machines are little-endian
+_X32 = 0x40000000  # a second set of numbers for the same calls
+
+_MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}  # AUDIT_ARCH_*, column of the table
+# name: number on x86_64, on aarch64 (from the kernel's unistd tables); None where there is no such call.
+_REFUSED: dict[str, tuple[int | None, int | None]] = {
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "reboot": (169, 142),
+    "acct": (163, 89),
+    "syslog": (103, 116),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "uselib": (134, None),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "modify_ldt": (154, None),
+    "vhangup": (153, 58),
+}
+_CLONE, _CLONE3, _IOCTL = (56, 220), (435, 435), (16, 29)
+_MKNOD, _MKNODAT = (133, None), (259, 33)
+_SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
+
+_NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone(2) takes
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal as if its user had
+_FORMAT, _CHARACTER_DEVICE, _BLOCK_DEVICE = 0xF000, 0x2000, 0x6000
+_UNIX, _INET, _INET6 = 1, 2, 10
+_KIND, _STREAM, _SEQPACKET = 0xF, 1, 5
+
+Instruction = tuple[int, int, int, int]
+
+
+def unsupported() -> str | None:
+    """Why there is no filter for this machine; None if there is."""
+    machine = platform.machine()
+    return None if machine in _MACHINES else f"there is no list of system calls for {machine}"
+
+
+def program(inet: bool = False) -> bytes:
+    """The filter, as struct sock_filter after sock_filter; with `inet`, TCP sockets may be made.
+
+    Sockets of the unix family cannot: neither a read-only mount nor Landlock keeps a process from connecting to one
+    that it can see, such as a container engine's. Pairs of connected ones can, since event loops are made of them; not
+    of datagrams, because one of those can still be sent to anybody.
+    """
+    architecture, column = _MACHINES[platform.machine()]
+    rows = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 0, 1, _X32),
+        _refuse(),
+    ]
+    for numbers in _REFUSED.values():
+        rows += _when(numbers[column], [_refuse()])
+    rows += _when(_CLONE3[column], [_refuse(ENOSYS)])  # its flags are in memory; libraries fall back to clone
+    rows += _when(_CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(), _allow()])
+    rows += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
+    for numbers, mode in ((_MKNOD, 1), (_MKNODAT, 2)):
+        rows += _when(numbers[column], _refuse_values(mode, (_CHARACTER_DEVICE, _BLOCK_DEVICE), _FORMAT))
+    rows += _when(_SOCKETPAIR[column], _allow_sockets((_UNIX,), (_STREAM, _SEQPACKET)))
+    rows += _when(_SOCKET[column], _allow_sockets((_INET, _INET6), (_STREAM,)) if inet else [_refuse()])
+    return b"".join(struct.pack("=HBBI", *row) for row in [*rows, _allow()])
+
+
+def _when(number: int | None, then: list[Instruction]) -> list[Instruction]:
+    """`then`, which ends in a return, for one system call; the number is loaded before and after."""
+    return [] if number is None else [(_EQUAL, 0, len(then), number), *then]
+
+
+def _refuse_values(argument: int, values: tuple[int, ...], mask: int = 0xFFFFFFFF) -> list[Instruction]:
+    rows = [_argument(argument), (_AND, 0, 0, mask)]
+    for value in values:
+        rows += [(_EQUAL, 0, 1, value), _refuse()]
+    return [*rows, _allow()]
+
+
+def _allow_sockets(families: tuple[int, ...], kinds: tuple[int, ...]) -> list[Instruction]:
+    known: list[Instruction] = [_argument(0)]
+    for left, family in reversed(list(enumerate(reversed(families)))):
+        known.append((_EQUAL, left + 1, 0, family))
+    known += [_refuse(), _argument(1), (_AND, 0, 0, _KIND)]
+    for kind in kinds:
+        known += [(_EQUAL, 0, 1, kind), _allow()]
+    return [*known, _refuse()]
+
+
+def _argument(number: int) -> Instruction:
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * number)  # the lower half: flags and kinds are 32 bits
+
+
+def _refuse(error: int = EPERM) -> Instruction:
+    return (_RETURN, 0, 0, _ERRNO | error)
+
+
+def _allow() -> Instruction:
+    return (_RETURN, 0, 0, _ALLOW)

@@ -1,0 +1,126 @@
+"""Every sandbox keeps a policy in the same way: the twin, bubblewrap and Landlock."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onhand.errors import InputError, SandboxError
+from onhand.sandbox.memory import MemorySandbox
+from onhand.sandbox.policy import Policy
+from onhand.sandbox.sandbox import Command, Refuse, Sandbox
+from requirements import requirement
+from workplace import backend, give, run, workplace
+
+SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")
+
+
+class World:
+    """A sandbox, and a directory with files that it sees."""
+
+    def __init__(self, sandbox: Sandbox, directory: Path) -> None:
+        self.sandbox = sandbox
+        self.directory = directory
+
+    def write(self, name: str, content: str = "content\n") -> str:
+        path = self.directory / name
+        if isinstance(self.sandbox, MemorySandbox):
+            self.sandbox.files[str(path)] = content.encode()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+            give(self.directory)
+        return str(path)
+
+    def policy(self, **parts: object) -> Policy:
+        usual = {"readable": SYSTEM, "writable": (str(self.directory),)}
+        return Policy(**{**usual, **parts})  # type: ignore[arg-type]  # the test says what fits
+
+    def does(self, policy: Policy, *argv: str) -> bool:
+        return run(self.sandbox, policy, *argv, cwd=self.directory).code == 0
+
+
+@pytest.fixture(params=["memory", "bubblewrap", "landlock"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    with workplace() as directory:
+        yield World(MemorySandbox() if request.param == "memory" else backend(request.param), directory)
+
+
+def test_a_command_gives_its_exit_code_and_what_it_printed(world: World) -> None:
+    path = world.write("a.txt", "first\n")
+    ended = run(world.sandbox, world.policy(), "cat", path, cwd=world.directory)
+    assert (ended.code, ended.printed) == (0, "first\n")
+    assert not world.does(world.policy(), "false")
+
+
+@requirement("sandbox.policy")
+def test_what_is_neither_readable_nor_writable_cannot_be_read(world: World) -> None:
+    inside, outside = world.write("inside/a.txt"), world.write("outside/b.txt")
+    policy = world.policy(writable=(str(world.directory / "inside"),))
+    assert world.does(policy, "cat", inside)
+    assert not world.does(policy, "cat", outside)
+
+
+@requirement("sandbox.policy")
+def test_what_is_only_readable_cannot_be_written(world: World) -> None:
+    world.write("shown/a.txt")
+    world.write("work/b.txt")
+    policy = world.policy(readable=(*SYSTEM, str(world.directory / "shown")), writable=(str(world.directory / "work"),))
+    assert world.does(policy, "touch", str(world.directory / "work" / "new.txt"))
+    assert not world.does(policy, "touch", str(world.directory / "shown" / "new.txt"))
+    assert world.does(policy, "cat", str(world.directory / "shown" / "a.txt"))
+
+
+@requirement("sandbox.secrets-unreadable")
+def test_what_is_denied_cannot_be_read_though_all_around_it_can(world: World) -> None:
+    secret, plain = world.write("secrets/key", "s3cr3t"), world.write("src/a.py")
+    policy = world.policy(denied=(str(world.directory / "secrets"),))
+    ended = run(world.sandbox, policy, "cat", secret, cwd=world.directory)
+    assert ended.code != 0
+    assert "s3cr3t" not in ended.printed
+    assert world.does(policy, "cat", plain)
+
+
+@requirement("sandbox.secrets-unreadable")
+def test_what_is_protected_or_denied_cannot_be_made_when_it_is_not_there_yet(world: World) -> None:
+    world.write("src/a.py")
+    hook, env = str(world.directory / ".git" / "hooks" / "x"), str(world.directory / ".env")
+    policy = world.policy(protected=(str(world.directory / ".git/hooks") + "/",), denied=(env,))
+    assert not world.does(policy, "touch", hook)
+    assert not world.does(policy, "touch", env)
+    assert world.does(policy, "touch", str(world.directory / "src" / "b.py"))
+
+
+@requirement("sandbox.policy")
+def test_a_command_ends_when_its_time_is_over(world: World) -> None:
+    assert run(world.sandbox, world.policy(wall_s=0.2), "sleep", "60", cwd=world.directory).code == 124
+
+
+def test_a_command_that_is_killed_has_ended(world: World) -> None:
+    process = world.sandbox.start(
+        world.policy(), Command(["sleep", "60"], str(world.directory), {"PATH": "/usr/bin:/bin"})
+    )
+    assert process.poll() is None
+    process.kill()
+    assert process.poll() not in (None, 0)
+    process.kill()  # a second time does nothing
+
+
+def test_a_policy_that_cannot_be_meant_is_refused_before_anything_starts(world: World) -> None:
+    for wrong in (
+        Policy(readable=("relative",)),
+        Policy(writable=("/a/../b",)),
+        Policy(domains=("exam\0ple.com",)),
+        Policy(memory_bytes=1),
+        Policy(wall_s=0),
+    ):
+        with pytest.raises(InputError):
+            world.sandbox.start(wrong, Command(["true"], "/", {}))
+
+
+@requirement("sandbox.never-silently-open")
+def test_a_machine_without_a_sandbox_starts_nothing_and_says_why() -> None:
+    sandbox = Refuse("this kernel has none")
+    with pytest.raises(SandboxError, match="nothing was started: this kernel has none"):
+        sandbox.start(Policy(), Command(["true"], "/", {}))
+    assert sandbox.refusal(Policy()) == "this kernel has none"

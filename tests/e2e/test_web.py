@@ -1,0 +1,167 @@
+"""Pages are fetched over real sockets from public addresses, and nothing private is ever connected to.
+
+Everything is fetched once, in a network that has no way out (tests/isolated.py); each test looks at some of it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from requirements import requirement
+
+HOST = "http://public.example.com:8080"
+TLS = "https://public.example.com:8443"
+SLOW = {"timeout_s": 0.5}
+ODD = {
+    f"{HOST}/drip-head": SLOW,
+    f"{HOST}/drip-body": SLOW,
+    f"{HOST}/endless": {"max_bytes": 100_000},
+    "http://slow.example.com:8080/plain": SLOW,
+    f"{TLS}/to-http": {"allow_http": False},
+    "http://public.example.com:8080/plain?https-only": {"allow_http": False},
+}
+URLS = [
+    *(f"{HOST}/{name}" for name in "plain json html hidden missing image gzip bomb double brotli damaged utf7".split()),
+    *(f"{HOST}/{name}" for name in "latin controls refresh relative to-loopback to-loopback-308 to-metadata".split()),
+    *(f"{HOST}/{name}" for name in "to-file to-name to-user to-junk a hop0 hop8 many-headers long-header".split()),
+    *(f"{HOST}/{name}" for name in "lying negative two-lengths both old short nothing chunked bad-chunks".split()),
+    *(f"http://{name}.example.com:8080/plain" for name in "two mapped inner azure oracle empty unknown".split()),
+    *(f"{TLS}/plain", "https://other.example.com:8443/plain"),
+    *ODD,
+]
+
+
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    certificate = _certificate(tmp_path_factory.mktemp("tls"))
+    asked = [{"url": url, "options": ODD.get(url, {})} for url in URLS if certificate or not url.startswith("https")]
+    script = str(Path(__file__).parents[1] / "isolated.py")
+    done = subprocess.run(
+        [sys.executable, script, certificate],
+        input=json.dumps(asked).encode(),
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=110,
+    )
+    if b"unshare" in done.stderr or b"Operation not permitted" in done.stderr:
+        pytest.skip("there are no networks of one's own to be had here: user namespaces are switched off")
+    assert done.returncode == 0, done.stderr.decode()
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _certificate(directory: Path) -> str:
+    """A certificate for public.example.com that we sign ourselves; nothing where there is no openssl."""
+    if shutil.which("openssl") is None:
+        return ""
+    names = ["-subj", "/CN=public.example.com", "-addext", "subjectAltName=DNS:public.example.com"]
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+    files = ["-keyout", str(directory / "key.pem"), "-out", str(directory / "cert.pem")]
+    subprocess.run([*words, *files], check=True, capture_output=True)
+    both = directory / "both.pem"
+    both.write_text((directory / "key.pem").read_text() + (directory / "cert.pem").read_text())
+    return str(both)
+
+
+@requirement("actions.http-no-private-network")
+def test_nothing_private_was_connected_to_by_any_of_it(fetched: dict[str, Any]) -> None:
+    assert fetched["private_hits"] == []
+
+
+@requirement("actions.http-get")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plain", "hello\n"),
+        ("json", '{"a": 1}'),
+        ("gzip", "packed text"),
+        ("latin", "é"),
+        ("relative", "hello\n"),
+        ("chunked", "hello"),
+        ("refresh", "stay"),
+        ("missing", "no such page"),
+        ("utf7", "+ADw-script+AD4-"),
+        ("controls", "a\ufffdb\ufffd[31mc\ufffdd\ne"),
+        ("lying", "x" * 10),
+        ("hop8", "?"),
+    ],
+)
+def test_text_comes_back_as_it_was_meant_and_harmless(fetched: dict[str, Any], name: str, text: str) -> None:
+    page = fetched["results"][f"{HOST}/{name}"]
+    assert page.get("text") == text, page
+
+
+@requirement("actions.http-get")
+def test_of_html_the_text_and_title_come_back(fetched: dict[str, Any]) -> None:
+    page = fetched["results"][f"{HOST}/html"]
+    assert page["title"] == "Ti\ufffdtle"
+    assert page["text"] == "Hi\n\none\ntwo & three"
+    assert page["status"] == 200
+
+
+def test_text_that_a_page_hides_is_flagged(fetched: dict[str, Any]) -> None:
+    assert "hides" in fetched["results"][f"{HOST}/hidden"]["notes"][0]
+    assert fetched["results"][f"{HOST}/html"]["notes"] == []
+
+
+def test_what_is_no_text_is_named_and_left_out(fetched: dict[str, Any]) -> None:
+    page = fetched["results"][f"{HOST}/image"]
+    assert (page["text"], page["content_type"]) == ("", "image/png")
+    assert "no text but image/png" in page["notes"][0]
+
+
+@requirement("actions.http-no-private-network")
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            f"{HOST}/{name}"
+            for name in "to-loopback to-loopback-308 to-metadata to-file to-name to-user to-junk".split()
+        ),
+        *(f"http://{name}.example.com:8080/plain" for name in "two mapped inner azure oracle empty unknown".split()),
+    ],
+)
+def test_a_hop_to_a_private_address_or_another_scheme_is_refused(fetched: dict[str, Any], url: str) -> None:
+    assert "error" in fetched["results"][url], fetched["results"][url]
+
+
+@pytest.mark.parametrize(
+    "name",
+    "a hop0 double brotli damaged many-headers long-header negative two-lengths both old nothing".split(),
+)
+def test_an_answer_that_cannot_be_trusted_is_an_error_in_words(fetched: dict[str, Any], name: str) -> None:
+    page = fetched["results"][f"{HOST}/{name}"]
+    assert page.get("error"), page
+    assert "Traceback" not in page["error"]
+
+
+@requirement("actions.http-get")
+def test_size_and_time_are_capped_whatever_a_server_does(fetched: dict[str, Any]) -> None:
+    results = fetched["results"]
+    assert results[f"{HOST}/bomb"]["truncated"]
+    assert len(results[f"{HOST}/bomb"]["text"]) <= 1 << 20
+    assert results[f"{HOST}/endless"]["truncated"]
+    assert len(results[f"{HOST}/endless"]["text"]) == 100_000
+    assert results[f"{HOST}/short"]["truncated"]
+    assert results[f"{HOST}/bad-chunks"]["truncated"]
+    dripping, slow = f"{HOST}/drip-head", "http://slow.example.com:8080/plain"
+    assert "took too long" in results[dripping]["error"]
+    assert "could not be looked up" in results[slow]["error"]
+    assert results[f"{HOST}/drip-body"]["truncated"]
+    assert max(page["seconds"] for page in results.values()) < 30  # of servers that would go on for ever
+
+
+@requirement("actions.http-get")
+def test_https_is_the_default_and_certificates_are_checked(fetched: dict[str, Any]) -> None:
+    assert "only https:// is allowed" in fetched["results"]["http://public.example.com:8080/plain?https-only"]["error"]
+    if f"{TLS}/plain" not in fetched["results"]:
+        pytest.skip("there is no openssl to make a certificate with")
+    assert fetched["results"][f"{TLS}/plain"]["text"] == "hello\n"
+    assert "error" in fetched["results"]["https://other.example.com:8443/plain"]
+    assert "only https:// is allowed" in fetched["results"][f"{TLS}/to-http"]["error"]

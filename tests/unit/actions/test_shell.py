@@ -1,0 +1,165 @@
+"""A command runs to its end or to the end of its time, and nothing of it is left."""
+
+import os
+from pathlib import Path
+from threading import Event, Timer
+from time import monotonic
+
+import pytest
+
+from onhand.actions.environment import environment_of
+from onhand.actions.shell import MAX_COMMAND_BYTES, run
+from onhand.errors import InputError
+from requirements import requirement
+
+
+@requirement("actions.shell")
+def test_a_command_gives_both_outputs_its_exit_code_and_how_long_it_took(tmp_path: Path) -> None:
+    ran = run("pwd; echo oops >&2; exit 3", cwd=str(tmp_path))
+    assert (ran.stdout, ran.stderr, ran.exit_code, ran.ok) == (f"{tmp_path}\n", "oops\n", 3, False)
+    assert ran.duration_s > 0
+    assert ran.ended_by == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        ("printf 'b\\na\\n' | sort", "a\nb\n"),
+        ("echo one\necho two", "one\ntwo\n"),
+        ("X=1; echo $X", "1\n"),
+        ("echo x > made; cat made", "x\n"),
+        ("cat", ""),  # there is nothing to read, and it does not wait for anything
+        ("echo 'a; rm -rf /' \"$(echo b)\"", "a; rm -rf / b\n"),
+        ("printf '\\377\\376'", "\ufffd\ufffd"),
+    ],
+)
+def test_what_a_shell_can_do_works(tmp_path: Path, line: str, printed: str) -> None:
+    ran = run(line, cwd=str(tmp_path))
+    assert (ran.stdout, ran.exit_code) == (printed, 0)
+
+
+@requirement("actions.shell-timeout")
+def test_when_its_time_is_over_a_command_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    marker = f"91{os.getpid()}"
+    began = monotonic()
+    line = f"sleep {marker} & setsid sleep {marker} & (trap '' TERM; sleep {marker}) & echo begun; wait"
+    ran = run(line, cwd=str(tmp_path), timeout_s=0.3)
+    assert (ran.ended_by, ran.exit_code, ran.stdout) == ("timeout", None, "begun\n")
+    assert monotonic() - began < 60  # and not when the sleepers end
+    assert alive(f"sleep {marker}") == []
+
+
+@requirement("actions.shell-timeout")
+def test_a_command_that_is_stopped_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    marker = f"92{os.getpid()}"
+    stop = Event()
+    Timer(0.1, stop.set).start()
+    ran = run(f"sleep {marker} & sleep {marker}", cwd=str(tmp_path), stop=stop)
+    assert ran.ended_by == "stop"
+    assert alive(f"sleep {marker}") == []
+
+
+def test_an_exit_code_of_143_is_no_timeout(tmp_path: Path) -> None:
+    ran = run("exit 143", cwd=str(tmp_path))
+    assert (ran.exit_code, ran.ended_by) == (143, "")
+    assert run("kill -TERM $$", cwd=str(tmp_path)).exit_code == 143
+
+
+def test_what_a_command_leaves_running_does_not_hold_up_its_answer(tmp_path: Path) -> None:
+    marker = f"93{os.getpid()}"
+    ran = run(f"sleep {marker} & echo done", cwd=str(tmp_path), timeout_s=300)
+    assert (ran.stdout, ran.ended_by) == ("done\n", "")
+    assert alive(f"sleep {marker}") == []
+
+
+def test_a_command_that_closes_its_outputs_is_still_waited_for(tmp_path: Path) -> None:
+    ran = run("exec >&- 2>&-; sleep 0.2; exit 7", cwd=str(tmp_path))
+    assert ran.exit_code == 7
+
+
+@requirement("actions.shell-output")
+def test_long_output_keeps_both_ends_and_the_rest_in_a_file(tmp_path: Path) -> None:
+    ran = run("seq 1 100000; echo é é >&2", cwd=str(tmp_path), keep_bytes=1000)
+    assert ran.stdout.startswith("1\n2\n3\n")
+    assert ran.stdout.endswith("99999\n100000\n")
+    assert "bytes left out" in ran.stdout
+    assert len(ran.stdout) < 1100
+    [path] = ran.files
+    assert Path(path).read_text() == "".join(f"{number}\n" for number in range(1, 100_001))
+    assert os.stat(path).st_mode & 0o077 == 0
+    assert ran.stderr == "é é\n"
+
+
+def test_output_without_end_stops_with_its_time_and_fills_no_disk(tmp_path: Path) -> None:
+    ran = run("yes é", cwd=str(tmp_path), timeout_s=0.5, keep_bytes=1000)
+    assert ran.ended_by == "timeout"
+    assert len(ran.stdout) < 1100
+    assert "\ufffd" not in ran.stdout
+    assert os.path.getsize(ran.files[0]) <= 64 << 20
+
+
+@requirement("actions.shell-environment")
+def test_secrets_of_our_environment_are_not_given_to_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = ("AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "GITHUB_TOKEN", "MY_PASSWORD", "ODD_NAME", "LD_PRELOAD_X")
+    for name in secrets:
+        monkeypatch.setenv(name, "s3cr3t")
+    for name in ("BASH_ENV", "ENV", "PYTHONPATH", "SSH_AUTH_SOCK"):
+        monkeypatch.setenv(name, str(tmp_path / "evil"))
+    printed = run("env", cwd=str(tmp_path)).stdout
+    assert "s3cr3t" not in printed
+    assert "evil" not in printed
+    assert "PATH=" in printed
+
+
+def test_the_user_can_let_variables_through_and_a_call_can_add_some() -> None:
+    environ = {"PATH": "/bin", "JAVA_HOME": "/java", "TOKEN": "x"}
+    assert environment_of(environ, ["JAVA_HOME"], {"MODE": "test"}) == {
+        "PATH": "/bin",
+        "JAVA_HOME": "/java",
+        "MODE": "test",
+    }
+
+
+@pytest.mark.parametrize(
+    "given", [{"A B": "x"}, {"": "x"}, {"A=B": "x"}, {"1A": "x"}, {"A": "x\0y"}, {"A": "x" * 40_000}]
+)
+def test_variables_that_the_system_would_not_take_are_refused(given: dict[str, str]) -> None:
+    with pytest.raises(InputError):
+        environment_of({}, (), given)
+
+
+@pytest.mark.parametrize("line", ["", "  \n", "echo a\0b", "echo " + "a" * MAX_COMMAND_BYTES])
+def test_a_command_that_the_system_would_not_take_is_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InputError):
+        run(line, cwd=str(tmp_path))
+
+
+def test_a_command_of_a_hundred_thousand_letters_works(tmp_path: Path) -> None:
+    assert len(run("echo " + "a" * 100_000, cwd=str(tmp_path), keep_bytes=200_000).stdout) == 100_001
+
+
+@pytest.mark.parametrize("timeout_s", [0, -5, float("nan"), float("inf")])
+def test_a_time_that_is_none_is_refused(tmp_path: Path, timeout_s: float) -> None:
+    with pytest.raises(InputError, match="timeout_s"):
+        run("true", cwd=str(tmp_path), timeout_s=timeout_s)
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a directory"):
+        run("true", cwd=str(tmp_path / "none"))
+
+
+def alive(words: str) -> list[str]:
+    """Processes that were started with these words and are still there a second later."""
+    end = monotonic() + 1.0
+    while True:
+        found = []
+        for name in filter(str.isdecimal, os.listdir("/proc")):
+            try:
+                line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            except OSError:
+                continue
+            if line == words:
+                found.append(name)
+        if not found or monotonic() > end:
+            return found

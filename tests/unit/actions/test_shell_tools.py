@@ -1,0 +1,117 @@
+"""A model runs commands through four tools, and what it gets is honest about what was left out and what was ended."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onhand.actions.environment import environment_of
+from onhand.actions.jobs import Jobs
+from onhand.actions.shell_tools import tools_over
+from onhand.actions.workspace import Workspace
+from onhand.tools import Call, Registry
+from requirements import requirement
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[Registry]:
+    jobs = Jobs()
+    directory = Workspace(tmp_path).directory
+    yield Registry(
+        tools_over(jobs, directory, lambda given: environment_of({"PATH": "/usr/bin:/bin"}, (), given), "W.")
+    )
+    jobs.close()
+
+
+@requirement("actions.shell")
+def test_a_command_that_fails_is_an_answer_and_no_error(registry: Registry) -> None:
+    result = registry.call("run_command", {"command": "echo out; echo err >&2; exit 2"})
+    assert result.ok
+    assert result.text.startswith("[exit code 2, ")
+    assert "stdout:\nout\nstderr:\nerr" in result.text
+    said = result.structured
+    assert (said["success"], said["exit_code"], said["stdout"], said["stderr"]) == (False, 2, "out\n", "err\n")
+
+
+def test_the_directory_stays_in_the_workspace(registry: Registry, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "out").symlink_to("/etc")
+    assert registry.call("run_command", {"command": "pwd", "cwd": "sub"}).structured["stdout"] == f"{tmp_path}/sub\n"
+    for cwd in ("..", "/etc", "out", "sub/../..", "none", "a\0b"):
+        result = registry.call("run_command", {"command": "pwd", "cwd": cwd})
+        assert not result.ok, cwd
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": ""},
+        {"command": "ls", "timeout_s": -5},
+        {"command": "ls", "timeout_s": 0},
+        {"command": "ls", "timeout_s": 1e9},
+        {"command": "ls", "timeout": -5},
+        {"command": "ls", "env": {"A": 1}},
+        {"command": "ls", "env": {"A=B": "x"}},
+        {"command": ["ls"]},
+        {},
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(registry: Registry, arguments: dict[str, object]) -> None:
+    assert not registry.call("run_command", arguments).ok
+
+
+@requirement("actions.shell-timeout")
+def test_a_command_that_takes_too_long_says_that_it_was_ended(registry: Registry) -> None:
+    result = registry.call("run_command", {"command": "echo begun; sleep 600", "timeout_s": 0.3})
+    assert result.text.startswith("[ended: its time was over")
+    assert result.structured["ended_by"] == "timeout"
+    assert result.structured["stdout"] == "begun\n"
+
+
+@requirement("actions.shell-timeout")
+def test_cancelling_a_call_ends_the_command_and_all_that_it_started(registry: Registry, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "signal")
+    marker = f"94{os.getpid()}"
+
+    async def cancelled() -> None:
+        call = Call("run_command", {"command": f"sleep {marker} & echo x > signal; sleep {marker}"})
+        task = asyncio.create_task(registry.dispatch([call]))
+        await asyncio.to_thread((tmp_path / "signal").read_text)  # it runs now
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not any(line == f"sleep\0{marker}\0".encode() for line in lines)
+
+
+@requirement("actions.shell-output")
+def test_what_was_left_out_is_read_from_where_the_last_piece_ended(registry: Registry) -> None:
+    result = registry.call("run_command", {"command": "seq 1 30000"})
+    assert "bytes left out" in result.text
+    job = result.structured["job"]
+    assert f'read_output(job="{job}")' in result.text
+    first = registry.call("read_output", {"job": job, "max_bytes": 4})
+    assert first.text.endswith("\n1\n2\n")
+    second = registry.call("read_output", {"job": job, "offset": first.structured["offset"], "max_bytes": 4})
+    assert second.text.endswith("\n3\n4\n")
+    assert "of 168894]" in second.text
+
+
+@requirement("actions.shell-background")
+def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> None:
+    started = registry.call("run_command", {"command": "echo x; sleep 600", "background": True})
+    assert started.structured["state"] == "running"
+    assert started.structured["id"] in registry.call("list_jobs").text
+    assert "stopped" in registry.call("stop_job", {"job": started.structured["id"]}).text
+    unknown = registry.call("stop_job", {"job": "job-99"})
+    assert not unknown.ok
+    assert "there is no job" in unknown.text
+
+
+def test_variables_of_a_call_reach_the_command_and_nothing_else(registry: Registry) -> None:
+    result = registry.call("run_command", {"command": "echo $A; env | wc -l", "env": {"A": "b"}})
+    assert result.structured["stdout"].startswith("b\n")

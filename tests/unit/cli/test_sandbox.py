@@ -1,0 +1,50 @@
+"""The sandbox from the command line: what this machine can do, and a command behind the walls."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from onhand.cli.main import main
+from onhand.errors import SandboxError
+from onhand.sandbox.policy import Policy
+from onhand.sandbox.sandbox import Command, choose, tries
+from requirements import requirement
+
+
+@requirement("sandbox.check")
+def test_check_says_for_every_backend_whether_it_works_and_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = main(["sandbox", "check", "--json"])
+    said = json.loads(capfd.readouterr().out)
+    assert list(said["backends"]) == ["bubblewrap", "landlock"]
+    for backend in said["backends"].values():
+        assert backend["works"] is (backend["reason"] is None)
+    working = [name for name, backend in said["backends"].items() if backend["works"]]
+    assert said["used"] == (working[0] if working else "refuse")
+    assert code == (0 if working else 1)
+    assert main(["sandbox", "check"]) == code
+    assert "bubblewrap" in capfd.readouterr().out
+
+
+@requirement("sandbox.never-silently-open")
+def test_a_backend_that_cannot_work_here_is_not_replaced_by_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onhand.sandbox.bubblewrap._unsupported", lambda: "bwrap is not installed")
+    refusing = choose(Policy(), "bubblewrap")
+    assert refusing.name == "refuse"
+    with pytest.raises(SandboxError, match=r"bwrap is not installed.*onhand sandbox check"):
+        refusing.start(Policy(), Command(["true"], "/", {}))
+    monkeypatch.setattr("onhand.sandbox.landlock._unsupported", lambda: "the kernel is too old")
+    assert [one.refusal for one in tries(Policy())] == ["bwrap is not installed", "the kernel is too old"]
+    assert choose(Policy()).name == "refuse"
+
+
+def test_a_policy_that_cannot_be_meant_is_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["sandbox", "run", "--domain", "no domain", "--", "true"]) == 2
+    assert "is no domain" in capfd.readouterr().err
+    assert main(["sandbox", "run"]) == 2

@@ -1,0 +1,77 @@
+"""What stands in for missing files is there while it is needed, and nothing of anybody's is lost."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from onhand.errors import SandboxError
+from onhand.sandbox.layout import Layout, lay_out
+from onhand.sandbox.placeholders import Placeholders
+from onhand.sandbox.policy import Policy
+
+
+def looking(place: Path) -> Layout:
+    return lay_out(Policy(writable=(str(place),), denied=(str(place / ".env"),), protected=(f"{place}/.git/hooks/",)))
+
+
+def placeholders(place: Path) -> Placeholders:
+    return Placeholders(lambda: looking(place), lambda layout: None)
+
+
+def names(place: Path) -> set[str]:
+    return set(os.listdir(place)) - {"src", "notes.txt"}
+
+
+def test_they_are_there_until_they_are_removed(place: Path) -> None:
+    made = placeholders(place)
+    assert names(place) == {".env", ".git"}
+    assert (place / ".git").is_dir()
+    made.remove()
+    assert names(place) == set()
+    made.remove()  # a second time does nothing
+
+
+def test_the_last_one_that_needs_them_takes_them_away(place: Path) -> None:
+    first, second = placeholders(place), placeholders(place)
+    first.remove()
+    assert names(place) == {".env", ".git"}
+    second.remove()
+    assert names(place) == set()
+
+
+def test_what_somebody_made_or_filled_meanwhile_stays(place: Path) -> None:
+    made = placeholders(place)
+    (place / ".env").unlink()
+    (place / ".env").write_text("MINE=1")
+    (place / ".git").chmod(0o755)
+    (place / ".git" / "HEAD").write_text("ref: refs/heads/main")
+    made.remove()
+    assert (place / ".env").read_text() == "MINE=1"
+    assert (place / ".git" / "HEAD").exists()
+
+
+def test_what_was_left_by_a_crash_is_taken_away_by_the_next(place: Path) -> None:
+    crashed = placeholders(place)
+    for descriptor in crashed._held:  # as the kernel does when a process ends
+        os.close(descriptor)
+    crashed._held = []
+    assert names(place) == {".env", ".git"}
+    placeholders(place).remove()
+    assert names(place) == set()
+
+
+def test_a_file_that_was_there_is_never_touched(place: Path) -> None:
+    (place / ".env").write_text("")
+    placeholders(place).remove()
+    assert names(place) == {".env"}
+
+
+def test_a_directory_of_registers_that_others_can_write_is_refused(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"onhand-placeholders-{os.getuid()}").mkdir(mode=0o777)
+    (tmp_path / f"onhand-placeholders-{os.getuid()}").chmod(0o777)
+    with pytest.raises(SandboxError, match="not a directory of yours alone"):
+        placeholders(place)

@@ -1,0 +1,126 @@
+"""Through the proxy a command reaches the allowed domains, and nobody else."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from onhand.sandbox.proxy import MAX_HEAD_BYTES, Proxy, permits
+from onhand.sandbox.sandbox import Sandbox
+from requirements import requirement
+from workplace import backend, policy_for, run
+
+DOMAINS = ("example.com", "*.example.org", "example.net:8443")
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "allowed"),
+    [
+        ("example.com", 443, True),
+        ("example.com", 80, True),
+        ("example.com", 22, False),
+        ("www.example.com", 443, False),
+        ("a.example.org", 443, True),
+        ("a.b.example.org", 443, True),
+        ("example.org", 443, False),
+        ("badexample.org", 443, False),
+        ("example.net", 8443, True),
+        ("example.net", 443, False),
+        ("example.com.evil.test", 443, False),
+    ],
+)
+def test_a_domain_stands_for_itself_and_with_a_star_for_those_below(host: str, port: int, allowed: bool) -> None:
+    assert permits(DOMAINS, host, port) is allowed
+
+
+@pytest.fixture
+def door() -> Iterator[tuple[str, int]]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = listening.getsockname()
+    proxy = Proxy(listening, DOMAINS, resolve=lambda host, port: ["10.0.0.1"])
+    proxy.start()
+    yield address
+    proxy.stop()
+
+
+def ask(door: tuple[str, int], request: bytes) -> bytes:
+    with socket.create_connection(door, 30) as client:
+        client.sendall(request)
+        client.shutdown(socket.SHUT_WR)
+        received = b""
+        with suppress(ConnectionResetError):
+            while piece := client.recv(4096):
+                received += piece
+        return received
+
+
+@requirement("sandbox.domains")
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"CONNECT evil.test:443 HTTP/1.1",
+        b"CONNECT example.com:22 HTTP/1.1",
+        b"CONNECT 127.0.0.1:443 HTTP/1.1",
+        b"CONNECT [::1]:443 HTTP/1.1",
+        b"CONNECT 169.254.169.254:80 HTTP/1.1",
+        b"CONNECT evil.test\0.example.com:443 HTTP/1.1",
+        b"CONNECT evil.test%00.example.com:443 HTTP/1.1",
+        b"CONNECT evil.test@example.com:443 HTTP/1.1",
+        b"CONNECT example.com:99999 HTTP/1.1",
+        b"CONNECT 0x7f.1:443 HTTP/1.1",
+        b"GET http://evil.test/ HTTP/1.1",
+        b"GET http://example.com@evil.test/ HTTP/1.1",
+        b"GET http://example.com:22/ HTTP/1.1",
+        b"GET / HTTP/1.1",
+        b"GET file:///etc/passwd HTTP/1.1",
+        b"nonsense",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+    ],
+)
+def test_what_is_not_allowed_gets_a_refusal_and_no_connection(door: tuple[str, int], request_line: bytes) -> None:
+    answer = ask(door, request_line + b"\r\nHost: example.com\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 403")
+
+
+@requirement("sandbox.domains")
+def test_an_allowed_name_that_stands_for_a_private_address_is_refused(door: tuple[str, int]) -> None:
+    answer = ask(door, b"CONNECT example.com:443 HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert b"not public" in answer
+
+
+def test_a_head_without_end_is_refused(door: tuple[str, int]) -> None:
+    answer = ask(door, b"GET http://example.com/ HTTP/1.1\r\n" + b"X: y\r\n" * (MAX_HEAD_BYTES // 4))
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 403")
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def networked(request: pytest.FixtureRequest) -> Sandbox:
+    return backend(request.param, ("example.com",))
+
+
+SCRIPT = r"""
+exec 3<>/dev/tcp/127.0.0.1/3128 && printf 'CONNECT evil.test:443 HTTP/1.1\r\n\r\n' >&3 && head -1 <&3
+(exec 4<>/dev/tcp/127.0.0.1/$1) 2>/dev/null && echo reached the host
+(exec 4<>/dev/udp/127.0.0.1/53) 2>/dev/null && echo made a datagram socket
+echo $HTTPS_PROXY
+grep CapEff /proc/self/status
+"""
+
+
+@requirement("sandbox.domains")
+def test_the_only_way_out_of_a_commands_own_network_is_the_proxy(networked: Sandbox, place: Path) -> None:
+    if not os.path.exists("/bin/bash"):
+        pytest.skip("there is no bash, whose /dev/tcp this uses")
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        port = str(service.getsockname()[1])
+        policy = policy_for(place, domains=("example.com",))
+        ended = run(networked, policy, "/bin/bash", "-c", SCRIPT, "bash", port, cwd=place)
+    assert ended.printed.split("\n")[:3] == [
+        "HTTP/1.1 403 Forbidden\r",
+        "http://127.0.0.1:3128",
+        "CapEff:\t0000000000000000",
+    ]

@@ -1,0 +1,322 @@
+"""A confined command that does its worst finds the walls where they should be, whichever backend made them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from onhand.errors import SandboxError
+from onhand.sandbox.sandbox import Command, Sandbox
+from requirements import requirement
+from workplace import NOBODY, Ended, give, policy_for, python_inside, run
+
+Try = Callable[[str], Ended]
+
+REFUSED_CALLS = """
+import ctypes, errno, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+x86 = os.uname().machine == "x86_64"
+calls = {
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "io_uring_setup": (425, 425), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "keyctl": (250, 219), "unshare": (272, 97),
+    "setns": (308, 268), "mount": (165, 40), "open_by_handle_at": (304, 265), "pidfd_getfd": (438, 438),
+    "chroot": (161, 51), "fsopen": (430, 430), "reboot": (169, 142),
+}
+for name, numbers in calls.items():
+    ctypes.set_errno(0)
+    result = libc.syscall(numbers[0 if x86 else 1], 0, 0, 0, 0, 0)
+    if result >= 0 or ctypes.get_errno() != errno.EPERM:
+        print("passed:", name, result, ctypes.get_errno())
+for family, kind in [(f, k) for f in (1, 2, 10, 16, 17, 40) for k in (1, 2, 3)]:
+    try:
+        socket.socket(family, kind).close()
+        print("passed: socket", family, kind)
+    except PermissionError:
+        pass
+try:
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    print("passed: datagram pair")
+except PermissionError:
+    pass
+for mode in (0o60600, 0o20600):
+    try:
+        os.mknod("device", mode, os.makedev(1, 3))
+        print("passed: mknod")
+    except PermissionError:
+        pass
+"""
+
+
+@pytest.fixture
+def attempt(sandbox: Sandbox, place: Path) -> Try:
+    return lambda line: run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+
+
+@requirement("sandbox.drops-privileges")
+def test_no_capability_and_no_root_is_left_whoever_starts_it(attempt: Try) -> None:
+    printed = attempt("id -u; grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status").printed.split()
+    assert printed[0] == str(NOBODY if os.geteuid() == 0 else os.geteuid())
+    said = dict(zip(printed[1::2], printed[2::2], strict=True))
+    assert int(said["CapEff:"], 16) == int(said["CapPrm:"], 16) == 0
+    assert said["NoNewPrivs:"] == "1"
+    assert said["Seccomp:"] == "2"
+
+
+def test_system_calls_that_go_around_the_walls_are_refused(sandbox: Sandbox, place: Path) -> None:
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", REFUSED_CALLS, cwd=place)
+    assert (ended.code, ended.printed) == (0, "")
+
+
+def test_an_event_loop_and_threads_and_children_work(sandbox: Sandbox, place: Path) -> None:
+    code = (
+        "import asyncio, subprocess, threading;"
+        "t = threading.Thread(target=print, args=('thread',)); t.start(); t.join();"
+        "asyncio.run(asyncio.sleep(0)); print(subprocess.check_output(['echo', 'child']).decode().strip())"
+    )
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", code, cwd=place)
+    assert (ended.code, ended.printed) == (0, "thread\nchild\n")
+
+
+@requirement("sandbox.secrets-unreadable")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat /etc/shadow",
+        "cat /e{tc,x}/shadow /???/sh*dow",
+        "cat home/.ssh/id_rsa",
+        "cat home/.aws/credentials",
+        "cat .env.production",
+        "cat src/deep/.env",
+        "cat src/server.pem",
+        "ln -s .env.production x; cat x",
+        "ln .env.production y; cat y",
+        "cp -r src copy; cat copy/deep/.env",
+        "tar cf - . | tr -d '\\0'",
+        "cat linked",
+    ],
+)
+def test_secrets_cannot_be_read_by_any_name(sandbox: Sandbox, place: Path, line: str) -> None:
+    for name in ("home/.ssh/id_rsa", "home/.aws/credentials", ".env.production", "src/deep/.env", "src/server.pem"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text("S3CR3T")
+    (place / "linked").symlink_to("home/.ssh/id_rsa")
+    give(place)
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert "S3CR3T" not in ended.printed
+    assert "root:" not in ended.printed
+
+
+@requirement("sandbox.secrets-unreadable")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mkdir -p .git/hooks && echo evil > .git/hooks/post-checkout",
+        "echo evil >> .git/config",
+        "mv .git away && mkdir -p .git/hooks && echo evil > .git/hooks/post-checkout",
+        "cp -r .git new && rm -rf .git && mv new .git && echo evil > .git/hooks/post-checkout",
+        "ln -s /tmp .claude",
+        "mkdir .claude && echo evil > .claude/settings.json",
+        "echo evil > src/x && mv src/x .mcp.json",
+        "ln -f src/app.py .mcp.json",
+        "rm -f .mcp.json && echo evil > .mcp.json",
+        "chmod 777 .mcp.json && echo evil > .mcp.json",
+        "echo evil > onhand.toml",
+        "mkdir -p .onhand; echo evil > .onhand/config.toml",
+    ],
+)
+@pytest.mark.parametrize("has_git", [True, False])
+def test_protected_files_stay_as_they_are_or_missing(sandbox: Sandbox, place: Path, line: str, has_git: bool) -> None:
+    if has_git:
+        (place / ".git" / "hooks").mkdir(parents=True)
+        (place / ".git" / "config").write_text("[core]\n")
+        give(place)
+    run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert (place / ".git").exists() is has_git
+    if has_git:
+        assert (place / ".git" / "config").read_text() == "[core]\n"
+        assert list((place / ".git" / "hooks").iterdir()) == []
+    for name in (".mcp.json", "onhand.toml", ".claude", ".onhand"):
+        assert not os.path.lexists(place / name), name
+
+
+def test_the_workspace_itself_can_be_worked_in(attempt: Try, place: Path) -> None:
+    ended = attempt(
+        "echo more >> notes.txt && echo new > src/new.py && mkdir src/deep && mv src/new.py src/deep/ && ls -a"
+    )
+    assert ended.code == 0, ended.printed
+    assert (place / "notes.txt").read_text() == "hello\nmore\n"
+    assert (place / "src" / "deep" / "new.py").read_text() == "new\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["echo x > /etc/onhand-test", "echo x > /usr/onhand-test", "touch ../outside-of-onhand"]
+)
+def test_nothing_outside_can_be_written(attempt: Try, place: Path, line: str) -> None:
+    assert attempt(line).code != 0 or not (place.parent / "outside-of-onhand").exists()
+    assert not any(Path(p).exists() for p in ("/etc/onhand-test", "/usr/onhand-test"))
+    assert not (place.parent / "outside-of-onhand").exists()
+
+
+def test_the_environment_of_others_cannot_be_read(sandbox: Sandbox, place: Path) -> None:
+    line = f"cat /proc/{os.getpid()}/environ /proc/$PPID/environ /proc/1/environ; env"
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place, env={"SHOWN": "yes"})
+    assert "SHOWN=yes" in ended.printed
+    ours = [
+        value for name, value in os.environ.items() if len(value) > 20 and name.startswith(("PYTEST", "XDG", "VIRTUAL"))
+    ]
+    assert not any(value in ended.printed for value in ours)
+
+
+def test_variables_for_the_command_have_no_effect_on_what_starts_it(sandbox: Sandbox, place: Path) -> None:
+    hostile = {
+        "LD_PRELOAD": str(place / "evil.so"),
+        "PYTHONSTARTUP": str(place / "evil.py"),
+        "PYTHONPATH": str(place),
+        "BASH_ENV": str(place / "evil.sh"),
+        "PATH": f"{place}:/usr/bin:/bin",
+    }
+    for name in ("json.py", "socket.py", "bwrap", "evil.py"):
+        (place / name).write_text("import os; os.system('touch /tmp/onhand-pwned')\n")
+        (place / name).chmod(0o755)
+    give(place)
+    ended = run(sandbox, policy_for(place), "/bin/echo", "ran", cwd=place, env=hostile)
+    assert "ran" in ended.printed
+    assert not Path("/tmp/onhand-pwned").exists()
+
+
+@requirement("sandbox.policy")
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [
+        ({"memory_bytes": 200 << 20}, "x = bytearray(1 << 30)"),
+        ({"cpu_s": 1}, "while True: pass"),
+        ({"file_bytes": 1000}, "open('src/big', 'wb').write(b'x' * 100_000)"),
+        ({"processes": 20}, "import subprocess as s; [s.Popen(['sleep', '60']) for _ in range(400)]"),
+    ],
+)
+def test_a_limit_ends_what_exceeds_it(sandbox: Sandbox, place: Path, limit: dict[str, int], code: str) -> None:
+    policy = policy_for(place)._replace(**limit)  # type: ignore[arg-type]  # numbers, as the test says
+    ended = run(sandbox, policy, python_inside(), "-c", code, cwd=place)
+    assert ended.code not in (0, None)
+
+
+def test_what_a_command_leaves_behind_ends_with_it(attempt: Try) -> None:
+    marker = f"86{os.getpid()}"
+    attempt(
+        f"(setsid sleep {marker} &) ; (env -i /bin/sh -c 'setsid sleep {marker} & disown' &) ; sleep {marker} & exit 0"
+    )
+    assert running(f"sleep {marker}") == []
+
+
+@requirement("actions.shell-timeout")
+def test_what_a_killed_command_started_is_gone_within_a_second(sandbox: Sandbox, place: Path) -> None:
+    marker = f"87{os.getpid()}"
+    forever = f"trap '' TERM INT HUP; sleep {marker} & echo ready; while :; do sleep {marker}; done"
+    line = f"(setsid sleep {marker} &); {forever}"
+    command = Command(["/bin/sh", "-c", line], str(place), {"PATH": "/usr/bin:/bin"}, None, subprocess.PIPE)
+    process = sandbox.start(policy_for(place), command)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"ready\n"
+        process.kill()
+    assert running(f"sleep {marker}") == []
+
+
+def test_a_command_dies_with_whoever_started_it(sandbox: Sandbox, place: Path) -> None:
+    marker = f"88{os.getpid()}"
+    script = (
+        "import subprocess, sys, time\n"
+        "from onhand.sandbox.sandbox import Command, choose\nfrom onhand.sandbox.policy import for_workspace\n"
+        f"policy = for_workspace({str(place)!r})\n"
+        f"argv = ['/bin/sh', '-c', 'echo ready; exec sleep {marker}']\n"
+        f"command = Command(argv, {str(place)!r}, {{'PATH': '/usr/bin:/bin'}})\n"
+        f"process = choose(policy, {sandbox.name!r}).start(policy, command)\ntime.sleep(600)\n"
+    )
+    starter = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert starter.stdout is not None
+    with starter.stdout:
+        assert starter.stdout.readline() == b"ready\n"
+        starter.send_signal(signal.SIGKILL)
+        starter.wait()
+        assert starter.stdout.read() == b""  # until nobody holds the pipe any more: the command is gone
+    assert running(f"sleep {marker}") == []
+
+
+def test_a_service_of_the_host_cannot_be_reached(sandbox: Sandbox, place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as abstract, socket.create_server(("127.0.0.1", 0)) as inet:
+        name = f"onhand-test-{os.getpid()}"
+        abstract.bind(f"\0{name}")
+        abstract.listen()
+        code = (
+            "import socket\n"
+            f"places = ((socket.AF_UNIX, '\\0{name}'), (socket.AF_INET, ('127.0.0.1', {inet.getsockname()[1]})))\n"
+            "for family, address in places:\n"
+            "    try:\n        socket.socket(family).connect(address); print('reached', address)\n"
+            "    except OSError: pass\n"
+        )
+        assert run(sandbox, policy_for(place), python_inside(), "-c", code, cwd=place).printed == ""
+
+
+def test_a_link_that_is_to_be_protected_is_refused_before_anything_starts(sandbox: Sandbox, place: Path) -> None:
+    (place / "elsewhere").mkdir()
+    (place / ".vscode").symlink_to("elsewhere")
+    with pytest.raises(SandboxError, match=r"\.vscode is a link and cannot be protected"):
+        run(sandbox, policy_for(place), "true", cwd=place)
+
+
+def test_a_program_that_is_not_there_is_told(sandbox: Sandbox, place: Path) -> None:
+    try:
+        ended = run(sandbox, policy_for(place), "/usr/bin/no-such-program", cwd=place)
+    except SandboxError as error:
+        assert "no-such-program" in str(error)
+    else:
+        assert ended.code != 0
+        assert "no-such-program" in ended.printed
+
+
+def test_several_commands_at_once_keep_the_walls_of_each(sandbox: Sandbox, place: Path) -> None:
+    """The first to end must not take away what protects the others."""
+    go = place / "src" / "go"
+    line = "while [ ! -e src/go ]; do sleep 0.01; done; sleep 0.$1; echo evil > .env; cat .env"
+    printed: list[str] = []
+
+    def one(number: int) -> None:
+        argv = ("/bin/sh", "-c", line, "sh", str(number))
+        printed.append(run(sandbox, policy_for(place), *argv, cwd=place).printed)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in (0, 2, 4)]
+    for thread in threads:
+        thread.start()
+    go.touch()
+    for thread in threads:
+        thread.join()
+    assert len(printed) == 3
+    assert not any(text.strip() == "evil" for text in printed)
+    assert not os.path.lexists(place / ".env")
+
+
+def running(words: str) -> list[str]:
+    """Processes that were started with these words, after giving the kernel the time it needs to bury them."""
+    end = monotonic() + 1.0  # what is promised
+    while True:
+        found = []
+        for name in filter(str.isdecimal, os.listdir("/proc")):
+            try:
+                line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            except OSError:
+                continue
+            if line == words:
+                found.append(name)
+        if not found or monotonic() > end:
+            return found

@@ -1,0 +1,87 @@
+"""Commands and pages are offered to a model only when the user asked, and then behind the configured walls."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from onhand import app, config
+from requirements import requirement
+from workplace import give, workplace
+
+ASKING = "[shell]\nenabled = true\n[web]\nenabled = true\n"
+NAMES = {"run_command", "read_output", "list_jobs", "stop_job", "http_get"}
+
+
+def offered(project: Path) -> set[str]:
+    return NAMES & {*app.open_registry(config.load(str(project))).names()}
+
+
+@requirement("actions.on-request-only")
+def test_they_are_there_only_when_the_user_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert offered(tmp_path) == set()
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    monkeypatch.setenv("ONHAND_WEB_ENABLED", "true")
+    assert offered(tmp_path) == NAMES
+
+
+@requirement("actions.on-request-only")
+def test_a_file_that_came_with_a_clone_cannot_ask_for_them(tmp_path: Path) -> None:
+    walls = "[sandbox]\nbackend = 'none'\nreadable = ['/']\ndomains = ['evil.test']\n"
+    (tmp_path / "onhand.toml").write_text(ASKING + walls)
+    loaded = config.load(str(tmp_path))
+    assert not loaded.shell.enabled
+    assert not loaded.web.enabled
+    assert loaded.sandbox.backend == "auto"
+    assert loaded.sandbox.readable == loaded.sandbox.domains == ()
+    held_back = "\n".join(loaded.warnings)
+    for key in ("shell.enabled", "web.enabled", "sandbox.backend", "sandbox.readable", "sandbox.domains"):
+        assert f"{key} (" in held_back
+    assert offered(tmp_path) == set()
+
+
+def test_the_policy_is_what_the_configuration_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ONHAND_SANDBOX_READABLE", "/srv/data")
+    monkeypatch.setenv("ONHAND_SANDBOX_DENIED", "secret")
+    monkeypatch.setenv("ONHAND_SANDBOX_DOMAINS", "pypi.org")
+    monkeypatch.setenv("ONHAND_SANDBOX_MEMORY_MB", "64")
+    policy = app.open_policy(config.load(str(tmp_path)))
+    project = os.path.realpath(tmp_path)
+    assert "/srv/data" in policy.readable
+    assert policy.writable == (project,)
+    assert f"{project}/secret" in policy.denied
+    assert policy.domains == ("pypi.org",)
+    assert policy.memory_bytes == 64 << 20
+    assert not policy.may_read(str(tmp_path / "home" / ".ssh" / "id_rsa"))
+
+
+@requirement("sandbox.never-silently-open")
+def test_commands_are_refused_where_nothing_can_confine_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onhand.sandbox.bubblewrap._unsupported", lambda: "not installed")
+    monkeypatch.setattr("onhand.sandbox.landlock._unsupported", lambda: "too old")
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    with workplace() as place:
+        result = app.open_registry(config.load(str(place))).call("run_command", {"command": "touch made"})
+        assert not result.ok
+        assert "no sandbox works here (bubblewrap: not installed; landlock: too old)" in result.text
+        assert not (place / "made").exists()
+
+
+@pytest.mark.parametrize("backend", ["auto", "none"])
+def test_a_command_of_a_model_runs_as_the_user_asked(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    monkeypatch.setenv("ONHAND_SANDBOX_BACKEND", backend)
+    monkeypatch.setenv("API_TOKEN", "s3cr3t")
+    with workplace() as place:
+        (place / ".env").write_text("PASSWORD=s3cr3t")
+        give(place)
+        registry = app.open_registry(config.load(str(place)))
+        result = registry.call("run_command", {"command": "env; cat .env; pwd"})
+        if backend == "auto" and "no sandbox works here" in result.text:
+            pytest.skip(result.text)
+        assert result.ok
+        assert f"{place}\n" in result.structured["stdout"]
+        assert ("s3cr3t" in result.structured["stdout"]) is (backend == "none")
+        confined = "It can write only in the workspace" in registry.get("run_command").description  # type: ignore[union-attr]
+        assert confined is (backend == "auto")

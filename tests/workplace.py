@@ -1,0 +1,97 @@
+"""Where can a confined command work, whoever runs the tests? A directory that the user it runs as can get to and write.
+
+pytest's own directories are for the user of the tests alone; root becomes somebody else in a sandbox.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from onhand.actions.processes import Process, Start
+from onhand.sandbox.bubblewrap import BubblewrapSandbox
+from onhand.sandbox.landlock import LandlockSandbox
+from onhand.sandbox.policy import Policy, for_workspace
+from onhand.sandbox.sandbox import Command, Sandbox
+
+NOBODY = 65534
+BACKENDS: dict[str, type[Sandbox]] = {"bubblewrap": BubblewrapSandbox, "landlock": LandlockSandbox}
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A directory with a few files, gone afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="onhand-test-", dir="/tmp")).resolve()
+    try:
+        directory.chmod(0o755)
+        (directory / "src").mkdir()
+        (directory / "src" / "app.py").write_text("print('hello')\n")
+        (directory / "notes.txt").write_text("hello\n")
+        give(directory)
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def give(path: Path) -> None:
+    """Hand a path and all below it to whom a command runs as."""
+    if os.geteuid() == 0:
+        for one in [path, *path.rglob("*")]:
+            os.chown(one, NOBODY, NOBODY, follow_symlinks=False)
+
+
+def backend(name: str, domains: tuple[str, ...] = ()) -> Sandbox:
+    """A backend that works here; else the test that needs it is skipped and says why."""
+    sandbox = BACKENDS[name]()
+    refusal = sandbox.refusal(Policy(domains=domains))
+    if refusal:
+        pytest.skip(f"{name} does not work here: {refusal}")
+    return sandbox
+
+
+def run(
+    sandbox: Sandbox, policy: Policy, *argv: str, cwd: Path | str = "/", env: dict[str, str] | None = None
+) -> "Ended":
+    """Run a command to its end."""
+    pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT)
+    process = sandbox.start(policy, Command(argv, str(cwd), {"PATH": "/usr/bin:/bin", **(env or {})}, *pipes))
+    assert process.stdout is not None
+    with process.stdout:
+        printed = process.stdout.read().decode(errors="replace")
+    return Ended(process.wait(60), printed)
+
+
+class Ended:
+    """What came of a command."""
+
+    def __init__(self, code: int | None, printed: str) -> None:
+        self.code = code
+        self.printed = printed
+
+
+def policy_for(directory: Path, **more: tuple[str, ...]) -> Policy:
+    """What is usual, for a directory."""
+    return for_workspace(str(directory), home=str(directory / "home"), **more)
+
+
+def python_inside() -> str:
+    """A Python that a confined command can start: that of the system, since ours may be where only its user can go."""
+    found = shutil.which("python3", path="/usr/bin:/bin")
+    if found is None:
+        pytest.skip("there is no Python among the system's programs")
+    return found
+
+
+def confined_start(sandbox: Sandbox, policy: Policy) -> Start:
+    """What the application gives to the shell: commands start behind the walls."""
+
+    def start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> Process:
+        pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
+        return sandbox.start(policy, Command(argv, cwd, environment, *pipes))
+
+    return start
