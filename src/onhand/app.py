@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from onhand.actions.processes import Process, Start
+    from onhand.actions.workspace import Workspace
     from onhand.agent.approval import Ask
     from onhand.agent.events import Listener
     from onhand.agent.loop import Agent
     from onhand.agent.models.model import Model
     from onhand.config.options import Agent as AgentOptions
-    from onhand.actions.workspace import Workspace
-    from onhand.actions.processes import Process, Start
     from onhand.corpora.corpus import Corpus
     from onhand.corpora.documents import Documents
     from onhand.corpora.everything import Everything, EverythingResult
