@@ -27,7 +27,7 @@ project.demo-tells-the-story own The demo shows context, documents, rules, skill
 project.fresh-machine own The demo and test commands need only Python and make, and set themselves up once.
 project.old-python-is-refused own A Python older than 3.11 is refused with the version that is needed and how to choose another.
 project.base-install-is-light own The base install needs only the packages that every use needs; the rest are extras.
-project.extras-exist own The extras semantic, gguf, mcp, grpc, acp and console exist, and all is their union.
+project.extras-exist own The extras semantic, gguf, mcp, grpc, acp, console and otel exist, and all is their union.
 project.missing-extra-names-its-command own A feature whose extra is missing says so with the command that installs it.
 project.layers-point-one-way own Imports follow the layer contract, and every room is in it.
 project.ci-runs-tests-and-checks own The gate for a change runs the test command and then the static checks.
@@ -439,6 +439,9 @@ agent.tool-search-live 004 A tool found in a turn is callable in that turn.
 agent.approval own A policy per tool allows, asks or denies, through whatever door is there.
 agent.sub-agents own Child loops inherit the policy with their own budget and tools.
 agent.traces own A trace replays deterministically.
+agent.telemetry own Runs, requests and calls are spans of OpenTelemetry where its extra is installed.
+agent.overhead own The loop's own cost per call is measured beside two other frameworks, in one run.
+agent.sibling-isolation own A tool that raises, hangs or floods harms no other call of its turn.
 agent.context-report own A report says what each part of the prompt costs.
 agent.cli own agent GOAL runs the loop, interactively without a goal.
 """
