@@ -12,6 +12,10 @@ from textwrap import fill
 
 from docs.shown import refreshed
 
+from onhand.agent.loop import Agent
+from onhand.agent.models.scripted import ScriptedModel
+from onhand.agent.sub_agents import delegate
+from onhand.agent.toolbox import Toolbox
 from onhand.app import PLAN_PATH, open_index
 from onhand.cli.config import reference as config_page
 from onhand.cli.main import NOUNS
@@ -34,6 +38,8 @@ def pages() -> dict[str, str]:
     """Every page by its file name, as it should be."""
     tools = [Context().tool(), *Rules().tools(), *Skills().tools(), *Notes(".onhand/notes").tools()]
     tools += [*Documents(open_index(None, embedder=None)).tools(), *tools_over(Plan(PLAN_PATH))]
+    toolbox = Toolbox([])
+    tools.append(delegate(Agent(ScriptedModel([]), toolbox), toolbox))
     made = {"cli.md": cli_page(), "config.md": config_page(), "tools.md": tools_page(tools)}
     return {name: NOTE + text for name, text in made.items()}
 

@@ -476,6 +476,10 @@ sandbox.check own sandbox check says what this machine can do and why not more.
 sandbox.run own sandbox run starts any command within the policy and gives its exit code.
 
 actions.on-request-only own Shell and web tools are there only when the user asked for them; a clone's file alone cannot.
+
+agent.telemetry own Runs, requests and calls are spans of OpenTelemetry where its extra is installed.
+agent.overhead own The loop's own cost per call is measured beside two other frameworks, in one run.
+agent.sibling-isolation own A tool that raises, hangs or floods harms no other call of its turn.
 """
 
 LATER = {

@@ -225,7 +225,7 @@ def open_agent(
     from onhand.agent.models.choose import model_of
     from onhand.agent.nested_rules import NestedRules
     from onhand.agent.prompt import parts_of
-    from onhand.agent.sub_agents import delegate
+    from onhand.agent.sub_agents import NAME, delegate
     from onhand.agent.toolbox import Toolbox
     from onhand.tools.budget import policy
     from onhand.tools.catalog_tool import MCP
@@ -240,7 +240,8 @@ def open_agent(
         nested_rules=NestedRules(rules),
         policy=policy(options.load_tools),
         window_tokens=options.window_tokens,
-        always_tools=[tool.name for tool in tools if not tool.name.startswith(MCP)],  # the few that find the rest
+        # The few that find the rest.
+        always_tools=[NAME, *(tool.name for tool in tools if not tool.name.startswith(MCP))],
     )
     rights = [*(Rule("deny", name) for name in options.deny), *(Rule("allow", name) for name in options.allow)]
     agent = Agent(

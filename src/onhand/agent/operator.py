@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from onhand.agent.events import Asked, Ended, Event, Nested, Retrying, Returned
 from onhand.corpora.context import Context
-from onhand.formats.message import as_text
+from onhand.formats.message import as_mapping, as_text
 from onhand.tools.problems import short
 
 MAX_ARGUMENTS_CHARS = 400  # the whole is in a trace
@@ -26,7 +26,7 @@ def line_of(event: Event) -> str:
         inner = line_of(event.event)
         return f"{short(event.agent, 60)}: {inner}" if inner else ""
     if isinstance(event, Returned):
-        arguments = short(as_text(event.call.arguments), MAX_ARGUMENTS_CHARS)
+        arguments = short(as_text(as_mapping(event.call.arguments)), MAX_ARGUMENTS_CHARS)
         return f"> {event.call.name} {arguments} -> {'ok' if event.result.ok else 'err'}"
     if isinstance(event, Asked):
         return f"? {event.call.name}: {event.answer.replace('_', ' ')}"

@@ -120,16 +120,19 @@ def _worked(agent: Agent, goal: str) -> Outcome:
 
 def _lines() -> Iterator[str]:
     """What a person types, or what comes through a pipe, one goal a line."""
-    if terminal.is_terminal():
+    is_person = sys.stdin.isatty()
+    if is_person:
         terminal.complain("Say what to do; an empty line ends it.")
     while True:
+        if is_person:
+            print("> ", end="", file=sys.stderr, flush=True)
         try:
             line = input()
         except EOFError:
             return
         if line.strip():
             yield line
-        elif sys.stdin.isatty():
+        elif is_person:
             return
 
 

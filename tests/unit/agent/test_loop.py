@@ -73,7 +73,7 @@ def test_seven_calls_of_one_turn_wait_at_the_same_time() -> None:
     assert bench.results == [(True, f"met {n}") for n in range(7)]
 
 
-@requirement("agent.loop")
+@requirement("agent.sibling-isolation")
 def test_a_tool_that_raises_one_that_hangs_and_one_that_floods_harm_no_other(look: Tool) -> None:
     over = threading.Event()
 
