@@ -4,19 +4,20 @@ import os
 
 from onhand import __version__, config
 from onhand.config import Config
-from onhand.config.files import cache_directory, is_foreign
+from onhand.config.files import cache_directory, is_foreign, state_directory
 from onhand.corpora.context import Context
 from onhand.corpora.kept import kept_at
 from onhand.errors import ConfigError, EmbedderError, InputError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from onhand.actions.processes import Process, Start
     from onhand.actions.workspace import Workspace
-    from onhand.agent.approval import Ask
+    from onhand.acp.agent import EditorAgent
+    from onhand.agent.approval import Ask, Rule
     from onhand.agent.events import Listener
     from onhand.agent.loop import Agent
     from onhand.agent.models.model import Model
@@ -214,12 +215,14 @@ def open_agent(
     model: "Model | None" = None,
     ask: "Ask | None" = None,
     listeners: "Sequence[Listener]" = (),
+    hands: "Callable[[Sequence[Tool]], Sequence[Tool]] | None" = None,
 ) -> "Agent":
     """An agent over the project, with a conversation of its own; ModelError says how to set a model.
 
-    `options` take the place of the configured ones, `model` of the one that they name. `ask` asks a person.
+    `options` take the place of the configured ones, `model` of the one that they name. `ask` asks a person. `hands`
+    may give tools with the same names that do their work elsewhere, such as in an editor.
     """
-    from onhand.agent.approval import DEFAULT, Approval, Rule
+    from onhand.agent.approval import DEFAULT, Approval
     from onhand.agent.events import Limits
     from onhand.agent.loop import Agent
     from onhand.agent.models.choose import model_of
@@ -234,7 +237,9 @@ def open_agent(
     model = model or model_of(options.model, options.base_url, options.api_key_env, options.max_output_tokens)
     rules = open_rules(asked)
     notes = None if _is_smuggled(asked, asked.notes.path) else open_notes(asked)
-    tools = list(open_registry(asked))
+    # An agent without files is of little use, and what it writes is asked about: it has more than what is served.
+    tools: Sequence[Tool] = list(open_registry(asked, options.workspace_tools))
+    tools = hands(tools) if hands else tools
     toolbox = Toolbox(
         tools,
         nested_rules=NestedRules(rules),
@@ -243,17 +248,49 @@ def open_agent(
         # The few that find the rest.
         always_tools=[NAME, *(tool.name for tool in tools if not tool.name.startswith(MCP))],
     )
-    rights = [*(Rule("deny", name) for name in options.deny), *(Rule("allow", name) for name in options.allow)]
     agent = Agent(
         model,
         toolbox,
         parts_of(open_context(asked), rules, open_skills(asked), notes),
-        approval=Approval([*rights, *DEFAULT], ask, asked.project),
+        approval=Approval([*_rights(options), *DEFAULT], ask, asked.project),
         limits=Limits(options.max_turns, options.max_tokens or None),
         listeners=listeners,
     )
     toolbox.add(delegate(agent, toolbox))
     return agent
+
+
+def _rights(options: "AgentOptions") -> "tuple[Rule, ...]":
+    """What the configuration forbids and allows, whatever else is asked about."""
+    from onhand.agent.approval import Rule
+
+    return (*(Rule("deny", name) for name in options.deny), *(Rule("allow", name) for name in options.allow))
+
+
+def open_editor_agent(flags: "Mapping[str, Any] | None" = None) -> "EditorAgent":
+    """The agent of an editor, which opens a project with every session; `flags` override the configured options."""
+    from onhand.acp.agent import EditorAgent, Wanted
+    from onhand.acp.editor_tools import through
+    from onhand.acp.history import History
+    from onhand.acp.session import Conversation
+    from onhand.memory.render import acp_plan
+
+    async def opened(wanted: Wanted) -> Conversation:
+        session = wanted.session
+        asked = configured(session.directory)
+        options = asked.agent._replace(**flags or {})
+
+        def hands(tools: "Sequence[Tool]") -> "Sequence[Tool]":
+            return through(session.client, session.session_id, session.abilities, open_workspace(asked), tools)
+
+        plan = open_plan(asked)
+        return Conversation(
+            open_agent(asked, options=options, hands=hands),
+            _rights(options),
+            plan=lambda: plan.look(acp_plan),
+        )
+
+    return EditorAgent(opened, History(state_directory(os.environ)), __version__)
 
 
 def open_workspace(asked: Config) -> "Workspace":

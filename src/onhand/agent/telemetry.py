@@ -18,7 +18,7 @@ class Telemetry:
         try:
             from opentelemetry import trace
         except ModuleNotFoundError as error:
-            raise MissingExtra("telemetry", "otel") from error
+            raise MissingExtra("telemetry", "telemetry") from error
         self._trace = trace
         self._tracer = tracer or trace.get_tracer("onhand")
         self._model = model

@@ -25,6 +25,7 @@ NOUNS = {
     "cache": "the semantic cache: find the threshold and margin for your own traffic",
     "skills": "Agent Skills: list, search and read them, check them against the specification",
     "agent": "an agent over this project: give it a goal, or talk to it",
+    "acp": "the agent inside an editor: speak the Agent Client Protocol, or enter us into its settings",
     "run": "call a tool with JSON arguments and print what came of it",
     "config": "every setting, its value and where it came from",
     "init": "write a commented configuration file",

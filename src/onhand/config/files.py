@@ -64,6 +64,11 @@ def cache_directory(environ: Mapping[str, str]) -> str:
     return os.path.join(_user_directory(environ, "XDG_CACHE_HOME", ".cache", "LOCALAPPDATA"), "kept")
 
 
+def state_directory(environ: Mapping[str, str]) -> str:
+    """Where conversations are kept: what happened cannot be made anew, and belongs to nobody else."""
+    return os.path.join(_user_directory(environ, "XDG_STATE_HOME", ".local/state", "LOCALAPPDATA"), "sessions")
+
+
 def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows: str) -> str:
     base = environ.get(windows if sys.platform == "win32" else xdg, "")
     if not os.path.isabs(base):  # the XDG specification: a relative path is to be ignored

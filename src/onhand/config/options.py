@@ -197,6 +197,7 @@ class Agent(Record):
     max_tokens: int = 0
     allow: tuple[str, ...] = ("write_note", "plan_*", "delegate")
     deny: tuple[str, ...] = ()
+    workspace_tools: str = "write"
     load_tools: str = "definitions>=10%"
     window_tokens: int = 200_000
 
@@ -221,6 +222,10 @@ ABOUT_AGENT = {
         role="permission",
     ),
     "deny": About("Tools that never run, by name or pattern."),
+    "workspace_tools": About(
+        "What it may do with files: 'none', 'read' or 'write'; what it writes is asked about all the same.",
+        choices=("none", "read", "write"),
+    ),
     "load_tools": About(
         "When all tools are loaded at once and when they wait to be found: eager, lazy, definitions>=10%, "
         "conversation>=10%, count>40 or schema_tokens>16000."
