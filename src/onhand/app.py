@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from onhand.acp.agent import EditorAgent
     from onhand.actions.processes import Process, Start
     from onhand.actions.workspace import Workspace
-    from onhand.acp.agent import EditorAgent
     from onhand.agent.approval import Ask, Rule
     from onhand.agent.events import Listener
     from onhand.agent.loop import Agent

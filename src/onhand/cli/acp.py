@@ -32,7 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
         if error.name and error.name.split(".")[0] in ("acp", "pydantic"):
             raise MissingExtra("the Agent Client Protocol", "acp") from None
         raise
-    flags: dict[str, Any] = {"model": arguments.model, "base_url": arguments.base_url, "api_key_env": arguments.api_key_env}
+    flags: dict[str, Any] = {
+        "model": arguments.model,
+        "base_url": arguments.base_url,
+        "api_key_env": arguments.api_key_env,
+    }
     agent = app.open_editor_agent({name: value for name, value in flags.items() if value is not None})
     asyncio.run(serve(agent))
     return 0

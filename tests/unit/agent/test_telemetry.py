@@ -94,4 +94,4 @@ def test_without_its_extra_it_says_how_to_install_it() -> None:
         timeout=60,
         check=False,
     )
-    assert done.stdout == "telemetry needs the 'otel' extra: pip install 'onhand[otel]'\n"
+    assert done.stdout == "telemetry needs the 'telemetry' extra: pip install 'onhand[telemetry]'\n"
