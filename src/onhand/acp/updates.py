@@ -21,7 +21,7 @@ KINDS: dict[str, schema.ToolKind] = {
     **dict.fromkeys(("read_file", "list_files", "stat_file", "get_document", "git"), "read"),
     **dict.fromkeys(("write_file", "edit_file"), "edit"),
     **dict.fromkeys(("glob", "grep", "search_tools", "context_search"), "search"),
-    **dict.fromkeys(("shell", "shell_start", "shell_stop", "shell_jobs", "shell_read"), "execute"),
+    **dict.fromkeys(("run_command", "read_output", "list_jobs", "stop_job"), "execute"),
     **dict.fromkeys(("plan_add", "plan_update", "plan_ready", "plan_show"), "think"),
     "http_get": "fetch",
 }
