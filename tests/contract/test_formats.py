@@ -1,6 +1,7 @@
 """What every form of messages promises, shown for each of them."""
 
 import json
+import re
 from copy import deepcopy
 
 import pytest
@@ -91,3 +92,13 @@ def test_a_later_request_begins_as_the_one_before_it(form: Format) -> None:
     short, long = plain(CONVERSATION[:5]), plain(CONVERSATION)
     shared = next(place for place, (one, other) in enumerate(zip(short, long, strict=False)) if one != other)
     assert shared > long.index("Rain.")
+
+
+@requirement("formats.openai", "formats.anthropic")
+@pytest.mark.parametrize("form", FORMATS[:3], ids=lambda form: form.name)
+def test_a_name_that_a_provider_refuses_does_not_cost_the_request(form: Format) -> None:
+    """One such name, and the API refuses all of it."""
+    tools = [*TOOLS, {**TOOLS[0], "name": "a.b"}, {**TOOLS[0], "name": "x" * 129}]
+    odd = Message("assistant", "", (Call("no such.tool/é", {}, "a"), Call("", {}, "b")))
+    spelled = json.dumps(form.request([Message("user", "go"), odd], tools))
+    assert set(re.findall(r'"name": "([^"]*)"', spelled)) == {"weather", "tides", "no_such_tool_", "unnamed"}

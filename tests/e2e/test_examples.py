@@ -122,3 +122,13 @@ def test_a_plan_is_shared_and_an_answer_is_found_again_after_a_restart(tmp_path:
 def test_every_example_says_how_to_run_it(example: Path) -> None:
     text = example.read_text(encoding="utf-8")
     assert f"python examples/{example.name}" in text or "make demo" in text
+
+
+@requirement("agent.loop", "agent.approval")
+def test_an_agent_of_ones_own_looks_asks_and_orders(tmp_path: Path) -> None:
+    looked, also, asked, answered, ordered, ended = run("own_agent.py", tmp_path).splitlines()
+    assert sorted((looked, also)) == ['> in_stock {"part":"bell"} -> ok', '> in_stock {"part":"saddle"} -> ok']
+    assert asked.startswith("? order may change something: ")
+    assert answered == "? order: allow once"
+    assert ordered == '> order {"part":"saddle","number":5} -> ok'
+    assert ended.startswith("answer after 3 turns: There were three bells")

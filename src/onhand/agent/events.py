@@ -106,9 +106,10 @@ class Asked(NamedTuple):
 
 
 class Calling(NamedTuple):
-    """A call is about to run."""
+    """A call is about to run, of a tool that only reads or not."""
 
     call: Call
+    read_only: bool = False
 
 
 class Returned(NamedTuple):

@@ -26,7 +26,7 @@ from onhand.agent.events import (
 from onhand.agent.models.model import Model
 from onhand.agent.prompt import joined
 from onhand.agent.repeats import Repeats
-from onhand.errors import InputError, OnhandError
+from onhand.errors import InputError, ModelError, OnhandError
 from onhand.formats.message import Message
 from onhand.tools.registry import Call, Result
 from onhand.tools.tool import Tool
@@ -77,7 +77,6 @@ class Agent:
         if self._work is not None:
             raise InputError("this conversation is at work: wait for it, or cancel it")
         self.tell(Began(goal, self.parts, self.limits))
-        self.tools.begin(self._last_input_tokens)
         self.messages.append(Message("user", goal))
         work = self._work = asyncio.ensure_future(_Run(self).to_the_end())
         try:
@@ -136,6 +135,7 @@ class _Run:
 
     async def _turns(self) -> Outcome:
         limits = self.agent.limits
+        self.agent.tools.begin(self.agent._last_input_tokens)
         while self.turns < limits.max_turns:
             self.turns += 1
             answered = await self._asked()
@@ -160,12 +160,14 @@ class _Run:
         agent = self.agent
         system = joined(agent.parts, agent.tools.index())
         said = [Message("system", system), *self.messages] if system else self.messages
-        answered = Answered(Message("assistant"))
+        answered: Answered | None = None
         async with aclosing(agent.model.stream(said, agent.tools.wire())) as events:
             async for event in events:
                 if isinstance(event, Answered):
                     event = answered = event._replace(message=_with_ids(event.message, len(self.messages)))
                 agent.tell(event)
+        if answered is None:
+            raise ModelError(f"{agent.model.name} ended without an answer: ask again, or another model")
         self.messages.append(answered.message)
         self.usage = self.usage.plus(answered.usage)
         agent._last_input_tokens = answered.usage.input
@@ -183,7 +185,7 @@ class _Run:
             rejected |= {place} if refusal.by_person else set()
             self._came(calls, place, Result(call.id, call.name, False, refusal.text))
         for place in allowed:
-            agent.tell(Calling(calls[place]))
+            agent.tell(Calling(calls[place], read_only=not self._may_write(calls[place])))
         if allowed:
             await agent.tools.run(
                 [calls[place] for place in allowed],

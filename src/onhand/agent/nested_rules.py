@@ -6,8 +6,11 @@ from onhand.corpora.rules import Rules, rules_on_touch
 from onhand.formats.message import as_mapping
 from onhand.tools.registry import Call
 
-# Names under which tools take the file or directory that they touch.
-PATH_ARGUMENTS = ("path", "paths", "file_path", "file", "directory", "cwd")
+# Names under which tools take the files and directories that they touch.
+PATH_ARGUMENTS = (
+    *("path", "paths", "file_path", "filePath", "file", "files", "filename", "directory", "dir", "cwd", "root"),
+    *("source", "destination", "from", "to", "old_path", "new_path", "target"),
+)
 TELLS_ITSELF = "rules_for_path"
 MAX_PATHS = 100  # of one call
 
@@ -18,6 +21,10 @@ class NestedRules:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._seen: dict[str, str] = {}
+
+    def anew(self) -> "NestedRules":
+        """The same for another conversation, which was shown nothing yet."""
+        return NestedRules(self._rules)
 
     def __call__(self, call: Call) -> str:
         """What belongs below the result of a call; nothing when there is nothing new."""

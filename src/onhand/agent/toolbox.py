@@ -62,8 +62,8 @@ class Toolbox:
         return self.session.section().words
 
     def get(self, name: str) -> Tool | None:
-        """A tool that the model may call now."""
-        return None if self.session.refusal(name) else self._registry.get(name)
+        """The tool of that name, also one that waits: it may be found by the time that its call runs."""
+        return self._registry.get(name)
 
     async def run(self, calls: Sequence[Call], tell: Callable[[int, Result], None]) -> list[Result]:
         """Run the calls of one turn; results in their order, and each told as soon as it is there.
@@ -88,7 +88,8 @@ class Toolbox:
     def child(self, names: Collection[str] | None = None) -> "Toolbox":
         """A toolbox for a sub-agent: some of the tools, by the same policy, and from then on its own."""
         chosen = [tool for tool in self._tools if names is None or tool.name in names]
-        return Toolbox(chosen, nested_rules=self._nested_rules, **self._settings)
+        nested_rules = self._nested_rules.anew() if self._nested_rules else None
+        return Toolbox(chosen, nested_rules=nested_rules, **self._settings)
 
     def _add_finders(self) -> None:
         for tool in self.session.tools():

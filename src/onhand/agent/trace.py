@@ -118,6 +118,7 @@ class _Past:
 
     def __init__(self, recorded: Sequence[Event], listeners: Sequence[Listener]) -> None:
         self._ahead = deque(recorded)
+        self._read_only = {event.call.name: event.read_only for event in recorded if isinstance(event, Calling)}
         self._listeners = listeners
 
     def next(self, kind: type[Kind], call: Call | None = None) -> Kind | None:
@@ -153,8 +154,9 @@ class _Past:
         return ""
 
     def get(self, name: str) -> Tool | None:
-        """Something that stands for a tool of any name, and is never run."""
-        return Tool("replayed", "It is never run.", {"type": "object"}, lambda _: "")
+        """Something that stands for the tool of that name, and is never run."""
+        only_reads = self._read_only.get(name, True)
+        return Tool("replayed", "It is never run.", {"type": "object"}, lambda _: "", read_only=only_reads)
 
     async def check(self, call: Call, tool: Tool, tell: Listener) -> Refusal | None:
         """What was decided then."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onhand.formats.message import Message, as_mapping, split
+from onhand.formats.names import ANTHROPIC, accepted_calls, accepted_tools
 from onhand.tools.registry import Call
 
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
@@ -23,11 +24,11 @@ class AnthropicFormat:
         self._cache = cache
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`messages`, with `system` and `tools` where there are any."""
-        system, rest = split(messages)
+        """`messages`, with `system` and `tools` where there are any; tools with a name that the API refuses are not."""
+        system, rest = split(accepted_calls(messages, ANTHROPIC))
         wanted: dict[str, Any] = {}
-        if tools:
-            wanted["tools"] = [dict(wired) for wired in tools]
+        if taken := accepted_tools(tools, ANTHROPIC):
+            wanted["tools"] = [dict(wired) for wired in taken]
         if system:
             wanted["system"] = [{"type": "text", "text": system}]
         wanted["messages"] = self._turns(rest)

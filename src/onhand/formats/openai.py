@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from onhand.formats.message import Message, as_text, split
+from onhand.formats.names import OPENAI, accepted_calls, accepted_tools
 from onhand.tools.registry import Call
 
 
@@ -17,10 +18,10 @@ class ChatFormat:
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """`messages`, and `tools` where there are any."""
-        spelled = [part for message in messages for part in self._spelled(message)]
+        spelled = [part for message in accepted_calls(messages, OPENAI) for part in self._spelled(message)]
         wanted: dict[str, Any] = {"messages": spelled}
-        if tools:
-            wanted["tools"] = [{"type": "function", "function": _function(wired)} for wired in tools]
+        if taken := accepted_tools(tools, OPENAI):
+            wanted["tools"] = [{"type": "function", "function": _function(wired)} for wired in taken]
         return wanted
 
     def spell(self, message: Message) -> dict[str, Any]:
@@ -57,11 +58,11 @@ class ResponsesFormat:
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """`input`, with `instructions` and `tools` where there are any."""
-        system, rest = split(messages)
+        system, rest = split(accepted_calls(messages, OPENAI))
         wanted: dict[str, Any] = {"instructions": system} if system else {}
         wanted["input"] = [item for message in rest for item in self._items(message)]
-        if tools:
-            wanted["tools"] = [{"type": "function", **_function(wired), "strict": False} for wired in tools]
+        if taken := accepted_tools(tools, OPENAI):
+            wanted["tools"] = [{"type": "function", **_function(wired), "strict": False} for wired in taken]
         return wanted
 
     def spell(self, message: Message) -> list[dict[str, Any]]:

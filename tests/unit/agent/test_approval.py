@@ -9,8 +9,11 @@ import pytest
 from onhand.agent.approval import DEFAULT, Approval, Ask, Rule
 from onhand.agent.events import Asked, Calling, Returned
 from onhand.agent.models.scripted import Line
+from onhand.agent.toolbox import Toolbox
 from onhand.errors import InputError
+from onhand.formats.message import Message
 from onhand.tools import Call, Tool
+from onhand.tools.budget import policy
 from requirements import requirement
 from scripted_agent import Bench, calls
 
@@ -78,6 +81,15 @@ def test_an_answer_for_always_does_not_pass_to_another_tool_of_the_name(change: 
     for tool in (change, other):
         Bench([calls("change", path="x"), "Done."], [tool], approval=approval).run()
     assert len(person.asked) == 2
+
+
+@requirement("agent.approval", "agent.tool-search-live")
+def test_a_tool_that_is_found_beside_its_call_needs_approval_all_the_same(change: Tool, noted: list[str]) -> None:
+    both = Message("assistant", "", (Call("search_tools", {"query": "select:change"}), Call("change", {"path": "x"})))
+    run = Bench([both, "Done."], toolbox=Toolbox([change], policy=policy("lazy")), approval=Approval())
+    run.run()
+    assert noted == []
+    assert "nobody is there to ask" in run.results[1][1]
 
 
 @requirement("agent.approval")

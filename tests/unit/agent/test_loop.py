@@ -239,6 +239,14 @@ def test_a_model_that_fails_ends_the_run_and_the_conversation_can_go_on(look: To
             yield Text("I am")
             raise ZeroDivisionError("a bug")
 
+    class Silent:
+        name = "silent"
+
+        async def stream(self, messages: Sequence[Message], tools: Sequence[Any]) -> Stream:
+            yield Text("I am")
+
+    agent = Agent(Silent(), Toolbox([]))
+    assert "ended without an answer" in asyncio.run(agent.run("go")).detail
     agent = Agent(Broken(), Toolbox([]))
     assert asyncio.run(agent.run("go")).detail == "ZeroDivisionError: a bug"
     agent.model = ScriptedModel(["Better."])

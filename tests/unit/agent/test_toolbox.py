@@ -120,6 +120,15 @@ def test_rules_that_a_tool_has_told_itself_are_not_told_twice(tmp_path: Path, lo
     assert bench.results[1][1] == "seen"
 
 
+@requirement("agent.nested-rules", "agent.sub-agents")
+def test_what_a_child_was_shown_its_parent_was_not(tmp_path: Path, look: Tool) -> None:
+    parent = Toolbox([look], nested_rules=NestedRules(project(tmp_path)))
+    for toolbox in (parent.child(), parent):
+        bench = Bench([calls("look", path="sea/boat.md"), "Done."], toolbox=toolbox)
+        bench.run()
+        assert "Wear a vest." in bench.results[0][1]
+
+
 @requirement("agent.nested-rules")
 def test_paths_that_are_odd_or_outside_bring_no_rules_and_no_failure(tmp_path: Path, look: Tool) -> None:
     nested = NestedRules(project(tmp_path))

@@ -71,6 +71,16 @@ def test_a_run_that_ended_without_an_answer_ends_so_again(
 
 
 @requirement("agent.traces")
+def test_a_circle_of_calls_is_noticed_again(tmp_path: Path, look: Tool, change: Tool, noted: list[str]) -> None:
+    path = tmp_path / "trace.jsonl"
+    turns = [calls("change", path="x"), *[calls("look", at="left"), calls("look", at="right")] * 5]
+    bench = traced(path, Bench(turns, [look, change]), ("go",))
+    assert b'"end": "repeated"' in path.read_bytes()
+    assert len(bench.agent.messages) < 2 * len(turns)
+    assert replayed(path, noted) == path.read_bytes()
+
+
+@requirement("agent.traces")
 def test_a_cancelled_run_is_replayed_up_to_where_it_was_cancelled(tmp_path: Path, look: Tool, noted: list[str]) -> None:
     began = asyncio.Event()
 

@@ -445,3 +445,26 @@ def test_a_sync_handler_may_give_an_awaitable() -> None:
 def test_the_duration_of_a_handler_is_told() -> None:
     result = Registry([tool("t", lambda arguments: "fine")]).call("t")
     assert result.duration_s > 0
+
+
+@requirement("tools.results-stand-in-call-order")
+def test_each_result_is_told_as_soon_as_it_is_there_with_the_place_of_its_call() -> None:
+    second_is_told = threading.Event()
+    told: list[tuple[int, str]] = []
+
+    def tell(place: int, result: Result) -> None:
+        told.append((place, result.text))
+        if place == 1:
+            second_is_told.set()
+
+    def first(_: dict[str, Any]) -> str:
+        second_is_told.wait(60)
+        return "one"
+
+    registry = Registry(
+        [tool("first", first, read_only=True, timeout_s=90), tool("second", lambda _: "two", read_only=True)]
+    )
+    results = run(registry.dispatch([Call("first"), Call("second"), Call("nobody")], tell=tell))
+    assert [text for _, text in told[1:]] == ["two", "one"]
+    assert told[0][0] == 2  # what is refused is told at once
+    assert [result.text for result in results[:2]] == ["one", "two"]

@@ -1,13 +1,13 @@
 """What does a GGUF model in this process say? llama.cpp, with the conversation spelled as FunctionGemma was trained."""
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from threading import Lock, Thread
+from contextlib import aclosing
+from threading import Event, Lock
 from typing import Any
 
 from onhand.agent.events import Answered, Stream, Text, Usage
+from onhand.agent.models.threaded import Tell, threaded
 from onhand.embed import llama
 from onhand.embed.gguf import HUB_PREFIX
 from onhand.embed.gguf_header import header_of
@@ -56,28 +56,15 @@ class GgufModel:
             "cache_prompt": True,
             "stream": True,
         }
-        loop = asyncio.get_running_loop()
-        arrived: asyncio.Queue[tuple[Any, BaseException | None]] = asyncio.Queue()
-        said = _Said(loop, arrived)
-        Thread(target=self._work, args=(wanted, said), name="model", daemon=True).start()
+        over = Event()
         texts: list[str] = []
-        shown = True
         last: Mapping[str, Any] = {}
-        try:
-            while True:
-                value, failure = await arrived.get()
-                if failure is not None:
-                    raise failure
-                if value is None:
-                    break
-                last = value
-                text = value["choices"][0]["text"]
+        async with aclosing(threaded(lambda tell: self._say(wanted, tell, over), over.set)) as values:
+            async for last in values:
+                text = last["choices"][0]["text"]
                 texts.append(text)
-                shown = shown and CALL not in "".join(texts[-2:])
-                if text and shown:
+                if text and CALL not in "".join(texts):
                     yield Text(text)
-        finally:
-            said.nobody_listens = True
         yield self._answered("".join(texts), last)
 
     def _answered(self, text: str, last: Mapping[str, Any]) -> Answered:
@@ -91,14 +78,22 @@ class GgufModel:
         counted = Usage(usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), cached)
         return Answered(message._replace(calls=calls), stop, counted)
 
-    def _work(self, wanted: Mapping[str, Any], said: "_Said") -> None:
-        try:
-            with self._turn:
-                if not said.nobody_listens:
-                    self._loaded().handle_completions(dict(wanted), said)
-            said.tell(None, said.failure)
-        except BaseException as failure:
-            said.tell(None, failure)
+    def _say(self, wanted: Mapping[str, Any], tell: Tell, over: Event) -> None:
+        failures: list[str] = []
+
+        def take(value: Mapping[str, Any]) -> bool:
+            """True asks llama.cpp to stop."""
+            if "error" in value:
+                failures.append(str(value["error"].get("message"))[:300])
+                return True
+            tell(value)
+            return over.is_set()
+
+        with self._turn:
+            if not over.is_set():
+                self._loaded().handle_completions(dict(wanted), take)
+        if failures:
+            raise ModelError(f"llama.cpp cannot go on: {failures[0]}")
 
     def _loaded(self) -> Any:
         if self._server is None:
@@ -115,24 +110,3 @@ class GgufModel:
 
             self._server = llama.start(path, adjust, self._threads, ModelError)
         return self._server
-
-
-class _Said:
-    """Takes what llama.cpp says, in its thread; true asks it to stop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, arrived: "asyncio.Queue[Any]") -> None:
-        self._loop, self._arrived = loop, arrived
-        self.nobody_listens = False
-        self.failure: ModelError | None = None
-
-    def __call__(self, value: Mapping[str, Any]) -> bool:
-        if "error" in value:
-            told = value["error"] if isinstance(value["error"], dict) else {}
-            self.failure = ModelError(f"llama.cpp cannot go on: {str(told.get('message'))[:300]}")
-            return True
-        self.tell(value)
-        return self.nobody_listens
-
-    def tell(self, value: Any, failure: BaseException | None = None) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            self._loop.call_soon_threadsafe(self._arrived.put_nowait, (value, failure))

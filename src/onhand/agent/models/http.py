@@ -1,8 +1,7 @@
 """How is a model asked over HTTP? One request, its answer as it arrives, and patience with a server that is busy.
 
-It knows addresses, server-sent events and statuses; what a provider says in them is for the file of that provider. The
-standard library reads in a thread of its own. Whoever stops listening hangs up: the connection is cut at once, so that
-the other side stops working too.
+It knows addresses, server-sent events and statuses; what a provider says in them is for the file of that provider.
+Whoever stops listening hangs up: the connection is cut at once, so that the other side stops working too.
 """
 
 import asyncio
@@ -12,12 +11,13 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, suppress
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPHandler, HTTPSHandler, Request
 
 from onhand.agent.events import Retrying, Stream
+from onhand.agent.models.threaded import Tell, threaded
 from onhand.embed.web import (
     PASSING,
     USER_AGENT,
@@ -103,33 +103,16 @@ class Endpoint:
 
     async def posted(self, wanted: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
         """The JSON values of one answer, as they arrive; Later or ModelError when there is none."""
-        loop = asyncio.get_running_loop()
-        arrived: asyncio.Queue[tuple[Any, BaseException | None]] = asyncio.Queue()
         line = _Line()
+        body = json.dumps(wanted).encode()
 
-        def tell(value: Any, failure: BaseException | None = None) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(arrived.put_nowait, (value, failure))
+        def work(tell: Tell) -> None:
+            for value in self._values(body, line):
+                tell(value)
 
-        def work() -> None:
-            try:
-                for value in self._values(json.dumps(wanted).encode(), line):
-                    tell(value)
-                tell(None, StopAsyncIteration())
-            except BaseException as failure:
-                tell(None, failure)
-
-        Thread(target=work, name="model", daemon=True).start()
-        try:
-            while True:
-                value, failure = await arrived.get()
-                if isinstance(failure, StopAsyncIteration):
-                    return
-                if failure is not None:
-                    raise failure
+        async with aclosing(threaded(work, line.hang_up)) as values:
+            async for value in values:
                 yield value
-        finally:
-            line.hang_up()
 
     def _values(self, body: bytes, line: "_Line") -> Iterator[Any]:
         key = key_of(self._api_key_env, ModelError)
