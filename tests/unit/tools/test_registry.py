@@ -445,3 +445,25 @@ def test_a_sync_handler_may_give_an_awaitable() -> None:
 def test_the_duration_of_a_handler_is_told() -> None:
     result = Registry([tool("t", lambda arguments: "fine")]).call("t")
     assert result.duration_s > 0
+
+
+def test_an_error_may_say_the_same_to_programs() -> None:
+    def handler(arguments: dict[str, Any]) -> str:
+        raise ToolError("no such thing", arguments["say"] if "say" in arguments else {"bad": object()})
+
+    schema = {"type": "object", "properties": {"say": {}}}
+    registry = Registry([Tool("t", "A tool.", schema, handler)])
+    failed = registry.call("t", {"say": {"success": False, "half": "a"}})
+    assert (failed.ok, failed.text, failed.structured) == (False, "no such thing", {"success": False, "half": "a"})
+    assert registry.call("t").structured is None  # what is no JSON is left out
+    assert registry.call("t", {"say": "x" * 10_000}).structured is None  # and so is what is too large
+
+
+def test_other_names_of_arguments_are_understood_and_not_shown() -> None:
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    tool = Tool("t", "A tool.", schema, lambda arguments: str(arguments), aliases={"file": "path", "name": "path"})
+    registry = Registry([tool])
+    assert registry.call("t", {"file": "a"}).text == "{'path': 'a'}"
+    assert "file" not in str(registry.wire())
+    assert "unknown argument 'file'" in registry.call("t", {"path": "a", "file": "b"}).text
+    assert "unknown argument 'name'" in registry.call("t", {"file": "a", "name": "b"}).text
