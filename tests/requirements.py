@@ -435,6 +435,7 @@ actions.pattern-is-no-option own A pattern or path that starts with a dash is ne
 actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
 actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
 actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
+actions.offered-on-request own Tools over files are offered only when they are asked for, and a clone cannot ask for them.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
 actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 

@@ -302,3 +302,48 @@ def test_a_project_may_not_name_a_root_of_skills_outside_of_itself(write: Write,
     asked = app.configured(str(home / "project"))
     assert app.open_skills(asked).all() == ()
     assert any("skills.roots" in warning for warning in asked.warnings)
+
+
+READING = ["read_file", "list_files", "stat_file", "glob", "grep", "git"]
+WRITING = ["write_file", "edit_file"]
+
+
+@requirement("actions.offered-on-request")
+def test_tools_over_files_are_offered_only_when_the_user_asks_for_them(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert app.open_registry(app.configured()).names() == ALWAYS
+    for said, offered in (("read", READING), ("write", READING + WRITING), ("none", [])):
+        monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", said)
+        assert app.open_registry(app.configured()).names() == ALWAYS + offered
+    assert app.open_registry(app.configured(), workspace_tools="read").names() == ALWAYS + READING
+    monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", "all")
+    with pytest.raises(ConfigError, match="'none', 'read', 'write'"):
+        app.configured()
+
+
+@requirement("actions.offered-on-request", "trust.programs-are-held-back")
+def test_a_clone_neither_offers_tools_over_files_nor_opens_what_is_closed(write: Write) -> None:
+    write("onhand.toml", "[workspace]\ntools = 'write'\nallow = ['.env']\nwritable_roots = ['/']\ndeny = ['*.db']\n")
+    asked = app.configured()
+    assert (asked.workspace.tools, asked.workspace.allow, asked.workspace.writable_roots) == ("none", (), ())
+    assert asked.workspace.deny == ("*.db",)  # to close more is anybody's right
+    assert sum("lets a model do more with your files" in warning for warning in asked.warnings) == 2
+    write("onhand.toml", "[workspace]\ntools = 'none'\n")
+    assert app.configured().warnings == ()
+
+
+@requirement("actions.confined")
+def test_the_workspace_is_as_the_configuration_asks(write: Write, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("project/src/a.txt", "")
+    write("project/onhand.toml", "[workspace]\nroot = 'src'\nprotect = ['*.lock']\n")
+    write("more/b.txt", "")
+    monkeypatch.setenv("ONHAND_WORKSPACE_READ_ONLY_ROOTS", str(home / "more"))
+    monkeypatch.setenv("ONHAND_WORKSPACE_ALLOW", ".env.test")
+    workspace = app.open_workspace(app.configured(str(home / "project")))
+    assert workspace.root == str(home / "project" / "src")
+    assert workspace.place(str(home / "more" / "b.txt")).root.writable is False
+    assert workspace.place_to_write(".env.test").inner == ".env.test"
+    for path in ("a.lock", "../onhand.toml", str(home / "more" / "b.txt")):
+        with pytest.raises(InputError):
+            workspace.place_to_write(path)

@@ -282,3 +282,16 @@ def test_a_path_is_described_and_what_is_missing_is_an_answer(workspace: Workspa
     assert files.stat_file(workspace, "no/such/thing") == files.Status("no/such/thing", False)
     with pytest.raises(InputError, match="closed"):
         files.stat_file(workspace, ".env")
+
+
+@requirement("actions.read-file", "actions.confined")
+def test_a_file_that_is_replaced_or_goes_away_while_it_is_read_is_read_as_it_was(
+    workspace: Workspace, root: Path, five: Path
+) -> None:
+    place = workspace.place("five.txt")
+    for change in (lambda: (root / "sub/ok.txt").replace(five), five.unlink):
+        five.write_text(FIVE, encoding="utf-8")
+        with open(workspace.open_file(place), "rb") as opened:
+            change()
+            assert opened.read().decode() == FIVE
+        (root / "sub/ok.txt").touch()

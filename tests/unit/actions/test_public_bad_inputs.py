@@ -1,107 +1,183 @@
-"""The public collection of hostile URLs and commands does no harm, behind the walls and within the rules.
+"""The public collection of hostile paths, arguments of git and patterns meets the actions and does no harm.
 
-Commands run in the sandbox, whose network is its own; of URLs only the rules are asked, which open no socket.
+What a case describes in words only has a twin of ours beside this file.
 """
 
 import json
 import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 
-from onhand.actions.environment import environment_of
-from onhand.actions.jobs import Jobs
-from onhand.actions.shell import run
-from onhand.actions.shell_tools import tools_over
-from onhand.actions.web import checked
+from onhand.actions.file_tools import reading_tools, writing_tools
+from onhand.actions.files import read, write
+from onhand.actions.git import git
+from onhand.actions.pattern import Pattern
 from onhand.actions.workspace import Workspace
-from onhand.errors import InputError, OnhandError
-from onhand.sandbox.sandbox import Sandbox
+from onhand.errors import InputError, NotFound
 from onhand.tools import Registry
-from workplace import backend, confined_start, give, policy_for, workplace
+from requirements import requirement
+
+from .conftest import SECRET
 
 DATA = os.environ.get("ONHAND_DATA")
 pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
-
-# Cases that are described instead of spelled: what a model would send.
-SPELLED = {
-    "abstract unix socket": "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + \"x\")'",
-    "io_uring": "python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(425, 1, 0) < 0)'",
-    "symlink plant": "ln -s /etc/shadow ./x; cat x",
-    "own config plant": "mkdir .onhand; echo x > .onhand/config.toml",
-    "2 MiB command": "echo " + "a" * (2 << 20),
-    "100k char command": "echo " + "a" * 100_000,
-}
-HARMLESS_IF_BLOCKED = {"LD_PRELOAD", "BASH_ENV", "IFS trick"}  # assignments: what counts is that nothing of ours obeys
+MAKES = ("ln ", "mknod ", "mkfifo ", "mkdir ")  # what a setup of a case may run
 
 
-def cases(area: str) -> list[Any]:
+def cases(area: str) -> list[dict[str, Any]]:
     if not DATA:
         return []
     lines = (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [case for case in map(json.loads, lines) if case["area"] == area]
-    return [pytest.param(case, id=case["id"]) for case in found]
+    return [case for case in map(json.loads, lines) if case["area"] == area]
 
 
-@pytest.mark.parametrize("case", [case for case in cases("urls") if "input" in case.values[0]])
-def test_every_url_is_refused_or_accepted_as_it_should_be_without_a_look_up(case: dict[str, Any]) -> None:
-    if case["expected"] == "accept":
-        assert checked(case["input"], allow_http=True).scheme in ("http", "https")
+def given(case: dict[str, Any], root: Path) -> Any:
+    """What a case sends."""
+    sent = case.get("input")
+    if "generator" in case:
+        sent = eval(case["generator"], {"__builtins__": {"chr": chr, "range": range, "str": str}})
+    return sent.replace("$ROOT", str(root)) if isinstance(sent, str) else sent
+
+
+@requirement("actions.confined", "actions.read-file", "actions.write-file")
+@pytest.mark.parametrize(
+    "case", [case for case in cases("paths") if {"input", "generator"} & set(case)], ids=lambda case: case["id"]
+)
+def test_every_path_is_refused_taken_as_a_name_or_read(workspace: Workspace, root: Path, case: dict[str, Any]) -> None:
+    path = given(case, root)
+    registry = Registry([*reading_tools(workspace), *writing_tools(workspace)])
+    if not isinstance(path, str):
+        assert not registry.call("read_file", {"path": path}).ok
         return
-    for allow_http in (True, False):
+    before = _everything(root.parent)
+    if case["expected"] == "accept":
+        if not os.path.lexists(os.path.join(root, path)):
+            write(workspace, path, "content", create_dirs=True)
+        assert read(workspace, path).content
+    elif case["expected"] == "literal":
+        with pytest.raises(NotFound):
+            read(workspace, path)
+    elif case["name"].startswith("write"):
         with pytest.raises(InputError):
-            checked(case["input"], allow_http)
+            write(workspace, path.replace(".toolname", ".onhand"), "mine", create_dirs=True)
+        assert _everything(root.parent) == before
+    else:
+        if case["name"].startswith("secret"):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(SECRET, encoding="utf-8")
+        for name in ("read_file", "list_files", "stat_file"):
+            result = registry.call(name, {"path": path})
+            assert not result.ok or not result.structured.get("exists"), name
+            assert SECRET not in result.text
+        with pytest.raises(InputError):
+            write(workspace, path, "mine")
 
 
-@pytest.fixture(params=["bubblewrap", "landlock"])
-def sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    return backend(request.param)
+@requirement("actions.confined")
+@pytest.mark.parametrize(
+    "case",
+    [case for case in cases("paths") if case.get("setup", "").startswith((*MAKES, "read "))],
+    ids=lambda case: case["id"],
+)
+@pytest.mark.timeout(30)
+def test_every_link_and_device_is_refused_or_harmless(workspace: Workspace, root: Path, case: dict[str, Any]) -> None:
+    steps = [step.strip() for step in case["setup"].split(";")]
+    for step in (step for step in steps if step.startswith(MAKES)):
+        made = subprocess.run(["sh", "-c", step], cwd=root, env={**os.environ, "ROOT": str(root)}, timeout=30)
+        if made.returncode:
+            pytest.skip("this user may not make such a thing")
+    last = steps[-1].split()
+    path = next((word.removeprefix("$ROOT/") for word in last if word.startswith("$ROOT/")), last[1])
+    before = _everything(root.parent / "outside")
+    for act in (lambda: read(workspace, path), lambda: write(workspace, path, "mine")):
+        try:
+            act()
+        except InputError as error:
+            assert SECRET not in str(error)
+        else:
+            assert case["expected"] == "flag"  # a hard link: it is read, and replaced when it is written
+    assert _everything(root.parent / "outside") == before
 
 
-@pytest.mark.parametrize("case", cases("shell"))
-def test_every_command_is_blocked_or_works_as_it_should(sandbox: Sandbox, case: dict[str, Any]) -> None:
-    with workplace() as place:
-        outside = sorted(os.listdir(place.parent))
-        (place / ".git").mkdir()
-        give(place)
-        result = _sent(sandbox, place, case)
-        if case["expected"] == "accept":
-            assert result.ok, result.text
-            assert result.structured["exit_code"] == 0
-        elif result.ok:
-            said = result.structured
-            assert "root:" not in said["stdout"]
-            assert "PYTEST" not in said["stdout"]
-            ended_badly = said["exit_code"] != 0 or said["stderr"] or case["name"] in HARMLESS_IF_BLOCKED
-            assert ended_badly or case["name"] in ("env secrets", "read parent env", "newline chain"), said
-        assert not Path("/etc/pwn").exists()
-        assert not (place / ".git" / "hooks").exists()
-        assert not (place / ".onhand").exists()
-        assert not (place / "z").exists()
-        assert not [name for name in set(os.listdir(place.parent)) - set(outside) if "pwn" in name]
+def _everything(directory: Path) -> dict[str, str]:
+    files = [file for file in directory.rglob("*") if file.is_file() and not file.is_symlink()]
+    return {str(file): file.read_text(encoding="utf-8") for file in files}
 
 
-def _sent(sandbox: Sandbox, place: Path, case: dict[str, Any]) -> Any:
-    sent = SPELLED.get(case["name"], case.get("input"))
-    arguments = sent if isinstance(sent, dict) else {"command": sent}
-    if "timeout_s" not in arguments and not isinstance(sent, dict):
-        arguments = {**arguments, "timeout_s": 5}
-    policy = policy_for(place)._replace(memory_bytes=1 << 30, processes=64)
-    jobs = Jobs(confined_start(sandbox, policy))
+@pytest.fixture
+def planted(root: Path, tmp_path: Path) -> Path:
+    """A repository in which everything is planted that git could run."""
+    marker, evil = tmp_path / "pwned", tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n", encoding="utf-8")
+    evil.chmod(0o755)
+    who = ["-c", "user.name=a", "-c", "user.email=b"]
+    (root / "f.txt").write_text("one\n", encoding="utf-8")
+    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "x"], ["branch", "feature/x-y_z.1"]):
+        subprocess.run(["git", *words], cwd=root, check=True, timeout=60)
+    (root / "f.txt").write_text("two\n", encoding="utf-8")
+    keys = "core.fsmonitor core.pager diff.external diff.evil.command diff.evil.textconv filter.evil.clean gpg.program "
+    keys += "filter.evil.smudge filter.evil.process core.sshCommand alias.st core.editor core.hooksPath"
+    config = "".join(
+        f"[{section}{f' {chr(34)}{sub}{chr(34)}' if sub else ''}]\n\t{name} = {evil}\n"
+        for section, sub, name in (_parts(key) for key in keys.split())
+    )
+    (root / ".git" / "config").write_text(config + "[core]\n\trepositoryformatversion = 0\n", encoding="utf-8")
+    (root / ".gitattributes").write_text("* filter=evil diff=evil\n", encoding="utf-8")
+    for hook in ("post-checkout", "pre-commit", "post-index-change"):
+        shutil.copy(evil, root / ".git" / "hooks" / hook)
+    return marker
+
+
+def _parts(key: str) -> tuple[str, str, str]:
+    section, *sub, name = key.split(".")
+    return section, ".".join(sub), name
+
+
+@requirement("actions.git-read-only", "actions.git-runs-nothing-planted")
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("case", cases("git"), ids=lambda case: case["id"])
+def test_every_argument_of_git_is_refused_or_only_reads(
+    workspace: Workspace, root: Path, planted: Path, case: dict[str, Any]
+) -> None:
+    (root / "link-to-other-repo").symlink_to(root.parent / "outside")
+    sent = given(case, root)
+    if case["expected"] == "block":  # a command, in words
+        words = [re.sub(r" on a tty$", "", sent).split()]
+    else:
+        words = [sent] if isinstance(sent, list) else [["log", sent], ["diff", sent], ["show", sent]]
+    head = (root / ".git" / "HEAD").read_bytes()
+    for args in words:
+        try:
+            git(workspace, args)
+        except InputError:
+            assert case["expected"] != "accept"
+        else:
+            assert case["expected"] != "reject"
+    if case["expected"] == "reject" and isinstance(sent, str):
+        with pytest.raises(InputError):
+            git(workspace, ["status"], sent)
+    assert not planted.exists()
+    assert (root / ".git" / "HEAD").read_bytes() == head
+
+
+@requirement("actions.grep")
+@pytest.mark.parametrize("case", cases("regex"), ids=lambda case: case["id"])
+def test_every_pattern_is_refused_or_quick(case: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
+    pattern = given(case, Path())
+    began = process_time()
     try:
-        variables = environment_of({"PATH": "/usr/bin:/bin"})
-        tools = tools_over(jobs, Workspace(place).directory, lambda given: {**variables, **given}, "W.")
-        return Registry(tools).call("run_command", arguments)
-    finally:
-        jobs.close()
-
-
-def test_a_planted_link_is_not_followed_by_the_workspace(sandbox: Sandbox) -> None:
-    with workplace() as place:
-        (place / "src" / "x").unlink(missing_ok=True)
-        start = confined_start(sandbox, policy_for(place))
-        run("ln -s /etc/passwd src/x", cwd=str(place), start=start)
-        assert (place / "src" / "x").is_symlink()
-        with pytest.raises(OnhandError):
-            Workspace(place).place("src/x")
+        found = list(Pattern(pattern).lines(b"a" * 50_000 + b"!"))
+    except InputError as error:
+        assert case["expected"] != "accept"
+        assert len(str(error)) < 500
+    else:
+        assert case["expected"] != "reject"
+        assert len(found) <= 1
+    assert process_time() - began < 1.0
+    assert capfd.readouterr() == ("", "")

@@ -468,3 +468,25 @@ def test_each_result_is_told_as_soon_as_it_is_there_with_the_place_of_its_call()
     assert [text for _, text in told[1:]] == ["two", "one"]
     assert told[0][0] == 2  # what is refused is told at once
     assert [result.text for result in results[:2]] == ["one", "two"]
+
+
+def test_an_error_may_say_the_same_to_programs() -> None:
+    def handler(arguments: dict[str, Any]) -> str:
+        raise ToolError("no such thing", arguments["say"] if "say" in arguments else {"bad": object()})
+
+    schema = {"type": "object", "properties": {"say": {}}}
+    registry = Registry([Tool("t", "A tool.", schema, handler)])
+    failed = registry.call("t", {"say": {"success": False, "half": "a"}})
+    assert (failed.ok, failed.text, failed.structured) == (False, "no such thing", {"success": False, "half": "a"})
+    assert registry.call("t").structured is None  # what is no JSON is left out
+    assert registry.call("t", {"say": "x" * 10_000}).structured is None  # and so is what is too large
+
+
+def test_other_names_of_arguments_are_understood_and_not_shown() -> None:
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    tool = Tool("t", "A tool.", schema, lambda arguments: str(arguments), aliases={"file": "path", "name": "path"})
+    registry = Registry([tool])
+    assert registry.call("t", {"file": "a"}).text == "{'path': 'a'}"
+    assert "file" not in str(registry.wire())
+    assert "unknown argument 'file'" in registry.call("t", {"path": "a", "file": "b"}).text
+    assert "unknown argument 'name'" in registry.call("t", {"file": "a", "name": "b"}).text

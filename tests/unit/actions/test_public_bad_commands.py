@@ -1,0 +1,107 @@
+"""The public collection of hostile URLs and commands does no harm, behind the walls and within the rules.
+
+Commands run in the sandbox, whose network is its own; of URLs only the rules are asked, which open no socket.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onhand.actions.environment import environment_of
+from onhand.actions.jobs import Jobs
+from onhand.actions.shell import run
+from onhand.actions.shell_tools import tools_over
+from onhand.actions.web import checked
+from onhand.actions.workspace import Workspace
+from onhand.errors import InputError, OnhandError
+from onhand.sandbox.sandbox import Sandbox
+from onhand.tools import Registry
+from workplace import backend, confined_start, give, policy_for, workplace
+
+DATA = os.environ.get("ONHAND_DATA")
+pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+
+# Cases that are described instead of spelled: what a model would send.
+SPELLED = {
+    "abstract unix socket": "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + \"x\")'",
+    "io_uring": "python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(425, 1, 0) < 0)'",
+    "symlink plant": "ln -s /etc/shadow ./x; cat x",
+    "own config plant": "mkdir .onhand; echo x > .onhand/config.toml",
+    "2 MiB command": "echo " + "a" * (2 << 20),
+    "100k char command": "echo " + "a" * 100_000,
+}
+HARMLESS_IF_BLOCKED = {"LD_PRELOAD", "BASH_ENV", "IFS trick"}  # assignments: what counts is that nothing of ours obeys
+
+
+def cases(area: str) -> list[Any]:
+    if not DATA:
+        return []
+    lines = (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [case for case in map(json.loads, lines) if case["area"] == area]
+    return [pytest.param(case, id=case["id"]) for case in found]
+
+
+@pytest.mark.parametrize("case", [case for case in cases("urls") if "input" in case.values[0]])
+def test_every_url_is_refused_or_accepted_as_it_should_be_without_a_look_up(case: dict[str, Any]) -> None:
+    if case["expected"] == "accept":
+        assert checked(case["input"], allow_http=True).scheme in ("http", "https")
+        return
+    for allow_http in (True, False):
+        with pytest.raises(InputError):
+            checked(case["input"], allow_http)
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return backend(request.param)
+
+
+@pytest.mark.parametrize("case", cases("shell"))
+def test_every_command_is_blocked_or_works_as_it_should(sandbox: Sandbox, case: dict[str, Any]) -> None:
+    with workplace() as place:
+        outside = sorted(os.listdir(place.parent))
+        (place / ".git").mkdir()
+        give(place)
+        result = _sent(sandbox, place, case)
+        if case["expected"] == "accept":
+            assert result.ok, result.text
+            assert result.structured["exit_code"] == 0
+        elif result.ok:
+            said = result.structured
+            assert "root:" not in said["stdout"]
+            assert "PYTEST" not in said["stdout"]
+            ended_badly = said["exit_code"] != 0 or said["stderr"] or case["name"] in HARMLESS_IF_BLOCKED
+            assert ended_badly or case["name"] in ("env secrets", "read parent env", "newline chain"), said
+        assert not Path("/etc/pwn").exists()
+        assert not (place / ".git" / "hooks").exists()
+        assert not (place / ".onhand").exists()
+        assert not (place / "z").exists()
+        assert not [name for name in set(os.listdir(place.parent)) - set(outside) if "pwn" in name]
+
+
+def _sent(sandbox: Sandbox, place: Path, case: dict[str, Any]) -> Any:
+    sent = SPELLED.get(case["name"], case.get("input"))
+    arguments = sent if isinstance(sent, dict) else {"command": sent}
+    if "timeout_s" not in arguments and not isinstance(sent, dict):
+        arguments = {**arguments, "timeout_s": 5}
+    policy = policy_for(place)._replace(memory_bytes=1 << 30, processes=64)
+    jobs = Jobs(confined_start(sandbox, policy))
+    try:
+        variables = environment_of({"PATH": "/usr/bin:/bin"})
+        tools = tools_over(jobs, Workspace(place).directory, lambda given: {**variables, **given}, "W.")
+        return Registry(tools).call("run_command", arguments)
+    finally:
+        jobs.close()
+
+
+def test_a_planted_link_is_not_followed_by_the_workspace(sandbox: Sandbox) -> None:
+    with workplace() as place:
+        (place / "src" / "x").unlink(missing_ok=True)
+        start = confined_start(sandbox, policy_for(place))
+        run("ln -s /etc/passwd src/x", cwd=str(place), start=start)
+        assert (place / "src" / "x").is_symlink()
+        with pytest.raises(OnhandError):
+            Workspace(place).place("src/x")
