@@ -4,7 +4,9 @@ make demo
 """
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -30,6 +32,10 @@ from onhand import (
     open_index,
     rules_on_touch,
 )
+from onhand.actions.environment import environment_of
+from onhand.actions.jobs import Jobs
+from onhand.actions.shell_tools import tools_over as shell_tools_over
+from onhand.actions.workspace import Workspace
 from onhand.cli import terminal
 from onhand.corpora.context import SearchResult, SectionHit
 from onhand.corpora.everything import Everything
@@ -39,6 +45,8 @@ from onhand.embed.choose import chosen
 from onhand.lexical.snippet import best_window
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.memory.plan_tool import tools_over
+from onhand.sandbox.policy import for_workspace
+from onhand.sandbox.sandbox import Command, choose
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import read_catalog
 from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
@@ -105,6 +113,7 @@ def main() -> int:
         session = found_tools()
         shared_plan(copy)
         asked_before(copy)
+    behind_walls()
     what_it_saves(context, rules, skills, registry, session)
     return 0
 
@@ -342,9 +351,47 @@ def asked_before(copy: Path) -> None:
     ask("Where may riders pause a ride?")
 
 
+def behind_walls() -> None:
+    """One blocked read, one blocked connection, one allowed edit; or, where nothing can confine a command, that."""
+    with tempfile.TemporaryDirectory() as directory:
+        project = Path(directory) / "project"
+        project.mkdir()
+        (project / ".env").write_text("LEDGER_PASSWORD=hunter2\n", encoding="utf-8")
+        (project / "tariff.txt").write_text("sailing week: 0 %\n", encoding="utf-8")
+        _hand_over(Path(directory))
+        policy = for_workspace(os.path.realpath(project))
+        sandbox = choose(policy)
+        chapter(
+            "14. Behind walls",
+            "A model may run commands. The system confines each, whatever it says: a secret, a connection, an edit.",
+        )
+        refusal = sandbox.refusal(policy)
+        if refusal:
+            say_wrapped(f"nothing is run on this machine: {refusal}", indent=3)
+            return
+        terminal.say(f"   confined by {sandbox.name}")
+        pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
+        jobs = Jobs(lambda argv, cwd, variables: sandbox.start(policy, Command(argv, cwd, variables, *pipes)))
+        variables = environment_of(os.environ)
+        tools = shell_tools_over(jobs, Workspace(project).directory, lambda given: {**variables, **given}, "Confined.")
+        registry = Registry(tools)
+        call(registry, "run_command", {"command": "cat .env"})
+        call(registry, "run_command", {"command": "bash -c 'echo hello > /dev/tcp/93.184.215.14/443'"})
+        call(registry, "run_command", {"command": "echo 'sailing week: 15 %' > tariff.txt; cat tariff.txt"})
+        jobs.close()
+
+
+def _hand_over(directory: Path) -> None:
+    """Root becomes nobody in a sandbox, who may then work here too."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        directory.chmod(0o755)
+        for path in [*directory.rglob("*")]:
+            os.chown(path, 65534, 65534)
+
+
 def what_it_saves(context: Context, rules: Rules, skills: Skills, registry: Registry, session: Session) -> None:
     chapter(
-        "14. What it saves",
+        "15. What it saves",
         f"Tokens of one turn, estimated at {BYTES_PER_TOKEN} bytes each: everything in the prompt, or what "
         "stands there now, with one look-up of each kind. Of the searches in chapter 3 the longest answer counts.",
     )

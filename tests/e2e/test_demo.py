@@ -34,7 +34,8 @@ TITLES = [
     "11. Tools that are found",
     "12. Plans that agents share",
     "13. Asked before",
-    "14. What it saves",
+    "14. Behind walls",
+    "15. What it saves",
 ]
 
 
@@ -87,7 +88,7 @@ def lines_of(chapter: str) -> list[str]:
 def test_its_chapters_are_numbered_without_a_gap_and_fit_into_a_terminal(chapters: list[str]) -> None:
     assert [chapter.partition("\n")[0] for chapter in chapters[1:]] == TITLES
     lines = [line for chapter in chapters[1:] for line in chapter.splitlines()]
-    assert len(lines) < 250
+    assert len(lines) < 275
     assert [line for line in lines if line.isascii() and len(line) > 100] == []
 
 
@@ -221,20 +222,20 @@ def test_an_answer_is_served_again_unless_the_question_or_its_page_is_another(ch
 
 
 def test_its_sum_of_tokens_adds_up(chapters: list[str]) -> None:
-    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[14], re.MULTILINE)
+    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[15], re.MULTILINE)
     costs = {name: (int(eager.replace(",", "")), int(lazy.replace(",", ""))) for name, eager, lazy in rows}
     everything, together = costs.pop("together")
     assert sum(eager for eager, _ in costs.values()) == everything
     assert sum(lazy for _, lazy in costs.values()) == together
     saved = f"saved: {everything - together:,} of {everything:,} tokens, {1 - together / everything:.0%}"
-    assert saved in chapters[14]
+    assert saved in chapters[15]
 
 
 def test_its_sum_of_tokens_counts_what_is_on_disk(chapters: list[str]) -> None:
     def in_tokens(directory: Path, pattern: str) -> float:
         return sum(page.stat().st_size for page in directory.rglob(pattern)) / BYTES_PER_TOKEN
 
-    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[14], re.MULTILINE))
+    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[15], re.MULTILINE))
     eager = {name: int(cost.replace(",", "")) for name, cost in shown.items()}
     pages = in_tokens(PROJECT / ".AGENTS", "*.md")
     assert abs(eager["pages of context"] - pages) < pages * 0.01  # without front matter, which is not shown
@@ -260,3 +261,18 @@ def test_its_headings_are_bold_in_a_terminal_unless_no_colour_is_wanted(setting:
     assert done.returncode == 0
     assert (b"\x1b[1m1. In every prompt\x1b[0m" in done.stdout) is bold
     assert (b"\x1b" in done.stdout) is bold
+
+
+@requirement("sandbox.never-silently-open")
+def test_behind_walls_a_secret_and_a_connection_are_refused_and_an_edit_works_or_nothing_runs(
+    chapters: list[str],
+) -> None:
+    shown = chapters[14]
+    assert "hunter2" not in shown
+    if "nothing is run on this machine" in shown:
+        return
+    read, connection, edit = shown.split("run_command(")[1:]
+    assert "Permission denied" in read
+    assert "Operation not permitted" in connection
+    assert "[exit code 0," in edit
+    assert "│ sailing week: 15 %" in edit

@@ -50,7 +50,6 @@ class BubblewrapSandbox:
             "cwd": "/",
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
-            "temporary": False,
             "wall_s": policy.wall_s,
             "limits": confined.limits_of(policy),
             "landlock": None,

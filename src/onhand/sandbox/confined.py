@@ -1,6 +1,6 @@
 """How is an order for a confined command carried out, and how does it end? The half of `launch` that stays with us."""
 
-import json
+import marshal
 import os
 import signal
 import socket
@@ -146,7 +146,7 @@ def start(
     theirs: list[int] = list(pass_fds)
     process = None
     try:
-        order_fd = _file_of(json.dumps(order).encode())
+        order_fd = _file_of(marshal.dumps(order))
         theirs.append(order_fd)
         report, report_fd = os.pipe()
         lifeline_fd, lifeline = os.pipe()
