@@ -1,14 +1,16 @@
-"""What starting a command behind walls costs, beside a plain `sh -c true`: time from start to end, as ratios.
+"""What starting a command behind walls costs, beside a plain `sh -c true`: time and CPU time, as ratios.
 
     python -m benchmarks.sandbox_start [--runs 30]
 
-All rows take turns in one run, so that a busy moment of the machine meets them all. The median counts, and beside it
-the least: a start can be disturbed, not hurried. `python -I -S -c pass` is shown because a confined command is started
-by a small Python process that gives up its rights first; bwrap alone is what no Python at all would cost.
+All rows take turns in one run, so that a busy moment of the machine meets them all. Beside the median of the time that
+passed are its least (a start can be disturbed, not hurried; the ratio is of these) and the median of the CPU time, ours
+and that of all that was started. `python -I -S -c pass` is shown because a confined command is started by a small
+Python process that gives up its rights first; bwrap alone is what no Python at all would cost.
 """
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -86,14 +88,20 @@ def _unconfined(cwd: str) -> None:
     assert run("true", cwd=cwd, environment=ENVIRONMENT, start=start_unconfined).ok
 
 
-def measured(rows: dict[str, Callable[[], None]], runs: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {name: [] for name in rows}
+def measured(rows: dict[str, Callable[[], None]], runs: int) -> dict[str, list[tuple[float, float]]]:
+    """For each row and run the milliseconds that passed and those of the CPU."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in rows}
     for _ in range(runs):
         for name, once in rows.items():
-            began = perf_counter()
+            began, worked = perf_counter(), cpu_s()
             once()
-            times[name].append((perf_counter() - began) * 1000)
+            times[name].append(((perf_counter() - began) * 1000, (cpu_s() - worked) * 1000))
     return times
+
+
+def cpu_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -107,11 +115,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             os.chown(cwd, 65534, 65534)
         rows, missing = rows_of(cwd)
         times = measured(rows, arguments.runs)
-    base = statistics.median(times["sh -c true"])
-    print(f"{'':<44}{'median ms':>10}{'least ms':>10}{'ratio':>8}")
+    base = min(passed for passed, _ in times["sh -c true"])
+    print(f"{'':<44}{'median ms':>10}{'least ms':>10}{'ratio':>8}{'CPU ms':>8}")
     for name, taken in times.items():
-        median = statistics.median(taken)
-        print(f"{name:<44}{median:>10.1f}{min(taken):>10.1f}{median / base:>8.1f}")
+        passed, worked = ([one[place] for one in taken] for place in (0, 1))
+        median, least = statistics.median(passed), min(passed)
+        print(f"{name:<44}{median:>10.1f}{least:>10.1f}{least / base:>8.1f}{statistics.median(worked):>8.1f}")
     for reason in missing:
         print(f"not measured here: {reason}")
 

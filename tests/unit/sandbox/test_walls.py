@@ -268,6 +268,11 @@ def test_a_service_of_the_host_cannot_be_reached(sandbox: Sandbox, place: Path) 
         assert run(sandbox, policy_for(place), python_inside(), "-c", code, cwd=place).printed == ""
 
 
+def test_a_command_gets_no_descriptor_but_its_three_streams(attempt: Try) -> None:
+    assert attempt("for n in /proc/self/fd/*; do echo ${n##*/}; done").printed.split()[:3] == ["0", "1", "2"]
+    assert attempt("ls /proc/self/fd | wc -l").printed.strip() == "4"  # and the one that ls reads with
+
+
 def test_a_link_that_is_to_be_protected_is_refused_before_anything_starts(sandbox: Sandbox, place: Path) -> None:
     (place / "elsewhere").mkdir()
     (place / ".vscode").symlink_to("elsewhere")
