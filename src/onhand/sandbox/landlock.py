@@ -16,6 +16,8 @@ from onhand.sandbox.layout import lay_out
 from onhand.sandbox.policy import Policy
 from onhand.sandbox.sandbox import Command, Process
 
+TRY_S = 30.0  # far more than a command that does nothing takes
+
 
 class LandlockSandbox:
     """Confines by Landlock and seccomp."""
@@ -81,7 +83,8 @@ def _unsupported() -> str | None:
 @cache
 def _failure(with_domains: bool) -> str | None:
     """What goes wrong when a command that does nothing is started."""
-    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=("example.com",) if with_domains else ())
+    domains = ("example.com",) if with_domains else ()
+    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains, wall_s=TRY_S)
     command = Command(["/bin/sh", "-c", ":"], "/", {}, stdin=-3, stdout=-3, stderr=-3)  # subprocess.DEVNULL
     try:
         code = LandlockSandbox().start(policy, command).wait(60)

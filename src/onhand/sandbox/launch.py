@@ -214,7 +214,7 @@ def _reaped(child: int) -> tuple[bool, int]:
 def _end_everything() -> None:
     """Kill what is left, again and again: with every parent that dies, its children become ours."""
     while True:
-        for process in _descendants():
+        for process in descendants(os.getpid()):
             try:
                 os.kill(process, signal.SIGKILL)
             except OSError:
@@ -227,7 +227,8 @@ def _end_everything() -> None:
         select.select([], [], [], 0.002)
 
 
-def _descendants() -> list[int]:
+def descendants(ancestor: int) -> list[int]:
+    """Who comes from a process, by what the kernel says of parents now."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -236,7 +237,7 @@ def _descendants() -> list[int]:
                     parents[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
             except (OSError, IndexError):
                 continue
-    found, generation = [], {os.getpid()}
+    found, generation = [], {ancestor}
     while generation:
         generation = {process for process, parent in parents.items() if parent in generation}
         found += sorted(generation)

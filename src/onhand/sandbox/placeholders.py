@@ -9,7 +9,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -26,11 +26,16 @@ class Placeholders:
     the last to let go of one clears it up.
     """
 
-    def __init__(self, look: Callable[[], Layout], owner_of: Callable[[Layout], tuple[int, int] | None]) -> None:
+    def __init__(
+        self,
+        writable: Iterable[str],
+        look: Callable[[], Layout],
+        owner_of: Callable[[Layout], tuple[int, int] | None],
+    ) -> None:
         """Look at the disk, and put something wherever something must not come into being."""
         directory = _own_directory()
         self._held: list[int] = []
-        roots = sorted(look().writable)
+        roots = sorted({os.path.realpath(path) for path in writable})
         self._names = [os.path.join(directory, digest(os.fsencode(root))) for root in roots]
         try:
             with _alone(self._names) as registers:
