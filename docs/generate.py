@@ -12,7 +12,10 @@ from textwrap import fill
 
 from docs.shown import refreshed
 
-from onhand.app import PLAN_PATH, open_index
+from onhand.actions.jobs import Jobs
+from onhand.actions.shell_tools import tools_over as shell_tools_over
+from onhand.actions.web_tool import tool_over
+from onhand.app import PLAN_PATH, open_index, walls_of
 from onhand.cli.config import reference as config_page
 from onhand.cli.main import NOUNS
 from onhand.cli.parser import Parser
@@ -23,6 +26,7 @@ from onhand.corpora.rules import Rules
 from onhand.corpora.skills import Skills
 from onhand.memory.plan import Plan
 from onhand.memory.plan_tool import tools_over
+from onhand.sandbox.policy import Policy
 from onhand.tools import Tool
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -34,6 +38,7 @@ def pages() -> dict[str, str]:
     """Every page by its file name, as it should be."""
     tools = [Context().tool(), *Rules().tools(), *Skills().tools(), *Notes(".onhand/notes").tools()]
     tools += [*Documents(open_index(None, embedder=None)).tools(), *tools_over(Plan(PLAN_PATH))]
+    tools += [*shell_tools_over(Jobs(), str, dict, walls_of(Policy())), tool_over(lambda attributes, text: text)]
     made = {"cli.md": cli_page(), "config.md": config_page(), "tools.md": tools_page(tools)}
     return {name: NOTE + text for name, text in made.items()}
 

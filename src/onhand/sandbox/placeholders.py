@@ -94,10 +94,11 @@ def _put(missing: list[Missing], register: int, owner: tuple[int, int] | None) -
 
 
 def _make(missing: Missing) -> None:
+    """An empty directory or a socket that nobody listens on: git takes no notice of either, so none is committed."""
     if missing.is_directory:
         os.mkdir(missing.path, 0o555)
     else:
-        os.close(os.open(missing.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444))
+        os.mknod(missing.path, stat.S_IFSOCK | 0o444)
 
 
 def _standing(register: int) -> list[str]:
@@ -121,7 +122,7 @@ def _take_away(path: str) -> None:
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
             os.rmdir(path)
-        elif found.st_size == 0:
+        elif stat.S_ISSOCK(found.st_mode):
             os.unlink(path)
 
 

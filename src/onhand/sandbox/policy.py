@@ -32,8 +32,8 @@ SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
     r"|[^/]*\.(?:pem|key|p12|pfx|keystore|jks)|id_(?:rsa|dsa|ecdsa|ed25519)|credentials\.json",
     re.IGNORECASE,
 )
-# What runs, or decides what runs, when a person or an agent next works in the workspace. A slash ends a directory: an
-# empty file in the place of .git would end every git command, and in the place of the others it is cheaper to remove.
+# What runs, or decides what runs, when a person or an agent next works in the workspace. A slash ends a directory: what
+# stands in for a missing .git has to be one, or every git command would fail.
 PROTECTED = (
     *(".git/hooks/", ".git/config", ".git/info/", ".gitmodules", "onhand.toml", ".onhand/config.toml"),
     *(".mcp.json", ".claude", ".codex", ".cursor", ".vscode", ".idea"),

@@ -1,6 +1,7 @@
 """A confined command that does its worst finds the walls where they should be, whichever backend made them."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -153,6 +154,17 @@ def test_the_workspace_itself_can_be_worked_in(attempt: Try, place: Path) -> Non
     assert ended.code == 0, ended.printed
     assert (place / "notes.txt").read_text() == "hello\nmore\n"
     assert (place / "src" / "deep" / "new.py").read_text() == "new\n"
+
+
+HAS_GIT = shutil.which("git", path="/usr/bin:/bin") is not None
+
+
+@pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
+def test_git_takes_no_notice_of_what_stands_in_for_missing_files(attempt: Try, place: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    give(place)
+    ended = attempt("HOME=/nonexistent git status --porcelain 2>/dev/null")
+    assert (ended.code, ended.printed) == (0, "?? notes.txt\n?? src/\n")
 
 
 @pytest.mark.parametrize(
