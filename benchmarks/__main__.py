@@ -1,32 +1,14 @@
 """`make bench`: everything that is measured, one table after the other."""
 
-from benchmarks import (
-    cache,
-    coldstart,
-    everything,
-    keyword,
-    lexical,
-    loop,
-    quality,
-    relations,
-    skills,
-    tool_search,
-    vectors,
+from importlib import import_module
+
+NAMES = (
+    *("coldstart", "lexical", "keyword", "vectors", "relations", "cache", "quality", "tool_search", "skills"),
+    *("everything", "loop", "sandbox_start"),
 )
 
 if __name__ == "__main__":
-    for module in (
-        coldstart,
-        lexical,
-        keyword,
-        vectors,
-        relations,
-        cache,
-        quality,
-        tool_search,
-        skills,
-        everything,
-        loop,
-    ):
+    for name in NAMES:
+        module = import_module(f"benchmarks.{name}")
         print(f"\n# {(module.__doc__ or '').splitlines()[0]}")
         module.main([])

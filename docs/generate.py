@@ -12,11 +12,14 @@ from textwrap import fill
 
 from docs.shown import refreshed
 
+from onhand.actions.jobs import Jobs
+from onhand.actions.shell_tools import tools_over as shell_tools_over
+from onhand.actions.web_tool import tool_over
 from onhand.agent.loop import Agent
 from onhand.agent.models.scripted import ScriptedModel
 from onhand.agent.sub_agents import delegate
 from onhand.agent.toolbox import Toolbox
-from onhand.app import PLAN_PATH, open_index
+from onhand.app import PLAN_PATH, open_index, walls_of
 from onhand.cli.config import reference as config_page
 from onhand.cli.main import NOUNS
 from onhand.cli.parser import Parser
@@ -27,6 +30,7 @@ from onhand.corpora.rules import Rules
 from onhand.corpora.skills import Skills
 from onhand.memory.plan import Plan
 from onhand.memory.plan_tool import tools_over
+from onhand.sandbox.policy import Policy
 from onhand.tools import Tool
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -40,6 +44,7 @@ def pages() -> dict[str, str]:
     tools += [*Documents(open_index(None, embedder=None)).tools(), *tools_over(Plan(PLAN_PATH))]
     toolbox = Toolbox([])
     tools.append(delegate(Agent(ScriptedModel([]), toolbox), toolbox))
+    tools += [*shell_tools_over(Jobs(), str, dict, walls_of(Policy())), tool_over(lambda attributes, text: text)]
     made = {"cli.md": cli_page(), "config.md": config_page(), "tools.md": tools_page(tools)}
     return {name: NOTE + text for name, text in made.items()}
 

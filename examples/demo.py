@@ -5,8 +5,10 @@ make demo
 
 import asyncio
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -34,6 +36,10 @@ from onhand import (
     open_index,
     rules_on_touch,
 )
+from onhand.actions.environment import environment_of
+from onhand.actions.jobs import Jobs
+from onhand.actions.shell_tools import tools_over as shell_tools_over
+from onhand.actions.workspace import Workspace
 from onhand.agent import operator
 from onhand.agent.models.scripted import ScriptedModel
 from onhand.app import configured
@@ -47,6 +53,8 @@ from onhand.formats.message import Message
 from onhand.lexical.snippet import best_window
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.memory.plan_tool import tools_over
+from onhand.sandbox.policy import for_workspace
+from onhand.sandbox.sandbox import Command, choose
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import read_catalog
 from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
@@ -114,6 +122,7 @@ def main() -> int:
         session = found_tools()
         shared_plan(copy)
         asked_before(copy)
+        behind_walls()
         an_agent(copy)
     what_it_saves(context, rules, skills, registry, session)
     return 0
@@ -354,7 +363,7 @@ def asked_before(copy: Path) -> None:
 
 def an_agent(copy: Path) -> None:
     chapter(
-        "14. An agent",
+        "15. An agent",
         "The loop: it asks a model, runs what the model calls, and asks again. Here the model is scripted, and all "
         "else is as with a real one, such as `onhand agent --model anthropic:NAME`.",
     )
@@ -389,9 +398,47 @@ def quietly(line: str) -> None:
         terminal.say(fill(line, WIDTH, initial_indent="   ", subsequent_indent="     "))
 
 
+def behind_walls() -> None:
+    """One blocked read, one blocked connection, one allowed edit; or, where nothing can confine a command, that."""
+    with tempfile.TemporaryDirectory() as directory:
+        project = Path(directory) / "project"
+        project.mkdir()
+        (project / ".env").write_text("LEDGER_PASSWORD=hunter2\n", encoding="utf-8")
+        (project / "tariff.txt").write_text("sailing week: 0 %\n", encoding="utf-8")
+        _hand_over(Path(directory))
+        policy = for_workspace(os.path.realpath(project))
+        sandbox = choose(policy)
+        chapter(
+            "14. Behind walls",
+            "A model may run commands. The system confines each, whatever it says: a secret, a connection, an edit.",
+        )
+        refusal = sandbox.refusal(policy)
+        if refusal:
+            say_wrapped(f"nothing is run on this machine: {refusal}", indent=3)
+            return
+        terminal.say(f"   confined by {sandbox.name}")
+        pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
+        jobs = Jobs(lambda argv, cwd, variables: sandbox.start(policy, Command(argv, cwd, variables, *pipes)))
+        variables = environment_of(os.environ)
+        tools = shell_tools_over(jobs, Workspace(project).directory, lambda given: {**variables, **given}, "Confined.")
+        registry = Registry(tools)
+        call(registry, "run_command", {"command": "cat .env"})
+        call(registry, "run_command", {"command": "bash -c 'echo hello > /dev/tcp/93.184.215.14/443'"})
+        call(registry, "run_command", {"command": "echo 'sailing week: 15 %' > tariff.txt; cat tariff.txt"})
+        jobs.close()
+
+
+def _hand_over(directory: Path) -> None:
+    """Root becomes nobody in a sandbox, who may then work here too."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        directory.chmod(0o755)
+        for path in [*directory.rglob("*")]:
+            os.chown(path, 65534, 65534)
+
+
 def what_it_saves(context: Context, rules: Rules, skills: Skills, registry: Registry, session: Session) -> None:
     chapter(
-        "15. What it saves",
+        "16. What it saves",
         f"Tokens of one turn, estimated at {BYTES_PER_TOKEN} bytes each: everything in the prompt, or what "
         "stands there now, with one look-up of each kind. Of the searches in chapter 3 the longest answer counts.",
     )

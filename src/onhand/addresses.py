@@ -37,7 +37,7 @@ _PRIVATE_V6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16",
 
 _PRIVATE_ENDINGS = (
     *("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan", "svc"),
-    *("home.arpa", "in-addr.arpa", "ip6.arpa", "onion", "invalid", "host"),
+    *("home.arpa", "in-addr.arpa", "ip6.arpa", "onion", "invalid"),
 )
 _METADATA = ("metadata", "instance-data")  # first labels of the names by which clouds offer credentials
 

@@ -367,7 +367,7 @@ def open_shell_tools(asked: Config) -> "list[Tool]":
     sandbox = open_sandbox(asked, policy)
     also = asked.shell.environment if sandbox else ("HOME", *asked.shell.environment)
     start = start_unconfined if sandbox is None else _starting(sandbox, policy)
-    walls = "Nothing confines it." if sandbox is None else _walls(policy)
+    walls = "Nothing confines it." if sandbox is None else walls_of(policy)
     return tools_over(
         Jobs(start),
         Workspace(asked.project).directory,
@@ -389,7 +389,8 @@ def _starting(sandbox: "Sandbox", policy: "Policy") -> "Start":
     return start
 
 
-def _walls(policy: "Policy") -> str:
+def walls_of(policy: "Policy") -> str:
+    """What a model is told of the walls around its commands."""
     reached = f"reach {', '.join(policy.domains)}" if policy.domains else "reach no network"
     return f"It can write only in the workspace and its own TMPDIR, {reached}, and see no secrets."
 

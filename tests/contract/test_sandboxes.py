@@ -71,6 +71,12 @@ def test_what_is_only_readable_cannot_be_written(world: World) -> None:
     assert world.does(policy, "cat", str(world.directory / "shown" / "a.txt"))
 
 
+def test_naming_as_readable_what_is_writable_takes_nothing_away(world: World) -> None:
+    world.write("src/a.py")
+    policy = world.policy(readable=(*SYSTEM, str(world.directory / "src")))
+    assert world.does(policy, "touch", str(world.directory / "src" / "b.py"))
+
+
 @requirement("sandbox.secrets-unreadable")
 def test_what_is_denied_cannot_be_read_though_all_around_it_can(world: World) -> None:
     secret, plain = world.write("secrets/key", "s3cr3t"), world.write("src/a.py")

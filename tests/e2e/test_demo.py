@@ -34,8 +34,9 @@ TITLES = [
     "11. Tools that are found",
     "12. Plans that agents share",
     "13. Asked before",
-    "14. An agent",
-    "15. What it saves",
+    "14. Behind walls",
+    "15. An agent",
+    "16. What it saves",
 ]
 
 
@@ -88,7 +89,7 @@ def lines_of(chapter: str) -> list[str]:
 def test_its_chapters_are_numbered_without_a_gap_and_fit_into_a_terminal(chapters: list[str]) -> None:
     assert [chapter.partition("\n")[0] for chapter in chapters[1:]] == TITLES
     lines = [line for chapter in chapters[1:] for line in chapter.splitlines()]
-    assert len(lines) < 270
+    assert len(lines) < 300
     assert [line for line in lines if line.isascii() and len(line) > 100] == []
 
 
@@ -277,3 +278,18 @@ def test_its_headings_are_bold_in_a_terminal_unless_no_colour_is_wanted(setting:
     assert done.returncode == 0
     assert (b"\x1b[1m1. In every prompt\x1b[0m" in done.stdout) is bold
     assert (b"\x1b" in done.stdout) is bold
+
+
+@requirement("sandbox.never-silently-open")
+def test_behind_walls_a_secret_and_a_connection_are_refused_and_an_edit_works_or_nothing_runs(
+    chapters: list[str],
+) -> None:
+    shown = chapters[14]
+    assert "hunter2" not in shown
+    if "nothing is run on this machine" in shown:
+        return
+    read, connection, edit = shown.split("run_command(")[1:]
+    assert "Permission denied" in read
+    assert "Operation not permitted" in connection
+    assert "[exit code 0," in edit
+    assert "│ sailing week: 15 %" in edit

@@ -120,7 +120,17 @@ def configured_in(directory: str) -> list[str]:
 
 
 def _own_files(directory: str) -> list[str]:
-    return [path for name in OWN_FILES if os.path.lexists(path := os.path.join(directory, name))]
+    return [path for name in OWN_FILES if _is_there(path := os.path.join(directory, name))]
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is something; a socket only stands in for what a confined command must not make."""
+    from stat import S_ISSOCK
+
+    try:
+        return not S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _upwards(start: str, stop: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.sandbox import Command, Process, exists
 
 TEMPORARY_BYTES = 512 << 20
+TRY_S = 30.0  # far more than a command that does nothing takes
 
 
 class BubblewrapSandbox:
@@ -33,7 +34,7 @@ class BubblewrapSandbox:
         reason = _unsupported()
         if reason:
             raise SandboxError(f"nothing was started: {reason}")
-        placeholders = Placeholders(lambda: lay_out(policy), confined.unprivileged)
+        placeholders = Placeholders(policy.writable, lambda: lay_out(policy), confined.unprivileged)
         user = confined.unprivileged(placeholders.layout)
         layout = confined.within_reach(placeholders.layout, user)
         filter_fd = _pipe_of(seccomp.program(inet=bool(policy.domains)))
@@ -50,7 +51,6 @@ class BubblewrapSandbox:
             "cwd": "/",
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
-            "temporary": False,
             "wall_s": policy.wall_s,
             "limits": confined.limits_of(policy),
             "landlock": None,
@@ -133,7 +133,7 @@ def _failure(with_domains: bool) -> str | None:
     import subprocess
 
     domains = ("example.com",) if with_domains else ()
-    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains)
+    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains, wall_s=TRY_S)
     null = subprocess.DEVNULL
     command = Command(["/bin/sh", "-c", ":"], "/", {}, stdin=null, stdout=null, stderr=subprocess.PIPE)
     try:

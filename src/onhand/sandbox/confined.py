@@ -1,6 +1,6 @@
 """How is an order for a confined command carried out, and how does it end? The half of `launch` that stays with us."""
 
-import json
+import marshal
 import os
 import signal
 import socket
@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from onhand.errors import SandboxError
-from onhand.sandbox.launch import PROXY_PORT
+from onhand.sandbox.launch import PROXY_PORT, descendants
 from onhand.sandbox.layout import Layout
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.proxy import Proxy
@@ -55,13 +55,14 @@ class Confined:
             return None
 
     def kill(self) -> None:
-        """The small process is asked to end everything; only if it does not is it killed with its group."""
+        """The small process is asked to end everything; if it takes too long, everything is killed from here."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
             if self.wait(GRACE_S) is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                for process in [*descendants(self.pid), self.pid]:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(process, signal.SIGKILL)
                 self.wait()
 
     def _ended(self, code: int | None) -> int | None:
@@ -146,7 +147,7 @@ def start(
     theirs: list[int] = list(pass_fds)
     process = None
     try:
-        order_fd = _file_of(json.dumps(order).encode())
+        order_fd = _file_of(marshal.dumps(order))
         theirs.append(order_fd)
         report, report_fd = os.pipe()
         lifeline_fd, lifeline = os.pipe()

@@ -4,7 +4,10 @@ Where there are no namespaces to be had this is the wall. What it cannot do, it 
 for new files, and `refusal` for domains.
 """
 
+import os
+import shutil
 import sys
+import tempfile
 from functools import cache
 
 from onhand.errors import SandboxError
@@ -12,6 +15,8 @@ from onhand.sandbox import seccomp
 from onhand.sandbox.layout import lay_out
 from onhand.sandbox.policy import Policy
 from onhand.sandbox.sandbox import Command, Process
+
+TRY_S = 30.0  # far more than a command that does nothing takes
 
 
 class LandlockSandbox:
@@ -33,22 +38,26 @@ class LandlockSandbox:
         found = [(rule.path, rules.applicable(rule, version)) for rule in rules.of(layout)]
         if len(found) > rules.MAX_RULES:
             raise SandboxError(f"{len(found)} rules are more than {rules.MAX_RULES}: deny fewer paths")
+        user = confined.unprivileged(layout)
+        temporary = tempfile.mkdtemp(prefix="onhand-")
+        if user is not None:
+            os.chown(temporary, *user)
+        writing = rules.READ | rules.WRITE & rules.handled(version)[0]
+        environment = {"HOME": temporary, **command.environment, "TMPDIR": temporary}
         order = {
             "argv": list(command.argv),
             "cwd": command.cwd,
-            "environment": confined.proxied(dict(command.environment), policy.domains),
-            "user": confined.unprivileged(layout),
-            "temporary": True,
+            "environment": confined.proxied(environment, policy.domains),
+            "user": user,
             "wall_s": policy.wall_s,
             "limits": confined.limits_of(policy),
             "landlock": {
                 "handled": rules.handled(version)[:1] + _network(policy, version) + rules.handled(version)[2:],
-                "rules": [rule for rule in found if rule[1]],
-                "temporary_rights": rules.READ | (rules.WRITE & rules.handled(version)[0]),
-                "filter": seccomp.program(inet=bool(policy.domains)).hex(),
+                "rules": [*(rule for rule in found if rule[1]), (temporary, writing)],
+                "filter": seccomp.program(inet=bool(policy.domains)),
             },
         }
-        return confined.start(order, policy, command)
+        return confined.start(order, policy, command, after=[lambda: shutil.rmtree(temporary, ignore_errors=True)])
 
 
 def _network(policy: Policy, version: int) -> tuple[int]:
@@ -74,9 +83,8 @@ def _unsupported() -> str | None:
 @cache
 def _failure(with_domains: bool) -> str | None:
     """What goes wrong when a command that does nothing is started."""
-    import os
-
-    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=("example.com",) if with_domains else ())
+    domains = ("example.com",) if with_domains else ()
+    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains, wall_s=TRY_S)
     command = Command(["/bin/sh", "-c", ":"], "/", {}, stdin=-3, stdout=-3, stderr=-3)  # subprocess.DEVNULL
     try:
         code = LandlockSandbox().start(policy, command).wait(60)

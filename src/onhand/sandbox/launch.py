@@ -5,52 +5,56 @@ starts the command, watches a lifeline to whoever ordered it, and when the comma
 nothing of the command behind: it adopts every orphan. Whatever cannot be done is told over the report descriptor, and
 then the command was not started. It knows no policy, only the steps of an order.
 
-Nothing is imported after rights are given up, not even a codec: Python itself may be where only root can read.
+Nothing is imported after rights are given up, not even a codec: Python itself may be where only root can read. And
+every command waits for what is imported here: hence marshal and not json, and of signal only what is written in C.
 """
 
 import fcntl
-import json
+import marshal
 import os
 import resource
 import select
-import shutil
-import signal
-import socket
 import struct
-import tempfile
 from time import monotonic
-from typing import Any, NoReturn
 
 from onhand.sandbox import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import Any, NoReturn
+else:
+    import _signal as signal
 
 OUT_OF_TIME = 124  # as timeout(1) says it
 PROXY_PORT = 3128  # in a network of its own, so it is always free
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 
 
-def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> NoReturn:
+def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoReturn":
     """Follow the order; never returns."""
     with open(order_fd, "rb") as file:
-        order = json.load(file)
+        order = marshal.load(file)  # noqa: S302  # of whoever started us, with all the rights that we have
+    if door_fd >= 0:
+        import socket  # noqa: F401  # while it can be read
+    for descriptor in (report_fd, lifeline_fd):
+        os.set_inheritable(descriptor, False)
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         _give_up_rights(order["user"])
         if door_fd >= 0:
             _own_network(door_fd)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        temporary = tempfile.mkdtemp(prefix="onhand-") if order["temporary"] else ""
     except Exception as error:
         _report(report_fd, f"{error} while giving up rights")
         os._exit(126)
     wakeup = _wake_on_signals()
     child = os.fork()
     if child == 0:
-        _become(order, temporary, report_fd)
+        _become(order, report_fd)
     os.close(report_fd)
     code = _attend(child, wakeup, lifeline_fd, order["wall_s"])
     _end_everything()
-    if temporary:
-        shutil.rmtree(temporary, ignore_errors=True)
     os._exit(code)
 
 
@@ -68,6 +72,8 @@ def _give_up_rights(user: list[int] | None) -> None:
 
 def _own_network(door_fd: int) -> None:
     """Enter a network without any way out, and hand a listening socket in it to whoever ordered us: the only door."""
+    import socket
+
     uid, gid = os.geteuid(), os.getegid()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
@@ -81,39 +87,52 @@ def _own_network(door_fd: int) -> None:
 
 
 def _raise_loopback() -> None:
+    import socket
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         asked = struct.pack("16sH14x", b"lo", 0)
         (flags,) = struct.unpack("16xH14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, asked))
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
 
 
-def _become(order: dict[str, Any], temporary: str, report_fd: int) -> NoReturn:
+def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
     """In the child: take on every limit, then the command itself."""
     step = "starting"
     try:
-        os.set_inheritable(report_fd, False)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         step = f"going to {order['cwd']}"
         os.chdir(order["cwd"])
-        environment = dict(order["environment"])
-        if temporary:
-            environment["TMPDIR"] = temporary
-            environment.setdefault("HOME", temporary)
         step = "setting limits"
         _limit(order["limits"])
         if order["landlock"]:
             step = "setting Landlock's rules"
-            _confine(order["landlock"], temporary)
+            _confine(order["landlock"])
             step = "filtering system calls"
-            kernel.filter_calls(bytes.fromhex(order["landlock"]["filter"]))
+            kernel.filter_calls(order["landlock"]["filter"])
         step = f"starting {order['argv'][0]}"
-        os.execvpe(order["argv"][0], order["argv"], environment)  # noqa: S606  # the point of it all
+        _run(order["argv"], order["environment"])
     except Exception as error:
         _report(report_fd, f"{error} while {step}")
     os._exit(126)
+
+
+def _run(argv: list[str], environment: dict[str, str]) -> None:
+    """As os.execvpe, which imports a module on the way; and an empty entry of PATH is not the current directory."""
+    name = argv[0]
+    failure: OSError = FileNotFoundError(2, "No such file or directory", name)
+    directories = environment.get("PATH", "/usr/bin:/bin").split(":") if "/" not in name else [""]
+    for directory in directories:
+        if directory or "/" in name:
+            try:
+                os.execve(os.path.join(directory, name), argv, environment)  # noqa: S606  # the point of it all
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except PermissionError as error:
+                failure = error
+    raise failure
 
 
 def _limit(limits: dict[str, int]) -> None:
@@ -138,11 +157,11 @@ def _tasks() -> int:
     return count
 
 
-def _confine(landlock: dict[str, Any], temporary: str) -> None:
+def _confine(landlock: "dict[str, Any]") -> None:
     version = kernel.landlock_version()
     files, network, scopes = landlock["handled"]
     rules = kernel.landlock_create(files, network, scopes, version)
-    for path, rights in [*landlock["rules"], [temporary, landlock["temporary_rights"]]]:
+    for path, rights in landlock["rules"]:
         try:
             kernel.landlock_allow(rules, path, rights)
         except OSError:
@@ -195,7 +214,7 @@ def _reaped(child: int) -> tuple[bool, int]:
 def _end_everything() -> None:
     """Kill what is left, again and again: with every parent that dies, its children become ours."""
     while True:
-        for process in _descendants():
+        for process in descendants(os.getpid()):
             try:
                 os.kill(process, signal.SIGKILL)
             except OSError:
@@ -208,7 +227,8 @@ def _end_everything() -> None:
         select.select([], [], [], 0.002)
 
 
-def _descendants() -> list[int]:
+def descendants(ancestor: int) -> list[int]:
+    """Who comes from a process, by what the kernel says of parents now."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -217,7 +237,7 @@ def _descendants() -> list[int]:
                     parents[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
             except (OSError, IndexError):
                 continue
-    found, generation = [], {os.getpid()}
+    found, generation = [], {ancestor}
     while generation:
         generation = {process for process, parent in parents.items() if parent in generation}
         found += sorted(generation)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from onhand.errors import SandboxError
 from onhand.sandbox.policy import MAX_PATHS, SECRET_NAME, Policy, is_below
 
-MAX_LOOKED_AT = 50_000  # entries of a workspace that are looked at for secrets: a tenth of a second
-SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "target"})
+MAX_LOOKED_AT = 200_000  # entries of a workspace that are looked at for secrets: less than a second
+SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
 
 
 class Missing(NamedTuple):
@@ -47,7 +47,9 @@ def lay_out(policy: Policy) -> Layout:
     readable = _real(policy.readable)
     roots = (*readable, *writable)
     hidden, missing = _denied(policy.denied, writable)
-    hidden += [path for root in writable for path in _secrets(root)]
+    opened = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
+    found = [path for root in writable for path in _secrets(root)]
+    hidden += [path for path in found if not any(is_below(path, root) for root in opened)]  # the user named those
     fixed, missing_too = _protected(policy.protected, writable)
     kept = tuple(dict.fromkeys(path for path in hidden if any(is_below(path, root) for root in roots)))
     if len(kept) > MAX_PATHS:
@@ -56,7 +58,7 @@ def lay_out(policy: Policy) -> Layout:
     if beyond:
         raise SandboxError(f"{beyond[0]} is to be writable and is inside of what is denied: name another directory")
     return Layout(
-        readable,
+        tuple(path for path in readable if not any(is_below(path, root) for root in writable)),
         writable,
         kept,
         tuple(dict.fromkeys(fixed)),

@@ -9,7 +9,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -26,11 +26,16 @@ class Placeholders:
     the last to let go of one clears it up.
     """
 
-    def __init__(self, look: Callable[[], Layout], owner_of: Callable[[Layout], tuple[int, int] | None]) -> None:
+    def __init__(
+        self,
+        writable: Iterable[str],
+        look: Callable[[], Layout],
+        owner_of: Callable[[Layout], tuple[int, int] | None],
+    ) -> None:
         """Look at the disk, and put something wherever something must not come into being."""
         directory = _own_directory()
         self._held: list[int] = []
-        roots = sorted(look().writable)
+        roots = sorted({os.path.realpath(path) for path in writable})
         self._names = [os.path.join(directory, digest(os.fsencode(root))) for root in roots]
         try:
             with _alone(self._names) as registers:
@@ -89,10 +94,11 @@ def _put(missing: list[Missing], register: int, owner: tuple[int, int] | None) -
 
 
 def _make(missing: Missing) -> None:
+    """An empty directory or a socket that nobody listens on: git takes no notice of either, so none is committed."""
     if missing.is_directory:
         os.mkdir(missing.path, 0o555)
     else:
-        os.close(os.open(missing.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444))
+        os.mknod(missing.path, stat.S_IFSOCK | 0o444)
 
 
 def _standing(register: int) -> list[str]:
@@ -116,7 +122,7 @@ def _take_away(path: str) -> None:
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
             os.rmdir(path)
-        elif found.st_size == 0:
+        elif stat.S_ISSOCK(found.st_mode):
             os.unlink(path)
 
 

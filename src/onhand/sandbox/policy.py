@@ -32,10 +32,11 @@ SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
     r"|[^/]*\.(?:pem|key|p12|pfx|keystore|jks)|id_(?:rsa|dsa|ecdsa|ed25519)|credentials\.json",
     re.IGNORECASE,
 )
-# What runs, or decides what runs, when a person or an agent next works in the workspace. A slash ends a directory.
+# What runs, or decides what runs, when a person or an agent next works in the workspace. A slash ends a directory: what
+# stands in for a missing .git has to be one, or every git command would fail.
 PROTECTED = (
     *(".git/hooks/", ".git/config", ".git/info/", ".gitmodules", "onhand.toml", ".onhand/config.toml"),
-    *(".mcp.json", ".claude/", ".codex/", ".cursor/", ".vscode/", ".idea/"),
+    *(".mcp.json", ".claude", ".codex", ".cursor", ".vscode", ".idea"),
 )
 DENIED = (".env",)
 

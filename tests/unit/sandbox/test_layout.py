@@ -26,6 +26,14 @@ def test_secrets_in_what_is_writable_are_found_at_any_depth(tmp_path: Path) -> N
     assert set(layout.hidden) == {str(tmp_path / "a" / "b" / ".env"), str(tmp_path / "a" / "tls.key")}
 
 
+def test_what_only_looks_like_a_secret_can_be_opened_by_naming_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "certificates").mkdir(parents=True)
+    (tmp_path / "tests" / "certificates" / "test.pem").write_text("x")
+    (tmp_path / "real.pem").write_text("x")
+    layout = lay_out(Policy(writable=(str(tmp_path),), readable=(str(tmp_path / "tests"),)))
+    assert layout.hidden == (str(tmp_path / "real.pem"),)
+
+
 def test_a_secret_behind_a_link_is_hidden_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "vault").write_text("x")
     (tmp_path / ".env").symlink_to("vault")

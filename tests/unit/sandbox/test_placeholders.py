@@ -16,7 +16,7 @@ def looking(place: Path) -> Layout:
 
 
 def placeholders(place: Path) -> Placeholders:
-    return Placeholders(lambda: looking(place), lambda layout: None)
+    return Placeholders([str(place)], lambda: looking(place), lambda layout: None)
 
 
 def names(place: Path) -> set[str]:

@@ -1,6 +1,7 @@
 """A confined command that does its worst finds the walls where they should be, whichever backend made them."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -155,6 +156,17 @@ def test_the_workspace_itself_can_be_worked_in(attempt: Try, place: Path) -> Non
     assert (place / "src" / "deep" / "new.py").read_text() == "new\n"
 
 
+HAS_GIT = shutil.which("git", path="/usr/bin:/bin") is not None
+
+
+@pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
+def test_git_takes_no_notice_of_what_stands_in_for_missing_files(attempt: Try, place: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    give(place)
+    ended = attempt("HOME=/nonexistent git status --porcelain 2>/dev/null")
+    assert (ended.code, ended.printed) == (0, "?? notes.txt\n?? src/\n")
+
+
 @pytest.mark.parametrize(
     "line", ["echo x > /etc/onhand-test", "echo x > /usr/onhand-test", "touch ../outside-of-onhand"]
 )
@@ -266,6 +278,11 @@ def test_a_service_of_the_host_cannot_be_reached(sandbox: Sandbox, place: Path) 
             "    except OSError: pass\n"
         )
         assert run(sandbox, policy_for(place), python_inside(), "-c", code, cwd=place).printed == ""
+
+
+def test_a_command_gets_no_descriptor_but_its_three_streams(attempt: Try) -> None:
+    assert attempt("for n in /proc/self/fd/*; do echo ${n##*/}; done").printed.split()[:3] == ["0", "1", "2"]
+    assert attempt("ls /proc/self/fd | wc -l").printed.strip() == "4"  # and the one that ls reads with
 
 
 def test_a_link_that_is_to_be_protected_is_refused_before_anything_starts(sandbox: Sandbox, place: Path) -> None:
