@@ -1,0 +1,90 @@
+"""How is the gRPC door opened from a command line? It runs inside of any event loop, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from logging.handlers import QueueHandler, QueueListener
+from queue import Queue
+from typing import TYPE_CHECKING, Any
+
+from onhand import app
+from onhand.cli import terminal
+
+if TYPE_CHECKING:
+    from onhand.config import Config
+
+LOG_LINES = 10_000  # that may wait for a slow reader; later ones are dropped, so that calls never wait for the log
+
+
+async def serve_grpc(asked: Config, address: str, path: str | None = None) -> None:
+    """Serve until SIGINT or SIGTERM, then finish what has begun."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # Windows: KeyboardInterrupt ends it
+            loop.add_signal_handler(number, ended.set)
+    async with grpc_served(asked, address, path):
+        await ended.wait()
+
+
+@asynccontextmanager
+async def grpc_served(asked: Config, address: str, path: str | None = None) -> AsyncIterator[None]:
+    """The service runs in the current event loop while this is entered; what else the process serves can go inside."""
+    from onhand.errors import MissingExtra
+
+    try:
+        from onhand.grpc.access import address_of, is_loopback
+    except ModuleNotFoundError as error:
+        raise MissingExtra("search over gRPC", "grpc") from error
+    host, port = address_of(address)
+    server = app.open_grpc(asked, path)
+    with _logging(), _metrics(asked.grpc.metrics):
+        bound = await server.start(host, port)
+        try:
+            if not is_loopback(host) and not asked.grpc.tls_cert:
+                terminal.warn(["tokens and documents travel unencrypted: set grpc.tls_cert and grpc.tls_key"])
+            terminal.complain(f"onhand: serving gRPC on {host}:{bound}")
+            yield
+        finally:
+            await server.stop(asked.grpc.shutdown_s)
+
+
+@contextmanager
+def _metrics(address: str) -> Iterator[None]:
+    if not address:
+        yield
+        return
+    from onhand.grpc.access import address_of
+    from onhand.grpc.telemetry import serve_metrics
+
+    server, port = serve_metrics(*address_of(address))
+    terminal.complain(f"onhand: metrics at http://{address_of(address)[0]}:{port}/metrics")
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """Lines of JSON to standard error, written by a thread of their own."""
+    logger, lines = logging.getLogger("onhand.grpc"), _Lines(Queue(LOG_LINES))
+    listener = QueueListener(lines.queue, logging.StreamHandler())
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    listener.start()
+    try:
+        yield
+    finally:
+        listener.stop()
+        logger.removeHandler(lines)
+
+
+class _Lines(QueueHandler):
+    def handleError(self, record: Any) -> None:
+        """The queue is full: whoever reads the log is slower than the calls."""
