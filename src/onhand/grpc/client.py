@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
+from onhand.errors import OnhandError
 from onhand.grpc import exchanges
 from onhand.grpc import search_pb2 as wire
 from onhand.grpc.access import DEFAULT_HOST, DEFAULT_PORT, is_loopback
@@ -64,9 +65,9 @@ class _Caller:
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=ask.response.FromString,
         )
-        # A stream takes as long as whoever makes its documents.
-        timeout_s = None if isinstance(ask.request, Stream) else self._timeout_s
-        return method(ask.request, timeout=timeout_s, metadata=self._metadata)
+        if isinstance(ask.request, Stream):  # which takes as long as whoever makes its documents
+            return method(iter(ask.request), metadata=self._metadata)
+        return method(ask.request, timeout=self._timeout_s, metadata=self._metadata)
 
 
 def _waiting(exchange: Callable[P, Exchange[T]]) -> Callable[Concatenate[Client, P], T]:
@@ -116,7 +117,7 @@ class Client(_Caller):
             try:
                 answer = self._call(ask)
             except grpc.RpcError as error:
-                raise _translated(error, ask) from None
+                raise _translated(error) from None
 
 
 class AsyncClient(_Caller):
@@ -154,11 +155,9 @@ class AsyncClient(_Caller):
             try:
                 answer = await self._call(ask)
             except grpc.RpcError as error:
-                raise _translated(error, ask) from None
+                raise _translated(error) from None
 
 
-def _translated(error: Any, ask: Ask) -> Exception:
-    if isinstance(ask.request, Stream) and ask.request.error:
-        return ask.request.error
+def _translated(error: Any) -> OnhandError:
     trailers = dict(error.trailing_metadata() or ())
     return error_of(error.code(), error.details() or "", trailers)

@@ -26,7 +26,7 @@ MAX_IDS = 1_000  # of documents to delete in one message
 
 
 class Stream:
-    """Messages, one after the other. Whatever sends them may swallow what went wrong in making one: it is kept here."""
+    """Messages, one after the other. They end where making one fails: what sends them would swallow the error."""
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.error: Exception | None = None
@@ -37,7 +37,6 @@ class Stream:
             yield from self._messages
         except Exception as error:
             self.error = error
-            raise
 
 
 class Ask(NamedTuple):
@@ -76,7 +75,7 @@ def semantic(
     least = _least_score(min_score)
 
     def page(size: int, token: str) -> Ask:
-        request = wire.SemanticSearchRequest(query=query, filter=asked, limit=size, page_token=token, explain=True)
+        request = wire.SemanticSearchRequest(query=query, filter=asked, limit=size, page_token=token)
         if least is not None:
             request.min_score = least
         return Ask("SearchService", "SemanticSearch", request, wire.SearchResponse)
@@ -128,8 +127,10 @@ def get(document_id: str) -> Exchange[Document]:
 
 def put(documents: Iterable[Document]) -> Exchange[Written]:
     """Keep documents, each in place of the one of its id; those that are there unchanged cost nothing."""
-    messages = translate.put_messages(map(accepted, documents), BATCH, BATCH_BYTES)
-    got = yield Ask("WriteService", "PutDocuments", Stream(messages), wire.PutDocumentsResponse)
+    stream = Stream(translate.put_messages(map(accepted, documents), BATCH, BATCH_BYTES))
+    got = yield Ask("WriteService", "PutDocuments", stream, wire.PutDocumentsResponse)
+    if stream.error:
+        raise stream.error
     return translate.written_of(got)
 
 

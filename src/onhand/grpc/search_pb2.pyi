@@ -38,20 +38,18 @@ class KeywordSearchRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., page_token: _Optional[str] = ..., explain: bool = ...) -> None: ...
 
 class SemanticSearchRequest(_message.Message):
-    __slots__ = ("query", "filter", "limit", "min_score", "page_token", "explain")
+    __slots__ = ("query", "filter", "limit", "min_score", "page_token")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     query: str
     filter: Filter
     limit: int
     min_score: float
     page_token: str
-    explain: bool
-    def __init__(self, query: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., min_score: _Optional[float] = ..., page_token: _Optional[str] = ..., explain: bool = ...) -> None: ...
+    def __init__(self, query: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., limit: _Optional[int] = ..., min_score: _Optional[float] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class FilterRequest(_message.Message):
     __slots__ = ("filter", "limit", "order_by", "page_token")

@@ -116,7 +116,10 @@ class Server:
         except RuntimeError:
             bound = 0
         if not bound:
-            raise InputError(f"cannot listen on {address}: the port is taken, or the address is not this machine's")
+            certificates = ", or the certificate or its key cannot be used" if credentials else ""
+            raise InputError(
+                f"cannot listen on {address}: the port is taken, or the address is not this machine's{certificates}"
+            )
         return bound
 
 

@@ -36,24 +36,24 @@ def search_methods(documents: Documents) -> dict[str, Method]:
         answer = documents.keyword(
             request.query, filter, request.limit or None, request.page_token, explain=request.explain
         )
-        return translate.response_of(answer, request.explain)
+        return translate.response_of(answer)
 
     def semantic(request: wire.SemanticSearchRequest) -> wire.SearchResponse:
         filter, min_score = translate.filter_of(request.filter), translate.min_score_of(request)
         answer = documents.semantic(request.query, filter, request.limit or None, min_score, request.page_token)
-        return translate.response_of(answer, request.explain)
+        return translate.response_of(answer)
 
     def filtered(request: wire.FilterRequest) -> wire.SearchResponse:
         filter = translate.filter_of(request.filter)
         answer = documents.filter(filter, request.limit or None, request.order_by, request.page_token)
-        return translate.response_of(answer, explain=False)
+        return translate.response_of(answer)
 
     def fused(request: wire.FusedSearchRequest) -> wire.SearchResponse:
         filter = translate.filter_of(request.filter)
         answer = documents.fused(
             request.query, filter, request.limit or None, request.page_token, explain=request.explain
         )
-        return translate.response_of(answer, request.explain)
+        return translate.response_of(answer)
 
     def get(request: wire.GetDocumentRequest) -> wire.GetDocumentResponse:
         reading = documents.get(request.document_id, **translate.range_of(request))

@@ -67,10 +67,10 @@ def shortest(single: float) -> float:
     return single
 
 
-def response_of(answer: Answer, explain: bool) -> wire.SearchResponse:
+def response_of(answer: Answer) -> wire.SearchResponse:
     """A page of hits as a message."""
     response = wire.SearchResponse(
-        hits=[_hit_message(hit, explain) for hit in answer.hits],
+        hits=[_hit_message(hit) for hit in answer.hits],
         next_page_token=answer.next_page_token,
         notes=map(_without_places, answer.notes),
         reason=_without_places(answer.reason or ""),
@@ -82,7 +82,7 @@ def response_of(answer: Answer, explain: bool) -> wire.SearchResponse:
     return response
 
 
-def _hit_message(hit: Hit, explain: bool) -> wire.SearchHit:
+def _hit_message(hit: Hit) -> wire.SearchHit:
     return wire.SearchHit(
         document_id=hit.document_id,
         title=short(hit.title, MAX_TITLE_CHARS),
@@ -94,7 +94,7 @@ def _hit_message(hit: Hit, explain: bool) -> wire.SearchHit:
         tags=_as_many_as_fit(hit.tags),
         scope=short(hit.scope, MAX_NAME_CHARS),
         kind=short(hit.kind, MAX_NAME_CHARS),
-        layers=[_layer_message(layer) for layer in hit.layers] if explain else (),
+        layers=map(_layer_message, hit.layers),
     )
 
 
