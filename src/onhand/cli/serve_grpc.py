@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from logging.handlers import QueueHandler, QueueListener
 from queue import Queue
@@ -41,12 +41,13 @@ async def grpc_served(asked: Config, address: str, path: str | None = None) -> A
         raise MissingExtra("search over gRPC", "grpc") from error
     host, port = address_of(address)
     server = app.open_grpc(asked, path)
-    with _logging(), _metrics(asked.grpc.metrics):
+    with _logging() as begin_to_log, _metrics(asked.grpc.metrics):
         bound = await server.start(host, port)
         try:
             if not is_loopback(host) and not asked.grpc.tls_cert:
                 terminal.warn(["tokens and documents travel unencrypted: set grpc.tls_cert and grpc.tls_key"])
             terminal.complain(f"onhand: serving gRPC on {host}:{bound}")
+            begin_to_log()
             yield
         finally:
             await server.stop(asked.grpc.shutdown_s)
@@ -70,19 +71,26 @@ def _metrics(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def _logging() -> Iterator[None]:
-    """Lines of JSON to standard error, written by a thread of their own."""
+def _logging() -> Iterator[Callable[[], None]]:
+    """Lines of JSON to standard error, written by a thread of its own from when it is told to: not amid other lines."""
     logger, lines = logging.getLogger("onhand.grpc"), _Lines(Queue(LOG_LINES))
     listener = QueueListener(lines.queue, logging.StreamHandler())
+    is_begun = False
+
+    def begin() -> None:
+        nonlocal is_begun
+        is_begun = True
+        listener.start()
+
     logger.addHandler(lines)
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    listener.start()
     try:
-        yield
+        yield begin
     finally:
-        listener.stop()
         logger.removeHandler(lines)
+        if is_begun:
+            listener.stop()
 
 
 class _Lines(QueueHandler):
