@@ -166,9 +166,10 @@ DOORS: dict[str, Callable[[Path], AbstractContextManager[Door]]] = {
 
 def filter_of(filter: Mapping[str, Any]) -> Filter:
     """The filter that names and texts ask for."""
-    return Filter(
-        **{name: parse_time(value) if name.startswith("created") else tuple(value) for name, value in filter.items()}
-    )
+    values: dict[str, Any] = {
+        name: parse_time(value) if name.startswith("created") else tuple(value) for name, value in filter.items()
+    }
+    return Filter(**values)
 
 
 def _flags(filter: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

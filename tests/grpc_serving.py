@@ -94,7 +94,7 @@ def keyword(channel: grpc.Channel, query: str, **fields: Any) -> wire.SearchResp
     return answer
 
 
-def failed(channel: grpc.Channel, method: str, raw: bytes, **options: Any) -> grpc.RpcError:
+def failed(channel: grpc.Channel, method: str, raw: bytes, **options: Any) -> Any:
     """The error that a call ends with."""
     options.setdefault("timeout", PATIENCE_S)
     try:

@@ -114,7 +114,7 @@ def test_every_door_lists_in_the_same_order_and_counts(door: Door, python: Door,
 
 @pytest.mark.parametrize("min_score", [None, 0.0, 0.7, 1.0])
 def test_every_door_means_the_same_by_a_least_score(door: Door, python: Door, min_score: float | None) -> None:
-    asked = ("semantic", "Q3 forecast", {})
+    asked: tuple[str, str, dict[str, Any]] = ("semantic", "Q3 forecast", {})
     assert door.search(*asked, limit=50, min_score=min_score) == python.search(*asked, limit=50, min_score=min_score)
 
 

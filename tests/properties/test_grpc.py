@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpc_mutation import SEEDS, mutated
-from grpc_serving import keyword, mail_index, raw_channel, serving
+from grpc_serving import keyword, mail_index, raw_call, raw_channel, serving
 from requirements import requirement
 
 MESSAGES = 4_000
@@ -26,7 +26,7 @@ def channel() -> Iterator[grpc.Channel]:
 
 def told(channel: grpc.Channel, method: str, raw: bytes) -> tuple[grpc.StatusCode, str]:
     """How a call ends."""
-    future = channel.unary_unary(method).future(raw, timeout=60)
+    future = raw_call(channel, method).future(raw, timeout=60)
     return future.code(), future.details() or ""
 
 

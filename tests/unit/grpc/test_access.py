@@ -5,7 +5,7 @@ import asyncio
 import grpc
 import pytest
 
-from grpc_serving import SEARCH, failed, keyword, mail_index, raw_channel, serving
+from grpc_serving import SEARCH, failed, keyword, mail_index, raw_call, raw_channel, serving
 from onhand import InputError
 from onhand.corpora.documents import Documents
 from onhand.grpc import Server, Settings
@@ -82,7 +82,7 @@ def test_a_call_without_the_token_is_refused_before_its_message_is_read(metadata
             error = failed(channel, SEARCH + method, b"\xff\xff", metadata=metadata)
             assert error.code() is grpc.StatusCode.UNAUTHENTICATED
             assert TOKEN not in str(error.details())
-        call = channel.unary_unary(SEARCH + "KeywordSearch")
+        call = raw_call(channel, SEARCH + "KeywordSearch")
         assert call(b"\n\x04dock", metadata=(("authorization", f"Bearer {TOKEN}"),), timeout=60)
 
 

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from grpc_serving import PATIENCE_S, SEARCH, Running, keyword, raw_channel, serving
+from grpc_serving import PATIENCE_S, SEARCH, Running, keyword, raw_call, raw_channel, serving
 from mail import mails
 from onhand import open_index
 from onhand.grpc import Settings
@@ -43,7 +43,7 @@ def index(tmp_path: Path) -> Index:
 def test_a_thousand_calls_that_are_cancelled_leave_nothing(index: Index, method: str) -> None:
     settings = Settings(max_in_flight=CALLS)
     with serving(index, settings=settings) as running, raw_channel(running.address) as channel:
-        call = channel.unary_unary(SEARCH + method)
+        call = raw_call(channel, SEARCH + method)
         assert keyword(channel, "dock").hits
         before = left_behind(running)
         for start in range(0, CALLS, 100):
@@ -67,7 +67,7 @@ def test_a_thousand_calls_that_are_cancelled_leave_nothing(index: Index, method:
 def test_calls_whose_deadline_passes_free_their_places(index: Index) -> None:
     settings = Settings(max_in_flight=8)
     with serving(index, settings=settings) as running, raw_channel(running.address) as channel:
-        call = channel.unary_unary(SEARCH + "KeywordSearch")
+        call = raw_call(channel, SEARCH + "KeywordSearch")
         for _ in range(200):
             futures = [call.future(b"\n\x04dock", timeout=0.0005) for _ in range(8)]
             codes = {future.code() for future in futures}

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry, generate_latest
 
-from grpc_serving import SEARCH, failed, keyword, raw_channel, serving
+from grpc_serving import SEARCH, failed, keyword, raw_call, raw_channel, serving
 from onhand import InputError, open_index
 from onhand.document import Match
 from onhand.errors import StoreError
@@ -99,7 +99,7 @@ def test_spans_continue_the_callers_trace_and_metrics_count_by_method_and_status
     parent = f"00-{0xABC:032x}-{0xDEF:016x}-01"
     metadata = (("traceparent", parent), ("x-request-id", "mine-1"))
     with serving(telemetry=telemetry) as running, raw_channel(running.address) as channel:
-        call = channel.unary_unary(SEARCH + "KeywordSearch")
+        call = raw_call(channel, SEARCH + "KeywordSearch")
         call(b"\n\x0c" + SECRET.encode(), metadata=metadata, timeout=60)
         failed(channel, SEARCH + "KeywordSearch", b"")
     good, bad = exporter.get_finished_spans()

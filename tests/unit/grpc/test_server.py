@@ -5,6 +5,7 @@ import socket
 from array import array
 from collections.abc import Iterator, Sequence
 from threading import Event
+from typing import Any
 
 import grpc
 import pytest
@@ -15,7 +16,19 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from certificates import Authority
-from grpc_serving import PATIENCE_S, SEARCH, WRITE, Running, ask, failed, keyword, mail_index, raw_channel, serving
+from grpc_serving import (
+    PATIENCE_S,
+    SEARCH,
+    WRITE,
+    Running,
+    ask,
+    failed,
+    keyword,
+    mail_index,
+    raw_call,
+    raw_channel,
+    serving,
+)
 from mail import Concepts, mails
 from onhand import Document, InputError, StoreError, open_index
 from onhand.corpora.documents import Documents
@@ -75,7 +88,7 @@ def slow_index() -> tuple[Index, Slow, CountingStore]:
     return index, embedder, store
 
 
-def info_of(error: grpc.RpcError) -> tuple[ErrorInfo, BadRequest]:
+def info_of(error: Any) -> tuple[ErrorInfo, BadRequest]:
     info, bad = ErrorInfo(), BadRequest()
     for detail in Status.FromString(dict(error.trailing_metadata())[DETAILS]).details:
         detail.Unpack(info)
@@ -167,7 +180,7 @@ def test_a_message_that_cannot_be_read_is_refused_without_the_name_of_a_class(
 
 
 def test_fields_and_values_that_are_not_known_are_passed_over(channel: grpc.Channel) -> None:
-    call = channel.unary_unary(SEARCH + "KeywordSearch")
+    call = raw_call(channel, SEARCH + "KeywordSearch")
     unknown = b"\n\x04dock" + b"\xfa\x7f\x03abc"
     assert wire.SearchResponse.FromString(call(unknown, timeout=PATIENCE_S)).hits
 
@@ -237,7 +250,7 @@ def test_a_limit_has_a_default_and_a_most_and_a_token_belongs_to_its_search(chan
 def test_a_call_whose_time_is_over_is_not_begun_and_the_work_stops_between_two_layers() -> None:
     index, embedder, store = slow_index()
     with serving(index) as running, raw_channel(running.address) as channel:
-        call = channel.unary_unary(SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
+        call = raw_call(channel, SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
         assert embedder.entered.wait(PATIENCE_S)
         call.cancel()
         late = failed(channel, SEARCH + "KeywordSearch", b"\n\x04dock", timeout=0.001)
@@ -255,7 +268,7 @@ def test_a_call_whose_time_is_over_is_not_begun_and_the_work_stops_between_two_l
 def test_work_that_waits_longer_than_its_caller_is_never_begun() -> None:
     index, embedder, store = slow_index()
     with serving(index) as running, raw_channel(running.address) as channel:
-        first = channel.unary_unary(SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
+        first = raw_call(channel, SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
         assert embedder.entered.wait(PATIENCE_S)
         for _ in range(20):  # more than there are threads
             late = failed(channel, SEARCH + "SemanticSearch", b"\n\x0bQ3 forecast", timeout=0.02)
@@ -270,10 +283,10 @@ def test_work_that_waits_longer_than_its_caller_is_never_begun() -> None:
 def test_more_calls_than_the_bound_are_refused_and_the_others_answered() -> None:
     index, embedder, _ = slow_index()
     with serving(index, settings=Settings(max_in_flight=8)) as running, raw_channel(running.address) as channel:
-        call = channel.unary_unary(SEARCH + "SemanticSearch")
+        call = raw_call(channel, SEARCH + "SemanticSearch")
         refused, done = [], Event()
 
-        def note(future: grpc.Future) -> None:  # type: ignore[name-defined]
+        def note(future: Any) -> None:
             if future.code() is Code.RESOURCE_EXHAUSTED:
                 refused.append(future)
             if len(refused) == 5:
@@ -355,7 +368,7 @@ def test_a_bad_document_in_a_stream_is_refused_and_what_was_kept_is_told() -> No
             wire.PutDocumentsRequest(documents=good),
             wire.PutDocumentsRequest(documents=[wire.Document(document_id="bad", metadata_json="[")]),
         ]
-        call = channel.stream_unary(WRITE + "PutDocuments")
+        call: Any = channel.stream_unary(WRITE + "PutDocuments")
         with pytest.raises(grpc.RpcError) as caught:
             call((message.SerializeToString() for message in messages), timeout=PATIENCE_S)
         assert caught.value.code() is Code.INVALID_ARGUMENT
@@ -396,7 +409,7 @@ def test_what_has_begun_is_finished_and_whoever_watches_is_told_when_the_server_
     with serving(index) as running, raw_channel(running.address) as channel:
         watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)
         assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
-        begun = channel.unary_unary(SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
+        begun = raw_call(channel, SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
         assert embedder.entered.wait(PATIENCE_S)
         ended = asyncio.run_coroutine_threadsafe(running.server.stop(PATIENCE_S), running.loop)
         assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING

@@ -1,6 +1,7 @@
 """Do messages mean what our own data means, and back?"""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -25,7 +26,7 @@ def hit(text: str = "", title: str = "", tags: tuple[str, ...] = (), query: str 
     return Hit("a", title, "", tags, "", None, "document", "/srv/private/a.md", score, (layer,), text, query)
 
 
-def sent(hits: list[Hit], **answer: object) -> wire.SearchResponse:
+def sent(hits: list[Hit], **answer: Any) -> wire.SearchResponse:
     page = Answer(tuple(hits), Page(0, b""), False)._replace(**answer)
     return wire.SearchResponse.FromString(translate.response_of(page).SerializeToString())
 
