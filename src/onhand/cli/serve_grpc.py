@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from logging.handlers import QueueHandler, QueueListener
-from queue import Queue
-from typing import TYPE_CHECKING, Any
+from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 from onhand import app
 from onhand.cli import terminal
@@ -17,7 +17,9 @@ from onhand.cli import terminal
 if TYPE_CHECKING:
     from onhand.config import Config
 
-LOG_LINES = 10_000  # that may wait for a slow reader; later ones are dropped, so that calls never wait for the log
+LOG_LINES = 10_000  # that may wait for a slow reader; then the oldest are dropped
+LOG_EVERY_S = 0.2  # to write each line at once would cost a call more than to make it
+PATIENCE_S = 5.0  # with a reader of the log who does not read, at the end
 
 
 async def serve_grpc(asked: Config, address: str, path: str | None = None) -> None:
@@ -72,27 +74,39 @@ def _metrics(address: str) -> Iterator[None]:
 
 @contextmanager
 def _logging() -> Iterator[Callable[[], None]]:
-    """Lines of JSON to standard error, written by a thread of its own from when it is told to: not amid other lines."""
-    logger, lines = logging.getLogger("onhand.grpc"), _Lines(Queue(LOG_LINES))
-    listener = QueueListener(lines.queue, logging.StreamHandler())
-    is_begun = False
-
-    def begin() -> None:
-        nonlocal is_begun
-        is_begun = True
-        listener.start()
-
+    """Lines of JSON to standard error, from when it is told to begin: not amid other lines."""
+    logger, lines = logging.getLogger("onhand.grpc"), _Lines()
     logger.addHandler(lines)
     logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
-        yield begin
+        yield lines.thread.start
     finally:
         logger.removeHandler(lines)
-        if is_begun:
-            listener.stop()
+        lines.end()
 
 
-class _Lines(QueueHandler):
-    def handleError(self, record: Any) -> None:
-        """The queue is full: whoever reads the log is slower than the calls."""
+class _Lines(logging.Handler):
+    """Collects lines, which a thread of its own writes some at a time: a call waits neither for it nor for a reader."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = Thread(target=self._write, daemon=True)
+        self._waiting: deque[str] = deque(maxlen=LOG_LINES)
+        self._has_ended = Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._waiting.append(record.getMessage())
+
+    def end(self) -> None:
+        self._has_ended.set()
+        if self.thread.is_alive():
+            self.thread.join(PATIENCE_S)
+
+    def _write(self) -> None:
+        is_last = False
+        while not is_last:
+            is_last = self._has_ended.wait(LOG_EVERY_S)
+            lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if lines:
+                terminal.complain("\n".join(lines))

@@ -53,7 +53,7 @@ class Calls:
         """The handler of the method that takes a stream of documents."""
 
         async def put(messages: AsyncIterator[bytes], context: Any) -> bytes:
-            call = await self._begun(f"/{service}/{name}", context)
+            call = self._begun(f"/{service}/{name}", context)
             written = Written()
             try:
                 with self._stream():
@@ -73,7 +73,7 @@ class Calls:
 
     def _unary(self, path: str, method: Method) -> Callable[[bytes, Any], Any]:
         async def answered(raw: bytes, context: Any) -> bytes:
-            call = await self._begun(path, context)
+            call = self._begun(path, context)
             try:
                 answer = await self._workers.run(lambda: self._answer(method, raw, call), _remaining_s(context))
             except asyncio.CancelledError:
@@ -86,9 +86,9 @@ class Calls:
 
         return answered
 
-    async def _begun(self, path: str, context: Any) -> Observed:
+    def _begun(self, path: str, context: Any) -> Observed:
         call = Observed(path, context.invocation_metadata() or (), self._telemetry)
-        await context.send_initial_metadata(((REQUEST_ID, call.request_id),))
+        context.set_trailing_metadata(((REQUEST_ID, call.request_id),))  # to send it at once would cost a fifth more
         return call
 
     def _answer(self, method: Method, raw: bytes, call: Observed) -> bytes:
@@ -110,7 +110,8 @@ class Calls:
     async def _failed(self, call: Observed, context: Any, error: Exception, **metadata: str) -> bytes:
         failure = failure_of(error, request_id=call.request_id, **metadata)
         call.end(failure.code.name, error if failure.is_ours else None)
-        await context.abort(failure.code, failure.message, ((DETAILS, failure.details),))
+        trailers = ((DETAILS, failure.details), (REQUEST_ID, call.request_id))
+        await context.abort(failure.code, failure.message, trailers)
         return b""
 
     def _gave_up(self, call: Observed, context: Any) -> None:

@@ -160,7 +160,7 @@ def test_what_cannot_be_used_is_said_with_its_field(
     assert error.code() is Code.INVALID_ARGUMENT
     info, bad = info_of(error)
     assert info.reason == "INVALID_INPUT"
-    assert info.metadata["request_id"] == dict(error.initial_metadata())["x-request-id"]
+    assert info.metadata["request_id"] == dict(error.trailing_metadata())["x-request-id"]
     (violation,) = bad.field_violations
     assert violation.field == field
 
@@ -480,7 +480,7 @@ def test_the_request_id_of_the_caller_is_kept_and_a_forged_one_replaced(channel:
     for given, kept in [("trace-1.a", True), ("a b", False), ("x" * 200, False), ('{"a": 1}', False)]:
         metadata = (("x-request-id", given),)
         _, call = ask(channel, SEARCH + "KeywordSearch", request, wire.SearchResponse, metadata=metadata)
-        assert (dict(call.initial_metadata())["x-request-id"] == given) is kept
+        assert (dict(call.trailing_metadata())["x-request-id"] == given) is kept
 
 
 def test_a_filter_is_part_of_the_search(channel: grpc.Channel) -> None:

@@ -1,13 +1,13 @@
 """What does the gRPC door cost, and does it hold under load? A real server process over 100,000 documents.
 
-    python -m benchmarks.grpc                              everything, in a file that is made and thrown away
-    python -m benchmarks.grpc --file documents.db          keep the file there, and use the one that is there
+    python -m benchmarks.grpc_load                              everything, in a file that is made and thrown away
+    python -m benchmarks.grpc_load --file documents.db          keep the file there, and use the one that is there
 
 Load: callers that each send the next call when the last one is answered, for every method; the caller is a process of
 its own on the same machine. CPU: of the server process for one call at a time, from the kernel's own clock of each of
-its threads, next to the same call of `Documents` in this process; the difference is the door. `with snippets` counts
-the snippets of the hits, which are cut when they are read, to the Index. Cancelled: memory and open files of the
-server before and after. Health: how long a check took while another caller wrote documents.
+its threads, next to the same call of `Documents` in this process; the difference is the door. Snippets of hits are cut
+when they are read, which the door does: they are shown by themselves, and `door` is without them. Cancelled: memory and
+open files of the server before and after. Health: how long a check took while another caller wrote documents.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import numpy as np
 from grpc_health.v1 import health_pb2
 
 from benchmarks.keyword import made_up
-from onhand import Document, app
+from onhand import Document, Filter, app
 from onhand.corpora.documents import Documents
 from onhand.embed.hashing import HashingEmbedder
 from onhand.grpc import Client
@@ -60,15 +60,9 @@ METHODS = [
     Method(
         "FilterDocuments",
         lambda query: wire.FilterRequest(filter=wire.Filter(scope=[f"scope{len(query) % 10}"])).SerializeToString(),
-        lambda documents, query: documents.filter(_filter(query)),
+        lambda documents, query: documents.filter(Filter(scope=(f"scope{len(query) % 10}",))),
     ),
 ]
-
-
-def _filter(query: str) -> Any:
-    from onhand import Filter
-
-    return Filter(scope=(f"scope{len(query) % 10}",))
 
 
 @contextmanager
@@ -130,8 +124,16 @@ def cpu_s(pid: int) -> float:
     return total / 1e9
 
 
-def door_cpu(pid: int, address: str, method: Method, queries: Sequence[str]) -> np.ndarray:
-    """CPU milliseconds of the server for each call, one at a time."""
+class Cost(NamedTuple):
+    """CPU milliseconds of one call: in the server, in `Documents` itself, and to cut the snippets of its hits."""
+
+    server: float
+    direct: float
+    snippets: float
+
+
+def costs(pid: int, address: str, method: Method, queries: Sequence[str], documents: Documents) -> list[Cost]:
+    """Each query through the door and at once without it, so that both meet the machine in the same state."""
     took = []
     with grpc.insecure_channel(address, OPTIONS) as channel:
         call: Any = channel.unary_unary(SERVICE + method.name)
@@ -139,23 +141,16 @@ def door_cpu(pid: int, address: str, method: Method, queries: Sequence[str]) -> 
             request = method.request(query)
             before = cpu_s(pid)
             call(request)
-            if number >= WARM:
-                took.append((cpu_s(pid) - before) * 1000)
-    return np.array(took)
-
-
-def direct_cpu(documents: Documents, method: Method, queries: Sequence[str], with_snippets: bool) -> np.ndarray:
-    """CPU milliseconds of this process for the same calls without the door."""
-    took = []
-    for number, query in enumerate(queries):
-        before = time.process_time()
-        answer = method.direct(documents, query)
-        if with_snippets:
+            server = cpu_s(pid) - before
+            times = [time.thread_time()]
+            answer = method.direct(documents, query)
+            times.append(time.thread_time())
             for hit in answer.hits:
                 hit.snippet  # noqa: B018  # cut when it is read
-        if number >= WARM:
-            took.append((time.process_time() - before) * 1000)
-    return np.array(took)
+            times.append(time.thread_time())
+            if number >= WARM:
+                took.append(Cost(server * 1000, (times[1] - times[0]) * 1000, (times[2] - times[1]) * 1000))
+    return took
 
 
 def cancelled(pid: int, address: str, queries: Sequence[str], calls: int) -> list[tuple[str, float, int]]:
@@ -246,13 +241,15 @@ def _print_load(address: str, queries: Sequence[str], seconds: float) -> None:
 
 
 def _print_cpu(pid: int, address: str, path: Path, queries: Sequence[str]) -> None:
-    print(f"\n{'CPU ms a call, p50':<20}{'server':>8}{'Index':>8}{'door':>8}{'with snippets':>16}{'door':>8}")
+    print(f"\n{'CPU ms a call, p50':<20}{'server':>8}{'Index':>8}{'snippets':>10}{'door':>8}{'door and snippets':>20}")
     with app.open_index(path, HashingEmbedder()) as index:
         documents = Documents(index)
         for method in METHODS:
-            server = float(np.median(door_cpu(pid, address, method, queries)))
-            bare, cut = (float(np.median(direct_cpu(documents, method, queries, how))) for how in (False, True))
-            print(f"{method.name:<20}{server:>8.2f}{bare:>8.2f}{server - bare:>8.2f}{cut:>16.2f}{server - cut:>8.2f}")
+            took = costs(pid, address, method, queries, documents)
+            server, bare, cut = (float(np.median(column)) for column in zip(*took, strict=True))
+            both = float(np.median([one.server - one.direct for one in took]))
+            door = float(np.median([one.server - one.direct - one.snippets for one in took]))
+            print(f"{method.name:<20}{server:>8.2f}{bare:>8.2f}{cut:>10.2f}{door:>8.2f}{both:>20.2f}", flush=True)
 
 
 def _print_cancelled(pid: int, address: str, queries: Sequence[str], calls: int) -> None:
