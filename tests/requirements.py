@@ -27,7 +27,7 @@ project.demo-tells-the-story own The demo shows context, documents, rules, skill
 project.fresh-machine own The demo and test commands need only Python and make, and set themselves up once.
 project.old-python-is-refused own A Python older than 3.11 is refused with the version that is needed and how to choose another.
 project.base-install-is-light own The base install needs only the packages that every use needs; the rest are extras.
-project.extras-exist own The extras semantic, gguf, mcp, grpc, acp and console exist, and all is their union.
+project.extras-exist own The extras semantic, gguf, mcp, grpc, acp, console and telemetry exist, and all is their union.
 project.missing-extra-names-its-command own A feature whose extra is missing says so with the command that installs it.
 project.layers-point-one-way own Imports follow the layer contract, and every room is in it.
 project.ci-runs-tests-and-checks own The gate for a change runs the test command and then the static checks.
@@ -414,6 +414,24 @@ catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep s
 catalog.four-forms own A catalog file is a tools/list result of MCP, an array of OpenAI or Anthropic, or ours.
 catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.
 catalog.cli-search own tools list, search and describe work on catalog files with --json.
+grpc.wire-compatible 001 A client generated from the founding proto works unchanged.
+grpc.three-calls 001 KeywordSearch, SemanticSearch and FilterDocuments answer with hits.
+grpc.added-calls 001 GetDocument and FusedSearch are added under new numbers.
+grpc.same-as-other-doors own The same query gives the same ids, order and scores through every door.
+grpc.hides-backends 001 No backend, class name or path shows in contract or errors.
+grpc.errors own One table maps errors to statuses with details; an empty result is OK.
+grpc.deadlines own Deadlines and cancellation stop the work and leak nothing.
+grpc.paging own Paging and ordering follow the AIP conventions.
+grpc.security own Loopback by default; TLS, mTLS and bearer tokens; requests in flight and sizes are bounded.
+grpc.health-and-reflection own Health per service, reflection and a graceful shutdown.
+grpc.writes-are-opt-in own The service that writes is off unless enabled.
+grpc.client own A typed client returns the Index's own types.
+grpc.observability own Logs, spans and metrics carry request ids and no query text.
+grpc.fuzz own No mutated message crashes the server.
+grpc.serve-command own onhand serve --grpc answers until a signal, inside of any event loop, and is configured in [grpc].
+grpc.writes own Documents are put in a stream of batches and deleted; what is answered for is durable, and stats tell what is there.
+grpc.generated-code-is-current own The generated code is of the contract as it is, and works with the oldest packages allowed.
+grpc.examples own Examples in Python and Node ask a server, and the tests run them.
 """
 
 LATER = {
@@ -442,22 +460,6 @@ mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
 mcp.cli own mcp list, add, remove, import, test, review, approve and call work.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
-""",
-    "gRPC": """
-grpc.wire-compatible 001 A client generated from the founding proto works unchanged.
-grpc.three-calls 001 KeywordSearch, SemanticSearch and FilterDocuments answer with hits.
-grpc.added-calls 001 GetDocument and FusedSearch are added under new numbers.
-grpc.same-as-other-doors own The same query gives the same ids, order and scores through every door.
-grpc.hides-backends 001 No backend, class name or path shows in contract or errors.
-grpc.errors own One table maps errors to statuses with details; an empty result is OK.
-grpc.deadlines own Deadlines and cancellation stop the work and leak nothing.
-grpc.paging own Paging and ordering follow the AIP conventions.
-grpc.security own Loopback by default; TLS, mTLS and bearer tokens; requests in flight and sizes are bounded.
-grpc.health-and-reflection own Health per service, reflection and a graceful shutdown.
-grpc.writes-are-opt-in own The service that writes is off unless enabled.
-grpc.client own A typed client returns the Index's own types.
-grpc.observability own Logs, spans and metrics carry request ids and no query text.
-grpc.fuzz own No mutated message crashes the server.
 """,
     "actions and sandbox": """
 actions.read-file 003 read gives content, existence and line count, whole or by range, within a cap.

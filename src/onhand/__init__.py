@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from onhand.corpora.skills import Skills
     from onhand.document import Document, Filter
     from onhand.errors import (
+        Busy,
         ConfigError,
         EmbedderError,
         InputError,
         MissingExtra,
         NotFound,
         OnhandError,
+        Refused,
+        RemoteError,
         StoreError,
         ToolError,
+        Unwanted,
     )
     from onhand.memory.cache import SemanticCache
     from onhand.memory.cache_file import open_cache
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from onhand.tools.catalog import Catalog, CatalogTool
 
 __all__ = [
+    "Busy",
     "Call",
     "Catalog",
     "CatalogTool",
@@ -54,8 +59,10 @@ __all__ = [
     "OnhandError",
     "Output",
     "Plan",
+    "Refused",
     "Registry",
     "Relations",
+    "RemoteError",
     "Result",
     "Rules",
     "Scope",
@@ -65,6 +72,7 @@ __all__ = [
     "StoreError",
     "Tool",
     "ToolError",
+    "Unwanted",
     "open_cache",
     "open_index",
     "rules_on_touch",
@@ -82,14 +90,18 @@ _HOMES = {
     "onhand.corpora.skills": ("Skills",),
     "onhand.document": ("Document", "Filter"),
     "onhand.errors": (
+        "Busy",
         "ConfigError",
         "EmbedderError",
         "InputError",
         "MissingExtra",
         "NotFound",
         "OnhandError",
+        "Refused",
+        "RemoteError",
         "StoreError",
         "ToolError",
+        "Unwanted",
     ),
     "onhand.memory.cache": ("SemanticCache",),
     "onhand.memory.cache_file": ("open_cache",),

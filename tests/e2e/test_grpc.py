@@ -116,7 +116,7 @@ def test_a_client_that_was_made_from_the_first_contract_works_unchanged(tmp_path
     ]
 
 
-@requirement("grpc.health-and-reflection", "grpc.observability")
+@requirement("grpc.serve-command", "grpc.health-and-reflection", "grpc.observability")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_serves_until_a_signal_and_ends_well(
@@ -136,7 +136,7 @@ def test_the_command_serves_until_a_signal_and_ends_well(
     assert "Traceback" not in said
 
 
-@requirement("grpc.writes-are-opt-in", "grpc.security", "grpc.observability")
+@requirement("grpc.serve-command", "grpc.writes-are-opt-in", "grpc.security", "grpc.observability")
 def test_a_token_writes_and_metrics_are_configured_like_everything_else(project: Path, quiet: dict[str, str]) -> None:
     (project / "onhand.toml").write_text("[grpc]\nwrites = true\nlog_queries = true\n", encoding="utf-8")
     asked = {"ONHAND_GRPC_TOKEN_ENV": "MY_TOKEN", "MY_TOKEN": TOKEN, "ONHAND_GRPC_METRICS": "127.0.0.1:0"}
@@ -219,7 +219,7 @@ def test_health_answers_while_documents_are_written(project: Path, quiet: dict[s
     assert asked == [1] * 6
 
 
-@requirement("grpc.client")
+@requirement("grpc.client", "grpc.examples")
 def test_the_example_in_python_runs(project: Path, quiet: dict[str, str]) -> None:
     with served(project, quiet, "127.0.0.1:0") as (_, address):
         command = [sys.executable, str(EXAMPLES / "client.py"), "projections", address]
@@ -227,7 +227,7 @@ def test_the_example_in_python_runs(project: Path, quiet: dict[str, str]) -> Non
     assert_example(done.stdout.splitlines())
 
 
-@requirement("grpc.wire-compatible")
+@requirement("grpc.wire-compatible", "grpc.examples")
 @pytest.mark.timeout(600)
 def test_the_example_in_node_runs(project: Path, quiet: dict[str, str]) -> None:
     node, npm = shutil.which("node"), shutil.which("npm")

@@ -113,7 +113,7 @@ def test_the_demo_and_the_commands_run_where_nothing_but_the_base_is_installed()
 @requirement("project.extras-exist")
 def test_the_extras_are_there_and_all_is_their_union() -> None:
     single = set(EXTRAS) - {"all"}
-    assert single == {"semantic", "gguf", "mcp", "grpc", "acp", "console"}
+    assert single == {"semantic", "gguf", "mcp", "grpc", "acp", "console", "telemetry"}
     (union,) = EXTRAS["all"]
     assert set(union.removeprefix("onhand[").removesuffix("]").split(",")) == single
     assert set(distribution("onhand").metadata.get_all("Provides-Extra") or []) == set(EXTRAS)

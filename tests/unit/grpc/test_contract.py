@@ -66,6 +66,7 @@ def test_the_contract_names_no_backend_and_no_path() -> None:
     assert found == []
 
 
+@requirement("grpc.generated-code-is-current")
 def test_the_generated_code_is_of_the_contract_as_it_is_now(tmp_path: Path) -> None:
     made = tmp_path / "set.bin"
     command = ["-I", f"onhand/grpc={PROTO.parent}", f"--descriptor_set_out={made}", "onhand/grpc/search.proto"]
@@ -82,6 +83,7 @@ def test_the_generated_code_is_of_the_contract_as_it_is_now(tmp_path: Path) -> N
     assert now == committed, "run `make proto`"
 
 
+@requirement("grpc.generated-code-is-current")
 def test_the_generated_code_works_with_the_oldest_packages_that_may_be_installed() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (floor,) = (

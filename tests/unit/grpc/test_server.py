@@ -347,7 +347,7 @@ def test_nothing_can_be_written_unless_the_server_was_made_for_it(channel: grpc.
     assert failed(channel, WRITE + method, b"").code() is Code.UNIMPLEMENTED
 
 
-@requirement("grpc.writes-are-opt-in")
+@requirement("grpc.writes-are-opt-in", "grpc.writes")
 def test_documents_are_put_and_deleted_where_that_is_enabled() -> None:
     index = open_index(None, Concepts())
     with serving(index, index) as running, Client(running.address) as client:
@@ -360,6 +360,7 @@ def test_documents_are_put_and_deleted_where_that_is_enabled() -> None:
         assert index.stats().documents == 30
 
 
+@requirement("grpc.writes")
 def test_a_bad_document_in_a_stream_is_refused_and_what_was_kept_is_told() -> None:
     index = open_index(None, embedder=None)
     with serving(index, index) as running, raw_channel(running.address) as channel:
