@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test check peers bench golden docs clean
+.PHONY: demo test check peers bench golden docs proto clean
 
 demo: $(VENV)/.base
 	@$(BIN)/python examples/demo.py
@@ -31,6 +31,10 @@ golden: $(VENV)/.dev        # rewrites tests/golden/*; read the diff before you 
 docs: $(VENV)/.dev          # rewrites docs/reference/*; the tests check that they are current
 	$(BIN)/python -m docs.generate
 
+proto: $(VENV)/.proto       # compiles proto/ with the oldest compiler that we support: its output works with all newer ones
+	$(VENV)/proto/bin/python -m grpc_tools.protoc -I onhand/grpc=proto/onhand/search/v1 \
+		--python_out=src --pyi_out=src onhand/grpc/search.proto
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist
 
@@ -50,6 +54,11 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.pip
 $(VENV)/.dev: $(VENV)/.base
 	@echo "installing the development tools …"
 	@$(PIP) install -c constraints.txt --group dev
+	@touch $@
+
+$(VENV)/.proto: | $(VENV)/.pip
+	@$(PYTHON) -m venv $(VENV)/proto
+	@$(VENV)/proto/bin/python -m pip --disable-pip-version-check -q install 'grpcio-tools==1.75.*' 'setuptools<81'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

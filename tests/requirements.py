@@ -481,6 +481,25 @@ actions.on-request-only own Shell and web tools are there only when the user ask
 agent.telemetry own Runs, requests and calls are spans of OpenTelemetry where its extra is installed.
 agent.overhead own The loop's own cost per call is measured beside two other frameworks, in one run.
 agent.sibling-isolation own A tool that raises, hangs or floods harms no other call of its turn.
+
+grpc.wire-compatible 001 A client generated from the founding proto works unchanged.
+grpc.three-calls 001 KeywordSearch, SemanticSearch and FilterDocuments answer with hits.
+grpc.added-calls 001 GetDocument and FusedSearch are added under new numbers.
+grpc.same-as-other-doors own The same query gives the same ids, order and scores through every door.
+grpc.hides-backends 001 No backend, class name or path shows in contract or errors.
+grpc.errors own One table maps errors to statuses with details; an empty result is OK.
+grpc.deadlines own Deadlines and cancellation stop the work and leak nothing.
+grpc.paging own Paging and ordering follow the AIP conventions.
+grpc.security own Loopback by default; TLS, mTLS and bearer tokens; requests in flight and sizes are bounded.
+grpc.health-and-reflection own Health per service, reflection and a graceful shutdown.
+grpc.writes-are-opt-in own The service that writes is off unless enabled.
+grpc.client own A typed client returns the Index's own types.
+grpc.observability own Logs, spans and metrics carry request ids and no query text.
+grpc.fuzz own No mutated message crashes the server.
+grpc.serve-command own onhand serve --grpc answers until a signal, inside of any event loop, and is configured in [grpc].
+grpc.writes own Documents are put in a stream of batches and deleted; what is answered for is durable, and stats tell what is there.
+grpc.generated-code-is-current own The generated code is of the contract as it is, and works with the oldest packages allowed.
+grpc.examples own Examples in Python and Node ask a server, and the tests run them.
 """
 
 LATER = {
@@ -509,22 +528,6 @@ mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
 mcp.cli own mcp list, add, remove, import, test, review, approve and call work.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
-""",
-    "gRPC": """
-grpc.wire-compatible 001 A client generated from the founding proto works unchanged.
-grpc.three-calls 001 KeywordSearch, SemanticSearch and FilterDocuments answer with hits.
-grpc.added-calls 001 GetDocument and FusedSearch are added under new numbers.
-grpc.same-as-other-doors own The same query gives the same ids, order and scores through every door.
-grpc.hides-backends 001 No backend, class name or path shows in contract or errors.
-grpc.errors own One table maps errors to statuses with details; an empty result is OK.
-grpc.deadlines own Deadlines and cancellation stop the work and leak nothing.
-grpc.paging own Paging and ordering follow the AIP conventions.
-grpc.security own Loopback by default; TLS, mTLS and bearer tokens; requests in flight and sizes are bounded.
-grpc.health-and-reflection own Health per service, reflection and a graceful shutdown.
-grpc.writes-are-opt-in own The service that writes is off unless enabled.
-grpc.client own A typed client returns the Index's own types.
-grpc.observability own Logs, spans and metrics carry request ids and no query text.
-grpc.fuzz own No mutated message crashes the server.
 """,
     "agent and ACP": """
 acp.default-adapter 003 ACP is the agent's default door: sessions, prompts, responses over stdio.

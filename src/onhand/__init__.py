@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from onhand.corpora.skills import Skills
     from onhand.document import Document, Filter
     from onhand.errors import (
+        Busy,
         ConfigError,
         EmbedderError,
         InputError,
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
         ModelError,
         NotFound,
         OnhandError,
+        Refused,
+        RemoteError,
         StoreError,
         ToolError,
+        Unwanted,
     )
     from onhand.memory.cache import SemanticCache
     from onhand.memory.cache_file import open_cache
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "Busy",
     "Call",
     "Catalog",
     "CatalogTool",
@@ -59,8 +64,10 @@ __all__ = [
     "OnhandError",
     "Output",
     "Plan",
+    "Refused",
     "Registry",
     "Relations",
+    "RemoteError",
     "Result",
     "Rules",
     "Scope",
@@ -71,6 +78,7 @@ __all__ = [
     "Tool",
     "ToolError",
     "Toolbox",
+    "Unwanted",
     "open_agent",
     "open_cache",
     "open_index",
@@ -91,6 +99,7 @@ _HOMES = {
     "onhand.corpora.skills": ("Skills",),
     "onhand.document": ("Document", "Filter"),
     "onhand.errors": (
+        "Busy",
         "ConfigError",
         "EmbedderError",
         "InputError",
@@ -98,8 +107,11 @@ _HOMES = {
         "ModelError",
         "NotFound",
         "OnhandError",
+        "Refused",
+        "RemoteError",
         "StoreError",
         "ToolError",
+        "Unwanted",
     ),
     "onhand.memory.cache": ("SemanticCache",),
     "onhand.memory.cache_file": ("open_cache",),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from onhand.corpora.rules import Rules
     from onhand.corpora.skills import Skills
     from onhand.embed.embedder import Embedder
+    from onhand.grpc.server import Server
     from onhand.memory.plan import Plan
     from onhand.sandbox.policy import Policy
     from onhand.sandbox.sandbox import Sandbox
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from onhand.tools.catalog import Catalog
 
 PLAN_PATH = ".onhand/plan.journal"  # in the project
+MAX_PEM_BYTES = 1024 * 1024
 
 
 def configured(root: str | None = None) -> Config:
@@ -442,6 +444,59 @@ def open_documents(
     wanted = asked.documents.embedder if embedder == "configured" else embedder
     index = open_index(path, None if wanted == "none" else wanted)
     return Documents(index, asked.documents.max_output_bytes)
+
+
+def open_grpc(asked: Config, path: str | None = None) -> "Server":
+    """The search service over the documents of a file, by default the project's, as the configuration asks for it.
+
+    What writes has a connection of its own, so that searches do not wait for it.
+    """
+    from onhand.grpc import Server, Settings
+
+    path = path or documents_path(asked)
+    ours = asked.grpc
+    writer = open_index(path, _embedder_of(asked)) if ours.writes else None
+    settings = Settings(
+        token=_token(ours.token_env),
+        certificate=_pem(asked, "tls_cert"),
+        private_key=_pem(asked, "tls_key"),
+        client_ca=_pem(asked, "client_ca"),
+        max_in_flight=ours.max_in_flight,
+        max_message_bytes=ours.max_message_bytes,
+        log_queries=ours.log_queries,
+    )
+    telemetry = None
+    if ours.metrics:
+        from onhand.grpc.telemetry import OpenTelemetry
+
+        telemetry = OpenTelemetry()
+    return Server(open_documents(asked, path), writer, settings, telemetry)
+
+
+def _token(name: str) -> str:
+    token = os.environ.get(name, "") if name else ""
+    if name and not token:
+        raise ConfigError(f"grpc.token_env names ${name}, which is not set: set it to the token that calls carry")
+    return token
+
+
+def _pem(asked: Config, name: str) -> bytes:
+    """What is in a file that an option of gRPC names; nothing if it names none."""
+    named: str = getattr(asked.grpc, name)
+    if not named:
+        return b""
+    path = os.path.join(asked.project, named)
+    if _is_smuggled(asked, named):
+        raise ConfigError(f"{path} is a link out of the project: name the file itself in grpc.{name}")
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_PEM_BYTES)
+    except OSError as error:
+        raise ConfigError(f"grpc.{name}: {path} cannot be read: {error.strerror or error}") from None
+
+
+def _embedder_of(asked: Config) -> str | None:
+    return None if asked.documents.embedder == "none" else asked.documents.embedder
 
 
 def _project_above(start: str, root: str) -> str:

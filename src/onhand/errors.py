@@ -9,6 +9,10 @@ OnhandError
 ├── ModelError      a model cannot be asked, or does not answer as it should
 ├── SandboxError    a command cannot be confined as asked, so it was not started
 ├── MissingExtra    a feature needs packages that are not installed
+├── Unwanted        whoever asked has gone, or its time is over
+├── Busy            too much was asked for at once
+├── Refused         the caller did not show that it may ask
+├── RemoteError     a server could not be asked, or failed
 └── ToolError       text addressed to the model: what it should change in its next call
 """
 
@@ -23,7 +27,11 @@ class OnhandError(Exception):
 
 
 class InputError(OnhandError):
-    """The caller passed something that cannot be used."""
+    """The caller passed something that cannot be used; `field` names the argument, where that is known."""
+
+    def __init__(self, message: str = "", field: str = "") -> None:
+        self.field = field
+        super().__init__(message)
 
 
 class ConfigError(InputError):
@@ -57,6 +65,26 @@ class MissingExtra(OnhandError):
         self.feature = feature
         self.extra = extra
         super().__init__(f"{feature} needs the '{extra}' extra: {install_command(extra)}")
+
+
+class Unwanted(OnhandError):
+    """Nobody waits for the answer any more."""
+
+
+class Busy(OnhandError):
+    """Too much was asked for at once."""
+
+
+class Refused(OnhandError):
+    """The caller did not show that it may ask."""
+
+
+class RemoteError(OnhandError):
+    """A server could not be asked, or failed; `code` is what its protocol calls that."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class ToolError(OnhandError):

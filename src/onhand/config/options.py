@@ -298,6 +298,42 @@ ABOUT_SANDBOX = {
 }
 
 
+class Grpc(Record):
+    """Search over gRPC: who may ask, whether documents may be written, and how much at once."""
+
+    token_env: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    client_ca: str = ""
+    writes: bool = False
+    max_in_flight: int = 64
+    max_message_bytes: int = 4_194_304
+    shutdown_s: float = 10.0
+    log_queries: bool = False
+    metrics: str = ""
+
+
+ABOUT_GRPC = {
+    "token_env": About(
+        "The environment variable with the token that every call has to carry; needed to listen on a network.",
+        role="secret",
+    ),
+    "tls_cert": About(
+        "The server's certificate, in PEM, with those that it rests on: it then speaks TLS.", role="path"
+    ),
+    "tls_key": About("The private key of the certificate, in PEM.", role="path"),
+    "client_ca": About("The authority, in PEM, that a caller needs a certificate of.", role="path"),
+    "writes": About("Whether documents may be put and deleted."),
+    "max_in_flight": About("How many searches may be worked on or wait; more are refused at once.", minimum=1),
+    "max_message_bytes": About("The largest message that is taken or sent.", minimum=65_536),
+    "shutdown_s": About("How long a server that is stopped goes on with what it has begun.", minimum=0),
+    "log_queries": About("Whether the log has what was asked."),
+    "metrics": About(
+        "HOST:PORT where Prometheus finds metrics; calls then have OpenTelemetry spans too. Needs the telemetry extra."
+    ),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -315,6 +351,7 @@ class Config(Record):
     shell: Shell
     web: Web
     sandbox: Sandbox
+    grpc: Grpc
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -382,6 +419,7 @@ SECTIONS: dict[str, Any] = {
     "shell": Shell,
     "web": Web,
     "sandbox": Sandbox,
+    "grpc": Grpc,
 }
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
@@ -395,4 +433,5 @@ OPTIONS = (
     *options_of("shell", Shell, ABOUT_SHELL),
     *options_of("web", Web, ABOUT_WEB),
     *options_of("sandbox", Sandbox, ABOUT_SANDBOX),
+    *options_of("grpc", Grpc, ABOUT_GRPC),
 )

@@ -122,6 +122,8 @@ def _number_fits(option: Option, given: object) -> bool:
 def _checked_text(option: Option, given: object) -> str:
     if not isinstance(given, str):
         raise _Unusable
+    if not given and option.default == "":
+        return given  # there is none, as where nobody says anything
     role = option.about.role
     if role in ("path", "inner") and (not given.strip() or "\0" in given):
         raise _Unusable

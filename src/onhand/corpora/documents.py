@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock  # threading's own Lock, without the cost of importing threading
 
+from onhand import wanted
 from onhand.corpora.pages import MAX_OFFSET, Page, page_of
 from onhand.corpora.parts import Part, part_of
 from onhand.document import EVERYTHING, Document, Filter, microseconds, wanted_authors
@@ -69,12 +70,20 @@ class Documents:
         self._lock = allocate_lock()  # a store is used by one thread at a time
 
     def keyword(
-        self, query: str, filter: Filter = EVERYTHING, limit: int | None = None, page_token: str | None = None
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int | None = None,
+        page_token: str | None = None,
+        *,
+        explain: bool = True,
     ) -> Answer:
-        """The documents that share the most telling words with the query."""
+        """The documents that share the most telling words with the query; which ones, `explain` has its price for."""
         query, filter = _query(query), accepted_filter(filter)
         page = page_of(page_token, "keyword", query, _spelled(filter))
-        return self._page(lambda size: self.index.keyword(query, filter, size, page.offset), limit, page)
+        return self._page(
+            lambda size: self.index.keyword(query, filter, size, page.offset, explain=explain), limit, page
+        )
 
     def semantic(
         self,
@@ -105,12 +114,18 @@ class Documents:
         return self._page(lambda size: self.index.filter(filter, size, order_by, page.offset), limit, page)
 
     def fused(
-        self, query: str, filter: Filter = EVERYTHING, limit: int | None = None, page_token: str | None = None
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int | None = None,
+        page_token: str | None = None,
+        *,
+        explain: bool = True,
     ) -> Answer:
         """Words and meaning together; words alone, and a note that says so, where meaning cannot be compared."""
         query, filter = _query(query), accepted_filter(filter)
         page = page_of(page_token, "fused", query, _spelled(filter))
-        return self._page(lambda size: self.index.fused(query, filter, size, page.offset), limit, page)
+        return self._page(lambda size: self.index.fused(query, filter, size, page.offset, explain=explain), limit, page)
 
     def get(
         self,
@@ -122,6 +137,7 @@ class Documents:
     ) -> Reading:
         """A document with its text, or with the asked-for lines or bytes of it."""
         with self._lock:
+            wanted.check()
             try:
                 document = self.index.get(document_id)
             except NotFound as error:
@@ -156,6 +172,7 @@ class Documents:
     def _page(self, search: Callable[[int], Result], limit: int | None, page: Page) -> Answer:
         size, notes = _page_size(limit)
         with self._lock:
+            wanted.check()  # it may have waited long for its turn
             result = search(size)
         if result.more and page.offset + len(result.hits) > MAX_OFFSET:
             notes += (f"there are more, but no more than {MAX_OFFSET:,} can be paged through: narrow the filter",)
@@ -185,7 +202,7 @@ def _page_size(limit: int | None) -> tuple[int, tuple[str, ...]]:
     if limit is None:
         return DEFAULT_LIMIT, ()
     if limit < 0:
-        raise InputError(f"limit is {limit}: it is from 1 to {MAX_LIMIT}; 0 or none means {DEFAULT_LIMIT}")
+        raise InputError(f"limit is {limit}: it is from 1 to {MAX_LIMIT}; 0 or none means {DEFAULT_LIMIT}", "limit")
     if limit == 0:
         return DEFAULT_LIMIT, (f"limit 0 means the default, {DEFAULT_LIMIT}; from 1 to {MAX_LIMIT} are allowed",)
     if limit > MAX_LIMIT:
@@ -205,7 +222,7 @@ def _query(query: str) -> str:
         from unicodedata import category
 
         if not any(category(character)[0] in "PS" for character in query):
-            raise InputError("query needs at least one letter or number: say what to look for")
+            raise InputError("query needs at least one letter or number: say what to look for", "query")
     return query
 
 

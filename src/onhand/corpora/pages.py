@@ -48,13 +48,15 @@ def page_of(token: str | None, *arguments: Any) -> Page:
     body = _body(token)
     if body is None:
         raise InputError(
-            f"page_token {str(token)[:40]!r} is none that a search gave: copy next_page_token whole, or leave it out"
+            f"page_token {str(token)[:40]!r} is none that a search gave: copy next_page_token whole, or leave it out",
+            "page_token",
         )
     offset = int.from_bytes(body[:_OFFSET_BYTES], "big")
     if body[_OFFSET_BYTES:] != asked:
         raise InputError(
             "page_token belongs to a search with other arguments: repeat those of the page before (only limit may "
-            "change), or leave page_token out to begin anew"
+            "change), or leave page_token out to begin anew",
+            "page_token",
         )
     return Page(offset, asked)
 

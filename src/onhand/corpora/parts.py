@@ -95,9 +95,11 @@ def _lines(text: str | bytes) -> int:
 def _line_range(raw: bytes, first: int, last: int | None) -> tuple[int, int]:
     lines = _lines(raw)
     if first < 1 or first > max(lines, 1):
-        raise InputError(f"first_line is {first}, and the document has {lines:,} lines: they count from 1")
+        raise InputError(
+            f"first_line is {first}, and the document has {lines:,} lines: they count from 1", "first_line"
+        )
     if last is not None and last < first:
-        raise InputError(f"last_line is {last}, before first_line, which is {first}")
+        raise InputError(f"last_line is {last}, before first_line, which is {first}", "last_line")
     start = _line_start(raw, 0, first - 1)
     return start, len(raw) if last is None or last >= lines else _line_start(raw, start, last - first + 1)
 
@@ -112,9 +114,11 @@ def _line_start(raw: bytes, start: int, lines: int) -> int:
 def _byte_range(raw: bytes, first: int, most: int | None) -> tuple[int, int]:
     """The range, moved to the borders of characters: it begins no later than asked, and has at least one character."""
     if first < 0 or first >= max(len(raw), 1):
-        raise InputError(f"first_byte is {first}, and the document has {len(raw):,} bytes: they count from 0")
+        raise InputError(
+            f"first_byte is {first}, and the document has {len(raw):,} bytes: they count from 0", "first_byte"
+        )
     if most is not None and most < 1:
-        raise InputError(f"max_bytes is {most}: ask for at least one")
+        raise InputError(f"max_bytes is {most}: ask for at least one", "max_bytes")
     start = _back_to_character(raw, first)
     end = len(raw) if most is None else _back_to_character(raw, min(first + most, len(raw)))
     if end <= start < len(raw):

@@ -75,7 +75,7 @@ def _is_plain(document: Any) -> bool:
 def accepted_id(document_id: str) -> str:
     """The id to look for as whole text, or an error when it is no text."""
     if not isinstance(document_id, str):
-        raise InputError(f"a document's id is a text, not {_shown(document_id)}")
+        raise InputError(f"a document's id is a text, not {_shown(document_id)}", "document_id")
     return whole(document_id)
 
 
@@ -86,9 +86,12 @@ def accepted_filter(filter: Filter) -> Filter:
     for field in ("author", "tags", "scope"):
         values = getattr(filter, field)
         if not _are_texts(values):
-            raise InputError(f"the filter's {field} is a list of texts, not {_shown(values)}")
+            raise InputError(f"the filter's {field} is a list of texts, not {_shown(values)}", f"filter.{field}")
         if len(values) > MAX_FILTER_VALUES:
-            raise InputError(f"the filter names {len(values):,} values for {field}: at most {MAX_FILTER_VALUES:,}")
+            raise InputError(
+                f"the filter names {len(values):,} values for {field}: at most {MAX_FILTER_VALUES:,}",
+                f"filter.{field}",
+            )
     after = _zoned(filter.created_after, "the filter's created_after")
     before = _zoned(filter.created_before, "the filter's created_before")
     return Filter(
@@ -103,9 +106,9 @@ def accepted_filter(filter: Filter) -> Filter:
 def accepted_query(query: str) -> str:
     """The query as whole text, or an error when it is no question."""
     if not isinstance(query, str):
-        raise InputError(f"a query is a text, not {_shown(query)}")
+        raise InputError(f"a query is a text, not {_shown(query)}", "query")
     if len(query) > MAX_QUERY_CHARS:
-        raise InputError(f"the query has {len(query):,} characters: use at most {MAX_QUERY_CHARS:,}")
+        raise InputError(f"the query has {len(query):,} characters: use at most {MAX_QUERY_CHARS:,}", "query")
     return whole(query)
 
 

@@ -5,6 +5,7 @@ Every corpus uses it. It knows neither where documents come from nor how an answ
 
 from __future__ import annotations
 
+from onhand import wanted
 from onhand.document import EVERYTHING, Document, Filter, Match, time_of
 from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, OnhandError
 from onhand.record import Record
@@ -140,7 +141,7 @@ class Index:
         """The documents that mean most nearly what the query does, with a cosine of at least `min_score`."""
         query, filter = accepted_query(query), accepted_filter(filter)
         if not query.strip():
-            raise InputError("the query is empty: say what to look for")
+            raise InputError("the query is empty: say what to look for", "query")
         embedder = self._ready_embedder()
         least = self._least_score(min_score)
         vector = self._embed_query(embedder, query)
@@ -325,10 +326,11 @@ class Index:
         depth: int,
         among: Collection[str] | None = None,
     ) -> dict[str, list[Match]]:
-        return {
-            "keyword": self.store.keyword(query, filter, depth, among, explain=False),
-            "semantic": [] if vector is None else self.store.nearest(vector, filter, depth, None, among),
-        }
+        wanted.check()
+        by_words = self.store.keyword(query, filter, depth, among, explain=False)
+        wanted.check()
+        by_meaning = [] if vector is None else self.store.nearest(vector, filter, depth, None, among)
+        return {"keyword": by_words, "semantic": by_meaning}
 
     def _adaptive(
         self,
@@ -348,6 +350,7 @@ class Index:
 
     def explained(self, hits: Sequence[Hit], query: str) -> tuple[Hit, ...]:
         """Hits, each with the words that it was found by."""
+        wanted.check()
         terms = self.terms(query, [hit.document_id for hit in hits])
         return tuple(hit._replace(layers=_explained(hit.layers, terms.get(hit.document_id, ()))) for hit in hits)
 
@@ -365,6 +368,7 @@ class Index:
         return Result(hits, reason, more=len(ranked) > offset + limit)
 
     def _hits(self, found: Sequence[tuple[str, float, tuple[Layer, ...]]], query: str) -> tuple[Hit, ...]:
+        wanted.check()
         heads = {head.id: head for head in self.store.heads([document_id for document_id, _, _ in found])}
         return tuple(
             Hit(
@@ -386,7 +390,9 @@ class Index:
         )
 
     def _embed_query(self, embedder: Embedder, query: str) -> array[float]:
+        wanted.check()
         vectors = _embedded(embedder, [query], "query")
+        wanted.check()
         if len(vectors) != 1:
             raise EmbedderError(f"the embedder gave {len(vectors)} vectors for one query: use another one")
         return accepted_vector(vectors[0], embedder.dimension, "the query")
@@ -429,10 +435,10 @@ class Index:
     def _least_score(self, min_score: float | str | None) -> float | None:
         if min_score is None or isinstance(min_score, int | float):
             if min_score is not None and not -1 <= min_score <= 1:
-                raise InputError(f"min_score is a cosine, from -1 to 1, not {min_score}")
+                raise InputError(f"min_score is a cosine, from -1 to 1, not {min_score}", "min_score")
             return min_score
         if min_score != AS_DECLARED:
-            raise InputError(f"min_score is a number or None, not {min_score!r}")
+            raise InputError(f"min_score is a number or None, not {min_score!r}", "min_score")
         declared = self.embedder.min_score if self.embedder else None
         return DEFAULT_MIN_SCORE if declared is None else declared
 
@@ -496,7 +502,7 @@ def _depth(limit: int, offset: int) -> int:
         if not isinstance(given, int) or given > MOST:
             raise InputError(f"limit and offset are whole numbers up to {MOST:,}, not {given!r}")
     if limit < 1:
-        raise InputError(f"the limit is {limit}: ask for at least one")
+        raise InputError(f"the limit is {limit}: ask for at least one", "limit")
     if offset < 0:
         raise InputError(f"the offset is {offset}: it counts from 0")
     return limit + offset + 1

@@ -23,7 +23,7 @@ def parse_order(order_by: str) -> list[Key]:
     named = [key.field for key in keys]
     twice = next((field for field in named if named.count(field) > 1), None)
     if twice:
-        raise InputError(f"order_by names {twice} twice")
+        raise InputError(f"order_by names {twice} twice", "order_by")
     return keys if "document_id" in named else [*keys, Key("document_id", False)]
 
 
@@ -32,6 +32,7 @@ def _key(part: str) -> Key:
     if not words or words[0] not in FIELDS or words[1:] not in ([], ["asc"], ["desc"]):
         raise InputError(
             f"cannot order by {part.strip()[:100]!r}: name {', '.join(FIELDS[:-1])} or {FIELDS[-1]}, "
-            "each with ' desc' behind it where the largest comes first"
+            "each with ' desc' behind it where the largest comes first",
+            "order_by",
         )
     return Key(words[0], words[1:] == ["desc"])

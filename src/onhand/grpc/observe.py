@@ -1,0 +1,63 @@
+"""What is told of each call? A line of JSON in the log and, where asked for, a span and some metrics.
+
+The log of a call has a request id, the method, the status and the time it took. What was asked is not in it unless the
+operator wants that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from logging import INFO, WARNING, getLogger
+from time import perf_counter
+from typing import Any, Protocol
+from uuid import uuid4
+
+LOG = getLogger("onhand.grpc")
+REQUEST_ID = "x-request-id"
+MAX_LOGGED_CHARS = 1_000
+_USABLE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+End = Callable[[str, float], None]  # takes the status and the seconds
+
+
+class Telemetry(Protocol):
+    """Whoever keeps count of calls besides the log."""
+
+    def begin(self, method: str, request_id: str, metadata: Mapping[str, str]) -> End:
+        """A call begins; what is given back is called when it ends."""
+
+
+class Observed:
+    """One call, from its beginning to its end."""
+
+    def __init__(self, method: str, metadata: Iterable[tuple[str, Any]], telemetry: Telemetry | None) -> None:
+        texts = {name: value for name, value in metadata if isinstance(value, str)}
+        self.method = method
+        self.request_id = _request_id(texts.get(REQUEST_ID, ""))
+        self.facts: dict[str, object] = {}
+        self._started = perf_counter()
+        self._end = telemetry.begin(method, self.request_id, texts) if telemetry else None
+
+    def end(self, code: str, error: Exception | None = None) -> None:
+        """Tell how it went; an error is told with all that is known of it, since only the operator reads this."""
+        seconds = perf_counter() - self._started
+        if self._end:
+            self._end(code, seconds)
+        level = WARNING if error else INFO
+        if not LOG.isEnabledFor(level):
+            return
+        line = {"request_id": self.request_id, "method": self.method, "code": code, "ms": round(seconds * 1000, 3)}
+        if error:
+            line["error"] = f"{type(error).__name__}: {error}"[:MAX_LOGGED_CHARS]
+        log(level, "call", **line, **self.facts)
+
+
+def log(level: int, event: str, **facts: object) -> None:
+    """Write a line of JSON, in ASCII: whatever a caller sent, it cannot forge another line."""
+    LOG.log(level, "%s", json.dumps({"event": event, **facts}, default=str))
+
+
+def _request_id(given: str) -> str:
+    return given if _USABLE_ID.fullmatch(given) else uuid4().hex

@@ -1,0 +1,278 @@
+"""What does a message mean? Messages of the contract to our own data and back; nothing is asked or decided here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from html import escape
+from struct import pack, unpack
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from onhand.corpora.answers import MAX_NAME_CHARS, MAX_TITLE_CHARS, short
+from onhand.document import Contribution, Document, Filter, microseconds
+from onhand.errors import InputError
+from onhand.grpc import search_pb2 as wire
+from onhand.search.index import AS_DECLARED, Stats, Written
+from onhand.search.result import Hit, Layer, Result
+
+if TYPE_CHECKING:
+    from onhand.corpora.documents import Answer
+    from onhand.corpora.parts import Part
+
+ANY_SCORE = -1.0  # no cosine is less: how a message says that there is no least score
+MAX_TAGS_CHARS = 2_000  # of the tags of one hit
+MAX_METADATA_CHARS = 1_000_000
+_PLACES = re.compile(r"(?<![\w.])(?:[A-Za-z]:\\|/)[^\s'\":,;)]*|\bhttps?://[^\s'\",;)]*")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999
+
+
+def filter_of(message: wire.Filter) -> Filter:
+    """The filter that a message asks for. Documents have microseconds: a border between two counts as the later."""
+    after = _time(message.created_after, "filter.created_after", up=True) if message.HasField("created_after") else None
+    before = (
+        _time(message.created_before, "filter.created_before", up=True) if message.HasField("created_before") else None
+    )
+    return Filter(tuple(message.author), tuple(message.tags), after, before, tuple(message.scope))
+
+
+def filter_message(filter: Filter) -> wire.Filter:
+    """The filter as a message."""
+    return wire.Filter(
+        author=filter.author,
+        tags=filter.tags,
+        created_after=time_message(filter.created_after),
+        created_before=time_message(filter.created_before),
+        scope=filter.scope,
+    )
+
+
+def min_score_of(request: wire.SemanticSearchRequest) -> float | str | None:
+    """The least cosine that a request asks for, as `Index.semantic` takes it."""
+    if not request.HasField("min_score"):
+        return AS_DECLARED
+    return None if request.min_score == ANY_SCORE else shortest(request.min_score)
+
+
+def shortest(single: float) -> float:
+    """The number with the fewest digits that a float of 32 bits stands for: 0.7 and not 0.699999988."""
+    for digits in range(6, 9):
+        candidate = float(f"{single:.{digits}g}")
+        if abs(candidate) < 1e38 and unpack("f", pack("f", candidate))[0] == single:
+            return candidate
+    return single
+
+
+def response_of(answer: Answer) -> wire.SearchResponse:
+    """A page of hits as a message."""
+    response = wire.SearchResponse(
+        hits=[_hit_message(hit) for hit in answer.hits],
+        next_page_token=answer.next_page_token,
+        notes=map(_without_places, answer.notes),
+        reason=_without_places(answer.reason or ""),
+    )
+    if answer.total is not None:
+        response.total_size = answer.total
+    if answer.min_score is not None:
+        response.min_score = answer.min_score
+    return response
+
+
+def _hit_message(hit: Hit) -> wire.SearchHit:
+    return wire.SearchHit(
+        document_id=hit.document_id,
+        title=short(hit.title, MAX_TITLE_CHARS),
+        snippet=hit.snippet,
+        score=hit.score,
+        author=short(hit.author, MAX_NAME_CHARS),
+        created_time=time_message(hit.created_time),
+        exact_score=hit.score,
+        tags=_as_many_as_fit(hit.tags),
+        scope=short(hit.scope, MAX_NAME_CHARS),
+        kind=short(hit.kind, MAX_NAME_CHARS),
+        layers=map(_layer_message, hit.layers),
+    )
+
+
+def _layer_message(layer: Layer) -> wire.Layer:
+    terms = [wire.Contribution(term=term, field=field, score=score) for term, field, score in layer.terms]
+    return wire.Layer(name=layer.name, rank=layer.rank, score=layer.score, share=layer.share, terms=terms)
+
+
+def _as_many_as_fit(tags: Sequence[str]) -> list[str]:
+    room, kept = MAX_TAGS_CHARS, []
+    for tag in tags:
+        room -= len(tag)
+        if room < 0:
+            break
+        kept.append(tag)
+    return kept
+
+
+def result_of(responses: Sequence[wire.SearchResponse], query: str, limit: int) -> Result:
+    """The pages of one search as the result that the Index gives. A snippet is all that is sent of a text."""
+    first, last = responses[0], responses[-1]
+    hits = [_hit_of(hit, query) for response in responses for hit in response.hits]
+    return Result(
+        tuple(hits[:limit]),
+        None if hits else first.reason or None,
+        tuple(dict.fromkeys(note for response in responses for note in response.notes)),
+        first.min_score if first.HasField("min_score") else None,
+        first.total_size if first.HasField("total_size") else None,
+        bool(last.next_page_token) or len(hits) > limit,
+    )
+
+
+def _hit_of(hit: wire.SearchHit, query: str) -> Hit:
+    return Hit(
+        document_id=hit.document_id,
+        title=hit.title,
+        author=hit.author,
+        tags=tuple(hit.tags),
+        scope=hit.scope,
+        created_time=_time(hit.created_time, "created_time") if hit.HasField("created_time") else None,
+        kind=hit.kind,
+        source_path="",
+        score=hit.exact_score,
+        layers=tuple(_layer_of(layer) for layer in hit.layers),
+        text=escape(hit.snippet, quote=False),  # so that the snippet of this text is the snippet
+        query=query,
+    )
+
+
+def _layer_of(layer: wire.Layer) -> Layer:
+    terms = tuple(Contribution(term.term, term.field, term.score) for term in layer.terms)
+    return Layer(layer.name, layer.rank, layer.score, layer.share, terms)
+
+
+def document_of(message: wire.Document) -> Document:
+    """The document that a message holds."""
+    return Document(
+        message.document_id,
+        message.title,
+        message.text,
+        message.author,
+        tuple(message.tags),
+        message.scope,
+        _time(message.created_time, "documents.created_time") if message.HasField("created_time") else None,
+        _metadata(message),
+        message.kind or "document",
+        message.source,
+    )
+
+
+def document_message(document: Document, with_source: bool = False) -> wire.Document:
+    """A document as a message; where it came from is told only to those who keep it."""
+    return wire.Document(
+        document_id=document.id,
+        title=document.title,
+        text=document.text,
+        author=document.author,
+        tags=document.tags,
+        scope=document.scope,
+        created_time=time_message(document.created_time),
+        metadata_json=json.dumps(document.metadata, ensure_ascii=False) if document.metadata else "",
+        kind=document.kind,
+        source=document.source_path if with_source else "",
+    )
+
+
+def part_message(part: Part) -> wire.Part:
+    """Which part of a text it is."""
+    return wire.Part(
+        first_line=part.first_line,
+        last_line=part.last_line,
+        total_lines=part.lines,
+        first_byte=part.first_byte,
+        end_byte=part.end_byte,
+        total_bytes=part.bytes,
+    )
+
+
+def range_of(request: wire.GetDocumentRequest) -> dict[str, int]:
+    """The lines or bytes that a request asks for, by the names of `Documents.get`."""
+    names = ("first_line", "last_line", "first_byte", "max_bytes")
+    return {name: getattr(request, name) for name in names if request.HasField(name)}
+
+
+def written_message(written: Written) -> wire.PutDocumentsResponse:
+    """What became of documents, as a message."""
+    return wire.PutDocumentsResponse(added=written.added, changed=written.changed, unchanged=written.unchanged)
+
+
+def written_of(message: wire.PutDocumentsResponse) -> Written:
+    """What became of documents."""
+    return Written(message.added, message.changed, message.unchanged)
+
+
+def stats_message(stats: Stats) -> wire.GetStatsResponse:
+    """What is in an index, as a message."""
+    return wire.GetStatsResponse(
+        documents=stats.documents,
+        vectors=stats.vectors,
+        embedder=stats.embedder,
+        semantic=_without_places(stats.semantic),
+    )
+
+
+def stats_of(message: wire.GetStatsResponse) -> Stats:
+    """What is in an index."""
+    return Stats(message.documents, message.vectors, dict(message.embedder), message.semantic)
+
+
+def put_messages(documents: Iterable[Document], most: int, max_bytes: int) -> Iterable[wire.PutDocumentsRequest]:
+    """Documents as messages of at most so many of them, and of about so many bytes unless one alone has more."""
+    batch: list[wire.Document] = []
+    room = max_bytes
+    for document in documents:
+        message = document_message(document, with_source=True)
+        size = message.ByteSize()
+        if batch and (len(batch) >= most or size > room):
+            yield wire.PutDocumentsRequest(documents=batch)
+            batch, room = [], max_bytes
+        batch.append(message)
+        room -= size
+    if batch:
+        yield wire.PutDocumentsRequest(documents=batch)
+
+
+def _without_places(text: str) -> str:
+    """What we say of ourselves without the paths and addresses of this machine."""
+    return _PLACES.sub("…", text)
+
+
+def time_message(time: datetime | None) -> Timestamp | None:
+    """A time as a message; None stays None, which a message does not mention."""
+    if time is None:
+        return None
+    seconds, micros = divmod(microseconds(time), 1_000_000)
+    return Timestamp(seconds=seconds, nanos=micros * 1000)
+
+
+def _time(message: Timestamp, field: str, up: bool = False) -> datetime:
+    if not 0 <= message.nanos <= 999_999_999 or not _FIRST_SECOND <= message.seconds <= _LAST_SECOND:
+        raise InputError(f"{field} is no time from the year 1 to 9999, with nanos from 0 to 999,999,999", field)
+    micros = -(-message.nanos // 1000) if up else message.nanos // 1000
+    try:
+        return _EPOCH + timedelta(seconds=message.seconds, microseconds=micros)
+    except OverflowError:  # rounded up, out of the last year
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _metadata(message: wire.Document) -> dict[str, Any]:
+    if not message.metadata_json:
+        return {}
+    field = "documents.metadata_json"
+    if len(message.metadata_json) > MAX_METADATA_CHARS:
+        raise InputError(f"{field} has more than {MAX_METADATA_CHARS:,} characters: keep less with a document", field)
+    try:
+        metadata = json.loads(message.metadata_json)
+    except (ValueError, RecursionError):
+        raise InputError(f"{field} of document {message.document_id[:200]!r} is not JSON", field) from None
+    if not isinstance(metadata, dict):
+        raise InputError(f"{field} of document {message.document_id[:200]!r} is not an object of JSON", field)
+    return metadata

@@ -1,0 +1,199 @@
+"""Does a client answer as the Index does, waiting and awaited, with the same errors?"""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from grpc_serving import Running, mail_index, serving
+from mail import mails
+from onhand import Document, EmbedderError, Filter, Index, InputError, NotFound, open_index
+from onhand.errors import Refused, RemoteError
+from onhand.grpc import AsyncClient, Client, Settings
+from onhand.search.result import Hit, Result
+from requirements import requirement
+
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("keyword", ("dock sensors",), {}),
+    ("keyword", ("ticket",), {"limit": 1}),
+    ("keyword", ("ticket",), {"limit": 200, "explain": False}),
+    ("keyword", ("ticket", Filter(author=("bob",), tags=("email",), scope=("inbox", "x"))), {}),
+    ("keyword", ("zyzzyva",), {}),
+    ("semantic", ("Q3 forecast",), {}),
+    ("semantic", ("Q3 forecast",), {"min_score": None, "limit": 200}),
+    ("semantic", ("Q3 forecast",), {"min_score": 0.7}),
+    ("semantic", ("Q3 forecast",), {"min_score": 0.0}),
+    ("filter", (), {"limit": 100}),
+    ("filter", (Filter(author=("sarah",)),), {"order_by": "title desc, created_time", "limit": 23}),
+    ("fused", ("money back",), {"limit": 31}),
+    ("fused", ("nothing like it",), {"explain": False}),
+]
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    return mail_index()
+
+
+@pytest.fixture(scope="module")
+def running(index: Index) -> Iterator[Running]:
+    with serving(index, index) as it:
+        yield it
+
+
+@pytest.fixture
+def client(running: Running) -> Iterator[Client]:
+    with Client(running.address) as it:
+        yield it
+
+
+def seen(result: Result) -> tuple[object, ...]:
+    """A result but for what is not sent: the text that a snippet is cut from, and where it came from."""
+    hits = tuple((hit.snippet, *hit._replace(text="", source_path="")) for hit in result.hits)
+    return (hits, *result[1:])
+
+
+@requirement("grpc.client", "grpc.same-as-other-doors")
+@pytest.mark.parametrize(("method", "args", "kwargs"), CALLS)
+def test_the_client_answers_what_the_index_answers(
+    index: Index, client: Client, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    there, here = getattr(client, method)(*args, **kwargs), getattr(index, method)(*args, **kwargs)
+    assert isinstance(there, Result)
+    assert all(isinstance(hit, Hit) for hit in there.hits)
+    assert seen(there) == seen(here)
+
+
+@requirement("grpc.client")
+@pytest.mark.parametrize(("method", "args", "kwargs"), CALLS)
+def test_the_awaited_client_answers_the_same(
+    index: Index, running: Running, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    async def asked() -> Result:
+        async with AsyncClient(running.address) as client:
+            result: Result = await getattr(client, method)(*args, **kwargs)
+            return result
+
+    assert seen(asyncio.run(asked())) == seen(getattr(index, method)(*args, **kwargs))
+
+
+@requirement("grpc.client")
+def test_both_clients_have_the_names_and_arguments_of_the_index() -> None:
+    names = ["keyword", "semantic", "filter", "fused", "get", "put", "delete", "stats"]
+    for name in names:
+        ours, theirs = inspect.signature(getattr(Client, name)), inspect.signature(getattr(Index, name))
+        assert inspect.signature(getattr(AsyncClient, name)).parameters == ours.parameters
+        shared = {key: value for key, value in theirs.parameters.items() if key in ours.parameters}
+        assert {key: (p.default, p.kind) for key, p in shared.items()} == {
+            key: (p.default, p.kind) for key, p in ours.parameters.items()
+        }
+        assert getattr(Client, name).__doc__
+
+
+@requirement("grpc.client")
+@pytest.mark.parametrize(
+    ("method", "args", "kwargs", "error"),
+    [
+        ("keyword", ("",), {}, InputError),
+        ("keyword", (42,), {}, InputError),
+        ("keyword", ("a" * 50_001,), {}, InputError),
+        ("keyword", ("a",), {"limit": 0}, InputError),
+        ("keyword", ("a",), {"limit": "x"}, InputError),
+        ("keyword", ("a", {"author": "x"}), {}, InputError),
+        ("semantic", ("a",), {"min_score": float("nan")}, InputError),
+        ("semantic", ("a",), {"min_score": "high"}, InputError),
+        ("filter", (), {"order_by": "size"}, InputError),
+        ("get", ("nope",), {}, NotFound),
+        ("get", (7,), {}, InputError),
+    ],
+)
+def test_a_client_raises_what_the_index_raises(
+    index: Index, client: Client, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        getattr(client, method)(*args, **kwargs)
+    if args != ("",):  # which an Index answers with a reason
+        with pytest.raises(error):
+            getattr(index, method)(*args, **kwargs)
+
+
+def test_half_a_character_is_asked_for_as_the_index_asks(index: Index, client: Client) -> None:
+    assert seen(client.keyword("dock \ud83d")) == seen(index.keyword("dock \ud83d"))
+
+
+def test_a_document_is_got_whole(index: Index, client: Client) -> None:
+    assert client.get("mail-forecast") == index.get("mail-forecast")
+    with pytest.raises(NotFound, match="did you mean 'mail-forecast'"):
+        client.get("mail-forecas")
+
+
+def test_an_error_in_making_documents_is_the_callers_own_and_what_came_before_is_kept() -> None:
+    empty = open_index(None, embedder=None)
+
+    def made() -> Iterator[Document]:
+        yield from (Document(str(number), text="text") for number in range(300))
+        raise KeyError("mine")
+
+    async def put(address: str) -> None:
+        async with AsyncClient(address) as client:
+            with pytest.raises(KeyError, match="mine"):
+                await client.put(made())
+
+    with serving(empty, empty) as running, Client(running.address) as client:
+        with pytest.raises(KeyError, match="mine"):
+            client.put(made())
+        assert empty.stats().documents >= 256
+        with pytest.raises(InputError, match="a document's id"):
+            client.put([Document("")])
+        asyncio.run(put(running.address))
+
+
+@requirement("grpc.client")
+def test_a_server_that_is_not_there_says_so() -> None:
+    with Client("127.0.0.1:1", timeout_s=10) as client, pytest.raises(RemoteError) as error:
+        client.keyword("dock")
+    assert error.value.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+
+
+@requirement("grpc.security", "grpc.client")
+def test_a_client_carries_its_token() -> None:
+    token = "a-token-of-enough-characters"
+    with serving(settings=Settings(token=token)) as running:
+        with Client(running.address, token=token) as client:
+            assert client.keyword("dock").hits
+        with Client(running.address) as client, pytest.raises(Refused, match="no valid token"):
+            client.keyword("dock")
+
+
+def test_a_search_by_meaning_without_an_embedder_is_the_same_error() -> None:
+    index = open_index(None, embedder=None)
+    index.put(mails())
+    with serving(index) as running, Client(running.address) as client:
+        with pytest.raises(EmbedderError):
+            client.semantic("money back")
+        assert client.fused("money back").notes
+        with pytest.raises(RemoteError, match="UNIMPLEMENTED"):
+            client.stats()
+
+
+def test_a_document_that_changes_while_it_is_read_is_not_pieced_together() -> None:
+    from onhand.errors import StoreError
+    from onhand.grpc import exchanges
+    from onhand.grpc import search_pb2 as wire
+
+    exchange = exchanges.get("a")
+    next(exchange)
+    first = wire.GetDocumentResponse(part=wire.Part(end_byte=5, total_bytes=10))
+    second: Any = exchange.send(first).request
+    assert second.first_byte == 5
+    with pytest.raises(StoreError, match="was changed while it was read"):
+        exchange.send(wire.GetDocumentResponse(part=wire.Part(end_byte=11, total_bytes=11)))
+
+
+def test_names_of_the_door_that_there_are_not_are_said_to_be_none() -> None:
+    import onhand.grpc
+
+    with pytest.raises(AttributeError, match="no attribute 'Nope'"):
+        getattr(onhand.grpc, "Nope")  # noqa: B009  # which a type checker would refuse

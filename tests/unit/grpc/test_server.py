@@ -1,0 +1,492 @@
+"""Does the server answer, refuse, give up and end as it should? Every call here goes over a real connection."""
+
+import asyncio
+import socket
+from array import array
+from collections.abc import Iterator, Sequence
+from threading import Event
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from certificates import Authority
+from grpc_serving import (
+    PATIENCE_S,
+    SEARCH,
+    WRITE,
+    Running,
+    ask,
+    failed,
+    keyword,
+    mail_index,
+    raw_call,
+    raw_channel,
+    serving,
+)
+from mail import Concepts, mails
+from onhand import Document, InputError, StoreError, open_index
+from onhand.corpora.documents import Documents
+from onhand.document import EVERYTHING, Filter, Match
+from onhand.errors import RemoteError
+from onhand.grpc import Client, Server, Settings
+from onhand.grpc import search_pb2 as wire
+from onhand.grpc.statuses import DETAILS
+from onhand.search.index import Index
+from onhand.store.memory import MemoryStore
+from requirements import requirement
+
+Code = grpc.StatusCode
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    with serving() as it:
+        yield it
+
+
+@pytest.fixture
+def channel(running: Running) -> Iterator[grpc.Channel]:
+    with raw_channel(running.address) as it:
+        yield it
+
+
+class Slow(Concepts):
+    """An embedder that takes its time: `entered` says that it was asked, and it goes on when `go_on` is set."""
+
+    def __init__(self) -> None:
+        self.entered, self.go_on = Event(), Event()
+        self.is_slow = False
+
+    def embed(self, texts: Sequence[str], kind: str = "document") -> "list[array[float]]":
+        if self.is_slow:
+            self.entered.set()
+            assert self.go_on.wait(PATIENCE_S)
+        return super().embed(texts, kind)
+
+
+class CountingStore(MemoryStore):
+    """Says how often meaning was compared."""
+
+    compared = 0
+
+    def nearest(self, *args, **kwargs) -> list[Match]:  # type: ignore[no-untyped-def]
+        self.compared += 1
+        return super().nearest(*args, **kwargs)
+
+
+def slow_index() -> tuple[Index, Slow, CountingStore]:
+    embedder, store = Slow(), CountingStore()
+    index = Index(store, embedder)
+    index.put(mails())
+    embedder.is_slow = True
+    return index, embedder, store
+
+
+def info_of(error: Any) -> tuple[ErrorInfo, BadRequest]:
+    info, bad = ErrorInfo(), BadRequest()
+    for detail in Status.FromString(dict(error.trailing_metadata())[DETAILS]).details:
+        detail.Unpack(info)
+        detail.Unpack(bad)
+    return info, bad
+
+
+@requirement("grpc.three-calls")
+def test_the_three_calls_answer_with_hits(channel: grpc.Channel) -> None:
+    assert keyword(channel, "forecast projections").hits[0].document_id == "mail-forecast"
+    request = wire.SemanticSearchRequest(query="Q3 forecast", filter=wire.Filter(author=["sarah"], tags=["email"]))
+    meant, _ = ask(channel, SEARCH + "SemanticSearch", request, wire.SearchResponse)
+    assert meant.hits[0].title == "Q3 revenue model - draft for review"
+    assert meant.min_score == 0.5
+    listed = wire.FilterRequest(filter=wire.Filter(author=["sarah"], tags=["email"]), limit=50)
+    answer, _ = ask(channel, SEARCH + "FilterDocuments", listed, wire.SearchResponse)
+    assert (len(answer.hits), answer.total_size, answer.next_page_token) == (23, 23, "")
+
+
+@requirement("grpc.added-calls")
+def test_a_fused_search_and_a_document_in_full(channel: grpc.Channel) -> None:
+    request = wire.FusedSearchRequest(query="Q3 projections", explain=True)
+    fused, _ = ask(channel, SEARCH + "FusedSearch", request, wire.SearchResponse)
+    assert {layer.name for layer in fused.hits[0].layers} == {"keyword", "semantic"}
+    got, _ = ask(
+        channel,
+        SEARCH + "GetDocument",
+        wire.GetDocumentRequest(document_id=fused.hits[0].document_id, first_line=3, last_line=4),
+        wire.GetDocumentResponse,
+    )
+    assert got.document.text.startswith("attached are the quarterly projections")
+    assert (got.part.first_line, got.part.last_line, got.part.total_lines) == (3, 4, 6)
+
+
+@requirement("grpc.errors")
+def test_an_empty_result_is_an_answer_with_a_reason(channel: grpc.Channel) -> None:
+    answer = keyword(channel, "zyzzyva")
+    assert not answer.hits
+    assert answer.reason
+
+
+@requirement("grpc.errors")
+@pytest.mark.parametrize(
+    ("method", "request_", "field"),
+    [
+        ("KeywordSearch", wire.KeywordSearchRequest(), "query"),
+        ("KeywordSearch", wire.KeywordSearchRequest(query="\u200d"), "query"),
+        ("KeywordSearch", wire.KeywordSearchRequest(query="a" * 50_001), "query"),
+        ("KeywordSearch", wire.KeywordSearchRequest(query="a", limit=-1), "limit"),
+        ("KeywordSearch", wire.KeywordSearchRequest(query="a", page_token="AAAA"), "page_token"),
+        ("SemanticSearch", wire.SemanticSearchRequest(query="a", min_score=float("nan")), "min_score"),
+        ("SemanticSearch", wire.SemanticSearchRequest(query="a", min_score=float("inf")), "min_score"),
+        ("SemanticSearch", wire.SemanticSearchRequest(query="a", min_score=1.5), "min_score"),
+        ("FilterDocuments", wire.FilterRequest(order_by="created_time desc; drop table x"), "order_by"),
+        ("FilterDocuments", wire.FilterRequest(order_by="title, title"), "order_by"),
+        ("FilterDocuments", wire.FilterRequest(filter=wire.Filter(tags=["t"] * 10_000)), "filter.tags"),
+        (
+            "FusedSearch",
+            wire.FusedSearchRequest(query="a", filter=wire.Filter(created_after=Timestamp(nanos=2_000_000_000))),
+            "filter.created_after",
+        ),
+        ("GetDocument", wire.GetDocumentRequest(document_id="mail-forecast", first_line=99), "first_line"),
+    ],
+)
+def test_what_cannot_be_used_is_said_with_its_field(
+    channel: grpc.Channel, method: str, request_: wire.KeywordSearchRequest, field: str
+) -> None:
+    error = failed(channel, SEARCH + method, request_.SerializeToString())
+    assert error.code() is Code.INVALID_ARGUMENT
+    info, bad = info_of(error)
+    assert info.reason == "INVALID_INPUT"
+    assert info.metadata["request_id"] == dict(error.trailing_metadata())["x-request-id"]
+    (violation,) = bad.field_violations
+    assert violation.field == field
+
+
+@requirement("grpc.errors", "grpc.hides-backends")
+@pytest.mark.parametrize(
+    "raw", [b"\x08" + b"\xff" * 11 + b"\x01", b"\x00\x00", b"\n\x02\xff\xfe", b"\n\x7fabc", b"\xff" * 100]
+)
+def test_a_message_that_cannot_be_read_is_refused_without_the_name_of_a_class(
+    channel: grpc.Channel, raw: bytes
+) -> None:
+    error = failed(channel, SEARCH + "KeywordSearch", raw)
+    assert error.code() is Code.INVALID_ARGUMENT
+    assert info_of(error)[0].reason == "MALFORMED_MESSAGE"
+    for leak in ("Error", "google", "protobuf", "class", "Python"):
+        assert leak not in str(error.details())
+
+
+def test_fields_and_values_that_are_not_known_are_passed_over(channel: grpc.Channel) -> None:
+    call = raw_call(channel, SEARCH + "KeywordSearch")
+    unknown = b"\n\x04dock" + b"\xfa\x7f\x03abc"
+    assert wire.SearchResponse.FromString(call(unknown, timeout=PATIENCE_S)).hits
+
+
+@requirement("grpc.errors", "grpc.hides-backends")
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (StoreError("/srv/private/documents.db: the disk is full"), Code.UNAVAILABLE),
+        (RuntimeError("/srv/private secret"), Code.INTERNAL),
+        (MemoryError(), Code.INTERNAL),
+        (RecursionError("maximum"), Code.INTERNAL),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_fails_here_is_told_without_a_path_or_a_class(error: Exception, code: grpc.StatusCode) -> None:
+    class Broken(MemoryStore):
+        def keyword(self, *args, **kwargs) -> list[Match]:  # type: ignore[no-untyped-def]
+            raise error
+
+    with serving(Index(Broken())) as running, raw_channel(running.address) as channel:
+        told = failed(channel, SEARCH + "KeywordSearch", b"\n\x04dock")
+        assert told.code() is code
+        assert not [leak for leak in ("/srv", "Error", "secret", "Broken") if leak in f"{told.details()}"]
+
+
+@requirement("grpc.hides-backends")
+def test_a_search_by_meaning_without_an_embedder_says_what_to_do_and_not_what_is_missing() -> None:
+    index = open_index(None, embedder=None)
+    index.put(mails())
+    with serving(index) as running, raw_channel(running.address) as channel:
+        error = failed(channel, SEARCH + "SemanticSearch", b"\n\x04dock")
+        assert error.code() is Code.FAILED_PRECONDITION
+        assert "search by keyword" in str(error.details())
+
+
+@requirement("grpc.paging")
+def test_pages_follow_each_other_without_gap_or_repetition(channel: grpc.Channel) -> None:
+    whole = [hit.document_id for hit in keyword(channel, "ticket", limit=50).hits]
+    assert len(whole) == 29
+    found: list[str] = []
+    token = ""
+    while True:
+        page = keyword(channel, "ticket", limit=7, page_token=token)
+        found += [hit.document_id for hit in page.hits]
+        token = page.next_page_token
+        if not token:
+            break
+    assert found == whole
+
+
+@requirement("grpc.paging")
+def test_a_limit_has_a_default_and_a_most_and_a_token_belongs_to_its_search(channel: grpc.Channel) -> None:
+    first = keyword(channel, "ticket")
+    assert len(first.hits) == 10
+    assert len(keyword(channel, "ticket", limit=2_147_483_647).hits) == 29
+    other = wire.KeywordSearchRequest(query="hello", page_token=first.next_page_token)
+    error = failed(channel, SEARCH + "KeywordSearch", other.SerializeToString())
+    assert error.code() is Code.INVALID_ARGUMENT
+    by_title = wire.FilterRequest(order_by="title desc, created_time", limit=3)
+    answer, _ = ask(channel, SEARCH + "FilterDocuments", by_title, wire.SearchResponse)
+    assert [hit.title for hit in answer.hits] == ["Refunds", "Q3 revenue model - draft for review", "On-call rota"]
+    assert answer.total_size == 31
+
+
+@requirement("grpc.deadlines")
+def test_a_call_whose_time_is_over_is_not_begun_and_the_work_stops_between_two_layers() -> None:
+    index, embedder, store = slow_index()
+    with serving(index) as running, raw_channel(running.address) as channel:
+        call = raw_call(channel, SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
+        assert embedder.entered.wait(PATIENCE_S)
+        call.cancel()
+        late = failed(channel, SEARCH + "KeywordSearch", b"\n\x04dock", timeout=0.001)
+        assert late.code() is Code.DEADLINE_EXCEEDED
+        embedder.go_on.set()
+        assert keyword(channel, "dock").hits
+        assert store.compared == 0
+        embedder.is_slow = False
+        request = wire.SemanticSearchRequest(query="Q3 forecast")
+        assert ask(channel, SEARCH + "SemanticSearch", request, wire.SearchResponse)[0].hits
+        assert store.compared == 1
+
+
+@requirement("grpc.deadlines")
+def test_work_that_waits_longer_than_its_caller_is_never_begun() -> None:
+    index, embedder, store = slow_index()
+    with serving(index) as running, raw_channel(running.address) as channel:
+        first = raw_call(channel, SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
+        assert embedder.entered.wait(PATIENCE_S)
+        for _ in range(20):  # more than there are threads
+            late = failed(channel, SEARCH + "SemanticSearch", b"\n\x0bQ3 forecast", timeout=0.02)
+            assert late.code() is Code.DEADLINE_EXCEEDED
+        embedder.go_on.set()
+        assert first.result(PATIENCE_S)
+        running.stop()
+        assert store.compared == 1
+
+
+@requirement("grpc.security")
+def test_more_calls_than_the_bound_are_refused_and_the_others_answered() -> None:
+    index, embedder, _ = slow_index()
+    with serving(index, settings=Settings(max_in_flight=8)) as running, raw_channel(running.address) as channel:
+        call = raw_call(channel, SEARCH + "SemanticSearch")
+        refused, done = [], Event()
+
+        def note(future: Any) -> None:
+            if future.code() is Code.RESOURCE_EXHAUSTED:
+                refused.append(future)
+            if len(refused) == 5:
+                done.set()
+
+        futures = [call.future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S) for _ in range(13)]
+        for future in futures:
+            future.add_done_callback(note)
+        assert done.wait(PATIENCE_S)
+        assert info_of(refused[0])[0].reason == "TOO_MANY_REQUESTS"
+        stub = health_pb2_grpc.HealthStub(channel)  # which no bound on searches stops
+        assert stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S).status == 1
+        embedder.go_on.set()
+        assert sum(future.code() is Code.OK for future in futures) == 8
+        assert keyword(channel, "dock").hits
+
+
+@requirement("grpc.security")
+def test_messages_and_headers_beyond_their_size_are_refused() -> None:
+    settings = Settings(max_message_bytes=65_536)
+    with serving(settings=settings) as running, raw_channel(running.address) as channel:
+        huge = wire.KeywordSearchRequest(query="a" * 70_000).SerializeToString()
+        assert failed(channel, SEARCH + "KeywordSearch", huge).code() is Code.RESOURCE_EXHAUSTED
+        headers = (("x", "a" * 65_536),)
+        error = failed(channel, SEARCH + "KeywordSearch", b"\n\x04dock", metadata=headers)
+        assert error.code() is Code.RESOURCE_EXHAUSTED
+        assert keyword(channel, "dock").hits
+
+
+@requirement("grpc.security")
+def test_an_answer_beyond_its_size_says_what_to_ask_instead() -> None:
+    index = open_index(None, embedder=None)
+    words = " ".join(f"word{number}" for number in range(2_000))
+    index.put(Document(f"{number}", text=words) for number in range(50))
+    settings = Settings(max_message_bytes=65_536)
+    with serving(index, settings=settings) as running, raw_channel(running.address) as channel:
+        request = wire.KeywordSearchRequest(query=words, limit=50, explain=True).SerializeToString()
+        error = failed(channel, SEARCH + "KeywordSearch", request)
+        assert error.code() is Code.INVALID_ARGUMENT
+        assert "without explain" in str(error.details())
+        assert len(keyword(channel, words, limit=50).hits) == 50
+
+
+def test_a_long_document_comes_in_parts_and_the_client_joins_them() -> None:
+    index = open_index(None, embedder=None)
+    text = "ä line of text\n" * 400_000 + "ü" * 3_000_000
+    index.put([Document("long", text=text)])
+    with serving(index) as running, Client(running.address) as client, raw_channel(running.address) as channel:
+        request = wire.GetDocumentRequest(document_id="long")
+        got, _ = ask(channel, SEARCH + "GetDocument", request, wire.GetDocumentResponse)
+        assert 0 < got.part.end_byte <= 2 * 1024 * 1024 < got.part.total_bytes
+        assert client.get("long").text == text
+
+
+@requirement("grpc.writes-are-opt-in")
+@pytest.mark.parametrize("method", ["PutDocuments", "DeleteDocuments", "GetStats"])
+def test_nothing_can_be_written_unless_the_server_was_made_for_it(channel: grpc.Channel, method: str) -> None:
+    assert failed(channel, WRITE + method, b"").code() is Code.UNIMPLEMENTED
+
+
+@requirement("grpc.writes-are-opt-in", "grpc.writes")
+def test_documents_are_put_and_deleted_where_that_is_enabled() -> None:
+    index = open_index(None, Concepts())
+    with serving(index, index) as running, Client(running.address) as client:
+        written = client.put([*mails(), mails()[0]._replace(title="the later of two")])
+        assert (written.added, written.changed, written.unchanged) == (31, 0, 0)
+        assert client.get("mail-000").title == "the later of two"
+        assert client.put(mails()).unchanged == 30
+        assert client.stats() == index.stats()
+        assert client.delete(["mail-000", "nope"]) == 1
+        assert index.stats().documents == 30
+
+
+@requirement("grpc.writes")
+def test_a_bad_document_in_a_stream_is_refused_and_what_was_kept_is_told() -> None:
+    index = open_index(None, embedder=None)
+    with serving(index, index) as running, raw_channel(running.address) as channel:
+        good = [wire.Document(document_id=str(number), text="text") for number in range(300)]
+        messages = [
+            wire.PutDocumentsRequest(documents=good),
+            wire.PutDocumentsRequest(documents=[wire.Document(document_id="bad", metadata_json="[")]),
+        ]
+        call: Any = channel.stream_unary(WRITE + "PutDocuments")
+        with pytest.raises(grpc.RpcError) as caught:
+            call((message.SerializeToString() for message in messages), timeout=PATIENCE_S)
+        assert caught.value.code() is Code.INVALID_ARGUMENT
+        assert info_of(caught.value)[0].metadata["documents_kept"] == "256"
+        assert index.stats().documents == 256
+
+
+@requirement("grpc.health-and-reflection")
+def test_health_is_told_for_each_service_and_for_the_whole(channel: grpc.Channel) -> None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    for service in ("", "search.v1.SearchService"):
+        assert stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE_S).status == 1
+    for service in ("search.v1.WriteService", "nope"):
+        with pytest.raises(grpc.RpcError) as error:
+            stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE_S)
+        assert error.value.code() is Code.NOT_FOUND
+
+
+@requirement("grpc.health-and-reflection")
+def test_a_client_without_the_contract_can_ask_for_it(channel: grpc.Channel) -> None:
+    described = ProtoReflectionDescriptorDatabase(channel)
+    assert set(described.get_services()) == {
+        "search.v1.SearchService",
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1alpha.ServerReflection",
+    }
+    file = described.FindFileContainingSymbol("search.v1.SearchService")
+    assert [method.name for method in file.service[0].method][:3] == [
+        "KeywordSearch",
+        "SemanticSearch",
+        "FilterDocuments",
+    ]
+
+
+@requirement("grpc.health-and-reflection")
+def test_what_has_begun_is_finished_and_whoever_watches_is_told_when_the_server_ends() -> None:
+    index, embedder, _ = slow_index()
+    with serving(index) as running, raw_channel(running.address) as channel:
+        watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)
+        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+        begun = raw_call(channel, SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
+        assert embedder.entered.wait(PATIENCE_S)
+        ended = asyncio.run_coroutine_threadsafe(running.server.stop(PATIENCE_S), running.loop)
+        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        watched.cancel()
+        embedder.go_on.set()
+        assert wire.SearchResponse.FromString(begun.result(PATIENCE_S)).hits
+        ended.result(PATIENCE_S)
+        assert failed(channel, SEARCH + "KeywordSearch", b"\n\x04dock").code() is Code.UNAVAILABLE
+
+
+@requirement("grpc.security")
+def test_tls_hides_calls_and_mutual_tls_refuses_callers_without_a_certificate() -> None:
+    authority, stranger = Authority(), Authority()
+    server, caller, forged = authority.pair("server"), authority.pair("caller"), stranger.pair("caller")
+    settings = Settings(certificate=server.certificate, private_key=server.private_key, client_ca=authority.pem)
+    with serving(settings=settings) as running:
+        address = running.address
+        with Client(address, ca=authority.pem, certificate=caller[0], private_key=caller[1]) as client:
+            assert client.keyword("dock").hits
+        refused = [
+            Client(address, timeout_s=10),
+            Client(address, ca=authority.pem, timeout_s=10),
+            Client(address, ca=stranger.pem, certificate=caller[0], private_key=caller[1], timeout_s=10),
+            Client(address, ca=authority.pem, certificate=forged[0], private_key=forged[1], timeout_s=10),
+        ]
+        for client in refused:
+            with client, pytest.raises(RemoteError, match=r"\((UNAVAILABLE|DEADLINE_EXCEEDED)\)"):
+                client.keyword("dock")
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (Settings(certificate=b"x"), "needs its private key"),
+        (Settings(private_key=b"x"), "needs a certificate"),
+        (Settings(client_ca=b"x"), "needs a certificate"),
+        (Settings(certificate=b"no", private_key=b"no"), "cannot be used"),
+    ],
+)
+def test_half_of_what_tls_needs_is_refused(settings: Settings, why: str) -> None:
+    server = Server(Documents(mail_index()), settings=settings)
+    with pytest.raises(InputError, match=why):
+        asyncio.run(server.start("127.0.0.1", 0))
+
+
+def test_a_port_that_is_taken_is_refused(running: Running) -> None:
+    second = Server(Documents(mail_index()))
+    with pytest.raises(InputError, match="the port is taken"):
+        asyncio.run(second.start("127.0.0.1", running.port))
+
+
+@pytest.mark.parametrize("method", ["/search.v1.SearchService/Nope", "/../../etc/passwd", "/", "/x/y/z"])
+def test_a_method_that_there_is_not_is_said_to_be_none(channel: grpc.Channel, method: str) -> None:
+    assert failed(channel, method, b"").code() is Code.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(
+    "noise", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 1000, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 999]
+)
+def test_noise_on_the_port_disturbs_nobody_else(running: Running, channel: grpc.Channel, noise: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE_S) as connection:
+        connection.sendall(noise)
+        assert keyword(channel, "dock").hits
+
+
+def test_the_request_id_of_the_caller_is_kept_and_a_forged_one_replaced(channel: grpc.Channel) -> None:
+    request = wire.KeywordSearchRequest(query="dock")
+    for given, kept in [("trace-1.a", True), ("a b", False), ("x" * 200, False), ('{"a": 1}', False)]:
+        metadata = (("x-request-id", given),)
+        _, call = ask(channel, SEARCH + "KeywordSearch", request, wire.SearchResponse, metadata=metadata)
+        assert (dict(call.trailing_metadata())["x-request-id"] == given) is kept
+
+
+def test_a_filter_is_part_of_the_search(channel: grpc.Channel) -> None:
+    bob = keyword(channel, "ticket", filter=wire.Filter(author=["bob"]), limit=50)
+    assert {hit.author for hit in bob.hits} == {"bob@tidewheel.example"}
+    assert len(bob.hits) == len(mail_index().keyword("ticket", Filter(author=("bob",)), 50).hits)
+    assert keyword(channel, "ticket", filter=wire.Filter(), limit=50).hits == keyword(channel, "ticket", limit=50).hits
+    assert Filter() == EVERYTHING
