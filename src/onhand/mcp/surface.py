@@ -54,7 +54,9 @@ class Surface(Protocol):
         """The schema of a tool's arguments, for the headers that mirror them; None where there is nothing to check."""
         return None
 
-    async def list_tools(self, ctx: "Context", params: "types.PaginatedRequestParams | None") -> "types.ListToolsResult":
+    async def list_tools(
+        self, ctx: "Context", params: "types.PaginatedRequestParams | None"
+    ) -> "types.ListToolsResult":
         """One page of the tools."""
         raise no_such_method("tools/list")
 

@@ -34,6 +34,7 @@ class _Fields(NamedTuple):
     max_output_bytes: int
     timeout_s: float | None
     strict_arguments: bool
+    output_schema: dict[str, Any] | None
 
 
 class Tool(_Fields):
@@ -51,6 +52,7 @@ class Tool(_Fields):
         max_output_bytes: int = 8192,
         timeout_s: float | None = 30.0,  # None: no limit
         strict_arguments: bool = True,  # refuse arguments that the schema does not name
+        output_schema: Mapping[str, Any] | None = None,  # of the structured output, where every answer has one
     ) -> Self:
         """Check every field; InputError says which one cannot be used and why."""
         _check(name, description, input_schema, handler, max_output_bytes, timeout_s)
@@ -64,6 +66,7 @@ class Tool(_Fields):
             max_output_bytes,
             timeout_s,
             strict_arguments,
+            None if output_schema is None else plain(output_schema, f"tool {name}: output_schema"),
         )
 
     def wire(self) -> dict[str, Any]:
