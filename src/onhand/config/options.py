@@ -155,6 +155,19 @@ ABOUT_KEPT = {
 }
 
 
+class Serve(Record):
+    """`onhand serve`: who may connect."""
+
+    token_env: str = ""
+
+
+ABOUT_SERVE = {
+    "token_env": About(
+        "The environment variable whose value every client over HTTP must send as a bearer token.", role="secret"
+    ),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -167,6 +180,7 @@ class Config(Record):
     notes: Notes
     skills: Skills
     kept: Kept
+    serve: Serve
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -229,6 +243,7 @@ SECTIONS: dict[str, Any] = {
     "skills": Skills,
     "notes": Notes,
     "kept": Kept,
+    "serve": Serve,
 }
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
@@ -237,4 +252,5 @@ OPTIONS = (
     *options_of("skills", Skills, ABOUT_SKILLS),
     *options_of("notes", Notes, ABOUT_NOTES),
     *options_of("kept", Kept, ABOUT_KEPT),
+    *options_of("serve", Serve, ABOUT_SERVE),
 )

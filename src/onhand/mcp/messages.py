@@ -102,7 +102,7 @@ def _answer_to_unread(line: bytes) -> Refusal | None:
     try:
         value = json.loads(line.decode(), parse_constant=_refuse_constant)
     except RecursionError:
-        return Refusal(types.INVALID_PARAMS, "this message is nested too deeply: flatten it", id_in_head(line))
+        return Refusal(types.PARSE_ERROR, "this message is nested too deeply: flatten it", id_in_head(line))
     except ValueError:
         return Refusal(types.PARSE_ERROR, "this is not JSON: send one JSON-RPC message on each line, in UTF-8")
     answer = _message(value)
