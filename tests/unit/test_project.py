@@ -263,10 +263,11 @@ def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path, comman
 @pytest.mark.parametrize(
     ("failing", "called", "passes"),
     [
-        ("nothing", ["test", "check", "peers"], True),
+        ("nothing", ["test", "check", "peers", "conformance"], True),
         ("test", ["test"], False),
         ("check", ["test", "check"], False),
         ("peers", ["test", "check", "peers"], False),
+        ("conformance", ["test", "check", "peers", "conformance"], False),
     ],
 )
 def test_the_gate_runs_the_tests_and_then_the_checks_and_fails_with_either(
