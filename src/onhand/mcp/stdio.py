@@ -54,11 +54,11 @@ class Lines:
                 return rest or None
             self._buffer += chunk
 
-    def _taken(self, end: int) -> bytes:
+    def _taken(self, end: int) -> bytes | Refusal:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         self._searched = 0
-        return line
+        return line if end <= MAX_LINE_BYTES else too_long(line)
 
     def _skipped(self) -> Refusal:
         """Read past the rest of the line without keeping it."""

@@ -1,0 +1,146 @@
+"""Does a client that sends anything at all over the standard streams get its answers, and the next ones too?"""
+
+import base64
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rawmcp
+from onhand.mcp.messages import MAX_LINE_BYTES
+from onhand.mcp.stdio import MAX_SKIPPED_BYTES
+from rawmcp import Stdio, request
+from requirements import requirement
+
+DATA = os.environ.get("ONHAND_DATA")
+PING = json.dumps(request("ping", 1)).encode() + b"\n"
+
+
+def codes(answers: list[dict[str, Any]]) -> list[tuple[Any, int | None]]:
+    return [(answer["id"], answer.get("error", {}).get("code")) for answer in answers]
+
+
+@requirement("mcp.malformed-is-answered")
+def test_a_session_outlives_every_line_that_is_no_message_and_each_is_answered() -> None:
+    with rawmcp.opened() as server:
+        assert codes(server.answers(b'{"jsonrpc":"2.0",')) == [(None, -32700)]
+        assert codes(server.answers(b"[]")) == [(None, -32600)]
+        assert codes(server.answers(b'{"jsonrpc":"2.0","id":4,"method":"tools/list","params":[1]}')) == [(4, -32602)]
+        lone = json.dumps(request("tools/call", 5, name="context_search", arguments={"query": "\ud800"})).encode()
+        assert codes(server.answers(lone)) == [(5, -32602)]
+        assert codes(server.answers(json.dumps(request("nope", 6)).encode(), 1)) == [(6, -32601)]
+        assert codes(server.answers(json.dumps(request("tools/list", 7, cursor="../x")).encode(), 1)) == [(7, -32602)]
+        assert server.answers(b"\n\r\n") == []
+
+
+@requirement("mcp.malformed-is-answered")
+def test_a_line_over_the_limit_is_answered_by_its_id_and_the_session_goes_on() -> None:
+    long = b'{"jsonrpc":"2.0","id":19,"method":"ping","params":{"x":"' + b"a" * (MAX_LINE_BYTES + 1) + b'"}}\n'
+    with rawmcp.opened() as server:
+        assert codes(server.answers(long, 1)) == [(19, -32600)]
+        fits = json.dumps(request("ping", 20, x="a" * (MAX_LINE_BYTES - 200))).encode()
+        assert codes(server.answers(fits, 1)) == [(20, None)]
+
+
+@requirement("mcp.malformed-is-answered")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads how much memory a process has from /proc")
+def test_a_line_without_an_end_closes_the_connection_with_a_reason_and_takes_no_memory() -> None:
+    with rawmcp.opened() as server:
+        before = resident_mb(server)
+        try:
+            for _ in range(3 * MAX_SKIPPED_BYTES // MAX_LINE_BYTES):
+                server.write(b"a" * MAX_LINE_BYTES)
+        except BrokenPipeError:
+            pass
+        assert resident_mb(server) is None or resident_mb(server) - before < 64  # type: ignore[operator]
+        assert [answer["error"]["code"] for answer in server.until_end()] == [-32600]
+        assert server.process.wait(rawmcp.WAIT_S) == 0
+
+
+def resident_mb(server: Stdio) -> Any:
+    try:
+        status = Path(f"/proc/{server.process.pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else None
+
+
+@requirement("mcp.malformed-is-answered")
+def test_ten_thousand_pipelined_requests_are_each_answered_once() -> None:
+    with rawmcp.opened() as server:
+        flood = b"".join(json.dumps(request("ping", number)).encode() + b"\n" for number in range(10_000))
+        server.write(flood + b'{"jsonrpc":"2.0","method":"notifications/x"}\n' * 2_000)
+        assert sorted(server.next()["id"] for _ in range(10_000)) == list(range(10_000))
+        assert server.answers(b"") == []
+
+
+def test_a_message_that_comes_byte_by_byte_is_answered() -> None:
+    with rawmcp.opened() as server:
+        for byte in PING:
+            server.write(bytes([byte]))
+        assert server.next() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def test_a_client_that_does_not_read_makes_the_server_wait_and_loses_nothing() -> None:
+    """The pipe is full long before the last request is written, unless the server held what it could not send."""
+    with rawmcp.opened() as server:
+        asked = [request("tools/list", number) for number in range(300)]  # 4 MB of answers
+        server.send(*asked)
+        assert {server.next()["id"] for _ in asked} == set(range(300))
+
+
+@requirement("mcp.answers-never-cross")
+def test_an_id_that_is_still_at_work_is_not_taken_twice() -> None:
+    with rawmcp.opened() as server:
+        call = json.dumps(request("tools/call", 5, name="context_search", arguments={"query": "rollback"})).encode()
+        said = server.answers(call + b"\n" + call, at_least=2)
+        answered = [message for message in said if message.get("id") == 5]
+        refused = [message for message in said if message.get("id") is None]
+        assert len(answered) + len(refused) == 2
+        assert len(answered) >= 1
+        assert all("result" in message for message in answered)
+
+
+def test_what_is_at_work_when_the_input_ends_is_still_answered_and_then_the_server_ends() -> None:
+    with rawmcp.opened() as server:
+        server.send(request("tools/call", 9, name="context_search", arguments={"query": "rollback"}))
+        assert server.process.stdin is not None
+        server.process.stdin.close()
+        assert [message["id"] for message in server.until_end()] == [9]
+        assert server.process.wait(rawmcp.WAIT_S) == 0
+
+
+@requirement("mcp.malformed-is-answered")
+@pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+def test_the_public_collection_of_bad_messages_is_survived_and_answered_as_it_asks() -> None:
+    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
+    cases = [case for case in map(json.loads, lines) if case["area"] == "jsonrpc"]
+    sent = 0
+    with rawmcp.opened() as server:
+        for case in cases:
+            raw = base64.b64decode(case["input_b64"]) if "input_b64" in case else case.get("input", "").encode()
+            if raw[:1] not in (b"{", b"[", b"4", b"n", b"\n", b"C", b"\xef"):
+                continue  # it is described, not given: such as two requests at once; our own tests have those
+            raw = raw.replace(b'"name":"search"', b'"name":"context_search"')
+            request_id = readable_id(raw)
+            answers = server.answers(raw, at_least=request_id is not None)
+            wanted = set(map(int, re.findall(r"-32\d{3}", case["detail"])))
+            if case["detail"].startswith("reply -") and wanted:
+                assert {code for _, code in codes(answers)} & wanted, (case, answers)
+            if request_id is not None:
+                assert request_id in [answer["id"] for answer in answers], (case, answers)
+            sent += 1
+    assert sent >= 30
+
+
+def readable_id(raw: bytes) -> Any:
+    try:
+        message = json.loads(raw, parse_constant=int)  # which no constant can be
+    except ValueError:
+        return None
+    is_request = isinstance(message, dict) and isinstance(message.get("id"), int | str)
+    return message["id"] if is_request and not isinstance(message["id"], bool) else None
