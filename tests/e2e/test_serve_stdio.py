@@ -4,7 +4,11 @@ import base64
 import json
 import os
 import re
+import subprocess
+import sys
+from itertools import islice
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -85,12 +89,24 @@ def test_a_message_that_comes_byte_by_byte_is_answered() -> None:
         assert server.next() == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
-def test_a_client_that_does_not_read_makes_the_server_wait_and_loses_nothing() -> None:
-    """The pipe is full long before the last request is written, unless the server held what it could not send."""
-    with rawmcp.opened() as server:
-        asked = [request("tools/list", number) for number in range(300)]  # 4 MB of answers
-        server.send(*asked)
-        assert {server.next()["id"] for _ in asked} == set(range(300))
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads how much memory a process has from /proc")
+def test_a_client_that_does_not_read_is_made_to_wait_and_loses_nothing() -> None:
+    many = 3_000
+    command = [sys.executable, "-m", "onhand", "serve", "--root", str(rawmcp.SAMPLE)]
+    with subprocess.Popen(command, env=rawmcp.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = [rawmcp.initialize(), *(request("tools/list", number) for number in range(many))]
+        flood = b"".join(json.dumps(one).encode() + b"\n" for one in asked)
+        writer = Thread(target=lambda: (process.stdin.write(flood), process.stdin.close()))  # type: ignore[union-attr]
+        writer.start()
+        writer.join(2)
+        assert writer.is_alive()  # it is the pipe that is full, not our memory
+        ids = [json.loads(line)["id"] for line in islice(process.stdout, many + 1)]
+        assert set(ids) == {"init", *range(many)}
+        writer.join()
+        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8"))
+        assert peak is None or int(peak[1]) < 256 * 1024
 
 
 @requirement("mcp.answers-never-cross")
