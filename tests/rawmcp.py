@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
@@ -167,6 +167,46 @@ class Http:
             return Reply(response.status, told, response.read().decode())
         finally:
             connection.close()
+
+
+    @contextmanager
+    def kept(self) -> "Iterator[Connection]":
+        """A connection that several calls share."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+        try:
+            yield Connection(connection)
+        finally:
+            connection.close()
+
+
+class Connection:
+    """Tools called one after the other over one connection, in either era of the protocol."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self._connection = connection
+
+    def modern(self, request_id: int, **params: Any) -> dict[str, Any]:
+        """A call that stands alone."""
+        headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": params["name"]}
+        return self._posted(request("tools/call", request_id, **params, _meta=ENVELOPE), headers).messages[-1]
+
+    def in_session(self) -> Callable[..., dict[str, Any]]:
+        """What makes calls in a session, which this opens."""
+        opened = self._posted(initialize(), {})
+        headers = {"MCP-Protocol-Version": VERSION, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        self._posted({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
+
+        def call(request_id: int, **params: Any) -> dict[str, Any]:
+            return self._posted(request("tools/call", request_id, **params), headers).messages[-1]
+
+        return call
+
+    def _posted(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+        usual = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        self._connection.request("POST", "/mcp", json.dumps(body), {**usual, **headers})
+        response = self._connection.getresponse()
+        told = {name.lower(): value for name, value in response.getheaders()}
+        return Reply(response.status, told, response.read().decode())
 
 
 @contextmanager
