@@ -50,7 +50,11 @@ class Row(NamedTuple):
     keeps: bool  # what it learned, between runs
 
 
-ROWS = (Row("a bare server of the SDK", ("-c", BARE), True), Row("onhand serve", OURS, True), Row("the first time", OURS, False))
+ROWS = (
+    Row("a bare server of the SDK", ("-c", BARE), True),
+    Row("onhand serve", OURS, True),
+    Row("the first time", OURS, False),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -72,7 +72,8 @@ class Stdio:
         mark = f"mark {self._marks}"
         ping = json.dumps(request("ping", mark)).encode()
         self.write(raw + b"\n" * (not raw.endswith(b"\n")) + ping + b"\n")
-        said, marked = [], False
+        said: list[dict[str, Any]] = []
+        marked = False
         while not marked or len(said) < at_least:
             message = self.next()
             if message.get("id") == mark:
@@ -167,7 +168,6 @@ class Http:
             return Reply(response.status, told, response.read().decode())
         finally:
             connection.close()
-
 
     @contextmanager
     def kept(self) -> "Iterator[Connection]":

@@ -226,7 +226,7 @@ async def echo(surface: Everything, ctx: Context, params: types.CallToolRequestP
 # What follows asks the client back, by answers that are not yet complete.
 
 
-def form(message: str, **properties: str) -> types.ElicitRequest:
+def form(message: str, **properties: str) -> types.InputRequest:
     """A question to the user."""
     schema = {
         "type": "object",
@@ -276,7 +276,9 @@ async def ask_name(surface: Everything, ctx: Context, params: types.CallToolRequ
 async def ask_model(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
     response = (params.input_responses or {}).get("capital_question")
     if response is None:
-        return types.InputRequiredResult(input_requests={"capital_question": to_model("What is the capital of France?")})
+        return types.InputRequiredResult(
+            input_requests={"capital_question": to_model("What is the capital of France?")}
+        )
     return said(f"The model says: {getattr(getattr(response, 'content', None), 'text', '')}")
 
 

@@ -114,7 +114,7 @@ def test_python_the_command_line_and_mcp_agree_over_both_transports_and_in_both_
         anyio.run(ask_all, server.url)
 
 
-@requirement("mcp.stable-surface")
+@requirement("mcp.same-list")
 def test_the_list_of_tools_is_the_same_bytes_before_and_after_any_search(project: Path) -> None:
     with rawmcp.opened(project) as server:
         list_tools = json.dumps(rawmcp.request("tools/list", "list")).encode()

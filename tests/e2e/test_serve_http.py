@@ -57,7 +57,7 @@ def test_a_request_of_the_newer_protocol_needs_no_session(server: Http) -> None:
     assert listed["cacheScope"] == "private"
 
 
-@requirement("mcp.tokens-stay")
+@requirement("mcp.http-is-strict")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -176,7 +176,7 @@ def test_nothing_is_replayed_to_who_makes_up_an_event(server: Http) -> None:
     assert session not in server.send(None, forged, method="GET").body
 
 
-@requirement("mcp.tokens-stay")
+@requirement("mcp.http-is-strict")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -201,7 +201,7 @@ def latin(value: str | list[str]) -> str | list[str]:
     return value.encode().decode("latin-1") if isinstance(value, str) else value
 
 
-@requirement("mcp.tokens-stay")
+@requirement("mcp.http-is-strict")
 def test_the_token_is_taken_from_its_header_alone(guarded: Http) -> None:
     assert guarded.send(rawmcp.initialize(), path=f"/mcp?access_token={TOKEN}").status == 401
     assert guarded.send(rawmcp.initialize(), {"Authorization": f"Bearer {TOKEN}"}).status == 200
@@ -210,7 +210,7 @@ def test_the_token_is_taken_from_its_header_alone(guarded: Http) -> None:
     assert guarded.send(rawmcp.initialize(), {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}).status == 421
 
 
-@requirement("mcp.tokens-stay")
+@requirement("mcp.http-is-strict")
 @pytest.mark.parametrize(
     ("words", "variables", "told"),
     [
@@ -223,9 +223,7 @@ def test_the_token_is_taken_from_its_header_alone(guarded: Http) -> None:
         (["::1:80"], {}, "write an IPv6 address as [::1]"),
     ],
 )
-def test_an_address_that_others_can_reach_needs_a_token(
-    words: list[str], variables: dict[str, str], told: str
-) -> None:
+def test_an_address_that_others_can_reach_needs_a_token(words: list[str], variables: dict[str, str], told: str) -> None:
     command = [sys.executable, "-m", "onhand", "serve", "--root", str(rawmcp.SAMPLE), "--http", *words]
     done = subprocess.run(
         command,
@@ -240,7 +238,7 @@ def test_an_address_that_others_can_reach_needs_a_token(
     assert "Traceback" not in done.stderr
 
 
-@requirement("mcp.tokens-stay")
+@requirement("mcp.http-is-strict")
 def test_who_has_the_token_is_served_under_any_name_but_no_other_site_is() -> None:
     given = {"Authorization": f"Bearer {TOKEN}", "Host": "build-7.example:8080"}
     with rawmcp.over_http("--token-env", "A_TOKEN", at="0.0.0.0:0", variables={"A_TOKEN": TOKEN}) as server:
@@ -259,7 +257,7 @@ def test_a_taken_port_is_told_of(server: Http) -> None:
     assert f"cannot listen on 127.0.0.1:{server.port}" in done.stderr
 
 
-@requirement("mcp.tokens-stay")
+@requirement("mcp.http-is-strict")
 @pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
 def test_the_public_collection_of_bad_requests_is_refused_as_it_asks(server: Http) -> None:
     lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()

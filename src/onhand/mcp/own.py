@@ -4,11 +4,11 @@ It translates and holds no rule about search: a tool's answer is the registry's.
 server.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
 import anyio.to_thread
 import mcp_types as types
 from mcp import MCPError
@@ -205,18 +205,19 @@ async def _in_thread(work: Callable[[], Value]) -> Value:
 @asynccontextmanager
 async def _telling_progress(ctx: "Context", name: str) -> AsyncIterator[None]:
     """Tell a client that asked for progress, every second, that a call is still at work."""
-    if ctx.meta is None or ctx.meta.get("progress_token") is None:
+    telling = asyncio.ensure_future(_tell_every_second(ctx, name))
+    try:
         yield
-        return
-    async with anyio.create_task_group() as group:
-        group.start_soon(_tell_every_second, ctx, name)
-        yield
-        group.cancel_scope.cancel()
+    finally:
+        telling.cancel()
 
 
 async def _tell_every_second(ctx: "Context", name: str) -> None:
     seconds = 0.0
     while True:
-        await anyio.sleep(PROGRESS_S)
+        await asyncio.sleep(PROGRESS_S)
         seconds += PROGRESS_S
-        await ctx.session.report_progress(seconds, message=f"{name} has been at work for {seconds:g} s")
+        try:
+            await ctx.session.report_progress(seconds, message=f"{name} has been at work for {seconds:g} s")
+        except Exception:  # the client has gone: the call itself will find out
+            return
