@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from itertools import islice
@@ -161,3 +162,19 @@ def readable_id(raw: bytes) -> Any:
         return None
     is_request = isinstance(message, dict) and isinstance(message.get("id"), int | str)
     return message["id"] if is_request and not isinstance(message["id"], bool) else None
+
+
+@requirement("project.missing-extra-names-its-command")
+def test_without_the_packages_of_mcp_the_command_that_installs_them_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-S", "-m", "onhand", "serve"]  # -S: without any package that is installed
+    done = subprocess.run(
+        command, cwd=tmp_path, env=rawmcp.environ(), capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "onhand: serving over MCP needs the 'mcp' extra: pip install 'onhand[mcp]'" in done.stderr
+
+
+def test_an_interrupt_ends_the_server_though_its_client_says_nothing() -> None:
+    with rawmcp.opened() as server:
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(rawmcp.WAIT_S) == 130

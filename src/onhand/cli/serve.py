@@ -13,7 +13,9 @@ from onhand.errors import InputError
 
 def add_arguments(parser: Parser) -> None:
     """Declare the doors; without any, it is the standard streams."""
-    parser.add_argument("--http", metavar="HOST:PORT", help="serve MCP over HTTP at this address instead")
+    parser.add_argument(
+        "--http", metavar="HOST:PORT", nargs="?", const="", help="MCP over HTTP instead (127.0.0.1:8321)"
+    )
     parser.add_argument("--token-env", metavar="NAME", help="the variable with the token that clients must send")
     parser.add_argument("--root", metavar="DIR", help="the directory of the project")
 

@@ -47,7 +47,7 @@ class Guard:
         self._app = app
         self._token = sha256(token.encode()).digest() if token else None
         shown = f"[{host}]" if ":" in host else host.lower()
-        self._hosts = None if token and shown not in LOOPBACK else LOOPBACK
+        self._hosts = None if token and shown not in LOOPBACK else (*LOOPBACK, shown)  # None: any
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http":

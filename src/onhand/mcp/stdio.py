@@ -4,13 +4,17 @@ It shields the SDK: a line is never longer than `MAX_LINE_BYTES`, what is no mes
 once, and only so many requests are at work at a time. What it carries it does not know.
 """
 
+import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
 
 import anyio
-import anyio.to_thread
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
@@ -18,6 +22,8 @@ from mcp.shared.message import SessionMessage
 from onhand.mcp.messages import MAX_LINE_BYTES, Refusal, encoded, parsed, too_long
 from onhand.mcp.server import build
 from onhand.mcp.surface import Surface
+
+Value = TypeVar("Value")
 
 CHUNK_BYTES = 64 * 1024
 MAX_SKIPPED_BYTES = 64 * 1024 * 1024  # of a line that is too long; whoever sends more is not talking to us
@@ -77,22 +83,45 @@ class Lines:
         return answer
 
 
+class Worker:
+    """A thread for what may block for ever, one thing after the other: the process can end without it."""
+
+    def __init__(self, name: str) -> None:
+        self._waiting: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        Thread(target=self._work, name=name, daemon=True).start()
+
+    async def run(self, work: Callable[[], Value]) -> Value:
+        """What the work gives; who waits for it can be cancelled, the work cannot."""
+        outcome: Future[Value] = Future()
+        outcome.set_running_or_notify_cancel()
+        self._waiting.put((work, outcome))
+        return await asyncio.wrap_future(outcome)
+
+    def _work(self) -> None:
+        while True:
+            work, outcome = self._waiting.get()
+            try:
+                outcome.set_result(work())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+
 class Wire:
     """One client over a pair of descriptors: what comes in, what goes out, and which requests are at work."""
 
     def __init__(self, reading: int, writing: int, inbox: "MemoryObjectSendStream[SessionMessage | Exception]") -> None:
         self._lines = Lines(reading)
         self._writing = writing
+        self._reader, self._writer = Worker("mcp reader"), Worker("mcp writer")
         self._inbox = inbox
         self._at_work: set[str] = set()  # ids
         self._settled = anyio.Event()
-        self._turn = anyio.Lock()  # of writing: two answers must not be torn into each other
 
     async def receive(self) -> None:
         """Hand on every message until the client has gone, then let what is at work be finished."""
         async with self._inbox:
             try:
-                while (line := await anyio.to_thread.run_sync(self._lines.next, abandon_on_cancel=True)) is not None:
+                while (line := await self._reader.run(self._lines.next)) is not None:
                     await self._take(line)
             except EndlessLine as error:
                 await self.send(Refusal(types.INVALID_REQUEST, f"{error}; the connection is closed").message())
@@ -104,8 +133,7 @@ class Wire:
     async def send(self, message: types.JSONRPCMessage) -> None:
         """Write a message as a line; a client that does not read makes us wait."""
         line = encoded(message)
-        async with self._turn:
-            await anyio.to_thread.run_sync(self._write, line)
+        await self._writer.run(lambda: self._write(line))
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             self._settle(message.id)
 
@@ -161,18 +189,20 @@ async def converse(surface: Surface, reading: int, writing: int) -> None:
     wire = Wire(reading, writing, inbox)
     async with anyio.create_task_group() as group:
         group.start_soon(wire.receive)
-        group.start_soon(_send_all, wire, sent)
+        group.start_soon(_send_all, wire, sent, group.cancel_scope)
         await server.run(received, outbox, server.create_initialization_options())
         group.cancel_scope.cancel()
 
 
-async def _send_all(wire: Wire, sent: "MemoryObjectReceiveStream[SessionMessage]") -> None:
+async def _send_all(
+    wire: Wire, sent: "MemoryObjectReceiveStream[SessionMessage]", conversation: anyio.CancelScope
+) -> None:
     async with sent:
         try:
             async for item in sent:
                 await wire.send(item.message)
-        except OSError:
-            return  # the client has gone; the end of its input ends us
+        except OSError:  # nobody reads any more
+            conversation.cancel()
 
 
 @contextmanager
