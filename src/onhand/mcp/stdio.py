@@ -125,8 +125,8 @@ class Wire:
                     await self._take(line)
             except EndlessLine as error:
                 await self.send(Refusal(types.INVALID_REQUEST, f"{error}; the connection is closed").message())
-            except OSError:
-                return  # the client has gone
+            except (OSError, anyio.BrokenResourceError):
+                return  # the client has gone, or the server has ended
             with anyio.move_on_after(FINISH_S):
                 await self._until_fewer(1)
 

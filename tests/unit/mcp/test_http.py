@@ -79,7 +79,7 @@ def test_a_client_of_the_newer_protocol_that_goes_away_ends_its_call(surface: Su
 
     async def main() -> None:
         with anyio.fail_after(60):
-            app = application(over(surface, tool))
+            app: Any = application(over(surface, tool))
             async with started(app), anyio.create_task_group() as group:
                 group.start_soon(app, scope, receive, send)
                 await ended.wait()

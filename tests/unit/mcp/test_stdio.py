@@ -144,13 +144,12 @@ def lines() -> Iterator[Callable[[bytes], list[bytes | Refusal | None]]]:
 
     def read(raw: bytes) -> list[bytes | Refusal | None]:
         reading, writing = os.pipe()
-        writer = Thread(target=lambda: (os.write(writing, raw), os.close(writing)))
-        writer.start()
+        os.write(writing, raw)  # there is room for it in the pipe
+        os.close(writing)
         source = Lines(reading)
         found = [source.next()]
         while found[-1] is not None:
             found.append(source.next())
-        writer.join()
         os.close(reading)
         return found
 
