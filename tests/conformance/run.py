@@ -82,22 +82,24 @@ def outcome_of(run: Run, home: Path) -> Outcome:
 def serving(server: tuple[str, ...]) -> Iterator[str]:
     """The address of a server that Python runs for as long as the block lasts."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, *server], cwd=ROOT, env=environ, stderr=subprocess.PIPE, encoding="utf-8"
-    )
-    assert process.stderr is not None
-    try:
-        said = ""
-        while not (found := re.search(r"serving MCP at (\S+)", said)):
-            line = process.stderr.readline()
-            if not line:
-                raise RuntimeError(f"the server ended before it served: {said}")
-            said += line
-        Thread(target=process.stderr.read, daemon=True).start()  # or it would wait for somebody to read what it says
-        yield found[1]
-    finally:
-        process.kill()
-        process.wait()
+    ) as process:
+        assert process.stderr is not None
+        draining = Thread(target=process.stderr.read)  # or it would wait for somebody to read what it says
+        try:
+            said = ""
+            while not (found := re.search(r"serving MCP at (\S+)", said)):
+                line = process.stderr.readline()
+                if not line:
+                    raise RuntimeError(f"the server ended before it served: {said}")
+                said += line
+            draining.start()
+            yield found[1]
+        finally:
+            process.kill()
+            if draining.ident is not None:
+                draining.join()
 
 
 def _done(words: list[str]) -> subprocess.CompletedProcess[str]:

@@ -178,3 +178,34 @@ def test_an_interrupt_ends_the_server_though_its_client_says_nothing() -> None:
     with rawmcp.opened() as server:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(rawmcp.WAIT_S) == 130
+
+
+def test_what_a_tool_prints_or_reads_does_not_reach_the_wire() -> None:
+    program = """
+import anyio, os, sys
+from onhand.mcp import stdio
+from onhand.mcp.own import OwnSurface
+from onhand.tools import Registry, Tool
+
+def noisy(arguments):
+    print("noise")
+    sys.stdout.flush()
+    os.write(1, b"noise too")
+    return "read: " + repr(sys.stdin.read())
+
+tool = Tool("noisy", "d", {"type": "object", "properties": {}}, noisy)
+anyio.run(stdio.serve, OwnSurface(Registry([tool]), None, "1"))
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=rawmcp.environ(), stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
+        server = Stdio(process)
+        server.send(rawmcp.initialize(), request("tools/call", 1, name="noisy", arguments={}))
+        assert "result" in server.next()
+        assert server.next()["result"]["content"][0]["text"] == "read: ''"
+        assert process.stdin is not None
+        process.stdin.close()
+        assert server.until_end() == []
+        assert process.stderr is not None
+        assert process.stderr.read() == b"noise\nnoise too"

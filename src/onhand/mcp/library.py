@@ -15,6 +15,7 @@ from onhand.corpora.blocks import on_one_line
 from onhand.corpora.skill_file import SKILL_FILE
 from onhand.errors import NotFound
 from onhand.mcp import addresses
+from onhand.search.index import MAX_LIMIT
 from onhand.text import whole
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Library:
         token: str | None = None
         left = MAX_LISTED_DOCUMENTS
         while left > 0:
-            answer = self.documents.filter(limit=min(left, 50), page_token=token)
+            answer = self.documents.filter(limit=min(left, MAX_LIMIT), page_token=token)
             for hit in answer.hits:
                 title = _line(hit.title)
                 yield types.Resource(

@@ -153,7 +153,8 @@ class OwnSurface(Surface):
         if not result.ok:
             raise InputError(result.text)
         task = given.get("task", "").strip()
-        return f"{f'Task: {task}' if task else 'Read this skill'}\n\nFollow this skill.\n\n{result.text}"
+        parts = [f"Task: {task}"] * bool(task) + ["Follow this skill.", result.text]
+        return "\n\n".join(parts)
 
     async def _list_skills(self, ctx: "Context", params: types.PaginatedRequestParams) -> dict[str, Any]:
         return await _in_thread(lambda: skills.listed(self._library, params.cursor))

@@ -25,6 +25,7 @@ EXTENSION = "io.modelcontextprotocol/skills"
 MAX_BYTES = 16 * 1024 * 1024  # of a skill whose files are listed: the extension's own limit, as 512 files are
 DYNAMIC = "dynamic"  # in place of a list of files
 DIRECTORY = "inode/directory"
+_FRESH = {"ttlMs": 0, "cacheScope": "private"}  # files change at any time
 _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 
 
@@ -72,9 +73,6 @@ def directory(library: "Library", uri: str, cursor: str | None) -> dict[str, Any
     shown, following = page(children, cursor)
     resources = [_child(address.name, below, child) for child in shown]
     return {"resources": resources, **({"nextCursor": following} if following else {}), **_FRESH}
-
-
-_FRESH = {"ttlMs": 0, "cacheScope": "private"}  # files change at any time
 
 
 def _child(name: str, below: str, child: str) -> dict[str, Any]:
