@@ -6,6 +6,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
 export PIP_NO_INPUT = 1
 
 .PHONY: demo test check peers bench golden docs proto clean
+.PHONY: demo test check peers conformance bench golden docs clean
 
 demo: $(VENV)/.base
 	@$(BIN)/python examples/demo.py
@@ -21,6 +22,9 @@ check: $(VENV)/.dev
 
 peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own
 	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py
+
+conformance: $(VENV)/.conformance  # the official MCP suite, from npm, against our server
+	ONHAND_CONFORMANCE=$(VENV)/conformance PYTHONPATH=tests $(BIN)/python -m conformance.run
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
@@ -64,4 +68,9 @@ $(VENV)/.proto: | $(VENV)/.pip
 $(VENV)/.bench: $(VENV)/.dev
 	@echo "installing the peers to measure against …"
 	@$(PIP) install -c constraints.txt --group bench
+	@touch $@
+
+$(VENV)/.conformance: $(VENV)/.dev
+	@echo "installing Node …"
+	@$(PIP) install -c constraints.txt --group conformance
 	@touch $@

@@ -2,7 +2,7 @@
 
 import os
 
-OF_THE_TESTS = ("ONHAND_DATA", "ONHAND_GOLDEN", "ONHAND_PEERS")
+OF_THE_TESTS = ("ONHAND_CONFORMANCE", "ONHAND_DATA", "ONHAND_GOLDEN", "ONHAND_PEERS")
 SETTINGS = ("ONHAND_", "AGENTS_DIR", "XDG_", "NO_COLOR", "COLUMNS")
 
 for name in [name for name in os.environ if name.startswith(SETTINGS) and name not in OF_THE_TESTS]:

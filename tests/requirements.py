@@ -500,6 +500,18 @@ grpc.serve-command own onhand serve --grpc answers until a signal, inside of any
 grpc.writes own Documents are put in a stream of batches and deleted; what is answered for is durable, and stats tell what is there.
 grpc.generated-code-is-current own The generated code is of the contract as it is, and works with the oldest packages allowed.
 grpc.examples own Examples in Python and Node ask a server, and the tests run them.
+
+mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
+mcp.conformance own The official suites pass for both protocol versions, ours and behind the gateway.
+mcp.resources 000 Context files, documents and skills are resources that can be listed and read.
+mcp.malformed-is-answered own Every request with a readable id is answered, and the session lives on.
+mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
+mcp.same-list own tools/list is the same bytes for as long as the server runs, before and after any call.
+mcp.progress own A long call tells that it is at work, and a cancelled one ends.
+mcp.skills-extension own Skills are listed with the digest and size of every file, and read as they were listed.
+mcp.http-is-strict own Over HTTP, Host, Origin, type, size and token are checked first, and only this machine needs no token.
+mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
+mcp.start-is-measured own The benchmark prints the CPU time to the first answers beside a bare server of the SDK, as a ratio.
 """
 
 LATER = {
@@ -507,11 +519,8 @@ LATER = {
 catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
 """,
     "MCP": """
-mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
 mcp.stable-surface own tools/list is byte-identical before and after any search; search, describe and call are the surface.
 mcp.list-changed-mode own Older clients can have activation with a list-changed notification.
-mcp.conformance own The official suites pass for both protocol versions, ours and behind the gateway.
-mcp.resources 000 Context files, documents and skills are resources that can be listed and read.
 mcp.one-client-per-server 003 Each configured server has one client, connected in parallel, lazily, with back-off.
 mcp.registry 003 Tools, resources and prompts of all servers are discovered together by intent.
 mcp.registry-operations 003 Resources are read and subscribed to, prompts fetched, tools executed through the registry.
@@ -522,8 +531,6 @@ mcp.faithful own Content, errors, progress, cancellation and metadata pass throu
 mcp.changed-tools-are-held own A changed upstream tool is held until approved, with the difference shown.
 mcp.descriptions-are-cleaned own Control and invisible characters never reach a prompt.
 mcp.tokens-stay own No client token is passed upstream; HTTP is loopback unless a token guards it.
-mcp.malformed-is-answered own Every request with a readable id is answered, and the session lives on.
-mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
 mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
 mcp.cli own mcp list, add, remove, import, test, review, approve and call work.

@@ -7,7 +7,7 @@ from onhand.config import Config
 from onhand.config.files import cache_directory, is_foreign, state_directory
 from onhand.corpora.context import Context
 from onhand.corpora.kept import kept_at
-from onhand.errors import ConfigError, EmbedderError, InputError, StoreError
+from onhand.errors import ConfigError, EmbedderError, InputError, MissingExtra, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from onhand.corpora.skills import Skills
     from onhand.embed.embedder import Embedder
     from onhand.grpc.server import Server
+    from onhand.mcp.surface import Surface
     from onhand.memory.plan import Plan
     from onhand.sandbox.policy import Policy
     from onhand.sandbox.sandbox import Sandbox
@@ -196,9 +197,9 @@ def open_registry(asked: Config, workspace_tools: str | None = None) -> "Registr
         tools += skills.tools()
     if not _is_smuggled(asked, asked.notes.path):  # of which the configuration's warnings tell
         tools += open_notes(asked).tools()
-    path = os.path.join(asked.project, asked.documents.path)
-    if os.path.isfile(path) and not _is_smuggled(asked, asked.documents.path):
-        tools += open_documents(asked, path).tools()
+    documents = _documents_or_none(asked)
+    if documents is not None:
+        tools += documents.tools()
     plan = os.path.join(asked.project, PLAN_PATH)
     if os.path.isfile(plan) and not _is_smuggled(asked, PLAN_PATH):  # four more tools in a prompt: on request only
         from onhand.memory.plan_tool import tools_over
@@ -403,6 +404,34 @@ def open_web_tools(asked: Config) -> "list[Tool]":
     from onhand.corpora.blocks import block
 
     return [tool_over(lambda attributes, text: block("web_page", attributes, text), asked.web.allow_http)]
+
+
+def open_surface(asked: Config) -> "Surface":
+    """What `onhand serve` offers over MCP."""
+    _need_mcp()
+    from onhand.mcp.library import Library
+    from onhand.mcp.own import OwnSurface
+
+    # With upstream servers configured, the gateway around this surface is what is offered.
+    return OwnSurface(
+        open_registry(asked),
+        Library(lambda: open_context(asked), lambda: open_skills(asked), lambda: _documents_or_none(asked)),
+        __version__,
+    )
+
+
+def _need_mcp() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        raise MissingExtra("serving over MCP", "mcp")
+
+
+def _documents_or_none(asked: Config) -> "Documents | None":
+    path = os.path.join(asked.project, asked.documents.path)
+    if not os.path.isfile(path) or _is_smuggled(asked, asked.documents.path):
+        return None
+    return open_documents(asked, path)
 
 
 def documents_path(asked: Config) -> str:

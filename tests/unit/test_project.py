@@ -263,10 +263,11 @@ def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path, comman
 @pytest.mark.parametrize(
     ("failing", "called", "passes"),
     [
-        ("nothing", ["test", "check", "peers"], True),
+        ("nothing", ["test", "check", "peers", "conformance"], True),
         ("test", ["test"], False),
         ("check", ["test", "check"], False),
         ("peers", ["test", "check", "peers"], False),
+        ("conformance", ["test", "check", "peers", "conformance"], False),
     ],
 )
 def test_the_gate_runs_the_tests_and_then_the_checks_and_fails_with_either(
@@ -287,6 +288,18 @@ def test_the_cold_start_benchmark_prints_our_commands_beside_plain_python_as_rat
     names = [row[:26].strip() for row in rows]
     assert names[:4] == ["python -c pass", "onhand --help", "onhand context search", "the first time"]
     assert names[4:] == ["… with dashes and accents", "the first time"]
+    ratios = [float(row.rstrip("×").split()[-1]) for row in rows]
+    assert ratios[0] == 1
+    assert all(ratio > 0 for ratio in ratios)
+
+
+@requirement("mcp.start-is-measured")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads CPU time from /proc")
+def test_the_benchmark_of_serving_prints_us_beside_a_bare_server_as_a_ratio() -> None:
+    done = run(sys.executable, "-m", "benchmarks.mcp_start", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.endswith("×")]
+    assert [row[:28].strip() for row in rows] == ["a bare server of the SDK", "onhand serve", "the first time"]
     ratios = [float(row.rstrip("×").split()[-1]) for row in rows]
     assert ratios[0] == 1
     assert all(ratio > 0 for ratio in ratios)

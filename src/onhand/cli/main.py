@@ -20,6 +20,8 @@ NOUNS = {
     "rules": "rules: what AGENTS.md files ask for everywhere, in one place or about one topic",
     "notes": "notes that agents wrote for their own future: list, read, search, write, delete",
     "docs": "documents: import them, find them by words, by meaning or by filter, read them",
+    "serve": "serve tools, resources and prompts to an agent's client over MCP",
+    "mcp": "MCP clients: write our entry into a client's file",
     "tools": "tools: list those of a catalog, find the ones that fit, read how one is called",
     "plan": "a plan of steps that wait for each other: what can begin, and why not the rest",
     "cache": "the semantic cache: find the threshold and margin for your own traffic",

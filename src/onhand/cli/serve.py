@@ -1,40 +1,84 @@
-"""Answer programs: document search over gRPC."""
+"""Serve what is on hand: MCP over the standard streams, or over HTTP to several clients, and document search over gRPC."""
 
 from __future__ import annotations
 
+import argparse
+import os
+
+from onhand import app
 from onhand.cli import terminal
+from onhand.cli.parser import Parser
 from onhand.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
-
-    from onhand.cli.parser import Parser
+    from onhand.config import Config
 
 
 def add_arguments(parser: Parser) -> None:
-    """Declare the flags."""
+    """Declare the doors; without any, it is MCP over the standard streams."""
+    parser.add_argument(
+        "--http", metavar="HOST:PORT", nargs="?", const="", help="MCP over HTTP instead (127.0.0.1:8321)"
+    )
     parser.add_argument(
         "--grpc",
         metavar="HOST:PORT",
         nargs="?",
         const="",
-        help="search over gRPC (127.0.0.1:50051); the settings [grpc] say who may ask",
+        help="search over gRPC (127.0.0.1:50051), alone or beside --http; the settings [grpc] say who may ask",
     )
-    parser.add_argument("--db", metavar="PATH", help="the database file (documents.path)")
+    parser.add_argument("--token-env", metavar="NAME", help="the variable with the token that clients of MCP must send")
+    parser.add_argument("--db", metavar="PATH", help="the database file of --grpc (documents.path)")
+    parser.add_argument("--root", metavar="DIR", help="the directory of the project")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until interrupted or told to end."""
-    from onhand import app
-
-    if arguments.grpc is None:
-        raise InputError("say what to serve: --grpc HOST:PORT")
-    asked = app.configured()
+    """Serve until the client has gone, or until we are told to end."""
+    asked = app.configured(arguments.root)
     terminal.warn(asked.warnings)
+    if arguments.grpc is None and arguments.http is None:
+        import anyio
+
+        surface = app.open_surface(asked)
+        from onhand.mcp import stdio
+
+        anyio.run(stdio.serve, surface)
+        return 0
     import asyncio
 
-    from onhand.cli.serve_grpc import serve_grpc
-
-    asyncio.run(serve_grpc(asked, arguments.grpc, arguments.db))
+    asyncio.run(_served(asked, arguments))
     return 0
+
+
+async def _served(asked: Config, arguments: argparse.Namespace) -> None:
+    """One door, or both in one process."""
+    if arguments.http is None:
+        from onhand.cli.serve_grpc import serve_grpc
+
+        await serve_grpc(asked, arguments.grpc, arguments.db)
+        return
+    surface = app.open_surface(asked)
+    from onhand.mcp import http
+
+    address, token = http.address_of(arguments.http), _token(arguments.token_env or asked.serve.token_env)
+    if arguments.grpc is None:
+        await http.serve(surface, address, token, _announce)
+        return
+    from onhand.cli.serve_grpc import grpc_served
+
+    async with grpc_served(asked, arguments.grpc, arguments.db):
+        await http.serve(surface, address, token, _announce)  # a signal ends it, and then the other
+
+
+def _announce(url: str) -> None:
+    terminal.complain(f"onhand: serving MCP at {url}")
+
+
+def _token(variable: str) -> str:
+    """The value of the variable that was named: a secret is given by name only."""
+    if not variable:
+        return ""
+    token = os.environ.get(variable, "").strip()
+    if not token:
+        raise InputError(f"the environment variable {variable} is to hold the token, and is empty: set it")
+    return token

@@ -334,6 +334,19 @@ ABOUT_GRPC = {
 }
 
 
+class Serve(Record):
+    """`onhand serve`: who may connect."""
+
+    token_env: str = ""
+
+
+ABOUT_SERVE = {
+    "token_env": About(
+        "The environment variable whose value every client over HTTP must send as a bearer token.", role="secret"
+    ),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -352,6 +365,7 @@ class Config(Record):
     web: Web
     sandbox: Sandbox
     grpc: Grpc
+    serve: Serve
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -420,6 +434,7 @@ SECTIONS: dict[str, Any] = {
     "web": Web,
     "sandbox": Sandbox,
     "grpc": Grpc,
+    "serve": Serve,
 }
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
@@ -434,4 +449,5 @@ OPTIONS = (
     *options_of("web", Web, ABOUT_WEB),
     *options_of("sandbox", Sandbox, ABOUT_SANDBOX),
     *options_of("grpc", Grpc, ABOUT_GRPC),
+    *options_of("serve", Serve, ABOUT_SERVE),
 )

@@ -12,7 +12,7 @@ from onhand.corpora.files import Found, Problem, Stamp
 from onhand.corpora.mirror import Content, Mirror
 from onhand.corpora.sections import as_document, as_section, place_of
 from onhand.document import Contribution, Section
-from onhand.errors import InputError
+from onhand.errors import InputError, NotFound
 from onhand.lexical.ranking import ranking as ranking_of
 from onhand.markdown.sections import INTRO, split_sections
 from onhand.record import Record
@@ -173,6 +173,17 @@ class Context:
                 for path, page in sorted(self._mirror.pages.items())
                 if page.documents
             )
+
+    def read(self, path: str) -> str:
+        """What a pinned or searchable file says, whole; `path` is as a hit has it."""
+        with self._lock:
+            self.refresh()
+            if path not in self._mirror.pages:
+                raise NotFound(f"there is no context file {path[:200]!r}: take a path from a search or a listing")
+            try:
+                return files.read(self._found[path], self._max_file_bytes)[0]
+            except files.Unreadable as reason:
+                raise InputError(f"{path[:200]} cannot be read: {reason}") from None
 
     def problems(self) -> tuple[Problem, ...]:
         """What was left out, and why."""

@@ -144,6 +144,11 @@ class Documents:
                 raise NotFound(f"{error}{self._nearest_ids(document_id)}") from None
         return Reading(document, part_of(document.text, first_line, last_line, first_byte, max_bytes))
 
+    def ids(self, limit: int) -> list[str]:
+        """The first ids, in their order."""
+        with self._lock:
+            return self.index.store.scan(order_by="document_id", limit=limit)
+
     def summary(self) -> Summary:
         """What is in the corpus as a whole."""
         with self._lock:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from onhand.corpora.answer_schemas import ANSWER, READING
 from onhand.corpora.answers import answer_within, reading_within, short, text_of, time_text
 from onhand.document import Filter, time_of
 from onhand.errors import EmbedderError, InputError, OnhandError, ToolError
@@ -148,7 +149,7 @@ def _search_tool(
     def handler(arguments: dict[str, Any]) -> Any:
         return answer_within(search(**_understood(arguments)), documents.max_output_bytes)
 
-    return _tool(documents, name, description, {**properties, "page_token": _PAGE_TOKEN}, handler)
+    return _tool(documents, name, description, {**properties, "page_token": _PAGE_TOKEN}, handler, ANSWER)
 
 
 def _get_tool(documents: "Documents", description: str) -> Tool:
@@ -157,7 +158,7 @@ def _get_tool(documents: "Documents", description: str) -> Tool:
         return reading_within(documents.get(arguments["document_id"], **ranges), documents.max_output_bytes)
 
     properties = {"document_id": {"type": "string", "description": "As a search gave it."}, **_RANGE}
-    return _tool(documents, "get_document", description, properties, handler)
+    return _tool(documents, "get_document", description, properties, handler, READING)
 
 
 def _tool(
@@ -166,6 +167,7 @@ def _tool(
     description: str,
     properties: Schema,
     handler: Callable[[dict[str, Any]], Any],
+    output: Schema,
 ) -> Tool:
     schema: Schema = {"type": "object", "properties": properties}
     if required := [name for name in ("query", "document_id") if name in properties]:
@@ -181,7 +183,15 @@ def _tool(
             raise ToolError(str(error)) from None
         return Output(text_of(value), value)
 
-    return Tool(name, description, schema, answered, read_only=True, max_output_bytes=documents.max_output_bytes)
+    return Tool(
+        name,
+        description,
+        schema,
+        answered,
+        read_only=True,
+        max_output_bytes=documents.max_output_bytes,
+        output_schema=output,
+    )
 
 
 def _understood(arguments: dict[str, Any]) -> dict[str, Any]:

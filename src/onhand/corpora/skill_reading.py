@@ -96,6 +96,22 @@ def listed_scripts(skill: Skill, place: Place) -> tuple[Script, ...]:
     return scripts_of(skill.name, _listed(place))
 
 
+def files_of(place: Place) -> tuple[str, ...]:
+    """The files of a skill, by path."""
+    return tuple(file.name for file in _listed(place))
+
+
+def bytes_of(skill: Skill, place: Place, path: str, max_file_bytes: int) -> bytes:
+    """What is in a file of a skill, byte for byte."""
+    try:
+        file = files.inside(place.directory, path)
+        if file.stamp.size > max_file_bytes:
+            raise files.Unreadable(f"{file.stamp.size:,} bytes, more than {max_file_bytes:,}: raise max_file_bytes")
+        return files.read_bytes(file, max_file_bytes)
+    except files.Unreadable as reason:
+        raise _unreadable(skill, path, reason) from None
+
+
 def broken_links(links: Sequence[LinkedFile], directory: str) -> Iterator[str]:
     """What is wrong with the links of a skill."""
     for link in links:
@@ -110,8 +126,12 @@ def _text(skill: Skill, place: Place, path: str, max_file_bytes: int) -> str:
     try:
         return files.read(files.inside(place.directory, path), max_file_bytes)[0]
     except files.Unreadable as reason:
-        advice = "name a file inside the skill, as read_skill lists it"
-        raise InputError(f"{path[:200]!r} of the skill {skill.name!r} cannot be read: {reason}; {advice}") from None
+        raise _unreadable(skill, path, reason) from None
+
+
+def _unreadable(skill: Skill, path: str, reason: Exception) -> InputError:
+    advice = "name a file inside the skill, as read_skill lists it"
+    return InputError(f"{path[:200]!r} of the skill {skill.name!r} cannot be read: {reason}; {advice}")
 
 
 def _why_unreadable(directory: str, path: str) -> str | None:

@@ -184,6 +184,15 @@ class Skills:
         """The programs that a skill brings, with what they say they are for. Nothing here runs them."""
         return skill_reading.listed_scripts(*self._located(name))
 
+    def files(self, name: str) -> tuple[str, ...]:
+        """Every file of a skill that may be read, as a path inside it."""
+        return skill_reading.files_of(self._located(name)[1])
+
+    def file_bytes(self, name: str, path: str) -> bytes:
+        """What is in a file of a skill, byte for byte."""
+        skill, place = self._located(name)
+        return skill_reading.bytes_of(skill, place, path, self._max_file_bytes)
+
     def script_tools(self) -> tuple[CatalogTool, ...]:
         """The programs of all skills as tools of a catalog, for a host that runs what was found. Nothing here does."""
         from onhand.tools.catalog_tool import CatalogTool

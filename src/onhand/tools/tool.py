@@ -39,6 +39,7 @@ class _Fields(NamedTuple):
     timeout_s: float | None
     strict_arguments: bool
     aliases: Mapping[str, str]
+    output_schema: dict[str, Any] | None
 
 
 class Tool(_Fields):
@@ -57,6 +58,7 @@ class Tool(_Fields):
         timeout_s: float | None = 30.0,  # None: no limit
         strict_arguments: bool = True,  # refuse arguments that the schema does not name
         aliases: Mapping[str, str] = _NO_ALIASES,  # other names of arguments that are understood and not shown
+        output_schema: Mapping[str, Any] | None = None,  # of the structured output, where every answer has one
     ) -> Self:
         """Check every field; InputError says which one cannot be used and why."""
         _check(name, description, input_schema, handler, max_output_bytes, timeout_s)
@@ -71,6 +73,7 @@ class Tool(_Fields):
             timeout_s,
             strict_arguments,
             aliases,
+            None if output_schema is None else plain(output_schema, f"tool {name}: output_schema"),
         )
 
     def wire(self) -> dict[str, Any]:

@@ -126,3 +126,14 @@ def test_the_room_gives_its_names_on_first_use_whatever_was_imported_before() ->
 
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = onhand.tools.nonsense
+
+
+def test_a_schema_of_the_output_is_kept_apart_from_what_a_model_is_shown() -> None:
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    tool = Tool("count", "Counts.", {"type": "object"}, str, output_schema=output)
+    output["type"] = "array"
+    assert tool.output_schema == {"type": "object", "properties": {"n": {"type": "integer"}}}
+    assert "output_schema" not in tool.wire()
+    assert Tool("count", "Counts.", {"type": "object"}, str).output_schema is None
+    with pytest.raises(InputError, match="output_schema"):
+        Tool("count", "Counts.", {"type": "object"}, str, output_schema={"default": object()})

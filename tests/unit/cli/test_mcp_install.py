@@ -1,0 +1,53 @@
+"""Does `onhand mcp install` write what a client needs, once, or only show it?"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from onhand.cli.main import main
+from requirements import requirement
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@requirement("mcp.install")
+def test_an_entry_is_written_once_and_the_file_before_it_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".claude.json").write_text('{"theme": "dark"}', encoding="utf-8")
+    assert main(["mcp", "install", "claude"]) == 0
+    out = capsys.readouterr().out
+    assert f"what it said before is in {home}/.claude.json.before-onhand" in out
+    settings = json.loads((home / ".claude.json").read_text(encoding="utf-8"))
+    assert settings["theme"] == "dark"
+    assert settings["mcpServers"]["onhand"]["args"][-1] == "serve"
+    assert main(["mcp", "install", "claude"]) == 0
+    assert "already" in capsys.readouterr().out
+    assert len(list(home.iterdir())) == 2
+
+
+def test_print_shows_the_entry_and_writes_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", "install", "vscode", "--project", "--print", "--name", "mine"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["servers"]["mine"]["command"] == "onhand"
+    assert str(home / ".vscode/mcp.json") in shown.err
+    assert list(home.iterdir()) == []
+
+
+def test_a_name_that_a_client_could_not_bear_and_an_unknown_client_are_refused(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mcp", "install", "claude", "--name", 'a"]\n[x']) == 2
+    assert main(["mcp", "install", "clawde"]) == 2
+    assert "did you mean 'claude'?" in capsys.readouterr().err
+    (home / ".claude.json").write_text("[]", encoding="utf-8")
+    assert main(["mcp", "install", "claude"]) == 2
+    assert "put this there by hand" in capsys.readouterr().err
+    assert (home / ".claude.json").read_text(encoding="utf-8") == "[]"

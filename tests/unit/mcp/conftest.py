@@ -1,0 +1,52 @@
+"""A surface over a small project, and a real client of the SDK in front of it."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from mail import mails
+from onhand import app
+from onhand.mcp.server import build
+from onhand.mcp.surface import Surface
+
+Talk = Callable[[Client], Awaitable[None]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Pages, a skill and mail."""
+    monkeypatch.setenv("ONHAND_DOCUMENTS_EMBEDDER", "none")
+    files = {
+        ".AGENTS/overview.md": "# Overview\n\nBikes for towns.\n",
+        ".AGENTS/deploy.md": "# Deploy\n\n## Rolling back\n\nUse `tw rollback`.\n",
+        ".agents/skills/wash/SKILL.md": "---\nname: wash\ndescription: Washes bikes.\n---\n\nUse water.\n",
+        ".agents/skills/wash/references/soap.md": "# Soap\n\nGreen soap.\n",
+        ".agents/skills/wash/.secret": "hidden",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / ".agents/skills/wash/logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
+    (tmp_path / ".onhand").mkdir()
+    app.open_index(tmp_path / ".onhand/documents.db", None).put(mails())
+    return tmp_path
+
+
+@pytest.fixture
+def surface(project: Path) -> Surface:
+    return app.open_surface(app.configured(str(project)))
+
+
+def talking(surface: Surface, talk: Talk, mode: Any = "auto") -> None:
+    """Let a client of the SDK talk to a surface, both in this process."""
+
+    async def main() -> None:
+        with anyio.fail_after(60):
+            async with Client(build(surface), mode=mode) as client:
+                await talk(client)
+
+    anyio.run(main)
