@@ -1,4 +1,4 @@
-"""Serve what is on hand: MCP over the standard streams, or over HTTP to several clients, and document search over gRPC."""
+"""Serve what is on hand: MCP over the standard streams or to several clients over HTTP, document search over gRPC."""
 
 from __future__ import annotations
 
