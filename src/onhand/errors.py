@@ -6,6 +6,7 @@ OnhandError
 │   └── NotFound    there is nothing of the name that the caller gave
 ├── StoreError      where documents are kept cannot be used: damaged, read-only, full, too new
 ├── EmbedderError   what a text means cannot be worked out: no model, another model, a bad vector
+├── UpstreamError   a server that stands behind us cannot be used now
 ├── MissingExtra    a feature needs packages that are not installed
 └── ToolError       text addressed to the model: what it should change in its next call
 """
@@ -38,6 +39,10 @@ class StoreError(OnhandError):
 
 class EmbedderError(OnhandError):
     """What a text means cannot be worked out, or not by the model that the index was made with."""
+
+
+class UpstreamError(OnhandError):
+    """A server that stands behind us cannot be used now, or not at all."""
 
 
 class MissingExtra(OnhandError):
