@@ -17,11 +17,10 @@ from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from onhand import __version__
 from onhand.errors import OnhandError, UpstreamError
 from onhand.mcp import program
 from onhand.mcp.listing import Listing, listed
-from onhand.mcp.relay import Callbacks, is_modern, only
+from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
 from onhand.mcp.servers import Server, environment, expanded, working_directory
 
 if TYPE_CHECKING:
@@ -81,6 +80,7 @@ class Client:
         on_updated: Callable[[str], Awaitable[None]] | None = None,
         admit: Callable[[], str | None] = lambda: None,
         auth: Any = None,
+        version: str = "",
     ) -> None:
         """`admit` says why the server may not be spoken to, or None; `on_updated` is told of changed resources."""
         self.server = server
@@ -89,6 +89,7 @@ class Client:
         self._on_updated = on_updated
         self._admit = admit
         self._auth = auth
+        self._version = version
         self._tasks: TaskGroup | None = None
         self._links: dict[bool, Link] = {}  # by whether it is of the older era
         self._attempts: dict[bool, _Attempt] = {}
@@ -155,7 +156,8 @@ class Client:
                 place = object()
                 link.asking[place] = ctx
                 try:
-                    return await send(link)
+                    with speaking_for(ctx):
+                        return await send(link)
                 except MCPError as error:
                     if _is_expired(error) and not is_last:  # it never began: a restarted server forgot the session
                         link.lost.set()
@@ -237,10 +239,11 @@ class Client:
             list_roots_callback=callbacks.roots,
             logging_callback=callbacks.log,
             message_handler=self._heard,
-            client_info=types.Implementation(name="onhand", version=__version__),
+            client_info=types.Implementation(name="onhand", version=self._version),
         )
         async with client, anyio.create_task_group() as tasks:
             link.session, link.tasks = client.session, tasks
+            declare_clients(link.session)
             self._list(link, await listed(link.session))
             scope.deadline = math.inf
             self._failures, self._not_before, self._detail = 0, 0.0, ""

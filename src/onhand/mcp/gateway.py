@@ -6,25 +6,15 @@ and prompts of all servers are listed under names of their own. Ranking is the c
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-import anyio
 import mcp_types as types
-from mcp import MCPError
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-from mcp.shared.subscriptions import (
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
 
-from onhand import __version__
 from onhand.errors import InputError, OnhandError, ToolError
 from onhand.mcp.cleaning import clean, cleaned
+from onhand.mcp.front import Front
 from onhand.mcp.naming import public_address, public_name
 from onhand.mcp.outputs import READ_TOOL, Outputs
 from onhand.mcp.paging import page
@@ -38,8 +28,6 @@ from onhand.tools.prompt import called_as, line, plain_line
 from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from onhand.mcp.surface import Context
 
 SURFACES = ("stable", "activate")
@@ -66,39 +54,26 @@ CALL = (
 READ = 'Read on where a long answer was cut. Example: read_output(handle="…").'
 
 
-class Gateway(Surface):
+class Gateway(Front):
     """The servers behind us, and our own surface beside them, as one server's offer."""
 
     name = "onhand"
-    version = __version__
 
     def __init__(self, registry: McpRegistry, own: Surface | None = None, surface: str = "stable") -> None:
-        self.registry = registry
+        super().__init__(registry)
         self._own = own
         self._activates = surface == "activate"
         self._outputs = Outputs()
-        self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus)
-        self._clients: dict[int, Any] = {}  # by the identity of a connection: a session that can be told of changes
         self._activated: dict[int, dict[str, None]] = {}
-        self._subscribed: dict[tuple[int, str], Callable[[], Awaitable[None]]] = {}
         self._own_tools: dict[str, types.Tool] | None = None
         self._fixed = {tool.name: tool for tool in _fixed_tools(registry.keys)}
-        self._changed = anyio.Event()
-        self._tasks: Any = None
         self.instructions = _instructions(registry.keys, own)
 
     @property
     def capabilities(self) -> types.ServerCapabilities:
         """All that a server behind us may have, and the extensions of our own surface."""
-        return types.ServerCapabilities(
-            tools=types.ToolsCapability(list_changed=True),
-            resources=types.ResourcesCapability(subscribe=True, list_changed=True),
-            prompts=types.PromptsCapability(list_changed=True),
-            completions=types.CompletionsCapability(),
-            logging=types.LoggingCapability(),
-            extensions=self._own.capabilities.extensions if self._own else None,
-        )
+        extensions = self._own.capabilities.extensions if self._own else None
+        return super().capabilities.model_copy(update={"extensions": extensions})
 
     @property
     def methods(self) -> Mapping[str, Method]:
@@ -112,28 +87,18 @@ class Gateway(Surface):
         return self._own.input_schema(tool) if self._own else None
 
     async def __aenter__(self) -> Self:
-        self._tasks = await anyio.create_task_group().__aenter__()
-        await self.registry.__aenter__()
+        await super().__aenter__()
         if self._own is not None:
-            await self._own.__aenter__()
-        self.registry.on_changed.append(self._note_change)
-        self._tasks.start_soon(self._telling)
+            await self._life.enter_async_context(self._own)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
-    ) -> None:
-        self._listening.close()
-        self.registry.on_changed.remove(self._note_change)
-        if self._own is not None:
-            await self._own.__aexit__(kind, error, trace)
-        await self.registry.__aexit__(kind, error, trace)
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(kind, error, trace)
+    def lists_their_tools(self) -> bool:
+        """Only those that are always in our list."""
+        return any(self.registry.server(key).always for key in self.registry.keys)
 
     async def list_tools(self, ctx: "Context", params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Our own tools, those that find and call the others, and those that are always there."""
-        self._meet(ctx)
+        self.meet(ctx)
         own = await self._own_tools_of(ctx)
         listed = {**own, **self._fixed, **self._always()}
         if self._activates and not is_modern(ctx.protocol_version):
@@ -146,7 +111,7 @@ class Gateway(Surface):
         self, ctx: "Context", params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """What a tool answers: one of ours, or one of a server behind us by its name."""
-        self._meet(ctx)
+        self.meet(ctx)
         if params.name not in self._fixed:
             return await self._called(ctx, params.name, params.arguments, params, is_direct=True)
         arguments = params.arguments or {}
@@ -253,7 +218,7 @@ class Gateway(Surface):
         self, ctx: "Context", params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """Our own resources, then those of the servers, under addresses that say whose they are."""
-        self._meet(ctx)
+        self.meet(ctx)
         items = await self._own_items(ctx, "list_resources", "resources")
         for key in self.registry.keys:
             items += [_renamed(types.Resource, one, "uri", key) for one in self.registry.listing(key).resources]
@@ -264,7 +229,7 @@ class Gateway(Surface):
         self, ctx: "Context", params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         """The same of forms of addresses."""
-        self._meet(ctx)
+        self.meet(ctx)
         items = await self._own_items(ctx, "list_resource_templates", "resource_templates")
         for key in self.registry.keys:
             listed = self.registry.listing(key).templates
@@ -278,7 +243,7 @@ class Gateway(Surface):
         self, ctx: "Context", params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult | types.InputRequiredResult:
         """What is at an address of a server, or at one of our own."""
-        self._meet(ctx)
+        self.meet(ctx)
         try:
             key, _ = self.registry.owner(params.uri)
         except InputError:
@@ -291,51 +256,11 @@ class Gateway(Surface):
         contents = [one.model_copy(update={"uri": public_address(key, str(one.uri))}) for one in result.contents]
         return result.model_copy(update={"contents": contents})
 
-    async def subscribe_resource(self, ctx: "Context", params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Tell this client when a resource of a server changes."""
-        self._meet(ctx)
-        place = (id(connection_of(ctx)), params.uri)
-        if place not in self._subscribed:
-            session = ctx.session
-
-            async def tell(address: str) -> None:
-                await session.send_resource_updated(params.uri)
-
-            self._subscribed[place] = await self.registry.subscribe(params.uri, tell, ctx)
-        return types.EmptyResult()
-
-    async def unsubscribe_resource(self, ctx: "Context", params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Tell it no more."""
-        end = self._subscribed.pop((id(connection_of(ctx)), params.uri), None)
-        if end is not None:
-            await end()
-        return types.EmptyResult()
-
-    async def subscriptions_listen(
-        self, ctx: "Context", params: types.SubscriptionsListenRequestParams
-    ) -> types.SubscriptionsListenResult:
-        """Tell of changes while the request is open."""
-        ends = []
-
-        async def tell(address: str) -> None:
-            await self._bus.publish(ResourceUpdated(uri=address))
-
-        try:
-            for uri in params.notifications.resource_subscriptions or ():
-                with suppress(OnhandError, MCPError):  # one that nobody has is never told of
-                    ends.append(await self.registry.subscribe(uri, tell, ctx))
-            return await self._listening(ctx, params)
-        finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(5):
-                for end in ends:
-                    with suppress(OnhandError, MCPError):
-                        await end()
-
     async def list_prompts(
         self, ctx: "Context", params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         """Our own prompts, then those of the servers."""
-        self._meet(ctx)
+        self.meet(ctx)
         items = await self._own_items(ctx, "list_prompts", "prompts")
         for key in self.registry.keys:
             for one in self.registry.listing(key).prompts:
@@ -349,7 +274,7 @@ class Gateway(Surface):
         self, ctx: "Context", params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         """A prompt of a server, or one of our own."""
-        self._meet(ctx)
+        self.meet(ctx)
         try:
             self.registry.prompt(params.name)
         except InputError:
@@ -360,7 +285,7 @@ class Gateway(Surface):
 
     async def completion(self, ctx: "Context", params: types.CompleteRequestParams) -> types.CompleteResult:
         """How an argument of a prompt or template may go on."""
-        self._meet(ctx)
+        self.meet(ctx)
         try:
             if isinstance(params.ref, types.PromptReference):
                 key, own = self.registry.prompt(params.ref.name)
@@ -374,46 +299,10 @@ class Gateway(Surface):
             return await self._own.completion(ctx, params)
         return await self.registry.complete(key, ctx, params.model_copy(update={"ref": ref}))
 
-    async def set_logging_level(self, ctx: "Context", params: types.SetLevelRequestParams) -> types.EmptyResult:
-        """Ask every server for the messages that this client wants."""
-        self._meet(ctx)
-        await self.registry.set_level(params.level)
-        return types.EmptyResult()
-
-    def _meet(self, ctx: "Context") -> None:
-        """Know a client from now on, and have the servers connect that are needed."""
-        self.registry.wake(not is_modern(ctx.protocol_version))
-        connection = connection_of(ctx)
-        if is_modern(ctx.protocol_version) or id(connection) in self._clients:
-            return
-        self._clients[id(connection)] = ctx.session
-        connection.exit_stack.push_async_callback(self._part, id(connection))
-
-    async def _part(self, client: int) -> None:
-        self._clients.pop(client, None)
+    async def part(self, client: int) -> None:
+        """Forget a client that has gone, and what it activated."""
         self._activated.pop(client, None)
-        for place in [place for place in self._subscribed if place[0] == client]:
-            with suppress(OnhandError, MCPError):
-                await self._subscribed.pop(place)()
-
-    def _note_change(self) -> None:
-        self._changed.set()
-
-    async def _telling(self) -> None:
-        """Tell clients of changed lists: of tools only where some of a server's are always in ours."""
-        while True:
-            await self._changed.wait()
-            self._changed = anyio.Event()
-            lists_tools = any(self.registry.server(key).always for key in self.registry.keys)
-            events: list[ServerEvent] = [ResourcesListChanged(), PromptsListChanged()]
-            for event in [*events, ToolsListChanged()] if lists_tools else events:
-                await self._bus.publish(event)
-            for session in list(self._clients.values()):
-                with suppress(Exception):  # a client that has gone
-                    await session.send_resource_list_changed()
-                    await session.send_prompt_list_changed()
-                    if lists_tools:
-                        await session.send_tool_list_changed()
+        await super().part(client)
 
     async def _own_tools_of(self, ctx: "Context") -> dict[str, types.Tool]:
         """Our own surface's tools, which never change while we run; they can be found like all others."""

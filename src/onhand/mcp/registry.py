@@ -7,6 +7,7 @@ called. It knows no door: a surface, a command and Python code call the same met
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import anyio
@@ -86,12 +87,14 @@ class McpRegistry:
         lists_directory: str | None = None,
         environ: Mapping[str, str] | None = None,
         auth_of: Callable[[Server], Any] = lambda server: None,
+        version: str = "",
     ) -> None:
         """`lists_directory` keeps what servers listed for the next start; `auth_of` logs in where a server asks it."""
         self.catalog = Catalog() if catalog is None else catalog
         self._index = Index(MemoryStore())
         self._pins = Pins() if pins is None else pins
         self._directory = lists_directory
+        self.version = version
         self._servers = {server.key: server for server in servers if not server.disabled}
         given = os.environ if environ is None else environ
         self._clients = {key: self._client(server, given, auth_of) for key, server in self._servers.items()}
@@ -117,7 +120,8 @@ class McpRegistry:
         async def on_updated(uri: str) -> None:
             await self._tell(public_address(server.key, uri))
 
-        return Client(server, environ, on_listed, on_updated, lambda: self._pins.held_server(server), auth_of(server))
+        held = partial(self._pins.held_server, server)
+        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version)
 
     async def __aenter__(self) -> Self:
         tasks = anyio.create_task_group()
@@ -253,6 +257,15 @@ class McpRegistry:
             self._remember_links(key, result)
         return result  # type: ignore[no-any-return]
 
+    async def ask(self, key: str, ctx: "Context | None", send: Callable[[Link], Awaitable[T]]) -> T:
+        """What a server answers to anything else."""
+        return await self._asked(key, ctx, send)
+
+    def held(self, key: str) -> set[str]:
+        """The tools of a server that are held, as it calls them."""
+        self.refresh()
+        return {route.own for route in self._routes.values() if route.key == key and route.held}
+
     async def read(
         self, address: str, ctx: "Context | None" = None, params: types.ReadResourceRequestParams | None = None
     ) -> types.ReadResourceResult | types.InputRequiredResult:
@@ -364,7 +377,7 @@ class McpRegistry:
                 return await send(link)
 
         try:
-            return await self.client(key).ask(ctx, sent)
+            return _of_its_own(await self.client(key).ask(ctx, sent))
         except ValidationError:
             raise UpstreamError(
                 f"{key} answered with something that is no such result: it does not keep to MCP"
@@ -445,6 +458,15 @@ async def opened(registry: McpRegistry) -> AsyncIterator[McpRegistry]:
     async with registry:
         await registry.connect()
         yield registry
+
+
+def _of_its_own(result: T) -> T:
+    """A result without what its server says of itself: to our clients, we are the server."""
+    meta = getattr(result, "meta", None)
+    if isinstance(meta, dict) and types.SERVER_INFO_META_KEY in meta:
+        kept = {key: value for key, value in meta.items() if key != types.SERVER_INFO_META_KEY}
+        return result.model_copy(update={"meta": kept or None})  # type: ignore[attr-defined, no-any-return]
+    return result
 
 
 def _shown_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:

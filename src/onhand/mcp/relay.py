@@ -6,6 +6,8 @@ must not reach another. Nothing here knows what was called.
 """
 
 from collections.abc import Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -16,8 +18,9 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from mcp.client.session import ClientSession
     from mcp.shared.dispatcher import ProgressFnT
     from pydantic import BaseModel
 
@@ -45,6 +48,37 @@ def forwarded(meta: Mapping[str, Any] | None) -> Any:
         and (not key.startswith(RESERVED) or key == types.LOG_LEVEL_META_KEY)
     }
     return kept or None
+
+
+_SPEAKER: "ContextVar[Context | None]" = ContextVar("speaker", default=None)
+
+
+@contextmanager
+def speaking_for(ctx: "Context | None") -> "Iterator[None]":
+    """What is asked in the block is asked for this client."""
+    token = _SPEAKER.set(ctx)
+    try:
+        yield
+    finally:
+        _SPEAKER.reset(token)
+
+
+def declare_clients(session: "ClientSession") -> None:
+    """Have every request of the newer era say what the client can do that it is made for, and not what we can pass on.
+
+    The SDK writes the same capabilities into each request of a session, and has no other place to say it.
+    """
+    stamp = session._stamp
+
+    def stamped(data: dict[str, Any], options: Any) -> None:
+        stamp(data, options)
+        ctx = _SPEAKER.get()
+        meta = data.get("params", {}).get("_meta", {})
+        if ctx is not None and types.CLIENT_CAPABILITIES_META_KEY in meta:
+            offered = ctx.session.client_capabilities or types.ClientCapabilities()
+            meta[types.CLIENT_CAPABILITIES_META_KEY] = offered.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    session._stamp = stamped
 
 
 def progress_to(ctx: "Context | None") -> "ProgressFnT | None":
