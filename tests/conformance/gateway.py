@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import anyio
-from everything import Everything
 
+from everything import Everything
 from onhand.mcp import http, stdio
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server

@@ -24,6 +24,7 @@ NOUNS = {
     "plan": "a plan of steps that wait for each other: what can begin, and why not the rest",
     "cache": "the semantic cache: find the threshold and margin for your own traffic",
     "skills": "Agent Skills: list, search and read them, check them against the specification",
+    "mcp": "other MCP servers: which there are, how they are, what of them waits for approval",
     "config": "every setting, its value and where it came from",
     "init": "write a commented configuration file",
     "trust": "allow this directory's configuration to start programs and reach outside it",

@@ -155,6 +155,31 @@ ABOUT_KEPT = {
 }
 
 
+class Mcp(Record):
+    """Other MCP servers: which stand behind ours, how what they offer is shown, and who approves what is new."""
+
+    files: tuple[str, ...] = ()
+    trust: str = "auto"
+    surface: str = "stable"
+    transparent: str = ""
+
+
+ABOUT_MCP = {
+    "files": About('JSON files of servers, as MCP clients share them, such as [".mcp.json"].', role="program"),
+    "trust": About(
+        "Who approves a new server and its tools: 'auto' takes what is not suspicious, 'ask' waits for "
+        "`onhand mcp approve`. What changed later always waits.",
+        choices=("auto", "ask"),
+    ),
+    "surface": About(
+        "Whether tools that were found stay out of the list ('stable') or join it, for clients of older protocols "
+        "('activate').",
+        choices=("stable", "activate"),
+    ),
+    "transparent": About("The one server to pass through under its own names, instead of tools that find tools."),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -167,6 +192,7 @@ class Config(Record):
     notes: Notes
     skills: Skills
     kept: Kept
+    mcp: Mcp
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -229,6 +255,7 @@ SECTIONS: dict[str, Any] = {
     "skills": Skills,
     "notes": Notes,
     "kept": Kept,
+    "mcp": Mcp,
 }
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
@@ -237,4 +264,5 @@ OPTIONS = (
     *options_of("skills", Skills, ABOUT_SKILLS),
     *options_of("notes", Notes, ABOUT_NOTES),
     *options_of("kept", Kept, ABOUT_KEPT),
+    *options_of("mcp", Mcp, ABOUT_MCP),
 )

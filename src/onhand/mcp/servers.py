@@ -72,11 +72,12 @@ def read_servers(path: str) -> Servers:
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError(f"{path} has more than {MAX_FILE_BYTES:,} bytes: name a file of servers")
     try:
-        return servers_in(json.loads(without_comments(raw.decode("utf-8-sig"))), path)
+        text = raw.decode("utf-8-sig")
+        return servers_in(_toml(text) if path.endswith(".toml") else json.loads(without_comments(text)), path)
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8: save it as UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON ({error}): repair it") from None
+        raise ConfigError(f"{path} is not what its name says ({error}): repair it") from None
 
 
 def servers_in(value: object, where: str) -> Servers:
@@ -137,6 +138,29 @@ def without_comments(text: str) -> str:
         ):
             kept.append(spelled)
     return "".join(kept)
+
+
+def write_servers(path: str, servers: Iterable[Server]) -> None:
+    """Put servers into a file of ours, in place of those that were there."""
+    from onhand.replace import replace_file
+
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        replace_file(path, (json.dumps(as_json(servers), indent=2) + "\n").encode())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}): make its directory writable") from None
+
+
+def is_ourselves(server: Server) -> bool:
+    """Whether an entry starts onhand: behind itself it would start itself for ever."""
+    words = [os.path.basename(part) for part in (server.command, *server.args)]
+    return "serve" in words and any(word.split("[")[0] in ("onhand", "onhand.exe") for word in words)
+
+
+def _toml(text: str) -> object:
+    import tomllib
+
+    return tomllib.loads(text)
 
 
 def _canonical(value: object) -> bytes:
