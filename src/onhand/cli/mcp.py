@@ -9,7 +9,7 @@ from onhand import app
 from onhand.cli import terminal
 from onhand.cli.parser import Parser
 from onhand.cli.terminal import counted
-from onhand.errors import ConfigError, InputError, NotFound
+from onhand.errors import ConfigError, InputError, NotFound, UpstreamError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -222,10 +222,15 @@ def _call(asked: Config, arguments: argparse.Namespace) -> int:
         raise InputError('the arguments are a JSON object, such as \'{"city": "Oslo"}\'')
 
     async def called(registry: McpRegistry) -> int:
+        from mcp import MCPError
+
         key = arguments.tool.partition("__")[0]
         if key in registry.keys:
             await registry.connect([key])
-        result = await registry.execute(arguments.tool, given)
+        try:
+            result = await registry.execute(arguments.tool, given)
+        except MCPError as error:
+            raise UpstreamError(f"{key} refuses: {error.message}") from None
         shown = result.model_dump(by_alias=True, mode="json", exclude_none=True)
         if arguments.json:
             terminal.print_json(shown)

@@ -70,7 +70,7 @@ class Front(Surface):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
     ) -> None:
-        await self._life.__aexit__(kind, error, trace)
+        await self._life.aclose()
 
     def address(self, uri: str) -> str:
         """What the registry calls an address that a client names."""

@@ -136,7 +136,7 @@ class McpRegistry:
         if self._tasks is not None:
             tasks, self._tasks = self._tasks, None
             tasks.cancel_scope.cancel()
-            await tasks.__aexit__(kind, error, trace)
+            await tasks.__aexit__(None, None, None)  # an error of the block stays itself, and no group around it
 
     @property
     def keys(self) -> tuple[str, ...]:

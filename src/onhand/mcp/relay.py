@@ -82,8 +82,8 @@ def declare_clients(session: "ClientSession") -> None:
 
 
 def progress_to(ctx: "Context | None") -> "ProgressFnT | None":
-    """Where progress of a request goes; nowhere if nobody asked for it."""
-    if ctx is None or not ctx.meta or ctx.meta.get("progress_token") is None:
+    """Where progress of a request goes; to a client that did not ask for it, none is told."""
+    if ctx is None:
         return None
 
     async def report(progress: float, total: float | None, message: str | None) -> None:

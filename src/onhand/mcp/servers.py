@@ -18,6 +18,10 @@ MAX_FILE_BYTES = 16 * 1024 * 1024  # ~/.claude.json keeps whole histories
 MAX_KEY_CHARS = 48  # leaves 78 characters of a name to the tool
 KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)(?=.)){0,47}")
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_PIECES = re.compile(
+    r"""(?P<kept>"(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])""",
+    re.DOTALL,
+)
 _LEFT_OPEN = re.compile(r"\$\{[^}]*\}")
 
 
@@ -130,14 +134,7 @@ def usable_key(name: str) -> str:
 
 def without_comments(text: str) -> str:
     """JSON without // and /* */ comments and without commas before a closing bracket, as VS Code and Zed allow."""
-    kept: list[str] = []
-    for token in re.finditer(r'"(?:[^"\\]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])|[^"/,]+|.', text, re.DOTALL):
-        spelled = token.group()
-        if not (
-            spelled.startswith(("//", "/*")) or (spelled == "," and text[token.end() :].lstrip()[:1] in ("}", "]"))
-        ):
-            kept.append(spelled)
-    return "".join(kept)
+    return _PIECES.sub(lambda found: found.group("kept") or "", text)
 
 
 def write_servers(path: str, servers: Iterable[Server]) -> None:
