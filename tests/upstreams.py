@@ -15,6 +15,7 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.message import ServerMessageMetadata
 
 Handler = Any
@@ -40,6 +41,7 @@ class Kind:
 
     def __init__(self, arguments: list[str]) -> None:
         self.arguments = arguments
+        self.bus = InMemorySubscriptionBus()
 
     async def list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(self.tools))
@@ -49,8 +51,13 @@ class Kind:
             return said(str((params.arguments or {}).get("text", "")))
         raise MCPError(code=types.INVALID_PARAMS, message=f"there is no {params.name}")
 
+    async def announce(self, ctx: Any) -> None:
+        """Tell of a changed list, in the way of either era."""
+        await ctx.session.send_tool_list_changed()
+        await self.bus.publish(ToolsListChanged())
+
     def server(self) -> Server[Any]:
-        handlers = {
+        handlers: dict[str, Any] = {
             f"on_{name}": getattr(self, name)
             for name in (
                 *("list_tools", "call_tool", "list_resources", "list_resource_templates", "read_resource"),
@@ -58,7 +65,7 @@ class Kind:
             )
             if hasattr(self, name)
         }
-        return Server("upstream", **handlers)
+        return Server("upstream", on_subscriptions_listen=ListenHandler(self.bus), **handlers)
 
 
 class Many(Kind):
@@ -240,7 +247,7 @@ class Changing(Kind):
 
     async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
         for _ in range(int((params.arguments or {}).get("times", 1)) if params.name == "changed" else 0):
-            await ctx.session.send_tool_list_changed()
+            await self.announce(ctx)
         return said("yes")
 
 
@@ -254,7 +261,7 @@ class Counting(Kind):
 
     async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
         for _ in range(int((params.arguments or {}).get("times", 0))):
-            await ctx.session.send_tool_list_changed()
+            await self.announce(ctx)
         return said("yes")
 
 
