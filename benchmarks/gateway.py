@@ -1,10 +1,10 @@
-"""What does the gateway add to a search and to a call, with 5,000 tools behind it? FastMCP's proxy beside it in one run.
+"""What does the gateway add to a search and to a call, with 5,000 tools behind it? FastMCP's proxy beside it.
 
 Each arm is asked in process; the 5,000 tools are one server, which runs as a program. The numbers are milliseconds of
 CPU of the asking process, of which the gateway is a part, without the server's own.
 
-FastMCP needs another version of the MCP SDK than ours, so that it runs in an environment of its own: name its Python in
-ONHAND_FASTMCP. Without it, our own arms are measured alone.
+FastMCP runs in an environment of its own, which need not be ours: name its Python in ONHAND_FASTMCP. Without it, our
+own arms are measured alone.
 """
 
 import json
@@ -112,7 +112,12 @@ def fastmcp() -> dict[str, float] | None:
         return None
     given = json.dumps([sys.executable, SERVER, TOOLS, SEARCHES, 5])
     done = subprocess.run(
-        [python, "-c", FASTMCP, given], capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, check=False
+        [python, "-c", FASTMCP, given],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        stdin=subprocess.DEVNULL,
+        check=False,
     )
     if done.returncode:
         raise SystemExit(f"FastMCP failed:\n{done.stderr[-2000:]}")

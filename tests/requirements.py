@@ -414,18 +414,9 @@ catalog.hostile-metadata own Equal names, huge descriptions and cyclic or deep s
 catalog.four-forms own A catalog file is a tools/list result of MCP, an array of OpenAI or Anthropic, or ours.
 catalog.compact-signature own A tool's arguments fit into one printable line, those it needs first, with enum values.
 catalog.cli-search own tools list, search and describe work on catalog files with --json.
-"""
 
-LATER = {
-    "tool search": """
-catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
-""",
-    "MCP": """
-mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
 mcp.stable-surface own tools/list is byte-identical before and after any search; search, describe and call are the surface.
 mcp.list-changed-mode own Older clients can have activation with a list-changed notification.
-mcp.conformance own The official suites pass for both protocol versions, ours and behind the gateway.
-mcp.resources 000 Context files, documents and skills are resources that can be listed and read.
 mcp.one-client-per-server 003 Each configured server has one client, connected in parallel, lazily, with back-off.
 mcp.registry 003 Tools, resources and prompts of all servers are discovered together by intent.
 mcp.registry-operations 003 Resources are read and subscribed to, prompts fetched, tools executed through the registry.
@@ -442,6 +433,16 @@ mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
 mcp.cli own mcp list, add, remove, import, test, review, approve and call work.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
+"""
+
+LATER = {
+    "tool search": """
+catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
+""",
+    "MCP": """
+mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
+mcp.conformance own The official suites pass for both protocol versions, ours and behind the gateway.
+mcp.resources 000 Context files, documents and skills are resources that can be listed and read.
 """,
     "gRPC": """
 grpc.wire-compatible 001 A client generated from the founding proto works unchanged.

@@ -68,5 +68,7 @@ def test_an_argument_whose_name_asks_for_a_key_is_suspicious() -> None:
 def test_few_honest_tools_are_suspicious(name: str) -> None:
     lines = (Path(os.environ["ONHAND_DATA"]) / name / "corpus.jsonl").read_text().splitlines()
     tools = [json.loads(line) for line in lines]
-    found = [tool for tool in tools if suspicions({key: tool.get(key) for key in ("name", "description", "parameters")})]
+    found = [
+        tool for tool in tools if suspicions({key: tool.get(key) for key in ("name", "description", "parameters")})
+    ]
     assert len(found) <= len(tools) / 100, [(tool.get("name"), tool.get("description")) for tool in found[:5]]

@@ -9,8 +9,6 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from unit.mcp.conftest import Behind, Fronted
-from unit.mcp.test_gateway import text_of, wait_for
 
 from loopback import Asked, Loopback, Reply, serving
 from onhand.errors import NotFound, ToolError, UpstreamError
@@ -19,6 +17,8 @@ from onhand.mcp.pins import Pins
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server
 from requirements import requirement
+from unit.mcp.conftest import Behind, Fronted
+from unit.mcp.test_gateway import text_of, wait_for
 
 
 @requirement("mcp.one-client-per-server", "mcp.dead-upstreams-are-harmless")
@@ -159,7 +159,9 @@ def _echoing(asked: Asked) -> Reply:
         case "tools/call":
             result = {"content": [{"type": "text", "text": message["params"]["arguments"]["text"]}]}
         case _:
-            return Reply({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}, headers=JSON)
+            return Reply(
+                {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}, headers=JSON
+            )
     return Reply({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=JSON)
 
 

@@ -10,6 +10,7 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp import Client, MCPError
+
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
 
@@ -429,3 +430,20 @@ class InnerServer:
 
     async def __aexit__(self, *exc: object) -> None:
         await self._life.aclose()
+
+
+@requirement("mcp.overhead")
+def test_neither_searches_nor_calls_ask_a_server_for_its_list_again(
+    behind: Behind, fronted: Fronted, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+
+    async def main() -> None:
+        async with fronted(behind("c", "counting", str(log)), behind("many", "many", "5000")) as (_, client):
+            for number in range(20):
+                found = await client.call_tool("search_tools", {"query": f"update the ticket of department {number}11"})
+                assert found.structured_content["total_tools"] == 5001
+                await client.call_tool("call_tool", {"name": "c__echo"})
+            assert log.read_text() == "listed\n"
+
+    anyio.run(main)
