@@ -512,13 +512,7 @@ mcp.skills-extension own Skills are listed with the digest and size of every fil
 mcp.http-is-strict own Over HTTP, Host, Origin, type, size and token are checked first, and only this machine needs no token.
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
 mcp.start-is-measured own The benchmark prints the CPU time to the first answers beside a bare server of the SDK, as a ratio.
-"""
 
-LATER = {
-    "tool search": """
-catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
-""",
-    "MCP": """
 mcp.stable-surface own tools/list is byte-identical before and after any search; search, describe and call are the surface.
 mcp.list-changed-mode own Older clients can have activation with a list-changed notification.
 mcp.one-client-per-server 003 Each configured server has one client, connected in parallel, lazily, with back-off.
@@ -535,6 +529,11 @@ mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
 mcp.cli own mcp list, add, remove, import, test, review, approve and call work.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
+"""
+
+LATER = {
+    "tool search": """
+catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
 """,
     "agent and ACP": """
 acp.default-adapter 003 ACP is the agent's default door: sessions, prompts, responses over stdio.

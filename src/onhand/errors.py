@@ -8,6 +8,7 @@ OnhandError
 ├── EmbedderError   what a text means cannot be worked out: no model, another model, a bad vector
 ├── ModelError      a model cannot be asked, or does not answer as it should
 ├── SandboxError    a command cannot be confined as asked, so it was not started
+├── UpstreamError   a server that stands behind us cannot be used now
 ├── MissingExtra    a feature needs packages that are not installed
 ├── Unwanted        whoever asked has gone, or its time is over
 ├── Busy            too much was asked for at once
@@ -56,6 +57,10 @@ class ModelError(OnhandError):
 
 class SandboxError(OnhandError):
     """A command cannot be confined as it was asked to be, so it was not started."""
+
+
+class UpstreamError(OnhandError):
+    """A server that stands behind us cannot be used now, or not at all."""
 
 
 class MissingExtra(OnhandError):

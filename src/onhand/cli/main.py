@@ -29,6 +29,7 @@ NOUNS = {
     "agent": "an agent over this project: give it a goal, or talk to it",
     "acp": "the agent inside an editor: speak the Agent Client Protocol, or enter us into its settings",
     "run": "call a tool with JSON arguments and print what came of it",
+    "mcp": "other MCP servers: which there are, how they are, what of them waits for approval",
     "config": "every setting, its value and where it came from",
     "init": "write a commented configuration file",
     "sandbox": "the walls around commands: what this machine can do, and run one behind them",

@@ -13,6 +13,7 @@ from onhand.errors import InputError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.config import Config
+    from onhand.mcp.surface import Surface
 
 
 def add_arguments(parser: Parser) -> None:
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.grpc is None and arguments.http is None:
         import anyio
 
-        surface = app.open_surface(asked)
+        surface = _surface(asked)
         from onhand.mcp import stdio
 
         anyio.run(stdio.serve, surface)
@@ -57,7 +58,7 @@ async def _served(asked: Config, arguments: argparse.Namespace) -> None:
 
         await serve_grpc(asked, arguments.grpc, arguments.db)
         return
-    surface = app.open_surface(asked)
+    surface = _surface(asked)
     from onhand.mcp import http
 
     address, token = http.address_of(arguments.http), _token(arguments.token_env or asked.serve.token_env)
@@ -68,6 +69,12 @@ async def _served(asked: Config, arguments: argparse.Namespace) -> None:
 
     async with grpc_served(asked, arguments.grpc, arguments.db):
         await http.serve(surface, address, token, _announce)  # a signal ends it, and then the other
+
+
+def _surface(asked: Config) -> Surface:
+    surface, problems = app.open_surface(asked)
+    terminal.warn(problems)
+    return surface
 
 
 def _announce(url: str) -> None:

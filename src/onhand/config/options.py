@@ -347,6 +347,31 @@ ABOUT_SERVE = {
 }
 
 
+class Mcp(Record):
+    """Other MCP servers: which stand behind ours, how what they offer is shown, and who approves what is new."""
+
+    files: tuple[str, ...] = ()
+    trust: str = "auto"
+    surface: str = "stable"
+    transparent: str = ""
+
+
+ABOUT_MCP = {
+    "files": About('JSON files of servers, as MCP clients share them, such as [".mcp.json"].', role="program"),
+    "trust": About(
+        "Who approves a new server and its tools: 'auto' takes what is not suspicious, 'ask' waits for "
+        "`onhand mcp approve`. What changed later always waits.",
+        choices=("auto", "ask"),
+    ),
+    "surface": About(
+        "Whether tools that were found stay out of the list ('stable') or join it, for clients of older protocols "
+        "('activate').",
+        choices=("stable", "activate"),
+    ),
+    "transparent": About("The one server to pass through under its own names, instead of tools that find tools."),
+}
+
+
 class Config(Record):
     """What the user asked for, and who said it.
 
@@ -366,6 +391,7 @@ class Config(Record):
     sandbox: Sandbox
     grpc: Grpc
     serve: Serve
+    mcp: Mcp
     project: str  # the directory of the project file; where the search for one began when there is none
     project_file: str | None  # the configuration file of the project, when it has one
     files: tuple[str, ...]  # that were read: the user's, then the project's
@@ -435,6 +461,7 @@ SECTIONS: dict[str, Any] = {
     "sandbox": Sandbox,
     "grpc": Grpc,
     "serve": Serve,
+    "mcp": Mcp,
 }
 OPTIONS = (
     *options_of("context", Context, ABOUT_CONTEXT),
@@ -450,4 +477,5 @@ OPTIONS = (
     *options_of("sandbox", Sandbox, ABOUT_SANDBOX),
     *options_of("grpc", Grpc, ABOUT_GRPC),
     *options_of("serve", Serve, ABOUT_SERVE),
+    *options_of("mcp", Mcp, ABOUT_MCP),
 )

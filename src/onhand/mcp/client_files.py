@@ -63,6 +63,19 @@ def path_of(client: str, project: str | None, home: str, environ: Mapping[str, s
     return os.path.join(home, file.user)
 
 
+def places(home: str, project: str, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Client → the files that it may keep servers in, whether they are there or not, the user's first."""
+    files = {
+        client: (path_of(client, None, home, environ), path_of(client, project, home, environ)) for client in CLIENTS
+    }
+    desktop = os.path.join(_settings_place("claude-desktop", home, environ), "Claude", "claude_desktop_config.json")
+    return {
+        **files,
+        "claude-desktop": (desktop,),
+        "windsurf": (os.path.join(home, ".codeium", "windsurf", "mcp_config.json"),),
+    }
+
+
 def entry_of(client: str, command: list[str]) -> dict[str, Any]:
     """Our entry: how the client starts us."""
     file = CLIENTS[client]
@@ -109,7 +122,7 @@ def _form(client: str) -> entry_text.Form:
 def _settings_place(client: str, home: str, environ: Mapping[str, str]) -> str:
     if sys.platform == "win32":
         return environ.get("APPDATA") or os.path.join(home, "AppData", "Roaming")
-    if sys.platform == "darwin" and client == "vscode":
+    if sys.platform == "darwin" and client != "zed":
         return os.path.join(home, "Library", "Application Support")
     return environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
 

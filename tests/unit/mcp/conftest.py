@@ -1,6 +1,8 @@
-"""A surface over a small project, and a real client of the SDK in front of it."""
+"""A surface over a small project, servers behind a gateway, and real clients of the SDK in front of both."""
 
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,16 @@ from mcp import Client
 
 from mail import mails
 from onhand import app
+from onhand.mcp.gateway import Gateway
+from onhand.mcp.pins import Pins
+from onhand.mcp.registry import McpRegistry
 from onhand.mcp.server import build
+from onhand.mcp.servers import Server
 from onhand.mcp.surface import Surface
 
+UPSTREAMS = str(Path(__file__).parents[2] / "upstreams.py")
+Behind = Callable[..., Server]
+Fronted = Callable[..., Any]
 Talk = Callable[[Client], Awaitable[None]]
 
 
@@ -38,7 +47,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def surface(project: Path) -> Surface:
-    return app.open_surface(app.configured(str(project)))
+    return app.open_surface(app.configured(str(project)))[0]
 
 
 def talking(surface: Surface, talk: Talk, mode: Any = "auto") -> None:
@@ -50,3 +59,31 @@ def talking(surface: Surface, talk: Talk, mode: Any = "auto") -> None:
                 await talk(client)
 
     anyio.run(main)
+
+
+@pytest.fixture
+def behind() -> Behind:
+    """A server of `tests/upstreams.py` under a key."""
+
+    def behind(key: str, *arguments: str, **more: Any) -> Server:
+        return Server(key, sys.executable, (UPSTREAMS, *arguments), **more)
+
+    return behind
+
+
+@pytest.fixture
+def fronted() -> Fronted:
+    """A gateway in front of some servers and a client of it, both open; all servers are connected."""
+
+    @asynccontextmanager
+    async def fronted(
+        *servers: Server, mode: str = "auto", pins: Pins | None = None, surface: str = "stable", **client: Any
+    ) -> AsyncIterator[tuple[Gateway, Client]]:
+        registry = McpRegistry(servers, pins, version="1")
+        gateway = Gateway(registry, surface=surface)
+        async with Client(build(gateway), mode=mode, cache=None, **client) as asking:
+            await asking.list_tools()
+            await registry.connect(legacy=mode == "legacy")
+            yield gateway, asking
+
+    return fronted

@@ -1,0 +1,141 @@
+"""What does the gateway add to a search and to a call, with 5,000 tools behind it? FastMCP's proxy beside it.
+
+Each arm is asked in process; the 5,000 tools are one server, which runs as a program. The numbers are milliseconds of
+CPU of the asking process, of which the gateway is a part, without the server's own.
+
+FastMCP runs in an environment of its own, which need not be ours: name its Python in ONHAND_FASTMCP. Without it, our
+own arms are measured alone.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import anyio
+
+SERVER = str(Path(__file__).parents[1] / "tests" / "upstreams.py")
+TOOLS = 5_000
+SEARCHES = ("create an issue", "archive the invoice of department 77", "rename branch", "list users", "move a page")
+ROUNDS = 20
+
+FASTMCP = """
+import asyncio, json, sys, time
+from statistics import median
+from fastmcp import Client, FastMCP
+from fastmcp.client.transports import StdioTransport
+from fastmcp.server import create_proxy
+from fastmcp.server.transforms.search import BM25SearchTransform
+
+python, server, tools, searches, rounds = json.loads(sys.argv[1])
+
+async def timed(does):
+    took = []
+    for _ in range(rounds):
+        began = time.process_time()
+        await does()
+        took.append(1000 * (time.process_time() - began))
+    return median(took)
+
+async def main():
+    upstream = StdioTransport(command=python, args=[server, "many", str(tools)])
+    proxy = create_proxy(upstream)
+    proxy.add_transform(BM25SearchTransform())
+    async with Client(proxy) as client:
+        await client.call_tool("search_tools", {"query": "warm up"})
+        name = "create_issue_0"
+        async def search():
+            await client.call_tool("search_tools", {"query": searches[0]})
+        async def call():
+            await client.call_tool("call_tool", {"name": name, "arguments": {"text": "x"}})
+        print(json.dumps({"search": await timed(search), "call": await timed(call)}))
+
+asyncio.run(main())
+"""
+
+
+async def timed(does: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:
+    """The median of the CPU milliseconds of some rounds."""
+    took = []
+    for _ in range(rounds):
+        began = time.process_time()
+        await does()
+        took.append(1000 * (time.process_time() - began))
+    return median(took)
+
+
+async def ours() -> dict[str, float]:
+    """Search and call through the gateway, and a call of the same server without it."""
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters
+
+    from onhand.mcp.gateway import Gateway
+    from onhand.mcp.registry import McpRegistry
+    from onhand.mcp.server import build
+    from onhand.mcp.servers import Server
+
+    upstream = Server("many", sys.executable, (SERVER, "many", str(TOOLS)), connect_timeout_s=120)
+    found: dict[str, float] = {}
+    gateway = Gateway(McpRegistry([upstream]))
+    async with Client(build(gateway), mode="2026-07-28", cache=None) as client:
+        await client.list_tools()
+        await gateway.registry.connect()
+        queries = iter(SEARCHES * ROUNDS * 4)
+
+        async def search() -> Any:
+            return await client.call_tool("search_tools", {"query": next(queries)})
+
+        async def call() -> Any:
+            return await client.call_tool("call_tool", {"name": "many__create_issue_0", "arguments": {"text": "x"}})
+
+        for does in (search, call):
+            assert not (await does()).is_error
+        found["search"] = await timed(search, 4 * ROUNDS)
+        found["call"] = await timed(call, 4 * ROUNDS)
+    parameters = StdioServerParameters(command=sys.executable, args=[SERVER, "many", str(TOOLS)])
+    async with Client(parameters, cache=None) as direct:
+        await direct.list_tools()
+        await direct.call_tool("create_issue_0", {"text": "x"})
+        found["direct"] = await timed(lambda: direct.call_tool("create_issue_0", {"text": "x"}), 4 * ROUNDS)
+    return found
+
+
+def fastmcp() -> dict[str, float] | None:
+    """The same through FastMCP's proxy with its search; None where it is not installed."""
+    python = os.environ.get("ONHAND_FASTMCP")
+    if not python:
+        return None
+    given = json.dumps([sys.executable, SERVER, TOOLS, SEARCHES, 5])
+    done = subprocess.run(
+        [python, "-c", FASTMCP, given],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"FastMCP failed:\n{done.stderr[-2000:]}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    mine, theirs = anyio.run(ours), fastmcp()
+    print(f"{TOOLS:,} tools of one server; milliseconds of CPU, median")
+    print(f"{'':<34}{'onhand':>10}{'FastMCP':>12}{'ratio':>8}")
+    for name, key in (("search_tools", "search"), ("call_tool", "call")):
+        other = f"{theirs[key]:>12.1f}{theirs[key] / mine[key]:>7.0f}x" if theirs else f"{'-':>12}"
+        print(f"{name:<34}{mine[key]:>10.2f}{other}")
+    print(f"{'the same call without a gateway':<34}{mine['direct']:>10.2f}")
+    print(f"{'so that the gateway adds':<34}{mine['call'] - mine['direct']:>10.2f}")
+
+
+if __name__ == "__main__":
+    main()

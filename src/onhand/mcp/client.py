@@ -1,0 +1,457 @@
+"""How is one server behind us reached? Connected when it is needed, again with growing pauses when it fails.
+
+One connection serves all who ask; a server is spoken to in the protocol era of whoever asks, so that it may be two.
+Whatever a server does, it costs only those who call it. Nothing here knows other servers, names of tools or pins.
+"""
+
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import anyio
+import mcp
+import mcp_types as types
+from mcp import MCPError
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from onhand.errors import OnhandError, UpstreamError
+from onhand.mcp import program
+from onhand.mcp.listing import Listing, listed
+from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
+from onhand.mcp.servers import Server, environment, expanded, working_directory
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+    from mcp.client.session import ClientSession, IncomingMessage
+
+    from onhand.mcp.surface import Context
+
+T = TypeVar("T")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+MAX_UNASKED_ATTEMPTS = 6  # then a server is tried again only when somebody needs it
+REFRESH_PAUSE_S = 1.0  # however often a server says that its list changed
+LEAST_TTL_S = 5.0  # a list that is stale at once is still not asked for more often than this
+MAX_REASON_CHARS = 300
+
+
+class Status(NamedTuple):
+    """How a server is."""
+
+    state: str  # "idle", "connecting", "ready" or "down"
+    detail: str = ""  # why it is down
+    is_stale: bool = False  # whether its list is of an earlier time
+
+
+class Link:
+    """A live connection: its session, and the requests that it works on."""
+
+    session: "ClientSession"
+    tasks: "TaskGroup"
+
+    def __init__(self) -> None:
+        self.lost = anyio.Event()
+        self.asking: dict[object, Context | None] = {}
+
+    def whom(self) -> "Context | None":
+        """The request that the server means when it asks something."""
+        return only(self.asking.values())
+
+
+class _Attempt:
+    """A connection that is being made, for all who wait for it."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.link: Link | None = None
+        self.reason = "the gateway is closing"
+
+
+class Client:
+    """One server behind us. Its owner gives it a task group to live in, and is told of what it lists."""
+
+    def __init__(
+        self,
+        server: Server,
+        environ: Mapping[str, str],
+        on_listed: Callable[[Listing], None] = lambda listing: None,
+        on_updated: Callable[[str], Awaitable[None]] | None = None,
+        admit: Callable[[], str | None] = lambda: None,
+        auth: Any = None,
+        version: str = "",
+    ) -> None:
+        """`admit` says why the server may not be spoken to, or None; `on_updated` is told of changed resources."""
+        self.server = server
+        self._environ = environ
+        self._on_listed = on_listed
+        self._on_updated = on_updated
+        self._admit = admit
+        self._auth = auth
+        self._version = version
+        self._tasks: TaskGroup | None = None
+        self._links: dict[bool, Link] = {}  # by whether it is of the older era
+        self._attempts: dict[bool, _Attempt] = {}
+        self._turns = anyio.Semaphore(server.max_concurrent)
+        self._said: deque[str] = deque(maxlen=program.KEPT_STDERR_LINES)
+        self._failures = 0
+        self._not_before = 0.0
+        self._detail = ""
+        self._changed: anyio.Event | None = None
+        self._expires = math.inf
+        self._is_listed = False
+        self._level: types.LoggingLevel | None = None
+        self._watched: dict[str, int] = {}
+        self._watches: dict[tuple[int, str], anyio.CancelScope] = {}
+
+    def open(self, tasks: "TaskGroup") -> None:
+        """Live in a task group until that ends."""
+        self._tasks = tasks
+        self._changed = anyio.Event()
+        tasks.start_soon(self._refreshing)
+
+    @property
+    def status(self) -> Status:
+        """How the server is now."""
+        if any(not link.lost.is_set() for link in self._links.values()):
+            return Status("ready")
+        if self._attempts:
+            return Status("connecting", self._detail, True)
+        return Status("down", self._detail, True) if self._detail else Status("idle", "", True)
+
+    @property
+    def capabilities(self) -> types.ServerCapabilities | None:
+        """What the server serves; None while it is not connected."""
+        live = next((link for link in self._links.values() if not link.lost.is_set()), None)
+        return live.session.server_capabilities if live else None
+
+    def wake(self, legacy: bool = False) -> None:
+        """Connect in the background if nobody did yet, or ask again for a list that is out of date."""
+        if self._is_listed and anyio.current_time() >= self._expires:
+            self.refresh()
+        elif not self._is_listed and not self._attempts and self._tasks and anyio.current_time() >= self._not_before:
+            self._begin(legacy)
+
+    def refresh(self) -> None:
+        """Ask for the list again, soon."""
+        if self._changed is not None:
+            self._changed.set()
+
+    async def ask(self, ctx: "Context | None", send: Callable[[Link], Awaitable[T]]) -> T:
+        """What the server answers; UpstreamError when it cannot be reached, is gone or takes too long."""
+        key = self.server.key
+        try:
+            with anyio.fail_after(self.server.timeout_s):
+                return await self._asked(ctx, send)
+        except TimeoutError:
+            raise UpstreamError(
+                f"{key} did not answer within {self.server.timeout_s:g} s: try again, or ask for less"
+            ) from None
+
+    async def _asked(self, ctx: "Context | None", send: Callable[[Link], Awaitable[T]]) -> T:
+        for is_last in (False, True):
+            async with self._turns:
+                link = await self.link(ctx is not None and not is_modern(ctx.protocol_version))
+                place = object()
+                link.asking[place] = ctx
+                try:
+                    with speaking_for(ctx):
+                        return await send(link)
+                except MCPError as error:
+                    if _is_expired(error) and not is_last:  # it never began: a restarted server forgot the session
+                        link.lost.set()
+                        continue
+                    if error.code == types.CONNECTION_CLOSED:
+                        link.lost.set()
+                        said = f" ({self._last_words()})" if self._last_words() else ""
+                        raise UpstreamError(
+                            f"{self.server.key} ended while it worked on this{said}: "
+                            "whether it was done is not known; the next call connects again"
+                        ) from None
+                    raise
+                finally:
+                    del link.asking[place]
+        raise UpstreamError(f"{self.server.key} forgets its sessions: restart it")
+
+    async def link(self, legacy: bool = False) -> Link:
+        """A live connection of an era, or of the other if the server knows no more; UpstreamError if there is none."""
+        live = self._links.get(legacy)
+        if live is not None and not live.lost.is_set():
+            return live
+        attempt = self._attempts.get(legacy)
+        if attempt is None:
+            pause = self._not_before - anyio.current_time()
+            if pause > 0:
+                raise UpstreamError(f"{self.server.key} is down: {self._detail}; it is tried again in {pause:.0f} s")
+            attempt = self._begin(legacy)
+        await attempt.done.wait()
+        if attempt.link is None:
+            raise UpstreamError(f"{self.server.key} cannot be reached: {attempt.reason}")
+        return attempt.link
+
+    def _begin(self, legacy: bool) -> _Attempt:
+        if self._tasks is None:
+            raise UpstreamError(f"{self.server.key} is closed: open the gateway first")
+        attempt = self._attempts[legacy] = _Attempt()
+        self._tasks.start_soon(self._hold, legacy, attempt)
+        return attempt
+
+    async def _hold(self, legacy: bool, attempt: _Attempt) -> None:
+        """One connection from its beginning to its end; nothing that a server does gets out of here."""
+        link = Link()
+        reason = f"no answer within {self.server.connect_timeout_s:g} s"
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + self.server.connect_timeout_s) as scope:
+                refused = self._admit()
+                if refused:
+                    raise UpstreamError(refused)
+                try:
+                    await self._connected("legacy" if legacy else "auto", legacy, attempt, link, scope)
+                except* MCPError as errors:
+                    if not legacy or attempt.link is not None or not _wants_newer(errors):
+                        raise
+                    await self._connected("auto", legacy, attempt, link, scope)
+                reason = "the connection ended"
+        except Exception as error:
+            reason = self._reason(error)
+        finally:
+            link.lost.set()
+            self._attempts.pop(legacy, None)
+            self._links = {era: live for era, live in self._links.items() if live is not link}
+            if attempt.link is None:
+                self._failed(reason)
+                attempt.reason = reason
+            attempt.done.set()
+
+    async def _connected(
+        self, mode: str, legacy: bool, attempt: _Attempt, link: Link, scope: anyio.CancelScope
+    ) -> None:
+        callbacks = Callbacks(link.whom)
+        client = mcp.Client(
+            self._transport(link.lost.set),
+            mode=mode,
+            cache=None,
+            read_timeout_seconds=self.server.connect_timeout_s,
+            sampling_callback=callbacks.sampling,
+            sampling_capabilities=types.SamplingCapability(tools=types.SamplingToolsCapability()),
+            elicitation_callback=callbacks.elicitation,
+            list_roots_callback=callbacks.roots,
+            logging_callback=callbacks.log,
+            message_handler=self._heard,
+            client_info=types.Implementation(name="onhand", version=self._version),
+        )
+        async with client, anyio.create_task_group() as tasks:
+            link.session, link.tasks = client.session, tasks
+            declare_clients(link.session)
+            self._list(link, await listed(link.session))
+            scope.deadline = math.inf
+            self._failures, self._not_before, self._detail = 0, 0.0, ""
+            self._links[legacy] = link
+            if is_modern(link.session.protocol_version) == legacy:  # it knows only the other era: one is enough
+                self._links.setdefault(not legacy, link)
+            attempt.link = link
+            self._attempts.pop(legacy, None)
+            attempt.done.set()
+            await self._resume(link)
+            await link.lost.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _resume(self, link: Link) -> None:
+        """Ask a new connection for what an earlier one was asked for."""
+        if is_modern(link.session.protocol_version):
+            link.tasks.start_soon(self._watch_lists, link)
+        elif self._level is not None:
+            with suppress(MCPError):
+                await _set_level(link, self._level)
+        for uri in self._watched:
+            with suppress(MCPError):
+                await self._watch(link, uri)
+
+    def _transport(self, on_end: Callable[[], None]) -> AbstractAsyncContextManager[Any]:
+        server = self.server
+        if server.url:
+            return self._web()
+        self._said.clear()
+        where = f"server {server.key}"
+        command = [expanded(part, self._environ, where) for part in (server.command, *server.args)]
+        return program.started(
+            command, environment(server, self._environ), working_directory(server), self._said, on_end
+        )
+
+    @asynccontextmanager
+    async def _web(self) -> AsyncGenerator[Any, None]:
+        """Only what the configuration says is sent: nothing of what our own client sent to us."""
+        server = self.server
+        where = f"server {server.key}"
+        url = expanded(server.url, self._environ, where)
+        headers = {
+            name: expanded(text, self._environ, f"{where}: header {name}") for name, text in server.headers.items()
+        }
+        if server.transport == "sse":
+            from mcp.client.sse import sse_client
+
+            async with sse_client(url, headers, auth=self._auth) as streams:
+                yield streams
+            return
+        from mcp.client.streamable_http import streamable_http_client
+
+        async with (
+            create_mcp_http_client(headers, auth=self._auth) as http,
+            streamable_http_client(url, http_client=http, max_sse_event_size=program.MAX_LINE_BYTES) as streams,
+        ):
+            yield streams
+
+    def known(self) -> None:
+        """A list of an earlier time is at hand: there is no need to connect before somebody asks for something."""
+        self._is_listed = True
+
+    def _list(self, link: Link, listing: Listing) -> None:
+        self._is_listed = True
+        ttl, offered = listing.ttl_s, link.session.server_capabilities
+        tells = bool(offered and offered.tools and offered.tools.list_changed)
+        is_promised = ttl is not None and (ttl > 0 or not tells)
+        self._expires = anyio.current_time() + max(ttl or 0.0, LEAST_TTL_S) if is_promised else math.inf
+        self._on_listed(listing)
+
+    async def _heard(self, message: "IncomingMessage") -> None:
+        match message:
+            case types.ToolListChangedNotification() | types.ResourceListChangedNotification():
+                self.refresh()
+            case types.PromptListChangedNotification():
+                self.refresh()
+            case types.ResourceUpdatedNotification() if self._on_updated is not None:
+                await self._on_updated(str(message.params.uri))
+
+    async def _refreshing(self) -> None:
+        """Ask for lists again when somebody said that they changed, but no more often than makes sense."""
+        while self._changed is not None:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            live = next((link for link in self._links.values() if not link.lost.is_set()), None)
+            if live is not None:
+                try:
+                    with anyio.fail_after(self.server.connect_timeout_s):
+                        self._list(live, await listed(live.session))
+                except Exception as error:  # the list stays as it was
+                    self._detail = self._reason(error)
+                    self._expires = anyio.current_time() + LONGEST_PAUSE_S
+            await anyio.sleep(REFRESH_PAUSE_S)
+
+    async def _watch_lists(self, link: Link) -> None:
+        offered = link.session.server_capabilities
+        kinds: dict[str, Any] = {
+            f"{kind}_list_changed": bool(part and part.list_changed)
+            for kind, part in (
+                ("tools", offered and offered.tools),
+                ("resources", offered and offered.resources),
+                ("prompts", offered and offered.prompts),
+            )
+        }
+        pause = FIRST_PAUSE_S
+        while any(kinds.values()):
+            with suppress(MCPError, SubscriptionLost, TimeoutError):
+                async with listen(link.session, **kinds) as changes:
+                    pause = FIRST_PAUSE_S
+                    async for _ in changes:
+                        self.refresh()
+            await anyio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def watch(self, ctx: "Context | None", uri: str) -> None:
+        """Be told of changes of a resource, now and after every reconnection."""
+        await self.ask(ctx, lambda link: self._watch(link, uri))
+        self._watched[uri] = self._watched.get(uri, 0) + 1
+
+    async def unwatch(self, ctx: "Context | None", uri: str) -> None:
+        """Be told no more, when nobody is left who wants to be."""
+        left = self._watched.get(uri, 0) - 1
+        if left > 0:
+            self._watched[uri] = left
+            return
+        self._watched.pop(uri, None)
+        for link in set(self._links.values()):
+            scope = self._watches.pop((id(link), uri), None)
+            if scope is not None:
+                scope.cancel()
+            elif not is_modern(link.session.protocol_version) and not link.lost.is_set():
+                request = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+                await link.session.send_request(request, types.EmptyResult)
+
+    async def _watch(self, link: Link, uri: str) -> None:
+        if not is_modern(link.session.protocol_version):
+            request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+            await link.session.send_request(request, types.EmptyResult)
+        elif (id(link), uri) not in self._watches:
+            await link.tasks.start(self._watch_one, link, uri)
+
+    async def _watch_one(self, link: Link, uri: str, *, task_status: Any) -> None:
+        with anyio.CancelScope() as scope, suppress(MCPError, SubscriptionLost, TimeoutError):
+            self._watches[id(link), uri] = scope
+            try:
+                async with listen(link.session, resource_subscriptions=[uri]) as changes:
+                    task_status.started()
+                    async for _ in changes:
+                        if self._on_updated is not None:
+                            await self._on_updated(uri)
+            finally:
+                self._watches.pop((id(link), uri), None)
+        with suppress(RuntimeError):  # it had started: nobody waits
+            task_status.started()
+
+    async def set_level(self, level: types.LoggingLevel) -> None:
+        """Ask for log messages from a level on, now and after every reconnection; servers that have none are left."""
+        self._level = level
+        for link in set(self._links.values()):
+            if not link.lost.is_set() and not is_modern(link.session.protocol_version):
+                with suppress(MCPError):
+                    await _set_level(link, level)
+
+    def _failed(self, reason: str) -> None:
+        self._detail = reason
+        pause = min(FIRST_PAUSE_S * 2**self._failures, LONGEST_PAUSE_S)
+        self._failures += 1
+        self._not_before = anyio.current_time() + pause
+        if self._failures < MAX_UNASKED_ATTEMPTS and not self._is_listed and self._tasks is not None:
+            self._tasks.start_soon(self._try_again, pause)
+
+    async def _try_again(self, pause: float) -> None:
+        await anyio.sleep(pause)
+        self.wake()
+
+    def _reason(self, error: BaseException) -> str:
+        """Why, in a line: what is at the bottom of it, and what the program said last."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, FileNotFoundError) and self.server.command:
+            text = f"there is no program {self.server.command!r}: install it, or correct the command"
+        elif isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+            text = "it ended at once"
+        elif isinstance(error, TimeoutError):
+            text = "no answer in time"
+        else:
+            text = str(error) if isinstance(error, OnhandError) else f"{type(error).__name__}: {error}"
+        words = self._last_words()
+        return (f"{text} ({words})" if words else text)[:MAX_REASON_CHARS]
+
+    def _last_words(self) -> str:
+        return next((line for line in reversed(self._said) if line), "")[:MAX_REASON_CHARS]
+
+
+async def _set_level(link: Link, level: types.LoggingLevel) -> None:
+    request = types.SetLevelRequest(params=types.SetLevelRequestParams(level=level))
+    await link.session.send_request(request, types.EmptyResult)
+
+
+def _is_expired(error: MCPError) -> bool:
+    """Whether an HTTP server no longer knows our session: it answered 404, so it did nothing."""
+    return error.code == types.INVALID_REQUEST and error.message == "Session terminated"
+
+
+def _wants_newer(errors: BaseExceptionGroup[MCPError]) -> bool:
+    """Whether a server refused the older handshake because it knows only the newer protocol."""
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    newer = (types.UNSUPPORTED_PROTOCOL_VERSION, types.METHOD_NOT_FOUND)
+    return isinstance(error, MCPError) and error.code in newer

@@ -1,0 +1,121 @@
+"""What does a server offer? All of its tools, resources, templates and prompts, and the same as it was last time.
+
+A list comes from a stranger: pages that never end, names twice, names that cannot be used. What cannot be taken is a
+problem in words. What was listed is kept in the user's cache, so that the next start need not wait for anybody.
+"""
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onhand.errors import OnhandError
+from onhand.regular import open_file
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+
+Items = tuple[dict[str, Any], ...]
+MAX_PAGES = 1_000
+MAX_ITEMS = 50_000  # of each kind
+MAX_FILE_BYTES = 256 * 1024 * 1024
+
+
+class Listing(NamedTuple):
+    """What a server said it offers, as it said it; the wire's JSON."""
+
+    tools: tuple[dict[str, Any], ...] = ()
+    resources: tuple[dict[str, Any], ...] = ()
+    templates: tuple[dict[str, Any], ...] = ()
+    prompts: tuple[dict[str, Any], ...] = ()
+    instructions: str = ""
+    ttl_s: float | None = None  # after which it should be asked again
+    problems: tuple[str, ...] = ()
+
+
+async def listed(session: "ClientSession") -> Listing:
+    """Everything that a server offers; a kind that it does not serve is empty."""
+    offered = session.server_capabilities
+    problems: list[str] = []
+    ttls: list[float] = []
+
+    async def pages(send: Callable[..., Awaitable[Any]], field: str) -> tuple[dict[str, Any], ...]:
+        return await _pages(send, field, problems, ttls)
+
+    tools = await pages(session.list_tools, "tools") if offered and offered.tools else ()
+    resources: Items = ()
+    templates: Items = ()
+    if offered and offered.resources:
+        resources = await _unless_missing(pages(session.list_resources, "resources"))
+        templates = await _unless_missing(pages(session.list_resource_templates, "resource_templates"))
+    prompts = await _unless_missing(pages(session.list_prompts, "prompts")) if offered and offered.prompts else ()
+    ttl = min(ttls) if ttls else None
+    return Listing(tools, resources, templates, prompts, session.instructions or "", ttl, tuple(problems))
+
+
+async def _pages(
+    send: Callable[..., Awaitable[Any]], field: str, problems: list[str], ttls: list[float]
+) -> tuple[dict[str, Any], ...]:
+    import mcp_types as types
+
+    items: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await send(params=types.PaginatedRequestParams(cursor=cursor))
+        items += [one.model_dump(by_alias=True, mode="json", exclude_none=True) for one in getattr(page, field)]
+        if "ttl_ms" in page.model_fields_set:  # the SDK's own default is 0, which an older server never said
+            ttls.append(page.ttl_ms / 1000)
+        cursor = page.next_cursor
+        if cursor is None:
+            return tuple(items[:MAX_ITEMS])
+        if cursor in seen or len(items) > MAX_ITEMS:
+            problems.append(f"its list of {field} does not end: the first {min(len(items), MAX_ITEMS):,} are used")
+            return tuple(items[:MAX_ITEMS])
+        seen.add(cursor)
+    problems.append(f"its list of {field} has more than {MAX_PAGES} pages: the others are left out")
+    return tuple(items)
+
+
+async def _unless_missing(pages: Awaitable[tuple[dict[str, Any], ...]]) -> tuple[dict[str, Any], ...]:
+    """Many servers name a kind among what they serve and then have no such method."""
+    from mcp import MCPError
+    from mcp_types import METHOD_NOT_FOUND
+
+    try:
+        return await pages
+    except MCPError as error:
+        if error.code != METHOD_NOT_FOUND:
+            raise
+        return ()
+
+
+def keep(directory: str | None, key: str, identity: str, listing: Listing) -> None:
+    """Keep a list for the next start; where nothing can be written, the next start asks again."""
+    if directory is None:
+        return
+    from contextlib import suppress
+
+    from onhand.replace import replace_file
+
+    content = json.dumps({"identity": identity, "listing": listing._asdict()})
+    with suppress(OSError):
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        replace_file(os.path.join(directory, f"{key}.json"), content.encode())
+
+
+def kept(directory: str | None, key: str, identity: str) -> Listing | None:
+    """What the same server listed last; None where that is not known."""
+    if directory is None:
+        return None
+    try:
+        with open_file(os.path.join(directory, f"{key}.json")) as file:
+            content = json.loads(file.read(MAX_FILE_BYTES))
+        if content["identity"] != identity:
+            return None
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in content["listing"].items()
+        }
+        return Listing(**fields)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OnhandError):
+        return None

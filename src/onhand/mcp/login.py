@@ -1,0 +1,128 @@
+"""How do we log in where a server asks for it? By OAuth, which is the SDK's; here is only where tokens are kept.
+
+A person logs in once, with `onhand mcp test NAME`: the address to open is shown, and the answer comes back to a port of
+this machine. A gateway never asks: it uses what is kept, or says that somebody has to log in.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from onhand.errors import UpstreamError
+from onhand.mcp.servers import Server
+from onhand.regular import open_file
+from onhand.replace import replace_file
+
+if TYPE_CHECKING:
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+MAX_FILE_BYTES = 65_536
+PORT = 8322  # a client is registered with its address, so that it has to stay the same
+WAIT_S = 300.0
+
+Show = Callable[[str], None]
+"""Shows a person the address to open."""
+
+
+class TokenFile:
+    """The SDK's storage of one server's tokens: a file that only its owner can read."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def get_tokens(self) -> "OAuthToken | None":
+        """The tokens, if somebody has logged in."""
+        from mcp.shared.auth import OAuthToken
+
+        kept = self._read().get("tokens")
+        return OAuthToken.model_validate(kept) if kept else None
+
+    async def set_tokens(self, tokens: "OAuthToken") -> None:
+        """Keep them for the next time."""
+        self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
+
+    async def get_client_info(self) -> "OAuthClientInformationFull | None":
+        """What we are registered as."""
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        kept = self._read().get("client")
+        return OAuthClientInformationFull.model_validate(kept) if kept else None
+
+    async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
+        """Keep that too."""
+        self._write("client", client_info.model_dump(mode="json", exclude_none=True))
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            with open_file(self._path) as file:
+                kept = json.loads(file.read(MAX_FILE_BYTES))
+        except (OSError, ValueError):
+            return {}
+        return kept if isinstance(kept, dict) else {}
+
+    def _write(self, name: str, value: Any) -> None:
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        replace_file(self._path, json.dumps({**self._read(), name: value}).encode(), mode=0o600)
+
+
+def login_of(directory: str, show: Show | None = None) -> "Callable[[Server], OAuthClientProvider | None]":
+    """What logs in to a server that says `oauth`; without `show` nobody can be asked."""
+
+    def login(server: Server) -> "OAuthClientProvider | None":
+        if not server.oauth or not server.url:
+            return None
+        from mcp.client.auth import OAuthClientProvider
+        from mcp.shared.auth import OAuthClientMetadata
+
+        metadata = OAuthClientMetadata.model_validate(
+            {"client_name": "onhand", "redirect_uris": [f"http://127.0.0.1:{PORT}/callback"], "grant_types": GRANTS}
+        )
+        storage = TokenFile(os.path.join(directory, "tokens", f"{server.key}-{server.identity}.json"))
+
+        async def redirect(url: str) -> None:
+            if show is None:
+                raise UpstreamError(f"somebody has to log in first: run `onhand mcp test {server.key}`")
+            if urlsplit(url).scheme not in ("http", "https"):  # it comes from the server: nothing else is opened
+                raise UpstreamError("the server's log-in has no http address: do not use it")
+            show(url)
+
+        return OAuthClientProvider(server.url, metadata, storage, redirect, _answered)
+
+    return login
+
+
+GRANTS = ["authorization_code", "refresh_token"]
+
+
+async def _answered() -> Any:
+    """What the browser brings back, to a port that only this machine reaches."""
+    import anyio
+    from mcp.client.auth import AuthorizationCodeResult
+
+    found: dict[str, list[str]] = {}
+    done = anyio.Event()
+
+    async def serve(stream: Any) -> None:
+        async with stream:
+            line = (await stream.receive(8192)).split(b"\r\n", 1)[0].decode("ascii", "replace").split(" ")
+            query = parse_qs(urlsplit(line[1]).query) if len(line) > 1 and line[1].startswith("/callback?") else {}
+            text = b"You are logged in and can close this page." if "code" in query else b"There is no code in this."
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" + text)
+            if "code" in query:
+                found.update(query)
+                done.set()
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=PORT)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        with anyio.fail_after(WAIT_S):
+            await done.wait()
+        tasks.cancel_scope.cancel()
+    return AuthorizationCodeResult(code=found["code"][0], state=_first(found, "state"), iss=_first(found, "iss"))
+
+
+def _first(query: dict[str, list[str]], name: str) -> str | None:
+    return query[name][0] if name in query else None

@@ -1,0 +1,228 @@
+"""Is this still what was approved? The program or address of each server, and what each of its tools says of itself.
+
+A tool is pinned when it is approved; one that differs from its pin is held until a person has seen the difference.
+What is new is approved by policy: `auto` takes it unless it is suspicious, `ask` waits for a person. Pins are a small
+JSON file of the user's, written whole or not at all; `onhand mcp approve` may write it while a gateway reads it.
+"""
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from onhand.digest import digest
+from onhand.errors import NotFound, StoreError
+from onhand.mcp.cleaning import suspicions
+from onhand.mcp.servers import Server
+from onhand.regular import open_file
+
+POLICIES = ("ask", "auto")
+PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+MAX_FILE_BYTES = 256 * 1024 * 1024
+
+
+class Waiting(NamedTuple):
+    """Something that waits for a person: a server itself where `tool` is empty, else one of its tools."""
+
+    server: str
+    tool: str
+    reasons: tuple[str, ...]
+    before: str  # as lines, empty where it is new
+    after: str
+
+    @property
+    def difference(self) -> str:
+        """What changed, line by line; all of it where it is new."""
+        from difflib import unified_diff
+
+        lines = unified_diff(self.before.splitlines(), self.after.splitlines(), "approved", "now", lineterm="", n=2)
+        return "\n".join(lines)
+
+
+def definition_of(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """What is pinned of a tool of tools/list."""
+    return {name: tool[name] for name in PINNED if tool.get(name) is not None}
+
+
+def pin(definition: Mapping[str, Any]) -> str:
+    """The same for two definitions only if they are equal as JSON."""
+    return digest(json.dumps(definition, sort_keys=True).encode())
+
+
+class Pins:
+    """What was approved and what waits. With a path it survives a restart, and other processes' approvals are seen."""
+
+    def __init__(self, path: str | None = None, policy: str = "auto") -> None:
+        self._path = path
+        self._policy = policy
+        self._servers: dict[str, dict[str, Any]] = {}
+        self._stamp: tuple[int, ...] | None = None
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Read what another process approved; whether there was anything new."""
+        stamp = self._now()
+        if self._path is None or stamp == self._stamp:
+            return False
+        self._servers, self._stamp = _read(self._path), stamp
+        return True
+
+    def held_server(self, server: Server) -> str | None:
+        """Why a server may not be started or spoken to; None when it may. What is new is entered."""
+        known = self._servers.get(server.key, {}).get("identity", {})
+        if known.get("approved") == server.identity:
+            return None
+        is_new = "approved" not in known
+        if is_new and self._policy == "auto":
+            with self._writing():
+                self._of(server.key)["identity"] = {"approved": server.identity, "shown": server.shown}
+            return None
+        if known.get("waiting") != server.identity:
+            with self._writing():
+                self._of(server.key).setdefault("identity", {}).update(
+                    waiting=server.identity, waiting_shown=server.shown
+                )
+        what = "is new" if is_new else "has another command or address than the one that was approved"
+        return f"{server.key} {what}: look at it with `onhand mcp review {server.key}`, then approve it"
+
+    def screened(
+        self, key: str, definitions: Mapping[str, Mapping[str, Any]], others: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Which tools of a list are held, and why; `others` are the names of other servers' tools."""
+        known = self._servers.get(key, {})
+        pins, before = known.get("tools", {}), known.get("waiting", {})
+        approved: dict[str, Any] = {}
+        waiting: dict[str, Any] = {}
+        for name, definition in definitions.items():
+            seal = pin(definition)
+            if name in pins and pins[name]["pin"] == seal:
+                continue
+            reasons = self._reasons(name in pins, definition, others)
+            if reasons:
+                waiting[name] = {"pin": seal, "definition": dict(definition), "reasons": list(reasons)}
+            else:
+                approved[name] = {"pin": seal, "definition": dict(definition)}
+        if approved or waiting != before:
+            with self._writing():
+                own = self._of(key)
+                own.setdefault("tools", {}).update(approved)
+                own["waiting"] = waiting
+        return {name: "; ".join(entry["reasons"]) for name, entry in waiting.items()}
+
+    def _reasons(self, was_approved: bool, definition: Mapping[str, Any], others: Collection[str]) -> tuple[str, ...]:
+        if was_approved:
+            return ("changed since it was approved", *suspicions(definition, others))
+        if self._policy == "ask":
+            return ("is new", *suspicions(definition, others))
+        return suspicions(definition, others)
+
+    def waiting(self, key: str | None = None) -> tuple[Waiting, ...]:
+        """What a person is to look at, of one server or of all."""
+        self.refresh()
+        found = []
+        for name, own in sorted(self._servers.items()):
+            if key is not None and name != key:
+                continue
+            identity = own.get("identity", {})
+            if "waiting" in identity:
+                reasons = ("changed since it was approved",) if "approved" in identity else ("is new",)
+                found.append(Waiting(name, "", reasons, identity.get("shown", ""), identity["waiting_shown"]))
+            for tool, entry in sorted(own.get("waiting", {}).items()):
+                before = own.get("tools", {}).get(tool, {}).get("definition")
+                shown = (_spelled(before) if before else "", _spelled(entry["definition"]))
+                found.append(Waiting(name, tool, tuple(entry["reasons"]), *shown))
+        return tuple(found)
+
+    def approve(self, key: str, tools: Collection[str] = ()) -> tuple[str, ...]:
+        """Approve a server with all that waits of it, or some of its tools; the names of what was approved."""
+        self.refresh()
+        waits = [one.tool for one in self.waiting(key)]
+        unknown = [name for name in tools if name not in waits]
+        if unknown or not waits:
+            listed = ", ".join(filter(None, waits)) or "nothing"
+            raise NotFound(f"{', '.join(unknown) or key} does not wait for approval; of {key} there waits: {listed}")
+        with self._writing():
+            own = self._of(key)
+            identity = own.get("identity", {})
+            if not tools and "waiting" in identity:
+                own["identity"] = {"approved": identity["waiting"], "shown": identity["waiting_shown"]}
+            chosen = [name for name in waits if name and (not tools or name in tools)]
+            for name in chosen:
+                entry = own["waiting"].pop(name)
+                own.setdefault("tools", {})[name] = {"pin": entry["pin"], "definition": entry["definition"]}
+        return tuple(chosen) if tools else (key, *chosen)
+
+    def accept_server(self, server: Server) -> None:
+        """Approve a program or address that the user has just named."""
+        with self._writing():
+            self._of(server.key)["identity"] = {"approved": server.identity, "shown": server.shown}
+
+    def forget(self, key: str) -> None:
+        """Forget a server: one of its name that comes later is new."""
+        with self._writing():
+            self._servers.pop(key, None)
+
+    def _of(self, key: str) -> dict[str, Any]:
+        return self._servers.setdefault(key, {})
+
+    def _now(self) -> tuple[int, ...] | None:
+        if self._path is None:
+            return None
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Change what is there now, whoever wrote it."""
+        if self._path is None:
+            yield
+            return
+        from onhand.replace import replace_file
+        from onhand.store.files import locked
+
+        try:
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            with locked(f"{self._path}.lock"):
+                self.refresh()
+                yield
+                replace_file(self._path, json.dumps({"servers": self._servers}, sort_keys=True).encode())
+                self._stamp = self._now()
+        except OSError as error:
+            why = error.strerror or "another process keeps its lock"
+            raise StoreError(f"{self._path} cannot be written ({why}): make its directory writable") from None
+
+
+def _read(path: str) -> dict[str, dict[str, Any]]:
+    """What a file has; a damaged one is an error and never an approval."""
+    try:
+        with open_file(path) as file:
+            content = json.loads(file.read(MAX_FILE_BYTES))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}): make it readable") from None
+    except (ValueError, RecursionError):
+        content = None
+    servers = content.get("servers") if isinstance(content, dict) else None
+    if not isinstance(servers, dict) or not all(_is_whole(own) for own in servers.values()):
+        raise StoreError(f"{path} has no list of approvals: repair it, or delete it and approve anew")
+    return servers
+
+
+def _is_whole(own: Any) -> bool:
+    if not isinstance(own, dict) or not all(
+        isinstance(own.get(part, {}), dict) for part in ("identity", "tools", "waiting")
+    ):
+        return False
+    entries = [*own.get("tools", {}).values(), *own.get("waiting", {}).values()]
+    return all(
+        isinstance(entry, dict) and isinstance(entry.get("pin"), str) and "definition" in entry for entry in entries
+    )
+
+
+def _spelled(definition: Any) -> str:
+    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=True)

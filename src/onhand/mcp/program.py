@@ -1,0 +1,177 @@
+"""How is a server's program spoken to? One JSON message on a line each way, whatever the program writes.
+
+The SDK's own transport takes lines of any length, ends with the first byte that is not UTF-8, and gives an answer that
+it cannot parse to nobody, so that the caller waits for ever. Here a line has a cap, and what can be told of a bad
+answer is told to whoever waits for it.
+"""
+
+import json
+import re
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.abc import ByteReceiveStream, Process
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from onhand.text import whole
+
+MAX_LINE_BYTES = 32 * 1024 * 1024  # a picture of a tool fits; more is a flood
+KEPT_STDERR_LINES = 20  # what a dead program said last is mostly why it died
+MAX_STDERR_LINE_BYTES = 1000
+END_S = 1.0  # a program has so long to end when its input ends, and again when it is asked to
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")')
+_EDGE_BYTES = 4096  # of a line that is too long: its id stands near one of its ends
+
+
+@asynccontextmanager
+async def started(
+    command: list[str],
+    environment: Mapping[str, str],
+    directory: str | None,
+    said: deque[str],
+    on_end: Callable[[], None],
+) -> AsyncGenerator[Any, None]:
+    """The streams to and from a program that runs until the block ends; `said` gets the last lines of its errors."""
+    process = await anyio.open_process(
+        command, env=dict(environment), cwd=directory, start_new_session=sys.platform != "win32"
+    )
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, process, incoming, on_end)
+            tasks.start_soon(_write, process, outgoing, on_end)
+            tasks.start_soon(_listen, process, said)
+            try:
+                yield read, write
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _stop(process)
+                tasks.cancel_scope.cancel()
+    finally:
+        for stream in (incoming, read, write, outgoing):
+            stream.close()
+
+
+async def _read(process: Process, incoming: Any, on_end: Callable[[], None]) -> None:
+    assert process.stdout is not None
+    try:
+        async with incoming:
+            async for line in lines(process.stdout, MAX_LINE_BYTES):
+                message = parsed(line)
+                if message is not None:
+                    await incoming.send(message)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        pass  # either side has gone, which the session sees as the end of the stream
+    finally:
+        on_end()
+
+
+async def _write(process: Process, outgoing: Any, on_end: Callable[[], None]) -> None:
+    assert process.stdin is not None
+    try:
+        async with outgoing:
+            async for message in outgoing:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(text.encode() + b"\n")
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        on_end()
+
+
+async def _listen(process: Process, said: deque[str]) -> None:
+    """Keep the last of what the program complains of; a flood costs reading and nothing else."""
+    assert process.stderr is not None
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        async for line in lines(process.stderr, MAX_STDERR_LINE_BYTES):
+            said.append(line[:MAX_STDERR_LINE_BYTES].decode(errors="replace").strip())
+
+
+async def lines(stream: ByteReceiveStream, most: int) -> AsyncIterator[bytes]:
+    """The lines of a stream; of one that is longer than `most`, its first and last bytes, with a NUL between them."""
+    parts: list[bytes] = []
+    size = 0
+    with suppress(anyio.EndOfStream):
+        while True:
+            *ends, rest = (await stream.receive(65_536)).split(b"\n")
+            for end in ends:
+                yield _joined([*parts, end], size + len(end), most)
+                parts, size = [], 0
+            parts.append(rest)
+            size += len(rest)
+            if size > most and len(parts) > 2:
+                parts = [parts[0], (parts[-2] + parts[-1])[-_EDGE_BYTES:]]
+
+
+def _joined(parts: list[bytes], size: int, most: int) -> bytes:
+    if size <= most:
+        return b"".join(parts)
+    return parts[0][:_EDGE_BYTES] + b"\0" + b"".join(parts[1:])[-_EDGE_BYTES:]
+
+
+def parsed(line: bytes) -> SessionMessage | None:
+    """The message of a line; an error for whoever waits, where only the id can be read; None where nothing can."""
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        pass
+    if b"\0" in line:
+        return _answer(_id_near_an_end(line), f"the answer has more than {MAX_LINE_BYTES:,} bytes: ask for less")
+    try:
+        value = json.loads(line.decode(errors="replace"), strict=False)
+    except (ValueError, RecursionError):
+        return _answer(_id_near_an_end(line), "the answer is not JSON") if line.lstrip().startswith(b"{") else None
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_python(_mended(value), by_name=False))
+    except (ValidationError, RecursionError):
+        known = value.get("id") if isinstance(value, dict) and "method" not in value else None
+        return _answer(known, "the answer is no JSON-RPC message")
+
+
+def _mended(value: Any, levels: int = 200) -> Any:
+    """A JSON value whose texts are whole: JSON can spell halves of characters, which nothing can encode."""
+    if isinstance(value, str):
+        return whole(value)
+    if levels == 0:
+        return None
+    if isinstance(value, dict):
+        return {whole(key): _mended(item, levels - 1) for key, item in value.items()}
+    return [_mended(item, levels - 1) for item in value] if isinstance(value, list) else value
+
+
+def _id_near_an_end(line: bytes) -> Any:
+    head, _, tail = line.partition(b"\0")
+    before = head[:_EDGE_BYTES].partition(b'"result"')[0]
+    found = _ID.search(before) or next(reversed(list(_ID.finditer((tail or line)[-200:]))), None)
+    return json.loads(found.group(1)) if found else None
+
+
+def _answer(request_id: Any, reason: str) -> SessionMessage | None:
+    if isinstance(request_id, bool) or not isinstance(request_id, int | str):
+        return None
+    error = types.ErrorData(code=types.INTERNAL_ERROR, message=reason)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+
+
+async def _stop(process: Process) -> None:
+    """Close its input, give it time, then end it and everything that it started."""
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        if process.stdin is not None:
+            await process.stdin.aclose()
+    with anyio.move_on_after(END_S):
+        await process.wait()
+    if process.returncode is None:
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            await terminate_posix_process_tree(process, END_S)
+    for stream in (process.stdout, process.stderr):
+        with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            if stream is not None:
+                await stream.aclose()

@@ -1,0 +1,508 @@
+"""What do all servers behind us offer, and how is it used? Tools, resources and prompts, found together by intent.
+
+Each is found in the one Index, under a name that is its server's for ever. What was not approved is neither found nor
+called. It knows no door: a surface, a command and Python code call the same methods.
+"""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+import anyio
+import mcp_types as types
+from mcp import MCPError
+from mcp.client._input_required import run_input_required_driver
+from pydantic import ValidationError
+
+from onhand.document import Document, Filter
+from onhand.errors import InputError, NotFound, ToolError, UpstreamError
+from onhand.mcp import listing as lists
+from onhand.mcp.cleaning import clean, cleaned
+from onhand.mcp.client import Client, Link, Status
+from onhand.mcp.listing import Listing
+from onhand.mcp.naming import own_address, public_address, public_name
+from onhand.mcp.pins import Pins, definition_of, pin
+from onhand.mcp.relay import ask_client, forwarded, is_modern, progress_to
+from onhand.mcp.servers import Server
+from onhand.search.index import Index
+from onhand.search.result import Hit
+from onhand.store.memory import MemoryStore
+from onhand.tools.catalog import Catalog, Found
+from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.tool import plain
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from anyio.abc import TaskGroup
+
+    from onhand.mcp.surface import Context
+
+T = TypeVar("T")
+KINDS = ("resource", "template", "prompt")
+MAX_LINKS = 10_000  # addresses that results mentioned, by which their servers are known
+Updated = Callable[[str], Awaitable[None]]
+"""Is told the address here of a resource that changed."""
+
+
+class Route(NamedTuple):
+    """Where a name leads."""
+
+    key: str
+    own: str  # what the server calls it
+    pin: str
+    tool: types.Tool  # as it is shown, under its name here
+    held: str = ""  # why it can be neither found nor called
+
+
+class Relevant(NamedTuple):
+    """What fits an intent, of each kind, best first."""
+
+    tools: Found
+    resources: tuple[Hit, ...]
+    prompts: tuple[Hit, ...]
+
+
+class ServerStatus(NamedTuple):
+    """One server, and how it is."""
+
+    key: str
+    status: Status
+    tools: int
+    held: int
+    problems: tuple[str, ...]
+
+
+class McpRegistry:
+    """All servers behind us; open while it is entered."""
+
+    def __init__(
+        self,
+        servers: Iterable[Server],
+        pins: Pins | None = None,
+        *,
+        catalog: Catalog | None = None,
+        lists_directory: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        auth_of: Callable[[Server], Any] = lambda server: None,
+        version: str = "",
+    ) -> None:
+        """`lists_directory` keeps what servers listed for the next start; `auth_of` logs in where a server asks it."""
+        self.catalog = Catalog() if catalog is None else catalog
+        self._index = Index(MemoryStore())
+        self._pins = Pins() if pins is None else pins
+        self._directory = lists_directory
+        self.version = version
+        self._servers = {server.key: server for server in servers if not server.disabled}
+        given = os.environ if environ is None else environ
+        self._clients = {key: self._client(server, given, auth_of) for key, server in self._servers.items()}
+        self._listings: dict[str, Listing] = {}
+        self._routes: dict[str, Route] = {}
+        self._prompts: dict[str, tuple[str, str]] = {}  # name here → key, own name
+        self._owners: dict[str, set[str]] = {}  # own address → keys of those who listed or mentioned it
+        self._problems: dict[str, tuple[str, ...]] = {}
+        self._updated: dict[str, dict[object, Updated]] = {}  # address here → who wants to know
+        self._tasks: TaskGroup | None = None
+        self.on_changed: list[Callable[[], None]] = []  # called when a list is another one
+        for key, server in self._servers.items():
+            before = lists.kept(lists_directory, key, server.identity)
+            if before is not None and self._pins.held_server(server) is None:
+                self._clients[key].known()
+                self._take_in(key, before)
+
+    def _client(self, server: Server, environ: Mapping[str, str], auth_of: Callable[[Server], Any]) -> Client:
+        def on_listed(listing: Listing) -> None:
+            lists.keep(self._directory, server.key, server.identity, listing)
+            self._take_in(server.key, listing)
+
+        async def on_updated(uri: str) -> None:
+            await self._tell(public_address(server.key, uri))
+
+        held = partial(self._pins.held_server, server)
+        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version)
+
+    async def __aenter__(self) -> Self:
+        tasks = anyio.create_task_group()
+        self._tasks = await tasks.__aenter__()
+        for client in self._clients.values():
+            client.open(tasks)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
+    ) -> None:
+        if self._tasks is not None:
+            tasks, self._tasks = self._tasks, None
+            tasks.cancel_scope.cancel()
+            await tasks.__aexit__(None, None, None)  # an error of the block stays itself, and no group around it
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The servers, in the order of the configuration."""
+        return tuple(self._servers)
+
+    def client(self, key: str) -> Client:
+        """The client of a server."""
+        if key not in self._clients:
+            raise NotFound(f"there is no server {key[:100]!r}: there is {', '.join(self._clients) or 'none'}")
+        return self._clients[key]
+
+    def server(self, key: str) -> Server:
+        """What the configuration says of a server."""
+        return self.client(key).server
+
+    def listing(self, key: str) -> Listing:
+        """What a server offers, as it was listed last."""
+        return self._listings.get(key, Listing())
+
+    def wake(self, legacy: bool = False) -> None:
+        """Connect to those whose list is not known, and ask again for lists that are out of date, in the background."""
+        self.refresh()
+        for client in self._clients.values():
+            client.wake(legacy)
+
+    async def connect(self, keys: Iterable[str] | None = None, legacy: bool = False) -> dict[str, str]:
+        """Connect to all servers, or some, side by side; why those are down that are."""
+        down: dict[str, str] = {}
+
+        async def one(key: str) -> None:
+            try:
+                await self.client(key).link(legacy)
+            except UpstreamError as error:
+                down[key] = str(error)
+
+        async with anyio.create_task_group() as tasks:
+            for key in self._clients if keys is None else keys:
+                tasks.start_soon(one, key)
+        return {key: down[key] for key in self._clients if key in down}
+
+    def status(self) -> tuple[ServerStatus, ...]:
+        """How each server is, in the order of the configuration."""
+        return tuple(
+            ServerStatus(
+                key,
+                client.status,
+                sum(route.key == key and not route.held for route in self._routes.values()),
+                sum(route.key == key and bool(route.held) for route in self._routes.values()),
+                self._problems.get(key, ()),
+            )
+            for key, client in self._clients.items()
+        )
+
+    def refresh(self) -> None:
+        """See what was approved since, by whatever process."""
+        if self._pins.refresh():
+            for key, listing in list(self._listings.items()):
+                self._take_in(key, listing)
+
+    def search(self, query: str, limit: int = 5) -> Found:
+        """The tools that fit a query best."""
+        self.refresh()
+        return self.catalog.search(query, limit)
+
+    def discover_relevant(self, intent: str, limit: int = 5) -> Relevant:
+        """The tools, resources and prompts that fit an intent."""
+        tools = self.search(intent, limit)
+        found = {kind: self._index.keyword(intent, Filter(tags=(kind,)), limit).hits for kind in ("resource", "prompt")}
+        return Relevant(tools, found["resource"], found["prompt"])
+
+    def route(self, name: str) -> Route:
+        """Where a tool's name leads; an error says what to do when it cannot be called."""
+        self.refresh()
+        route = self._routes.get(name)
+        if route is None:
+            near = self.catalog.search(f"select:{name}", 3).unknown if name.strip() else ()
+            meant = " or ".join(one for unknown in near for one in unknown.nearest)
+            advice = f"did you mean {meant}?" if meant else "find it with search_tools"
+            raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
+        if route.held:
+            raise ToolError(
+                f"{name} is held back: it {route.held}. A person has to look at it: `onhand mcp review {route.key}`"
+            )
+        return route
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every tool, those that are held too, by name."""
+        return tuple(self._routes[name] for name in sorted(self._routes))
+
+    async def execute(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        ctx: "Context | None" = None,
+        params: types.CallToolRequestParams | None = None,
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """What a tool answers. Errors of the tool are results; UpstreamError is for servers that do not work."""
+        route = self.route(name)
+        checked = plain(dict(arguments or {}), "arguments")  # half a character would end the whole connection
+        key = route.key
+
+        async def send(link: Link, answers: Any, state: str | None) -> Any:
+            self.route(name)  # connecting may have shown that it changed
+            return await link.session.call_tool(
+                route.own,
+                checked,
+                read_timeout_seconds=self.server(key).timeout_s,
+                progress_callback=progress_to(ctx),
+                input_responses=answers,
+                request_state=state,
+                meta=forwarded(params.meta) if params else None,
+                allow_input_required=True,
+            )
+
+        result = await self._in_rounds(key, ctx, params, send)
+        if isinstance(result, types.CallToolResult):
+            self._remember_links(key, result)
+        return result  # type: ignore[no-any-return]
+
+    async def ask(self, key: str, ctx: "Context | None", send: Callable[[Link], Awaitable[T]]) -> T:
+        """What a server answers to anything else."""
+        return await self._asked(key, ctx, send)
+
+    def held(self, key: str) -> set[str]:
+        """The tools of a server that are held, as it calls them."""
+        self.refresh()
+        return {route.own for route in self._routes.values() if route.key == key and route.held}
+
+    async def read(
+        self, address: str, ctx: "Context | None" = None, params: types.ReadResourceRequestParams | None = None
+    ) -> types.ReadResourceResult | types.InputRequiredResult:
+        """What is at an address."""
+        key, uri = self.owner(address)
+
+        async def send(link: Link, answers: Any, state: str | None) -> Any:
+            return await link.session.read_resource(
+                uri,
+                input_responses=answers,
+                request_state=state,
+                meta=forwarded(params.meta) if params else None,
+                allow_input_required=True,
+            )
+
+        return await self._in_rounds(key, ctx, params, send)  # type: ignore[no-any-return]
+
+    async def get(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        ctx: "Context | None" = None,
+        params: types.GetPromptRequestParams | None = None,
+    ) -> types.GetPromptResult | types.InputRequiredResult:
+        """A prompt, filled in."""
+        key, own = self.prompt(name)
+        checked = plain(dict(arguments or {}), "arguments")
+
+        async def send(link: Link, answers: Any, state: str | None) -> Any:
+            return await link.session.get_prompt(
+                own,
+                checked,
+                input_responses=answers,
+                request_state=state,
+                meta=forwarded(params.meta) if params else None,
+                allow_input_required=True,
+            )
+
+        return await self._in_rounds(key, ctx, params, send)  # type: ignore[no-any-return]
+
+    async def complete(
+        self, key: str, ctx: "Context | None", params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        """How an argument may go on; what `params` refers to is called as its own server calls it."""
+        request = types.CompleteRequest(params=params.model_copy(update={"meta": forwarded(params.meta)}))
+        return await self._asked(key, ctx, lambda link: link.session.send_request(request, types.CompleteResult))
+
+    async def subscribe(
+        self, address: str, on_update: Updated, ctx: "Context | None" = None
+    ) -> Callable[[], Awaitable[None]]:
+        """Be told when a resource changes; what is given back ends that."""
+        key, uri = self.owner(address)
+        place = object()
+        await self.client(key).watch(ctx, uri)
+        self._updated.setdefault(public_address(key, uri), {})[place] = on_update
+
+        async def end() -> None:
+            wanting = self._updated.get(public_address(key, uri), {})
+            if wanting.pop(place, None) is not None:
+                await self.client(key).unwatch(ctx, uri)
+
+        return end
+
+    async def set_level(self, level: types.LoggingLevel) -> None:
+        """Ask every server for log messages from a level on."""
+        async with anyio.create_task_group() as tasks:
+            for client in self._clients.values():
+                tasks.start_soon(client.set_level, level)
+
+    def owner(self, address: str) -> tuple[str, str]:
+        """Whose an address is, and what that server calls it."""
+        known = own_address(address)
+        if known is not None and known[0] in self._clients:
+            return known
+        owners = sorted(self._owners.get(address, ()))
+        if len(owners) == 1:
+            return owners[0], address
+        if owners:
+            listed = " or ".join(public_address(key, address) for key in owners)
+            raise InputError(f"{address[:200]} is at several servers: say {listed}")
+        raise NotFound(f"there is no resource {address[:200]!r}: list the resources, or find one by what it is about")
+
+    def prompt(self, name: str) -> tuple[str, str]:
+        """Whose a prompt is, and what that server calls it."""
+        if name not in self._prompts:
+            raise NotFound(f"there is no prompt {name[:200]!r}: list the prompts")
+        return self._prompts[name]
+
+    async def _in_rounds(self, key: str, ctx: "Context | None", params: Any, send: Any) -> Any:
+        """Ask until there is a result. A client of the newer era is handed the server's questions as they are; for one
+        of the older era they are put to it here, in its own way."""
+
+        async def once(answers: Any, state: str | None) -> Any:
+            return await self._asked(key, ctx, lambda link: send(link, answers, state))
+
+        first = await once(getattr(params, "input_responses", None), getattr(params, "request_state", None))
+        if not isinstance(first, types.InputRequiredResult) or (ctx is not None and is_modern(ctx.protocol_version)):
+            return first
+        return await run_input_required_driver(first, dispatch=lambda _, asked: ask_client(ctx, asked), retry=once)
+
+    async def _asked(self, key: str, ctx: "Context | None", send: Callable[[Link], Awaitable[T]]) -> T:
+        async def sent(link: Link) -> T:
+            try:
+                return await send(link)
+            except MCPError as error:
+                if error.code != types.HEADER_MISMATCH:
+                    raise
+                await lists.listed(link.session)  # a schema changed: headers are made from the list
+                return await send(link)
+
+        try:
+            return _of_its_own(await self.client(key).ask(ctx, sent))
+        except ValidationError:
+            raise UpstreamError(
+                f"{key} answered with something that is no such result: it does not keep to MCP"
+            ) from None
+        except RuntimeError as error:
+            raise UpstreamError(f"{key}: {error}") from None
+
+    def _take_in(self, key: str, listing: Listing) -> None:
+        """Make a list findable, without what is held."""
+        problems = list(listing.problems)
+        self._listings[key] = listing
+        self._take_in_tools(key, listing, problems)
+        self._take_in_others(key, listing, problems)
+        self._problems[key] = tuple(problems)
+        for changed in self.on_changed:
+            changed()
+
+    def _take_in_tools(self, key: str, listing: Listing, problems: list[str]) -> None:
+        definitions: dict[str, dict[str, Any]] = {}
+        for tool in listing.tools:
+            if definitions.setdefault(tool["name"], tool) is not tool:
+                problems.append(f"it lists {tool['name'][:100]!r} twice: the first is kept")
+        others = {route.own for route in self._routes.values() if route.key != key} - definitions.keys()
+        pinned = {own: definition_of(tool) for own, tool in definitions.items()}
+        held = self._pins.screened(key, pinned, others)
+        now: dict[str, Route] = {}
+        for own, tool in definitions.items():
+            try:
+                name = public_name(key, own)
+                shown = _shown_tool(name, tool)
+            except (InputError, ValidationError) as error:
+                problems.append(str(error).splitlines()[0])
+                continue
+            now[name] = Route(key, own, pin(pinned[own]), shown, held.get(own, ""))
+        before = {name: route for name, route in self._routes.items() if route.key == key}
+        fresh = [r for name, r in now.items() if not r.held and (name not in before or _is_other(before[name], r))]
+        gone = [f"{key}/{name}" for name, r in before.items() if not r.held and (name not in now or now[name].held)]
+        self.catalog.remove(gone)
+        refused = self.catalog.add(map(_findable, fresh)).refused
+        problems += [reason for _, reason in refused]
+        self._routes = {name: r for name, r in self._routes.items() if r.key != key} | now
+
+    def _take_in_others(self, key: str, listing: Listing, problems: list[str]) -> None:
+        self._prompts = {name: place for name, place in self._prompts.items() if place[0] != key}
+        for keys in self._owners.values():
+            keys.discard(key)
+        documents: dict[str, Document] = {}
+        for resource in listing.resources:
+            self._owners.setdefault(resource["uri"], set()).add(key)
+            _enter(documents, "resource", key, public_address(key, resource["uri"]), resource)
+        for template in listing.templates:
+            _enter(documents, "template", key, public_address(key, template["uriTemplate"]), template)
+        for prompt in listing.prompts:
+            try:
+                name = public_name(key, prompt["name"])
+            except InputError as error:
+                problems.append(str(error))
+                continue
+            self._prompts[name] = (key, prompt["name"])
+            _enter(documents, "prompt", key, name, prompt)
+        stale = self._index.store.scan(Filter(scope=(key,)), limit=10**9)
+        self._index.delete([document_id for document_id in stale if document_id not in documents])
+        self._index.put(documents.values())
+
+    def _remember_links(self, key: str, result: types.CallToolResult) -> None:
+        for block in result.content:
+            if isinstance(block, types.ResourceLink) and len(self._owners) < MAX_LINKS:
+                self._owners.setdefault(str(block.uri), set()).add(key)
+
+    async def _tell(self, address: str) -> None:
+        for on_update in list(self._updated.get(address, {}).values()):
+            await on_update(address)
+
+
+@asynccontextmanager
+async def opened(registry: McpRegistry) -> AsyncIterator[McpRegistry]:
+    """A registry that is connected to all of its servers, as far as they can be reached."""
+    async with registry:
+        await registry.connect()
+        yield registry
+
+
+def _of_its_own(result: T) -> T:
+    """A result without what its server says of itself: to our clients, we are the server."""
+    meta = getattr(result, "meta", None)
+    if isinstance(meta, dict) and types.SERVER_INFO_META_KEY in meta:
+        kept = {key: value for key, value in meta.items() if key != types.SERVER_INFO_META_KEY}
+        return result.model_copy(update={"meta": kept or None})  # type: ignore[attr-defined, no-any-return]
+    return result
+
+
+def _shown_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
+    """A tool as clients see it: under its name here, without what nobody would see, and icons that are pictures."""
+    shown = cleaned({field: value for field, value in tool.items() if field != "icons"})
+    icons = [icon for icon in tool.get("icons") or () if _is_picture(icon.get("src", ""))]
+    return types.Tool.model_validate({**shown, "name": name, **({"icons": icons} if icons else {})})
+
+
+def _is_picture(source: str) -> bool:
+    return source.startswith(("https://", "data:image/png;base64,", "data:image/jpeg;base64,"))
+
+
+def _is_other(before: Route, now: Route) -> bool:
+    return bool(before.held) or before.pin != now.pin
+
+
+def _findable(route: Route) -> CatalogTool:
+    tool = route.tool
+    claims = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
+    return CatalogTool(
+        tool.name,
+        tool.description or "",
+        tool.input_schema,
+        "mcp",
+        route.key,
+        tool.title or claims.get("title") or "",
+        output_schema=tool.output_schema or {},
+        annotations=claims,
+    )
+
+
+def _enter(documents: dict[str, Document], kind: str, key: str, name: str, item: Mapping[str, Any]) -> None:
+    title = clean(str(item.get("title") or item.get("name") or name))
+    said = clean(str(item.get("description") or ""))
+    document_id = f"{kind}:{name}"
+    documents[document_id] = Document(
+        document_id, title, f"{title}\n{said}\n{clean(name)}", tags=(kind,), scope=key, kind=kind
+    )

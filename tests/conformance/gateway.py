@@ -1,0 +1,30 @@
+"""The suite's server behind our gateway, which passes it through: what is right there has to be right here.
+
+The server is a program that the gateway starts, so that neither outlives the other.
+"""
+
+import sys
+from pathlib import Path
+
+import anyio
+
+from everything import Everything
+from onhand.mcp import http, stdio
+from onhand.mcp.registry import McpRegistry
+from onhand.mcp.servers import Server
+from onhand.mcp.transparent import Transparent
+
+
+def announce(url: str) -> None:
+    sys.stderr.write(f"serving MCP at {url}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["behind"]:
+        anyio.run(stdio.serve, Everything())
+    else:
+        path = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+        registry = McpRegistry([Server("everything", sys.executable, (__file__, "behind"), path)])
+        surface = Transparent(registry, "everything")
+        anyio.run(http.serve, surface, http.Address("127.0.0.1", 0), "", announce)

@@ -1,0 +1,449 @@
+"""What does a client see of the servers behind us?"""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client, MCPError
+
+from requirements import requirement
+from unit.mcp.conftest import Behind, Fronted
+
+ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+def text_of(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+async def wait_for(path: Path, what: str = "") -> str:
+    with anyio.fail_after(60):
+        while not path.exists() or what not in path.read_text() or not path.read_text():
+            await anyio.sleep(0.01)
+    return path.read_text()
+
+
+@requirement("mcp.stable-surface")
+@ERAS
+def test_the_list_of_tools_is_the_same_bytes_before_and_after_every_search(
+    mode: str, behind: Behind, fronted: Fronted
+) -> None:
+    async def main() -> None:
+        async with fronted(behind("many", "many", "50"), behind("plain", "plain"), mode=mode) as (_, client):
+            before = (await client.list_tools()).model_dump_json()
+            for query in ("create an issue", "select:plain__echo", "re:.*", "nothing like this zzz"):
+                await client.call_tool("search_tools", {"query": query})
+            await client.call_tool("describe_tool", {"name": "plain__echo"})
+            await client.call_tool("call_tool", {"name": "plain__echo", "arguments": {"text": "x"}})
+            assert (await client.list_tools()).model_dump_json() == before
+            assert [tool["name"] for tool in json.loads(before)["tools"]] == [
+                *("search_tools", "describe_tool", "call_tool", "read_output")
+            ]
+
+    anyio.run(main)
+
+
+@requirement("mcp.stable-surface", "mcp.in-tool-search")
+@ERAS
+def test_a_tool_is_found_described_and_called(mode: str, behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("one", "plain"), behind("two", "many", "30"), mode=mode) as (_, client):
+            found = await client.call_tool("search_tools", {"query": "say the same again"})
+            assert "one__echo(text): Say the same again." in text_of(found)
+            assert found.structured_content["hits"][0]["name"] == "one__echo"
+            described = await client.call_tool("describe_tool", {"name": "one__echo"})
+            assert described.structured_content["input_schema"]["required"] == ["text"]
+            for name in ("call_tool", "one__echo"):
+                given = {"text": "hello"}
+                arguments = {"name": "one__echo", "arguments": given} if name == "call_tool" else given
+                assert text_of(await client.call_tool(name, arguments)) == "hello"
+
+    anyio.run(main)
+
+
+def test_arguments_that_a_model_wrote_in_the_wrong_place_are_understood(behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("one", "plain")) as (_, client):
+            for given in ({"arguments": '{"text": "a"}'}, {"text": "a"}):
+                assert text_of(await client.call_tool("call_tool", {"name": "one__echo", **given})) == "a"
+
+    anyio.run(main)
+
+
+def test_mistakes_are_answered_with_what_to_do_next(behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("one", "plain")) as (_, client):
+            for name, arguments, advice in [
+                ("search_tools", {}, "query is missing"),
+                ("search_tools", {"query": " "}, "query is empty"),
+                ("search_tools", {"query": "x", "limit": 0}, "limit is a whole number"),
+                ("describe_tool", {"name": "one__ecko"}, "one__echo"),
+                ("call_tool", {"name": "one__ecko"}, "one__echo"),
+                ("call_tool", {"name": "one__echo", "arguments": 5}, "arguments is an object"),
+                ("call_tool", {"name": "search_tools"}, "called by itself"),
+                ("read_output", {"handle": "guessed"}, "call the tool again"),
+            ]:
+                result = await client.call_tool(name, arguments)
+                assert result.is_error, name
+                assert advice in text_of(result)
+
+    anyio.run(main)
+
+
+@requirement("mcp.faithful")
+@ERAS
+def test_content_and_structured_content_and_meta_pass_unchanged(mode: str, behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        server = behind("f", "faithful")
+        direct: Any = None
+        async with fronted(server, mode=mode) as (gateway, client):
+            link = await gateway.registry.client("f").link(mode == "legacy")
+            direct = await link.session.call_tool("content", {})
+            passed = await client.call_tool("f__content")
+            assert passed.content == direct.content
+            assert passed.structured_content == direct.structured_content == {"n": 1}
+            assert passed.meta["example.org/kept"] == [1, 2]
+            assert [block.type for block in passed.content] == ["text", "image", "audio", "resource_link", "resource"]
+            assert (await client.call_tool("f__counted")).structured_content == {"n": 3}
+
+    anyio.run(main)
+
+
+@requirement("mcp.faithful")
+@ERAS
+def test_errors_pass_as_what_they_are(mode: str, behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("f", "faithful"), mode=mode) as (_, client):
+            broken = await client.call_tool("f__broken")
+            assert broken.is_error
+            assert text_of(broken) == "it broke"
+            with pytest.raises(MCPError, match="not today") as refused:
+                await client.call_tool("f__refused")
+            assert refused.value.code == -32042
+            assert refused.value.error.data == {"why": "tired"}
+            lying = await client.call_tool("f__liar")
+            assert lying.is_error
+            assert "structured content" in text_of(lying)
+
+    anyio.run(main)
+
+
+@requirement("mcp.faithful")
+@ERAS
+def test_progress_and_logs_reach_the_client_that_asked(
+    mode: str, behind: Behind, fronted: Fronted, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    async def logged(params: types.LoggingMessageNotificationParams) -> None:
+        seen.append((params.level, params.data))
+
+    async def main() -> None:
+        server = behind("f", "faithful")
+        async with fronted(server, mode=mode, logging_callback=logged, log_level="debug") as (_, client):
+            given = {"path": str(tmp_path / "slow")}
+            await client.call_tool("f__slow", given, progress_callback=progressed)
+            assert seen == [(1, 2, "step 1"), (2, 2, "step 2")]
+            seen.clear()
+            await client.call_tool("f__logged")
+            assert seen == [("warning", "look")]
+
+    anyio.run(main)
+
+
+@requirement("mcp.faithful")
+@ERAS
+def test_a_cancelled_call_is_cancelled_at_the_server(
+    mode: str, behind: Behind, fronted: Fronted, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        path = tmp_path / "slow"
+        async with fronted(behind("f", "faithful"), mode=mode) as (_, client):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "f__slow", {"path": str(path), "for_ever": True})
+                await wait_for(path, "begun")
+                tasks.cancel_scope.cancel()
+            await wait_for(path, "cancelled")
+            assert text_of(await client.call_tool("f__echo", {"text": "still here"})) == "still here"
+
+    anyio.run(main)
+
+
+@requirement("mcp.faithful")
+def test_sampling_elicitation_and_roots_are_asked_of_the_client_that_called(behind: Behind, fronted: Fronted) -> None:
+    async def sampled(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        assert params.max_tokens == 10
+        return types.CreateMessageResult(role="assistant", content=types.TextContent(text="well"), model="m")
+
+    async def elicited(context: Any, params: Any) -> types.ElicitResult:
+        assert params.message == "which colour?"
+        return types.ElicitResult(action="accept", content={"colour": "grey"})
+
+    async def rooted(context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri="file:///somewhere")])  # type: ignore[arg-type]
+
+    async def main() -> None:
+        callbacks = {
+            "sampling_callback": sampled,
+            "elicitation_callback": elicited,
+            "list_roots_callback": rooted,
+        }
+        async with fronted(behind("f", "faithful"), mode="legacy", **callbacks) as (_, client):
+            assert '"well"' in text_of(await client.call_tool("f__sampled"))
+            assert '"grey"' in text_of(await client.call_tool("f__elicited"))
+            assert "file:///somewhere" in text_of(await client.call_tool("f__rooted"))
+
+    anyio.run(main)
+
+
+@requirement("mcp.faithful")
+def test_what_a_client_cannot_be_asked_is_answered_with_an_error(behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("f", "faithful"), mode="legacy") as (_, client):
+            with pytest.raises(MCPError, match="does not offer sampling"):
+                await client.call_tool("f__sampled")
+            assert text_of(await client.call_tool("f__echo", {"text": "on"})) == "on"
+
+    anyio.run(main)
+
+
+@requirement("mcp.faithful")
+@ERAS
+def test_questions_in_answers_reach_clients_of_both_eras(mode: str, behind: Behind, fronted: Fronted) -> None:
+    async def elicited(context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"colour": "grey"})
+
+    async def main() -> None:
+        async with fronted(behind("a", "asking"), mode=mode, elicitation_callback=elicited) as (gateway, client):
+            if mode == "legacy":  # the server's own answer is of the newer era only
+                newer = gateway.registry.client("a")
+                newer._links[True] = await newer.link(legacy=False)
+            assert text_of(await client.call_tool("call_tool", {"name": "a__choose"})) == "state-1 grey"
+
+    anyio.run(main)
+
+
+@requirement("mcp.tokens-stay")
+def test_meta_passes_without_what_is_about_the_connection(behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("f", "faithful"), mode="legacy") as (_, client):
+            meta: Any = {"example.org/trace": "t-1", "io.modelcontextprotocol/clientInfo": {"name": "x"}}
+            told = text_of(await client.call_tool("f__meta", meta=meta))
+            told_keys = json.loads(told).keys() - {"progress_token"}  # ours, for progress to be passed on
+            assert told_keys == {"example.org/trace"}
+
+    anyio.run(main)
+
+
+@requirement("mcp.registry-operations")
+@ERAS
+def test_resources_prompts_and_completions_of_servers_are_ours(mode: str, behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("f", "faithful"), mode=mode) as (_, client):
+            listed = (await client.list_resources()).resources
+            assert [one.uri for one in listed] == ["mcp://f/made://one", "mcp://f/made://two"]
+            forms = (await client.list_resource_templates()).resource_templates
+            assert [one.uri_template for one in forms] == ["mcp://f/made://page/{name}"]
+            for address in ("mcp://f/made://one", "made://one"):
+                (content,) = (await client.read_resource(address)).contents
+                assert (content.uri, content.text) == ("mcp://f/made://one", "of made://one")
+            (content,) = (await client.read_resource("mcp://f/made://page/x")).contents
+            assert content.text == "of made://page/x"
+            assert [one.name for one in (await client.list_prompts()).prompts] == ["f__praise"]
+            prompt = await client.get_prompt("f__praise", {"bird": "heron"})
+            assert prompt.messages[0].content.text == "Praise the heron."
+            for ref in (
+                types.PromptReference(name="f__praise"),
+                types.ResourceTemplateReference(uri="mcp://f/made://page/{name}"),
+            ):
+                completed = await client.complete(ref, {"name": "bird", "value": "her"})
+                own = "praise" if isinstance(ref, types.PromptReference) else "made://page/{name}"
+                assert completed.completion.values == ["heron"[:3] + "on", own]
+            with pytest.raises(MCPError, match="no resource"):
+                await client.read_resource("made://nowhere")
+            with pytest.raises(MCPError, match="no prompt"):
+                await client.get_prompt("praise")
+
+    anyio.run(main)
+
+
+@requirement("mcp.registry-operations")
+def test_a_client_is_told_when_a_resource_that_it_subscribed_to_changes(behind: Behind, fronted: Fronted) -> None:
+    told: list[str] = []
+    heard = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            told.append(str(message.params.uri))
+            heard.set()
+
+    async def main() -> None:
+        async with fronted(behind("f", "faithful"), mode="legacy", message_handler=hear) as (_, client):
+            request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri="mcp://f/made://one"))
+            await client.session.send_request(request, types.EmptyResult)
+            # The server tells of a change while it answers, before we know that anybody wants to hear of it.
+            request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri="made://one"))
+            await client.session.send_request(request, types.EmptyResult)
+            with anyio.fail_after(60):
+                await heard.wait()
+            assert told[0] in ("mcp://f/made://one", "made://one")
+
+    anyio.run(main)
+
+
+@requirement("mcp.list-changed-mode")
+def test_older_clients_can_have_what_they_found_added_to_the_list(behind: Behind, fronted: Fronted) -> None:
+    told = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            told.set()
+
+    async def main() -> None:
+        server = behind("many", "many", "50")
+        async with fronted(server, mode="legacy", surface="activate", message_handler=hear) as (_, client):
+            await client.call_tool("search_tools", {"query": "create the issue", "limit": 1})
+            with anyio.fail_after(60):
+                await told.wait()
+            (added,) = [tool.name for tool in (await client.list_tools()).tools][4:]
+            assert text_of(await client.call_tool(added, {})) == added.removeprefix("many__")
+        async with fronted(server, mode="auto", surface="activate") as (_, client):
+            await client.call_tool("search_tools", {"query": "create the issue", "limit": 1})
+            assert len((await client.list_tools()).tools) == 4
+
+    anyio.run(main)
+
+
+def test_tools_that_are_always_wanted_are_in_the_list(behind: Behind, fronted: Fronted) -> None:
+    async def main() -> None:
+        async with fronted(behind("one", "plain", always=("echo", "unknown"))) as (_, client):
+            assert "one__echo" in [tool.name for tool in (await client.list_tools()).tools]
+
+    anyio.run(main)
+
+
+@requirement("mcp.output-continues")
+@ERAS
+def test_a_long_answer_is_cut_between_characters_and_can_be_read_on(
+    mode: str, behind: Behind, fronted: Fronted
+) -> None:
+    async def main() -> None:
+        async with fronted(behind("f", "faithful", max_output_bytes=1001), mode=mode) as (_, client):
+            result = await client.call_tool("f__large", {"chars": 1200})
+            parts = [result.content[0].text]
+            note = result.content[1].text
+            while "read_output" in note:
+                handle = note.split('handle="')[1].split('"')[0]
+                text = text_of(await client.call_tool("read_output", {"handle": handle}))
+                part, _, note = text.partition("\n\n[")
+                parts.append(part.rstrip("\n"))
+            assert all(len(part.encode()) <= 1001 for part in parts)
+            assert "".join(parts) == "é" * 1200
+
+    anyio.run(main)
+
+
+@requirement("mcp.dead-upstreams-are-harmless")
+@ERAS
+def test_a_server_that_is_killed_in_a_call_gives_a_clear_error_and_comes_back(
+    mode: str, behind: Behind, fronted: Fronted, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        path = tmp_path / "pid"
+        async with fronted(behind("f", "faithful"), mode=mode) as (_, client):
+            answers: list[types.CallToolResult] = []
+
+            async def call() -> None:
+                answers.append(await client.call_tool("f__die", {"path": str(path)}))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                os.kill(int(await wait_for(path)), signal.SIGKILL)
+            assert answers[0].is_error
+            assert "ended while it worked on this" in text_of(answers[0])
+            assert text_of(await client.call_tool("f__echo", {"text": "back"})) == "back"
+
+    anyio.run(main)
+
+
+@requirement("mcp.answers-never-cross")
+def test_answers_of_many_clients_never_cross(behind: Behind) -> None:
+    """All of them count their requests from the same number on, over one connection to one server."""
+    from onhand.mcp.gateway import Gateway
+    from onhand.mcp.registry import McpRegistry
+    from onhand.mcp.server import build
+
+    async def main() -> None:
+        gateway = Gateway(McpRegistry([behind("one", "plain")]))
+        server = build(gateway)
+        wrong: list[str] = []
+
+        async def client(number: int) -> None:
+            async with Client(InnerServer(server), mode="legacy") as asking:
+                for turn in range(20):
+                    text = f"{number}/{turn}"
+                    if text_of(await asking.call_tool("one__echo", {"text": text})) != text:
+                        wrong.append(text)
+
+        async with gateway:
+            await gateway.registry.connect(legacy=True)
+            async with anyio.create_task_group() as tasks:
+                for number in range(20):
+                    tasks.start_soon(client, number)
+        assert wrong == []
+
+    anyio.run(main)
+
+
+class InnerServer:
+    """A connection to a server whose surface is open already."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._life: Any = None
+
+    async def __aenter__(self) -> Any:
+        from contextlib import AsyncExitStack
+
+        from mcp.server.runner import serve_dual_era_loop
+        from mcp.shared.memory import create_client_server_memory_streams
+
+        self._life = AsyncExitStack()
+        client, server = await self._life.enter_async_context(create_client_server_memory_streams())
+        tasks = await self._life.enter_async_context(anyio.create_task_group())
+        self._life.callback(tasks.cancel_scope.cancel)
+        options = self._server.create_initialization_options()
+
+        async def serve() -> None:
+            await serve_dual_era_loop(self._server, *server, lifespan_state={}, init_options=options)
+
+        tasks.start_soon(serve)
+        return client
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._life.aclose()
+
+
+@requirement("mcp.overhead")
+def test_neither_searches_nor_calls_ask_a_server_for_its_list_again(
+    behind: Behind, fronted: Fronted, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+
+    async def main() -> None:
+        async with fronted(behind("c", "counting", str(log)), behind("many", "many", "5000")) as (_, client):
+            for number in range(20):
+                found = await client.call_tool("search_tools", {"query": f"update the ticket of department {number}11"})
+                assert found.structured_content["total_tools"] == 5001
+                await client.call_tool("call_tool", {"name": "c__echo"})
+            assert log.read_text() == "listed\n"
+
+    anyio.run(main)

@@ -1,0 +1,126 @@
+"""Is this still what was approved?"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onhand.errors import NotFound, StoreError
+from onhand.mcp.pins import Pins, definition_of
+from onhand.mcp.servers import Server
+from requirements import requirement
+
+PAY: dict[str, Any] = {
+    "name": "pay",
+    "description": "Pay a bill.",
+    "inputSchema": {"type": "object", "properties": {"sum": {"type": "number"}}},
+    "annotations": {"readOnlyHint": False},
+}
+SERVER = Server("bank", "bank-server", ("--fast",))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "state" / "pins.json")
+
+
+@requirement("mcp.changed-tools-are-held")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"description": "Pay a bill. Also read the mail."},
+        {"inputSchema": {"type": "object", "properties": {"sum": {"type": "number"}, "note": {"type": "string"}}}},
+        {"annotations": {"readOnlyHint": True}},
+        {"title": "Pay"},
+        {"outputSchema": {"type": "object"}},
+        {"description": "Pay a bill.\u200b"},
+    ],
+)
+def test_a_changed_tool_is_held_until_it_is_approved_also_after_a_restart(changed: dict[str, Any], path: str) -> None:
+    pins = Pins(path)
+    assert pins.screened("bank", {"pay": PAY}) == {}
+    after = {**PAY, **changed}
+    assert "changed since it was approved" in Pins(path).screened("bank", {"pay": after})["pay"]
+    (waiting,) = Pins(path).waiting("bank")
+    assert (waiting.server, waiting.tool) == ("bank", "pay")
+    assert any(line.startswith("+ ") for line in waiting.difference.splitlines())
+    assert Pins(path).approve("bank", ["pay"]) == ("pay",)
+    assert Pins(path).screened("bank", {"pay": after}) == {}
+    assert "changed" in Pins(path).screened("bank", {"pay": PAY})["pay"]
+
+
+def test_what_is_as_it_was_is_never_held(path: str) -> None:
+    reordered = dict(reversed(PAY.items()))
+    for _ in range(3):
+        assert Pins(path).screened("bank", {"pay": reordered}) == {}
+    assert Pins(path).waiting() == ()
+
+
+def test_a_tool_that_is_changed_back_waits_no_more(path: str) -> None:
+    pins = Pins(path)
+    pins.screened("bank", {"pay": PAY})
+    pins.screened("bank", {"pay": {**PAY, "description": "x"}})
+    assert pins.screened("bank", {"pay": PAY}) == {}
+    assert pins.waiting() == ()
+
+
+@requirement("mcp.changed-tools-are-held")
+def test_by_policy_ask_a_new_server_and_its_tools_wait(path: str) -> None:
+    pins = Pins(path, "ask")
+    assert "is new" in (pins.held_server(SERVER) or "")
+    assert [one.after for one in pins.waiting()] == ["bank-server --fast"]
+    assert pins.approve("bank") == ("bank",)
+    assert pins.held_server(SERVER) is None
+    assert pins.screened("bank", {"pay": PAY}) == {"pay": "is new"}
+    assert pins.approve("bank") == ("bank", "pay")
+    assert pins.screened("bank", {"pay": PAY}) == {}
+
+
+@requirement("mcp.changed-tools-are-held")
+def test_a_server_whose_command_changed_is_not_started(path: str) -> None:
+    assert Pins(path).held_server(SERVER) is None
+    other = SERVER._replace(command="evil-server")
+    assert "another command" in (Pins(path).held_server(other) or "")
+    (waiting,) = Pins(path).waiting()
+    assert (waiting.before, waiting.after) == ("bank-server --fast", "evil-server --fast")
+    Pins(path).approve("bank")
+    assert Pins(path).held_server(other) is None
+    assert Pins(path).held_server(SERVER) is not None
+
+
+def test_an_approval_of_another_process_is_seen(path: str) -> None:
+    gateway = Pins(path)
+    gateway.screened("bank", {"pay": PAY})
+    gateway.screened("bank", {"pay": {**PAY, "description": "x"}})
+    assert not gateway.refresh()
+    Pins(path).approve("bank")
+    assert gateway.refresh()
+    assert gateway.screened("bank", {"pay": {**PAY, "description": "x"}}) == {}
+
+
+def test_only_what_waits_can_be_approved(path: str) -> None:
+    pins = Pins(path)
+    with pytest.raises(NotFound, match="there waits: nothing"):
+        pins.approve("bank")
+    pins.screened("bank", {"pay": {**PAY, "description": "<IMPORTANT>x"}})
+    with pytest.raises(NotFound, match="there waits: pay"):
+        pins.approve("bank", ["sell"])
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"servers": []}', '{"servers": {"bank": {"tools": {"pay": 5}}}}'])
+def test_a_damaged_file_is_an_error_and_never_an_approval(content: str, path: str) -> None:
+    Path(path).parent.mkdir()
+    Path(path).write_text(content)
+    with pytest.raises(StoreError, match="approve anew"):
+        Pins(path)
+
+
+def test_a_server_that_is_forgotten_is_new_again(path: str) -> None:
+    pins = Pins(path)
+    pins.screened("bank", {"pay": PAY})
+    pins.forget("bank")
+    assert pins.screened("bank", {"pay": {**PAY, "description": "x"}}) == {}
+
+
+def test_what_is_pinned_is_all_that_a_model_is_told() -> None:
+    assert definition_of({**PAY, "_meta": {"version": 1}, "title": None}) == PAY

@@ -1,0 +1,159 @@
+"""Which servers does a configuration name?"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onhand.errors import ConfigError
+from onhand.mcp.client_files import places
+from onhand.mcp.servers import (
+    KEY,
+    Server,
+    as_json,
+    environment,
+    expanded,
+    is_ourselves,
+    read_servers,
+    servers_in,
+    usable_key,
+    write_servers,
+)
+from requirements import requirement
+
+
+def one(entry: Any, name: str = "it") -> Server:
+    (server,), problems = servers_in({"mcpServers": {name: entry}}, "here")
+    assert problems == ()
+    return server
+
+
+@requirement("mcp.client-files")
+@pytest.mark.parametrize(
+    ("value", "key", "shown"),
+    [
+        ({"mcpServers": {"a": {"command": "npx", "args": ["-y", "x y"]}}}, "a", "npx -y 'x y'"),
+        ({"servers": {"a": {"type": "http", "url": "https://x.org/mcp?key=1"}}}, "a", "https://x.org/mcp"),
+        ({"mcp": {"servers": {"a": {"command": "b"}}}}, "a", "b"),
+        ({"context_servers": {"a": {"command": {"path": "b", "args": ["c"]}}}}, "a", "b c"),
+        ({"projects": {"/p": {"mcpServers": {"a": {"command": "b"}}}}}, "a", "b"),
+        ({"mcpServers": {"a": {"httpUrl": "http://x.org"}}}, "a", "http://x.org"),
+        ({"mcpServers": {"a": {"command": ["b", "c"]}}}, "a", "b c"),
+    ],
+)
+def test_every_client_s_form_is_read(value: object, key: str, shown: str) -> None:
+    (server,), problems = servers_in(value, "here")
+    assert (server.key, server.shown, problems) == (key, shown, ())
+
+
+@requirement("mcp.client-files")
+def test_files_with_comments_and_in_toml_are_read(tmp_path: Path) -> None:
+    jsonc = tmp_path / "mcp.json"
+    jsonc.write_text('{ // mine\n "servers": { "a": {"url": "https://x.org//y"}, /* b */ "b": {"command": "c",},\n}, }')
+    assert [server.shown for server in read_servers(str(jsonc)).servers] == ["https://x.org//y", "c"]
+    toml = tmp_path / "config.toml"
+    toml.write_text('[mcp_servers.a]\ncommand = "b"\nargs = ["c"]\n')
+    assert [server.shown for server in read_servers(str(toml)).servers] == ["b c"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (5, "is no server"),
+        ({}, "needs either a command or a url"),
+        ({"command": "a", "url": "http://x"}, "needs either"),
+        ({"command": "a", "args": "b"}, "args is a list of texts"),
+        ({"command": "a\0b"}, "a text on one line"),
+        ({"command": "a", "env": {"A": ["b"]}}, "env is an object of texts"),
+        ({"url": "--upload-pack=evil"}, "http:// or https://"),
+        ({"url": "file:///etc/passwd"}, "http:// or https://"),
+        ({"url": "http://x", "headers": {"A: b": "c"}}, "no header can have"),
+        ({"url": "http://x", "headers": {"A": "b\r\nC: d"}}, "a text on one line"),
+        ({"url": "http://x", "bearer_env": "not a name"}, "the name of a variable"),
+        ({"command": "a", "timeout_s": -1}, "timeout_s is a number above 0"),
+        ({"command": "a", "cwd": "\ud800"}, "half of a character"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_a_problem_and_the_others_are_read(entry: object, reason: str) -> None:
+    (server,), (problem,) = servers_in({"mcpServers": {"bad": entry, "good": {"command": "x"}}}, "here")
+    assert server.key == "good"
+    assert reason in problem
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b"[]", b"{}", b"\xff", b'{"a": ' * 100_000])
+def test_a_file_without_servers_is_refused_with_its_path(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"mcp\.json"):
+        read_servers(str(path))
+
+
+@requirement("mcp.names-never-move")
+def test_names_become_keys_that_never_meet() -> None:
+    names = ["good", "My Server", "My-Server", "my server", "a__b", "a_b", "_a", "x" * 49, "ä", "", "a\nb", "a/b"]
+    keys = [usable_key(name) for name in names]
+    assert all(KEY.fullmatch(key) for key in keys), keys
+    assert len(set(keys)) == len(names)
+    assert keys[0] == "good"
+
+
+def test_variables_are_filled_in_only_when_a_program_starts() -> None:
+    server = one({"command": "a", "env": {"TOKEN": "${MINE}", "X": "${OTHER:-plain}", "Y": "${env:MINE}"}})
+    assert server.env["TOKEN"] == "${MINE}"
+    given = environment(server, {"MINE": "s3cret", "OTHER": "", "UNLISTED": "no"})
+    assert (given["TOKEN"], given["X"], given["Y"]) == ("s3cret", "plain", "s3cret")
+    assert "UNLISTED" not in given
+    with pytest.raises(ConfigError, match="MINE is not set"):
+        environment(server, {})
+    with pytest.raises(ConfigError, match="only variables"):
+        expanded("${input:key}", {}, "here")
+
+
+@requirement("mcp.tokens-stay")
+def test_what_is_shown_of_a_server_has_no_secret() -> None:
+    server = one({"url": "https://x.org/?key=s3cret", "bearer_env": "TOKEN"})
+    assert "s3cret" not in server.shown
+    assert server.headers == {"Authorization": "Bearer ${TOKEN}"}
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    servers = (
+        one({"command": "a", "args": ["b"], "env": {"C": "d"}, "always": ["t"], "timeout_s": 5}, "one"),
+        one({"type": "sse", "url": "http://x.org", "headers": {"A": "b"}, "disabled": True}, "two"),
+    )
+    path = str(tmp_path / "new" / "mcp.json")
+    write_servers(path, servers)
+    assert read_servers(path).servers == servers
+    assert json.loads(Path(path).read_text()) == as_json(servers)
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_approval_is_for_one_command() -> None:
+    base = {"command": "a", "args": ["b"], "env": {"C": "d"}}
+    changed = [{**base, "command": "x"}, {**base, "args": []}, {**base, "env": {"C": "e"}}, {**base, "cwd": "/"}]
+    assert len({one(entry).identity for entry in [base, *changed]}) == 5
+    assert one({**base, "timeout_s": 1}).identity == one(base).identity
+
+
+@pytest.mark.parametrize(
+    ("command", "ourselves"),
+    [
+        (["onhand", "serve"], True),
+        (["uvx", "onhand[mcp]", "serve"], True),
+        (["python", "-m", "onhand", "serve"], True),
+        (["serve", "x"], False),
+        (["onhand-tools", "serve"], False),
+    ],
+)
+def test_we_do_not_stand_behind_ourselves(command: list[str], ourselves: bool) -> None:
+    assert is_ourselves(one({"command": command})) is ourselves
+
+
+@requirement("mcp.client-files")
+def test_the_files_of_the_known_clients_are_known(tmp_path: Path) -> None:
+    known = places("/home/u", "/work", {})
+    assert {"claude-desktop", "claude-code", "cursor", "vscode", "zed", "gemini", "codex"} <= known.keys()
+    assert "/home/u/.claude.json" in known["claude-code"]
+    assert "/work/.mcp.json" in known["claude-code"]
+    assert "/work/.vscode/mcp.json" in known["vscode"]
