@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from onhand.corpora.rules import Rules
     from onhand.corpora.skills import Skills
     from onhand.embed.embedder import Embedder
-    from onhand.grpc.server import Server
+    from onhand.grpc.server import Server as GrpcServer
     from onhand.mcp.pins import Pins
     from onhand.mcp.registry import McpRegistry
     from onhand.mcp.servers import Server, Servers
@@ -552,7 +552,7 @@ def open_documents(
     return Documents(index, asked.documents.max_output_bytes)
 
 
-def open_grpc(asked: Config, path: str | None = None) -> "Server":
+def open_grpc(asked: Config, path: str | None = None) -> "GrpcServer":
     """The search service over the documents of a file, by default the project's, as the configuration asks for it.
 
     What writes has a connection of its own, so that searches do not wait for it.

@@ -25,6 +25,7 @@ STABLE, NEWEST = "0.1.16", "0.2.0-alpha.12"
 TIMEOUT_S = 600
 
 EVERYTHING = ("tests/conformance/everything.py",)
+BEHIND = ("tests/conformance/gateway.py",)
 PRODUCT = ("-m", "onhand", "serve", "--http", "127.0.0.1:0", "--root", "examples/sample-project")
 
 
@@ -61,6 +62,9 @@ RUNS = (
     Run("server, stable suite", STABLE, ("server",), EVERYTHING),
     Run("server, 2025-11-25", NEWEST, ("server", "--requirements", "2025-11-25"), EVERYTHING),
     Run("server, 2026-07-28", NEWEST, ("server", "--requirements", "2026-07-28"), EVERYTHING),
+    Run("behind the gateway, stable suite", STABLE, ("server",), BEHIND),
+    Run("behind the gateway, 2025-11-25", NEWEST, ("server", "--requirements", "2025-11-25"), BEHIND),
+    Run("behind the gateway, 2026-07-28", NEWEST, ("server", "--requirements", "2026-07-28"), BEHIND),
     *map(_skills, ("enumeration", "manifest", "directory")),
 )
 

@@ -353,4 +353,4 @@ def test_a_surface_without_documents_or_skills_offers_neither(tmp_path: Path) ->
         with pytest.raises(MCPError, match="there are no documents here"):
             await client.read_resource("onhand://documents/a")
 
-    talking(app.open_surface(app.configured(str(tmp_path))), talk)
+    talking(app.open_surface(app.configured(str(tmp_path)))[0], talk)
