@@ -51,7 +51,7 @@ class Lookup(NamedTuple):
     entry: Entry | None = None
     kind: str = ""  # of a hit: "exact", "semantic" or "lexical"
     similarity: float = 0.0
-    runner_up: float | None = None  # the similarity of the next question that could be meant
+    runner_up: float | None = None  # the similarity of the next question that could be meant, where it comes near
     lookup_ms: float = 0.0
 
 
@@ -231,14 +231,20 @@ class SemanticCache:
         return self._counted(found)._replace(lookup_ms=(perf_counter() - began) * 1000), vector
 
     def _similar(self, question: _Question, vector: "array[float] | None") -> Lookup:
-        with self._lock:
-            near = self._entries.near(question.scope, question.text, vector, self._threshold - self._margin)
-        served = [(entry, similarity) for entry, similarity in near if self._is_served(entry)]
-        candidates = [Candidate(similarity, entry.query, entry.response) for entry, similarity in served]
+        near = self._near(question, vector)
+        candidates = [Candidate(similarity, entry.query, entry.response) for entry, similarity in near]
         hit, reason, runner_up = decide(question.text, candidates, self._threshold, self._margin)
         similarity = candidates[0].similarity if candidates else 0.0
         kind = "lexical" if self._embedder is None else "semantic"
-        return Lookup(hit, reason, served[0][0] if hit else None, kind if hit else "", similarity, runner_up)
+        return Lookup(hit, reason, near[0][0] if hit else None, kind if hit else "", similarity, runner_up)
+
+    def _near(self, question: _Question, vector: "array[float] | None") -> list[tuple[Entry, float]]:
+        """The most similar entry that may be served, and what comes near it."""
+        while True:
+            with self._lock:
+                near = self._entries.near(question.scope, question.text, vector, self._threshold, self._margin)
+            if not near or self._is_served(near[0][0]):
+                return near[:1] + [one for one in near[1:] if self._is_served(one[0])]
 
     def _counted(self, found: Lookup) -> Lookup:
         with self._lock:

@@ -23,6 +23,10 @@ NUMBERS = {
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "hundred": "100", "thousand": "1000", "million": "1000000"}
 NEGATIONS = frozenset("not no never without cannot neither nor none nobody nothing nowhere except unless".split())
+# "Don't" and its like as they are typed in a hurry.
+HURRIED = frozenset(
+    "dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt couldnt shouldnt wouldnt mustnt cant wont".split()
+)
 NEGATING = ("un", "in", "im", "il", "ir", "dis", "non", "de", "mis")  # before a word: its opposite
 # What is asked for, where a word says so: `what`, `which` and plain `how` may ask for anything.
 ASKING = frozenset("who whom whose when where why".split())
@@ -83,6 +87,20 @@ def disagreement(one: str, other: str) -> str | None:
     return None
 
 
+def contradict(one: str, other: str) -> bool:
+    """Whether each question says what the other rules out, so that who asks one cannot mean the other.
+
+    That is less than to disagree: a name that only one of them has may have been left out by who asks.
+    """
+    a, b = particulars(one), particulars(other)
+    return (
+        _each_has_its_own(a.numbers, b.numbers)
+        or _each_has_its_own(a.notations, b.notations)
+        or bool(a.names - b.stems and b.names - a.stems)
+        or any(differ(a, b) for differ in (_negations_differ, _quotations_differ, _are_opposite, _directions_differ))
+    )
+
+
 @lru_cache(REMEMBERED)
 def particulars(text: str) -> Particulars:
     """What a question spells out."""
@@ -94,7 +112,7 @@ def particulars(text: str) -> Particulars:
         frozenset(lower),
         frozenset(stem(word) for word in lower),
         frozenset(_numbers(read, lower)),
-        any(word in NEGATIONS or word.endswith("n't") for word in lower),
+        any(_negates_the_question(lower)),
         frozenset(stem(name.lower()) for name in _names(tokens)),
         frozenset(_notations(read)),
         frozenset(" ".join(quotation.casefold().split()) for quotation in quotations),
@@ -147,6 +165,12 @@ def _notations(text: str) -> Iterator[str]:
             yield piece
 
 
+def _negates_the_question(words: Sequence[str]) -> Iterator[bool]:
+    """For each word whether it does; "or not" asks the same either way."""
+    for before, word in zip(("", *words), words, strict=False):
+        yield (word in NEGATIONS or word in HURRIED or word.endswith("n't")) and (before, word) != ("or", "not")
+
+
 def _asked(words: Sequence[str]) -> Iterator[str]:
     for place, word in enumerate(words):
         if word in ASKING:
@@ -166,6 +190,10 @@ def _directed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _tells(word: str) -> bool:
     return word in DIRECTIONS or word not in FUNCTION_WORDS
+
+
+def _each_has_its_own(one: frozenset[str], other: frozenset[str]) -> bool:
+    return not (one <= other or other <= one)
 
 
 def _numbers_differ(a: Particulars, b: Particulars) -> bool:

@@ -83,6 +83,7 @@ def test_only_a_similarity_of_at_least_the_threshold_is_a_hit() -> None:
     miss = cache.lookup("just far")
     assert (miss.hit, miss.entry, miss.reason) == (False, None, "nothing is similar enough")
     assert 0.84 < miss.similarity < 0.85
+    assert cache.lookup("far away").similarity == pytest.approx(0.0, abs=1e-6)
     strict = SemanticCache(Told(degrees), threshold=0.99)
     strict.store("cached question", "x")
     assert not strict.lookup("just near").hit
@@ -93,7 +94,7 @@ def test_only_a_similarity_of_at_least_the_threshold_is_a_hit() -> None:
 
 @requirement("cache.margin")
 def test_a_hit_stands_clear_of_the_next_question_with_another_answer() -> None:
-    cache = SemanticCache(Told({"the red one": 0, "the blue one": 20, "the tall one": 40, "which is it": 10, "it": 2}))
+    cache = SemanticCache(Told({"the red one": 0, "the blue one": 20, "the tall one": 60, "which is it": 10, "it": 2}))
     cache.store("the red one", "red")
     cache.store("the blue one", "blue")
     cache.store("the tall one", "tall")
@@ -109,6 +110,30 @@ def test_a_hit_stands_clear_of_the_next_question_with_another_answer() -> None:
     found = loose.lookup("c").entry
     assert found is not None
     assert found.response == 1
+
+
+@requirement("cache.margin")
+def test_a_question_that_contradicts_what_is_asked_is_no_rival() -> None:
+    cache = SemanticCache(Told({"the report for 2025": 0, "the report for 2026": 5, "show the report for 2025": 1}))
+    cache.store("the report for 2025", "old")
+    cache.store("the report for 2026", "new")
+    found = cache.lookup("show the report for 2025")
+    assert found.entry is not None
+    assert found.entry.response == "old"
+
+
+@requirement("cache.margin")
+def test_a_miss_tells_how_similar_the_most_similar_question_is() -> None:
+    cache = SemanticCache(Told({"a": 0, "b": 60, "c": 50}))
+    assert cache.lookup("c").similarity == 0.0  # nothing is there
+    cache.store("a", 1)
+    assert cache.lookup("c").similarity == pytest.approx(0.643, abs=0.001)
+    cache.store("bake a loaf of bread", 2)
+    by_words = SemanticCache()
+    by_words.store("how do I bake a loaf of bread", "so")
+    miss = by_words.lookup("how do I bake a cake")
+    assert not miss.hit
+    assert 0 < miss.similarity < 1
 
 
 @requirement("cache.guards")
