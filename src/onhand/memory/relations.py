@@ -4,21 +4,22 @@ What goes out are copies. Where the nodes are kept is the caller's: `on_persist`
 file, no tool and no prompt. Not safe between threads: its owner holds a lock (memory/plan.py does).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
-from inspect import iscoroutinefunction
 from time import time
 from typing import Any
 
 from onhand.errors import InputError, NotFound
 from onhand.memory.node import Node, accepted, copied
+from onhand.memory.persisting import Persisting
 from onhand.memory.readiness import CONTAINERS, Readiness, Reason
 
 Removed = list[str]
 
 
 class Relations:
-    """Nodes by id. `on_persist` gets every node, whenever `persist` is called or, with `auto_persist`, after a change.
+    """Nodes by id. `on_persist`, plain or async, gets every node when `persist` is called or, with `auto_persist`,
+    after a change. An async one is begun then where an event loop runs, and the loop tells what it raises.
 
     `initial_nodes` may stand in any order and are checked: InputError names the first that cannot be used. An
     `on_change` is told each change as it is made: the node that was put, or the ids that were removed. Nodes of the
@@ -34,9 +35,7 @@ class Relations:
         on_change: Callable[[Node | Removed], object] | None = None,
         containers: Set[str] = CONTAINERS,
     ) -> None:
-        if iscoroutinefunction(on_persist):
-            raise InputError("on_persist must be a plain function: start the async work from there, and wait for it")
-        self._on_persist = on_persist
+        self._persisting = Persisting(on_persist, self.all) if on_persist else None
         self._auto_persist = auto_persist
         self._on_change = on_change
         self._nodes: dict[str, Node] = {}
@@ -118,10 +117,9 @@ class Relations:
             self._check_parents(node)
         self._put(node)
 
-    def persist(self) -> None:
-        """Hand all nodes to `on_persist`, and wait for it."""
-        if self._on_persist is not None:
-            self._on_persist(self.all())
+    def persist(self) -> Awaitable[None] | None:
+        """Hand all nodes to `on_persist`. With an async one, where a loop runs, what is given back is to be awaited."""
+        return self._persisting.hand_over() if self._persisting else None
 
     # Look
 

@@ -1,5 +1,6 @@
 """Does the cache answer what was asked before, to whom and as long as it may, and nothing else?"""
 
+import asyncio
 import json
 from array import array
 from collections.abc import Sequence
@@ -475,10 +476,74 @@ def test_a_disk_that_is_full_loses_nobody_an_answer() -> None:
     with pytest.raises(OSError, match="No space left"):
         cache.persist()
 
-    async def later(entries: object) -> None: ...
 
-    with pytest.raises(InputError, match="on_persist must be a plain function"):
-        SemanticCache(on_persist=later)
+@requirement("cache.persistence")
+def test_entries_are_handed_to_an_async_function_without_a_loop() -> None:
+    kept: list[Any] = []
+
+    async def keep(entries: list[dict[str, Any]]) -> None:
+        await asyncio.sleep(0)
+        kept.append([entry["query"] for entry in entries])
+
+    with SemanticCache(on_persist=keep, auto_persist=True) as cache:
+        cache.store("a", 1)
+        assert kept == [["a"]]
+        assert cache.get_or_compute("b", lambda: 2).reason == "computed, and kept"
+        assert kept == [["a"], ["a", "b"]]
+    assert kept == [["a"], ["a", "b"], ["a", "b"]]
+
+
+@requirement("cache.persistence")
+def test_in_a_loop_entries_are_handed_over_one_picture_at_a_time_and_the_answer_waits_for_its_own() -> None:
+    kept: list[list[str]] = []
+    running: list[str] = []
+
+    async def keep(entries: list[dict[str, Any]]) -> None:
+        assert not running  # nobody else is handed a picture meanwhile
+        running.append("now")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        running.clear()
+        kept.append([entry["query"] for entry in entries])
+
+    async def ask(cache: SemanticCache, query: str) -> None:
+        async def compute() -> str:
+            return query
+
+        assert (await cache.get_or_compute(query, compute)).response == query
+        assert query in kept[-1]
+
+    async def main() -> None:
+        async with SemanticCache(on_persist=keep, auto_persist=True) as cache:
+            await asyncio.gather(*(ask(cache, query) for query in ("a", "b", "c")))
+            cache.store("d", 4)  # plain code cannot wait for the loop that it runs in
+            assert "d" not in kept[-1]
+        assert sorted(kept[-1]) == ["a", "b", "c", "d"]
+
+    asyncio.run(main())
+
+
+@requirement("cache.persistence")
+def test_what_an_async_function_raises_is_told_and_loses_nobody_an_answer() -> None:
+    async def full(entries: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def compute() -> str:
+        return "x"
+
+    async def main() -> None:
+        cache = SemanticCache(on_persist=full, auto_persist=True)
+        assert (await cache.get_or_compute("q", compute)).response == "x"
+        assert "No space left" in str(cache.stats().persist_error)
+        pending = cache.persist()
+        assert pending is not None
+        with pytest.raises(OSError, match="No space left"):
+            await pending
+
+    asyncio.run(main())
+    plain = SemanticCache(on_persist=lambda entries: full(entries), auto_persist=True)
+    plain.store("q", "x")
+    assert "pass an async function" in str(plain.stats().persist_error)
 
 
 @requirement("cache.persistence")
