@@ -35,7 +35,7 @@ class Bounded:
         self._late: set[Future[Any]] = set()  # calls that nobody waits for any more
 
     def call(self, function: Callable[[], T]) -> T:
-        """What the function gives or raises; TooLate when that takes too long, or when earlier calls keep every thread."""
+        """What the function gives or raises; TooLate when it takes too long, or earlier calls keep every thread."""
         deadline = monotonic() + self.timeout_s
         jobs = self._thread(deadline)
         future: Future[T] = Future()

@@ -61,6 +61,6 @@ def test_who_hangs_is_not_waited_for_and_when_all_hang_nobody_waits_at_all() -> 
         bounded.call(hang)
     assert len(begun) == 2
     release.set()
-    while bounded._late:
-        threading.Event().wait(0.001)
+    with bounded._changed:
+        assert bounded._changed.wait_for(lambda: not bounded._late, 60)
     assert bounded.call(lambda: "again") == "again"
