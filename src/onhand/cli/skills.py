@@ -6,7 +6,7 @@ import argparse
 
 from onhand import app
 from onhand.cli import terminal
-from onhand.cli.parser import Parser, positive
+from onhand.cli.parser import Parser, add_query, add_to_all, positive
 from onhand.corpora.skill_file import SKILL_FILE
 from onhand.errors import NotFound
 
@@ -25,11 +25,9 @@ def add_arguments(parser: Parser) -> None:
     verbs = parser.add_verbs("verb", "VERB")
     verbs.add_parser("list", help="every skill, what it is for and where it is")
     search = verbs.add_parser("search", help="the skills that fit a task best")
-    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many skills (skills.limit)")
+    add_query(search, "skills (skills.limit)")
     search.add_argument("--references", action="store_true", help="sections of the skills' references instead")
     search.add_argument("--skill", metavar="NAME", help="with --references: of this skill alone")
-    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
     read = verbs.add_parser("read", help="a skill's instructions and what belongs to them, or one of its files")
     read.add_argument("name", metavar="NAME", help="the skill")
     read.add_argument("--reference", metavar="PATH", help="a file inside the skill")
@@ -40,9 +38,7 @@ def add_arguments(parser: Parser) -> None:
     catalog.add_argument(
         "--window", metavar="TOKENS", type=positive, help="of a model with such a window, instead of catalog_max_chars"
     )
-    for verb in verbs.choices.values():
-        verb.add_argument("--root", metavar="DIR", help="a project directory, a directory of skills, or a skill")
-        verb.add_argument("--json", action="store_true", help="print JSON")
+    add_to_all(verbs, "a project directory, a directory of skills, or a skill")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,6 @@ from onhand.corpora.sections import as_document, as_section, place_of
 from onhand.digest import digest
 from onhand.document import Contribution, Document, Section
 from onhand.errors import InputError
-from onhand.lexical.ranking import ranking as ranking_of
 from onhand.markdown.sections import split_sections
 from onhand.record import Record
 
@@ -120,11 +119,9 @@ class Rules:
             _content,
             max_file_bytes=max_file_bytes,
             path=kept_at,
-            ranks=ranking_of("default"),
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._by_meaning = embedder is not None or unavailable is not None
         self._references: tuple[Reference, ...] = ()
         self._problems: tuple[Problem, ...] = ()
         self._lock = RLock()
@@ -263,9 +260,8 @@ class Rules:
         return tuple(sorted(references, key=lambda one: one.source)), pages, problems
 
     def _hits(self, query: str, limit: int) -> tuple[tuple[RuleHit, ...], tuple[str, ...]]:
-        index = self._mirror.index
-        deep = min(limit * 3, index.store.count() or 1)  # a link and what it leads to are one hit
-        found = (index.fused if self._by_meaning else index.keyword)(query, limit=deep)
+        # A link and what it leads to are one hit.
+        found = self._mirror.search(query, min(limit * 3, self._mirror.index.store.count() or 1))
         hits: dict[tuple[str, int], RuleHit] = {}
         for hit in found.hits:
             place = self._led_to(*self._mirror.place_of(hit.document_id))
@@ -290,8 +286,7 @@ class Rules:
         text = self._mirror.index.get(document_id(key, number)).text
         section = as_section(self._mirror.pages[key].summary["sections"][number], text)
         links = tuple(f"{one.source}:{one.line}" for one in self._references if one.path == path and not one.problem)
-        terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
-        return RuleHit(kind, path, section, hit.score, terms, links if kind == REFERENCE else ())
+        return RuleHit(kind, path, section, hit.score, hit.terms, links if kind == REFERENCE else ())
 
     def _why_nothing(self, query: str, sections: int) -> str:
         if not any(_kind(key) == RULE for key in self._mirror.pages):
