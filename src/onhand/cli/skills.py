@@ -34,6 +34,7 @@ def add_arguments(parser: Parser) -> None:
     read.add_argument("--section", metavar="HEADING", help="of the file, only what is under this heading")
     validate = verbs.add_parser("validate", help="check skills against the specification; exits 1 if one breaks it")
     validate.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
+    validate.add_argument("--user", action="store_true", help="with --root: your own skills too")
     catalog = verbs.add_parser("catalog", help="the list of skills, as the system prompt has it")
     catalog.add_argument(
         "--window", metavar="TOKENS", type=positive, help="of a model with such a window, instead of catalog_max_chars"
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what was asked; a search without a match is a success."""
     asked = app.configured(arguments.root)
     terminal.warn(asked.warnings)
+    if arguments.verb == "validate" and arguments.root and not arguments.user:
+        asked = asked._replace(skills=asked.skills._replace(user=False))  # who names a project asks about it alone
     skills = app.open_skills(asked, arguments.root)
     try:
         return _VERBS[arguments.verb](skills, arguments)
@@ -139,6 +142,7 @@ def _read(skills: Skills, arguments: argparse.Namespace) -> int:
     rows = [(f"  {one.path}", one.problem or one.text) for one in reading.references]
     rows += [(f"  {script.path}", f"{script.qualified_name}  {script.description}") for script in reading.scripts]
     terminal.print_table(rows + [(f"  {path}", "") for path in reading.files])
+    terminal.warn([reading.note] if reading.note else [])
     return 0
 
 
@@ -209,6 +213,7 @@ def _reading_as_json(reading: Reading) -> dict[str, Any]:
         "references": [_plain(reference) for reference in reading.references],
         "scripts": [_plain(script) for script in reading.scripts],
         "files": list(reading.files),
+        "note": reading.note,
     }
 
 

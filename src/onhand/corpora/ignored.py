@@ -15,6 +15,7 @@ from onhand.record import Record
 NAME = ".gitignore"
 MAX_BYTES = 256 * 1024  # of one file; the longest in use have a tenth of it
 MAX_PATTERNS = 5_000  # of one file, each of which is compared with every path below it
+IN_A_BLOCK = 64  # groups: about the root of what there can be, which is where the two looks cost least together
 
 
 class Group(Record):
@@ -26,13 +27,27 @@ class Group(Record):
     regex: re.Pattern[str]
 
 
+class Block(Record):
+    """Groups that stand one after the other; one look says that none of them matches."""
+
+    groups: tuple[Group, ...]
+    names: re.Pattern[str] | None  # all that are compared with names; None: every group has to be looked at
+    paths: re.Pattern[str] | None  # all others
+
+    def may_match(self, name: str, inner: str) -> bool:
+        """Whether any of the groups may match."""
+        if self.names is None or self.paths is None:
+            return True
+        return bool(self.names.fullmatch(name) or self.paths.fullmatch(inner))
+
+
 class Ignored:
     """The `.gitignore` files below a root, as they were at the last look; an unchanged one is read once."""
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._read: dict[str, tuple[Stamp, tuple[Group, ...], str | None]] = {}
-        self._current: dict[str, tuple[Group, ...]] = {}  # of each directory that was asked about since
+        self._read: dict[str, tuple[Stamp, tuple[Block, ...], str | None]] = {}
+        self._current: dict[str, tuple[Block, ...]] = {}  # of each directory that was asked about since
 
     def look_again(self) -> None:
         """Take note of what changes from now on."""
@@ -49,11 +64,14 @@ class Ignored:
         directory, _, name = path.rpartition("/")
         while True:
             inner = path[len(directory) + 1 :] if directory else path
-            for group in reversed(self._groups(directory)):
-                if (is_directory or not group.needs_directory) and group.regex.fullmatch(
-                    name if group.is_of_names else inner
-                ):
-                    return not group.is_negated
+            for block in reversed(self._blocks(directory)):
+                if not block.may_match(name, inner):
+                    continue
+                for group in reversed(block.groups):
+                    if (is_directory or not group.needs_directory) and group.regex.fullmatch(
+                        name if group.is_of_names else inner
+                    ):
+                        return not group.is_negated
             if not directory:
                 return False
             directory = directory.rpartition("/")[0]
@@ -66,23 +84,23 @@ class Ignored:
             if problem and directory in self._current
         ]
 
-    def _groups(self, directory: str) -> tuple[Group, ...]:
+    def _blocks(self, directory: str) -> tuple[Block, ...]:
         """What the file of a directory says."""
-        groups = self._current.get(directory)
-        if groups is None:
-            groups = self._current[directory] = self._looked_up(directory)
-        return groups
+        blocks = self._current.get(directory)
+        if blocks is None:
+            blocks = self._current[directory] = self._looked_up(directory)
+        return blocks
 
-    def _looked_up(self, directory: str) -> tuple[Group, ...]:
+    def _looked_up(self, directory: str) -> tuple[Block, ...]:
         found = _found(self._root, f"{directory}/{NAME}" if directory else NAME)
         if found is None:
             self._read.pop(directory, None)
             return ()
-        stamp, groups, _ = self._read.get(directory, (None, (), None))
+        stamp, blocks, _ = self._read.get(directory, (None, (), None))
         if stamp != found.stamp or not files.is_settled(found.stamp):
-            groups, problem = _read(found)
-            self._read[directory] = found.stamp, groups, problem
-        return groups
+            blocks, problem = _read(found)
+            self._read[directory] = found.stamp, blocks, problem
+        return blocks
 
 
 def _found(root: str, inner: str) -> Found | None:
@@ -93,14 +111,14 @@ def _found(root: str, inner: str) -> Found | None:
         return None
 
 
-def _read(found: Found) -> tuple[tuple[Group, ...], str | None]:
+def _read(found: Found) -> tuple[tuple[Block, ...], str | None]:
     try:
         content = files.read_bytes(found, MAX_BYTES)
     except files.Unreadable as reason:
         return (), f"{reason}; what it says is not known"
     lines = content.decode("utf-8-sig", "surrogateescape").split("\n")
     problem = f"more than {MAX_PATTERNS:,} lines: the rest is left out" if len(lines) > MAX_PATTERNS else None
-    return groups_of(lines[:MAX_PATTERNS]), problem
+    return blocks_of(groups_of(lines[:MAX_PATTERNS])), problem
 
 
 def groups_of(lines: list[str]) -> tuple[Group, ...]:
@@ -112,6 +130,19 @@ def groups_of(lines: list[str]) -> tuple[Group, ...]:
                 groups.append(((flags[0], flags[1], flags[2]), []))
             groups[-1][1].append(regex)
     return tuple(Group(*flags, re.compile("|".join(regexes), re.DOTALL)) for flags, regexes in groups)
+
+
+def blocks_of(groups: tuple[Group, ...]) -> tuple[Block, ...]:
+    """The groups, in blocks if they are many: thousands of lines that take back one another."""
+    if len(groups) <= IN_A_BLOCK:
+        return (Block(groups, None, None),)
+    parts = [groups[at : at + IN_A_BLOCK] for at in range(0, len(groups), IN_A_BLOCK)]
+    return tuple(Block(part, _any_of(part, True), _any_of(part, False)) for part in parts)
+
+
+def _any_of(groups: tuple[Group, ...], of_names: bool) -> re.Pattern[str]:
+    regexes = [group.regex.pattern for group in groups if group.is_of_names == of_names]
+    return re.compile("|".join(regexes) or r"(?!)", re.DOTALL)
 
 
 def _trimmed(line: str) -> str:

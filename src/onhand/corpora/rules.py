@@ -12,7 +12,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem
 from onhand.corpora.mirror import Content, Mirror, document_id
-from onhand.corpora.references import Reference, followed, joined
+from onhand.corpora.references import Reference, first_links, followed, joined
 from onhand.corpora.rule_files import NAMES, SKIPPED, RuleFiles
 from onhand.corpora.sections import as_document, as_section, place_of
 from onhand.digest import digest
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from onhand.tools import Tool
 
 TEXTS = (".md", ".markdown", ".mdx", ".rst", ".txt")  # what a link may lead to and be searched
-MAX_LINKS = 1_000  # of one file: each is looked up before every answer
 MAX_ALL_LINKS = 10_000  # of all files: some 50 µs each
 MAX_LISTED = 30  # directories that a prompt names
 MIN_HEAD_BYTES = 256  # less of a file than this is not worth its place in a prompt
@@ -334,19 +333,10 @@ def _content(key: str, text: str) -> Content:
     summary: dict[str, object] = {"sections": [place_of(section) for section in sections]}
     if kind == REFERENCE:
         return Content(documents, summary)
-    links, problem = _links(text)
+    links, problem = first_links(text)
     summary["links"] = [(link.text, link.target, link.path, link.line) for link in links]
     documents += [_link_document(key, number, link) for number, link in enumerate(links, len(sections))]
     return Content(documents, summary, problem)
-
-
-def _links(text: str) -> "tuple[list[Link], str | None]":
-    from onhand.markdown.links import extract_links
-
-    links = extract_links(text)
-    if len(links) <= MAX_LINKS:
-        return links, None
-    return links[:MAX_LINKS], f"{len(links):,} links: only the first {MAX_LINKS:,} are followed; split it"
 
 
 def _link_document(key: str, number: int, link: "Link") -> Document:

@@ -139,6 +139,7 @@ def _resources(reading: Reading) -> str:
             f"{escaped(script.description)}</script>"
             for script in reading.scripts
         ),
+        *([f"[{reading.note}]"] if reading.note else []),  # before what there may be no room for
         *(f"<file>{escaped(path)}</file>" for path in reading.files),
     ]
     kept: list[str] = []
