@@ -175,18 +175,28 @@ def by_words(data: Data) -> Outcome:
     return Outcome(frozenset(hits), frozenset(wrong))
 
 
+class Side(NamedTuple):
+    """Ours on one half of the questions, and the bare threshold that has as many hits there."""
+
+    hits: int
+    wrong: int
+    bare_threshold: float
+    bare_wrong: int
+
+
+def side(mine: Outcome, nearest: Sequence[tuple[float, bool]], half: int) -> Side:
+    hits, wrong = (sum(number % 2 == half for number in some) for some in mine)
+    its = [pair for number, pair in enumerate(nearest) if number % 2 == half]
+    equal = sorted((score for score, _ in its), reverse=True)[hits - 1] if hits else 1.0
+    return Side(hits, wrong, equal, len(bare(its, equal).wrong))
+
+
 def compare(name: str, mine: Outcome, nearest: Sequence[tuple[float, bool]]) -> None:
-    """A line for each half, beside the bare threshold that has as many hits on it."""
+    """A line for each half."""
     for half, of_half in enumerate(("chosen on", "held out")):
-        hits, wrong = (sum(number % 2 == half for number in some) for some in mine)
-        its = [pair for number, pair in enumerate(nearest) if number % 2 == half]
-        equal = sorted((score for score, _ in its), reverse=True)[hits - 1] if hits else 1.0
-        theirs = bare(its, equal)
-        share = wrong / len(theirs.wrong) if theirs.wrong else 0.0
-        print(
-            f"{name:<30}{of_half:>10}{hits:>6}{wrong:>7}   {equal:>14.4f}{len(theirs.wrong):>7}{share:>8.2f}×",
-            flush=True,
-        )
+        hits, wrong, equal, theirs = side(mine, nearest, half)
+        own = f"{name:<30}{of_half:>10}{hits:>6}{wrong:>7}"
+        print(f"{own}   {equal:>14.4f}{theirs:>7}{wrong / theirs if theirs else 0.0:>10.2f}×", flush=True)
 
 
 def quality(data: Data) -> None:

@@ -5,15 +5,13 @@ while all are kept like that nobody waits at all. It knows nothing of what it ca
 """
 
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from threading import Condition, Thread
+from threading import TIMEOUT_MAX, Condition, Lock, Thread
 from time import monotonic
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-Job = tuple[Callable[[], Any], "Future[Any]"]
 
 THREADS = 4
 IDLE_S = 5.0  # a thread that nobody needed for so long ends
@@ -30,64 +28,78 @@ class Bounded:
         self.timeout_s = timeout_s
         self._threads = threads
         self._changed = Condition()
-        self._idle: list[SimpleQueue[Job]] = []  # one for each thread that waits for something to do
+        self._idle: list[SimpleQueue[_Call]] = []  # one for each thread that waits for something to do
         self._running = 0
-        self._late: set[Future[Any]] = set()  # calls that nobody waits for any more
+        self._late: set[_Call] = set()  # that nobody waits for any more
 
     def call(self, function: Callable[[], T]) -> T:
         """What the function gives or raises; TooLate when it takes too long, or earlier calls keep every thread."""
         deadline = monotonic() + self.timeout_s
-        jobs = self._thread(deadline)
-        future: Future[T] = Future()
-        context = copy_context()
-        jobs.put((lambda: context.run(function), future))
-        wait([future], max(0.0, deadline - monotonic()))
-        with self._changed:
-            if not future.done():
-                self._late.add(future)
-                raise TooLate(f"it has not come back within {self.timeout_s:g} s")
-        return future.result()
+        call = _Call(function)
+        self._thread(deadline).put(call)
+        if not call.ended.acquire(timeout=_left(deadline)):
+            with self._changed:
+                if not call.is_over:
+                    self._late.add(call)
+                    raise TooLate(f"it has not come back within {self.timeout_s:g} s")
+        if call.error is not None:
+            raise call.error
+        return call.value  # type: ignore[no-any-return]
 
-    def _thread(self, deadline: float) -> "SimpleQueue[Job]":
+    def _thread(self, deadline: float) -> "SimpleQueue[_Call]":
+        """Where a thread waits for a call; the last one that was busy, which is still warm."""
         with self._changed:
             while not self._idle:
                 if self._running < self._threads:
                     return self._started()
-                left = deadline - monotonic()
-                if len(self._late) >= self._threads or not self._changed.wait(max(0.0, left)):
+                if len(self._late) >= self._threads or not self._changed.wait(_left(deadline)):
                     raise TooLate("earlier calls have not come back")
             return self._idle.pop()
 
-    def _started(self) -> "SimpleQueue[Job]":
+    def _started(self) -> "SimpleQueue[_Call]":
         self._running += 1
-        jobs: SimpleQueue[Job] = SimpleQueue()
-        Thread(target=self._work, args=(jobs,), name="onhand-bounded", daemon=True).start()
-        return jobs
+        calls: SimpleQueue[_Call] = SimpleQueue()
+        Thread(target=self._work, args=(calls,), name="onhand-bounded", daemon=True).start()
+        return calls
 
-    def _work(self, jobs: "SimpleQueue[Job]") -> None:
+    def _work(self, calls: "SimpleQueue[_Call]") -> None:
         while True:
             try:
-                function, future = jobs.get(timeout=IDLE_S)
+                call = calls.get(timeout=IDLE_S)
             except Empty:
                 with self._changed:
-                    if jobs not in self._idle:  # something to do is on its way
+                    if calls not in self._idle:  # something to do is on its way
                         continue
-                    self._idle.remove(jobs)
+                    self._idle.remove(calls)
                     self._running -= 1
                 return
-            result = _outcome(function)
+            call.make()
             with self._changed:
-                result(future)
-                self._late.discard(future)
-                self._idle.append(jobs)
+                call.is_over = True
+                self._late.discard(call)
+                self._idle.append(calls)
                 self._changed.notify()
-            del function, future, result  # while it waits, it keeps nothing alive
+            call.ended.release()
+            del call  # while it waits, it keeps nothing alive
 
 
-def _outcome(function: Callable[[], Any]) -> "Callable[[Future[Any]], None]":
-    try:
-        value = function()
-    except BaseException as error:
-        raised = error
-        return lambda future: future.set_exception(raised)
-    return lambda future: future.set_result(value)
+class _Call:
+    """A call of a function in the context of who wants it, and what came of it."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function, self._context = function, copy_context()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.is_over = False
+        self.ended = Lock()
+        self.ended.acquire()
+
+    def make(self) -> None:
+        try:
+            self.value = self._context.run(self._function)
+        except BaseException as error:  # it belongs to who waits
+            self.error = error
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, min(deadline - monotonic(), TIMEOUT_MAX))
