@@ -4,6 +4,7 @@ A thread cannot be stopped, so a function that does not come back keeps its own.
 while all are kept like that nobody waits at all. It knows nothing of what it calls. Safe between threads.
 """
 
+import os
 from collections.abc import Callable
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
@@ -27,13 +28,12 @@ class Bounded:
     def __init__(self, timeout_s: float, threads: int = THREADS) -> None:
         self.timeout_s = timeout_s
         self._threads = threads
-        self._changed = Condition()
-        self._idle: list[SimpleQueue[_Call]] = []  # one for each thread that waits for something to do
-        self._running = 0
-        self._late: set[_Call] = set()  # that nobody waits for any more
+        self._begin()
 
     def call(self, function: Callable[[], T]) -> T:
         """What the function gives or raises; TooLate when it takes too long, or earlier calls keep every thread."""
+        if os.getpid() != self._process:  # a fork has none of our threads
+            self._begin()
         deadline = monotonic() + self.timeout_s
         call = _Call(function)
         self._thread(deadline).put(call)
@@ -45,6 +45,14 @@ class Bounded:
         if call.error is not None:
             raise call.error
         return call.value  # type: ignore[no-any-return]
+
+    def _begin(self) -> None:
+        """Start over without any threads."""
+        self._process = os.getpid()
+        self._changed = Condition()
+        self._idle: list[SimpleQueue[_Call]] = []  # one for each thread that waits for something to do
+        self._running = 0
+        self._late: set[_Call] = set()  # that nobody waits for any more
 
     def _thread(self, deadline: float) -> "SimpleQueue[_Call]":
         """Where a thread waits for a call; the last one that was busy, which is still warm."""

@@ -377,9 +377,8 @@ class SemanticCache:
             entry = self._keep(question, computed, vector)
         except InputError as error:
             return f"computed, and not kept: {error}"
-        pending = self._changed()
-        if pending is not None:
-            yield steps.Settled(pending)
+        if self._persisting is not None and self._auto_persist:
+            yield from self._persisted_at_once(self._persisting)
         return "computed, and kept" if entry else "computed, and not kept: this cache keeps nothing"
 
     def _keep(self, question: _Question, computed: Computed, vector: "array[float] | None") -> Entry | None:
@@ -450,6 +449,15 @@ class SemanticCache:
         else:
             pending.add_done_callback(self._persisted)
         return pending
+
+    def _persisted_at_once(self, persisting: Persisting) -> steps.Procedure[None]:
+        """What `_changed` does, without keeping an event loop from its work."""
+        if not persisting.is_async:
+            yield steps.Work(self._changed)
+            return
+        pending = self._changed()
+        if pending is not None:
+            yield steps.Settled(pending)
 
     def _persisted(self, task: "Task[None]") -> None:
         error = CancelledError("it was cancelled") if task.cancelled() else task.exception()

@@ -234,7 +234,8 @@ def _negates(words: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def _directions_differ(a: Particulars, b: Particulars) -> bool:
-    return any((right, left) in b.directed for left, right in a.directed)
+    only_here, only_there = a.directed - b.directed, b.directed - a.directed
+    return any((right, left) in only_there for left, right in only_here)
 
 
 _RULES = (

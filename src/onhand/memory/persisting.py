@@ -20,14 +20,14 @@ class Persisting:
 
     def __init__(self, function: Callable[[Any], object], picture: Callable[[], Any]) -> None:
         self._function, self._picture = function, picture
-        self._is_async = is_async(function)
+        self.is_async = is_async(function)
         self._lock = Lock()
         self._turn: Future[None] | None = None  # of who hands over just now
         self._tasks: set[asyncio.Task[None]] = set()  # a loop itself does not keep them alive
 
     def hand_over(self) -> "asyncio.Task[None] | None":
         """Do it now; or, where the function is async and an event loop runs here, a task that does."""
-        if not self._is_async:
+        if not self.is_async:
             return steps.run(self._handed_over(self._function))
         try:
             loop = asyncio.get_running_loop()

@@ -1,10 +1,15 @@
 """Is a function that does not come back left to itself, and does it cost no more than its thread?"""
 
+import os
+import subprocess
+import sys
 import threading
 from contextvars import ContextVar
+from pathlib import Path
 
 import pytest
 
+import onhand
 from onhand.memory.bounded import Bounded, TooLate
 
 
@@ -64,3 +69,20 @@ def test_who_hangs_is_not_waited_for_and_when_all_hang_nobody_waits_at_all() -> 
     with bounded._changed:
         assert bounded._changed.wait_for(lambda: not bounded._late, 60)
     assert bounded.call(lambda: "again") == "again"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_after_a_fork_there_are_threads_again() -> None:
+    code = """
+import os
+from onhand.memory.bounded import Bounded
+bounded = Bounded(60)
+assert bounded.call(lambda: 1) == 1
+child = os.fork()
+if not child:
+    os._exit(0 if bounded.call(lambda: 2) == 2 else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    environ = {**os.environ, "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -519,6 +520,24 @@ def test_in_a_loop_entries_are_handed_over_one_picture_at_a_time_and_the_answer_
             cache.store("d", 4)  # plain code cannot wait for the loop that it runs in
             assert "d" not in kept[-1]
         assert sorted(kept[-1]) == ["a", "b", "c", "d"]
+
+    asyncio.run(main())
+
+
+@requirement("cache.persistence")
+def test_a_plain_function_that_takes_its_time_does_not_keep_a_loop_from_its_work() -> None:
+    release = threading.Event()
+
+    async def compute() -> str:
+        return "x"
+
+    async def main() -> None:
+        cache = SemanticCache(on_persist=lambda entries: release.wait(60), auto_persist=True)
+        asked = asyncio.ensure_future(cache.get_or_compute("q", compute))
+        while not cache.lookup("q").hit:  # kept, and being written
+            await asyncio.sleep(0)
+        release.set()
+        assert (await asked).response == "x"
 
     asyncio.run(main())
 
