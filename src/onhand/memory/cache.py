@@ -254,11 +254,13 @@ class SemanticCache:
         return Lookup(hit, reason, near[0][0] if hit else None, kind if hit else "", similarity, runner_up)
 
     def _near(self, question: _Question, vector: "array[float] | None") -> list[tuple[Entry, float]]:
-        """The most similar entry that may be served, and what comes near it."""
+        """The most similar entry that may be served, and what comes near it; where none is similar enough, the best."""
         while True:
             with self._lock:
                 near = self._entries.near(question.scope, question.text, vector, self._threshold, self._margin)
-            if not near or self._is_served(near[0][0]):
+            if not near or near[0][1] < self._threshold:
+                return near
+            if self._is_served(near[0][0]):
                 return near[:1] + [one for one in near[1:] if self._is_served(one[0])]
 
     def _counted(self, found: Lookup) -> Lookup:
