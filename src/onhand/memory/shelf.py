@@ -82,9 +82,8 @@ class VectorShelf:
     def near(self, query: str, vector: "array[float] | None", floor: float, margin: float) -> list[Near]:
         assert vector is not None
         places = self._candidates(vector, floor, margin)
-        return _within(
-            margin, floor, [Near(self._numbers[place], _product(self._rows[place], vector)) for place in places]
-        )
+        found = [Near(self._numbers[place], _product(self._rows[place], vector)) for place in places]
+        return _within(margin, floor, found)
 
     def _candidates(self, vector: "array[float]", floor: float, margin: float) -> "range | list[int]":
         if self._matrix is None and (len(self._rows) >= MANY or "numpy" in sys.modules) and _has_numpy():
