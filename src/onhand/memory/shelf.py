@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MANY = 200  # vectors, above which numpy saves more time than it takes to import
 NEAREST = 10  # questions by words, of which the best and its rival are taken
-HEAD = 0.4  # of a vector's numbers, read for all; less leaves too many for which the rest has to be read
+HEAD = 0.375  # of a vector's numbers, read for all; less leaves too many for which the rest has to be read
 ALIGNED = 16  # numbers: rows of a multiple of these are read faster
 SLACK = 1e-5  # what single precision may be off
 DECIMALS = 9  # so that equal questions are equally similar however they were added up
