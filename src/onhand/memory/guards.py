@@ -6,7 +6,7 @@ caches.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -107,17 +107,18 @@ def particulars(text: str) -> Particulars:
     read = fold(text).replace("’", "'")
     tokens = list(_tokens(read))
     lower = [word.lower().removesuffix("'s") for word, _ in tokens]
+    stems = {word: stem(word) for word in lower}
     quotations = (next(filter(None, found)) for found in _QUOTED.findall(text))
     return Particulars(
         frozenset(lower),
-        frozenset(stem(word) for word in lower),
+        frozenset(stems.values()),
         frozenset(_numbers(read, lower)),
         any(_negates_the_question(lower)),
         frozenset(stem(name.lower()) for name in _names(tokens)),
         frozenset(_notations(read)),
         frozenset(" ".join(quotation.casefold().split()) for quotation in quotations),
         frozenset(_asked(lower)),
-        frozenset(_directed(lower)),
+        frozenset(_directed(lower, stems)),
     )
 
 
@@ -179,8 +180,10 @@ def _asked(words: Sequence[str]) -> Iterator[str]:
             yield f"how {words[place + 1]}"
 
 
-def _directed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    telling = [word if word in DIRECTIONS else stem(word) for word in words if _tells(word)]
+def _directed(words: Sequence[str], stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if DIRECTIONS.isdisjoint(stems):
+        return
+    telling = [word if word in DIRECTIONS else stems[word] for word in words if _tells(word)]
     for place, word in enumerate(telling[:-1]):
         right = telling[place + 1]
         if word in DIRECTIONS and right not in DIRECTIONS:
