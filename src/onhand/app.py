@@ -194,9 +194,11 @@ def open_registry(asked: Config, workspace_tools: str | None = None) -> "Registr
     """Every tool that the configuration offers to a model; `workspace_tools` overrides its own `workspace.tools`."""
     from onhand.tools import Registry
 
-    tools = [open_context(asked).tool(), *open_rules(asked).tools()]
-    skills = open_skills(asked)
-    if skills.all():  # tools that can find nothing would only cost room
+    tools = [open_context(asked).tool()]
+    rules, skills = open_rules(asked), open_skills(asked)
+    if rules.paths():  # tools that can find nothing would only cost room
+        tools += rules.tools()
+    if skills.all():
         tools += skills.tools()
     if not _is_smuggled(asked, asked.notes.path):  # of which the configuration's warnings tell
         tools += open_notes(asked).tools()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from everything import Everything
+from everything import Everything  # type: ignore[import-not-found]  # beside this script
 from onhand.mcp import http, stdio
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server

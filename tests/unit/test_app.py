@@ -13,7 +13,7 @@ from onhand.errors import ConfigError, InputError
 from requirements import requirement
 
 Write = Callable[[str, str], None]
-ALWAYS = ["context_search", "search_rules", "rules_for_path", "search_notes", "write_note", "delete_note"]
+ALWAYS = ["context_search", "search_notes", "write_note", "delete_note"]
 
 
 @pytest.fixture
@@ -270,6 +270,14 @@ def test_the_registry_offers_documents_where_the_project_has_some(
     monkeypatch.setenv("ONHAND_DOCUMENTS_MAX_OUTPUT_BYTES", "5000")
     tools = app.open_registry(app.configured())
     assert {tool.max_output_bytes for tool in tools if tool.name not in ALWAYS} == {5000}
+
+
+@requirement("rules.search-tools")
+def test_the_registry_offers_rules_where_there_are_some(write: Write) -> None:
+    assert app.open_registry(app.configured()).names() == ALWAYS
+    write("src/AGENTS.md", "# Style\n\nTabs.\n")
+    names = app.open_registry(app.configured()).names()
+    assert names == ["context_search", "search_rules", "rules_for_path", *ALWAYS[1:]]
 
 
 @requirement("context.registered-like-any-tool")

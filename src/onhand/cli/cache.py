@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         terminal.print_json(_as_json(found))
     else:
-        _print(found, arguments.precision, "words" if embedder is None else embedder.name)
+        _print(found, "words" if embedder is None else embedder.name)
     return 0
 
 
@@ -75,7 +75,7 @@ def _pairs(path: str) -> list[Pair]:
         raise InputError(f"{path} is not UTF-8: save it as such") from None
 
 
-def _print(found: Calibration, precision: float, by: str) -> None:
+def _print(found: Calibration, by: str) -> None:
     terminal.say(f"{found.queries:,} questions against {found.cached:,} cached ones, compared by {by}")
     if found.left_out:
         terminal.say(f"{found.left_out:,} pairs are too long to be compared and were left out")
@@ -86,14 +86,16 @@ def _print(found: Calibration, precision: float, by: str) -> None:
         header=("", "threshold", "margin", "hit rate", "hits", "wrong", "precision"),
     )
     if found.proposed is None:
-        terminal.say(f"no setting has a precision of {precision:g} on one half of these questions: give more pairs")
+        terminal.say(f"no setting has a precision of {found.asked:g} on one half of these questions: give more pairs")
         return
     threshold, margin, queries, hits, wrong = found.proposed
-    terminal.say(f"for a precision of {precision:g}, chosen on one half of the questions:", heading=True)
+    terminal.say(f"for a precision of {found.asked:g}, chosen on one half of the questions:", heading=True)
     terminal.say(f"SemanticCache(threshold={threshold:g}, margin={margin:g})")
     terminal.say(
         f"on the other half: {hits:,} hits of {queries:,}, {wrong:,} wrong, {found.proposed.precision:.1%} right"
     )
+    if not found.is_reached:
+        terminal.warn([f"that is less than {found.asked:g}: give more pairs, or ask for more with --precision"])
 
 
 def _spread(rows: tuple[Measured, ...]) -> list[Measured]:
@@ -123,6 +125,8 @@ def _as_json(found: Calibration) -> dict[str, Any]:
         "default": _row(found.default),
         "threshold_alone": _row(found.plain),
         "proposed": None if found.proposed is None else _row(found.proposed),
+        "precision": found.asked,
+        "is_reached": found.is_reached,
     }
 
 

@@ -6,7 +6,8 @@ import argparse
 
 from onhand import app
 from onhand.cli import terminal
-from onhand.cli.parser import Parser, positive
+from onhand.cli.parser import Parser, add_query, add_to_all
+from onhand.cli.sections import print_section, section_as_json
 from onhand.cli.terminal import counted
 from onhand.corpora.context import Context, PinnedFile, SearchResult, SectionHit
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 ALL_PROBLEMS = "onhand context show --json"
-MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 _NO_ROOM = "not even one line fits into context.manifest_max_tokens, so no prompt says what can be searched"
 
 
@@ -26,12 +26,8 @@ def add_arguments(parser: Parser) -> None:
     show.add_argument("--prompt", action="store_true", help="print the text that belongs into the system prompt")
     verbs.add_parser("manifest", help="the list of what can be searched, as the system prompt has it")
     search = verbs.add_parser("search", help="the sections that match a query best")
-    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many sections (context.limit)")
-    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
-    for verb in verbs.choices.values():
-        verb.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")
-        verb.add_argument("--json", action="store_true", help="print JSON")
+    add_query(search, "sections (context.limit)")
+    add_to_all(verbs, "a project directory, or a directory of context files")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,7 +52,7 @@ def _search(context: Context, arguments: argparse.Namespace) -> None:
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
-        _print_hit(number, hit, arguments.explain)
+        print_section(number, hit, arguments.explain)
     found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
     terminal.say(result.reason or found)
 
@@ -79,26 +75,10 @@ def _hit_as_json(hit: SectionHit, explain: bool) -> dict[str, Any]:
     terms: dict[str, float] = {}
     for term, _, score in hit.contributions:
         terms[term] = terms.get(term, 0.0) + score
-    answer: dict[str, Any] = {
-        "path": hit.path,
-        "section": hit.section.heading,
-        "lines": [hit.section.first_line, hit.section.last_line],
-        "score": hit.score,
-        "text": hit.section.text,
-        "terms": terms,
-    }
+    answer = {**section_as_json(hit), "terms": terms}
     if explain:
         answer["contributions"] = [contribution._asdict() for contribution in hit.contributions]
     return answer
-
-
-def _print_hit(number: int, hit: SectionHit, explain: bool) -> None:
-    section = hit.section
-    place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
-    terminal.say(f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}", heading=True)
-    for contribution in hit.contributions if explain else ():
-        terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
-    terminal.print_excerpt(section.text, MAX_SHOWN_LINES)
 
 
 def _manifest(context: Context, arguments: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ import argparse
 
 from onhand import app
 from onhand.cli import terminal
-from onhand.cli.parser import Parser, positive
+from onhand.cli.parser import Parser, add_query, add_to_all
 from onhand.cli.terminal import counted
 
 TYPE_CHECKING = False
@@ -28,8 +28,7 @@ def add_arguments(parser: Parser) -> None:
     show = verbs.add_parser("show", help="one note")
     show.add_argument("name", metavar="NAME", help="the name that the list shows")
     search = verbs.add_parser("search", help="the notes that match a query best")
-    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many notes (notes.limit)")
+    add_query(search, "notes (notes.limit)", explains=False)
     write = verbs.add_parser("write", help="keep a note; one of the same name is corrected")
     write.add_argument("name", metavar="NAME", help="a few words")
     write.add_argument("body", metavar="TEXT", nargs="?", help="the note, in Markdown; from the input if not given")
@@ -38,9 +37,7 @@ def add_arguments(parser: Parser) -> None:
     write.add_argument("--source", metavar="WHO", default="command line", help="who says so")
     delete = verbs.add_parser("delete", help="take a note out")
     delete.add_argument("name", metavar="NAME", help="the name that the list shows")
-    for verb in verbs.choices.values():
-        verb.add_argument("--root", metavar="DIR", help="the directory of the project")
-        verb.add_argument("--json", action="store_true", help="print JSON")
+    add_to_all(verbs, "the directory of the project")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -37,6 +37,21 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no '{value}': {advice}")
 
 
+def add_query(search: Parser, most: str, explains: bool = True) -> None:
+    """Let a search be asked: for words, for at most so many things, and why each was found."""
+    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
+    search.add_argument("-k", "--limit", metavar="N", type=positive, help=f"at most this many {most}")
+    if explains:
+        search.add_argument("--explain", action="store_true", help="show what each word added to each score")
+
+
+def add_to_all(verbs: Any, root: str) -> None:
+    """Let every verb be told where to look, and to print JSON."""
+    for verb in verbs.choices.values():
+        verb.add_argument("--root", metavar="DIR", help=root)
+        verb.add_argument("--json", action="store_true", help="print JSON")
+
+
 def positive(text: str) -> int:
     """For `type`: a number from 1 up."""
     number = int(text) if text.isdecimal() and len(text) < 20 else 0

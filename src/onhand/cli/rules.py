@@ -6,7 +6,8 @@ import argparse
 
 from onhand import app
 from onhand.cli import terminal
-from onhand.cli.parser import Parser, positive
+from onhand.cli.parser import Parser, add_query, add_to_all
+from onhand.cli.sections import print_section, section_as_json
 from onhand.cli.terminal import counted
 
 TYPE_CHECKING = False
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from onhand.corpora.rules import PathRules, RuleHit, Rules
 
-MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 ALL_PROBLEMS = "onhand rules check"
 
 
@@ -27,13 +27,9 @@ def add_arguments(parser: Parser) -> None:
     for_path = verbs.add_parser("for", help="the rules for one file or directory, which need not exist yet")
     for_path.add_argument("path", metavar="PATH", help="relative to the working directory, or to --root")
     search = verbs.add_parser("search", help="the sections of rules, and of what they link to, that match a query best")
-    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many sections (rules.limit)")
-    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
+    add_query(search, "sections (rules.limit)")
     verbs.add_parser("check", help="links that lead nowhere or out, files that cannot be used; exits 1 if any")
-    for verb in verbs.choices.values():
-        verb.add_argument("--root", metavar="DIR", help="the directory of the project (the repository's)")
-        verb.add_argument("--json", action="store_true", help="print JSON")
+    add_to_all(verbs, "the directory of the project (the repository's)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -126,36 +122,18 @@ def _search(rules: Rules, arguments: argparse.Namespace) -> int:
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
-        _print_hit(number, hit, arguments.explain)
+        linked = f"  linked from {terminal.one_line(hit.linked_from[0])}" if hit.linked_from else ""
+        print_section(number, hit, arguments.explain, linked)
     found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
     terminal.say(result.reason or found)
     return 0
 
 
 def _hit_as_json(hit: RuleHit, explain: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "kind": hit.kind,
-        "path": hit.path,
-        "section": hit.section.heading,
-        "lines": [hit.section.first_line, hit.section.last_line],
-        "score": hit.score,
-        "text": hit.section.text,
-        "linked_from": list(hit.linked_from),
-    }
+    answer = {"kind": hit.kind, **section_as_json(hit), "linked_from": list(hit.linked_from)}
     if explain:
         answer["contributions"] = [contribution._asdict() for contribution in hit.contributions]
     return answer
-
-
-def _print_hit(number: int, hit: RuleHit, explain: bool) -> None:
-    section = hit.section
-    place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
-    linked = f"  linked from {terminal.one_line(hit.linked_from[0])}" if hit.linked_from else ""
-    heading = f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}{linked}"
-    terminal.say(heading, heading=True)
-    for contribution in hit.contributions if explain else ():
-        terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
-    terminal.print_excerpt(section.text, MAX_SHOWN_LINES)
 
 
 def _check(rules: Rules, arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 
 from onhand import app
 from onhand.cli import terminal
-from onhand.cli.parser import Parser, positive
+from onhand.cli.parser import Parser, add_query, add_to_all, positive
 from onhand.corpora.skill_file import SKILL_FILE
 from onhand.errors import NotFound
 
@@ -25,30 +25,29 @@ def add_arguments(parser: Parser) -> None:
     verbs = parser.add_verbs("verb", "VERB")
     verbs.add_parser("list", help="every skill, what it is for and where it is")
     search = verbs.add_parser("search", help="the skills that fit a task best")
-    search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    search.add_argument("-k", "--limit", metavar="N", type=positive, help="at most this many skills (skills.limit)")
+    add_query(search, "skills (skills.limit)")
     search.add_argument("--references", action="store_true", help="sections of the skills' references instead")
     search.add_argument("--skill", metavar="NAME", help="with --references: of this skill alone")
-    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
     read = verbs.add_parser("read", help="a skill's instructions and what belongs to them, or one of its files")
     read.add_argument("name", metavar="NAME", help="the skill")
     read.add_argument("--reference", metavar="PATH", help="a file inside the skill")
     read.add_argument("--section", metavar="HEADING", help="of the file, only what is under this heading")
     validate = verbs.add_parser("validate", help="check skills against the specification; exits 1 if one breaks it")
     validate.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
+    validate.add_argument("--user", action="store_true", help="with --root: your own skills too")
     catalog = verbs.add_parser("catalog", help="the list of skills, as the system prompt has it")
     catalog.add_argument(
         "--window", metavar="TOKENS", type=positive, help="of a model with such a window, instead of catalog_max_chars"
     )
-    for verb in verbs.choices.values():
-        verb.add_argument("--root", metavar="DIR", help="a project directory, a directory of skills, or a skill")
-        verb.add_argument("--json", action="store_true", help="print JSON")
+    add_to_all(verbs, "a project directory, a directory of skills, or a skill")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked; a search without a match is a success."""
     asked = app.configured(arguments.root)
     terminal.warn(asked.warnings)
+    if arguments.verb == "validate" and arguments.root and not arguments.user:
+        asked = asked._replace(skills=asked.skills._replace(user=False))  # who names a project asks about it alone
     skills = app.open_skills(asked, arguments.root)
     try:
         return _VERBS[arguments.verb](skills, arguments)
@@ -143,6 +142,7 @@ def _read(skills: Skills, arguments: argparse.Namespace) -> int:
     rows = [(f"  {one.path}", one.problem or one.text) for one in reading.references]
     rows += [(f"  {script.path}", f"{script.qualified_name}  {script.description}") for script in reading.scripts]
     terminal.print_table(rows + [(f"  {path}", "") for path in reading.files])
+    terminal.warn([reading.note] if reading.note else [])
     return 0
 
 
@@ -213,6 +213,7 @@ def _reading_as_json(reading: Reading) -> dict[str, Any]:
         "references": [_plain(reference) for reference in reading.references],
         "scripts": [_plain(script) for script in reading.scripts],
         "files": list(reading.files),
+        "note": reading.note,
     }
 
 

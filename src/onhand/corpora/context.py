@@ -121,7 +121,6 @@ class Context:
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._by_meaning = embedder is not None or unavailable is not None
         self._found: dict[str, Found] = {}
         self._pinned_texts: dict[str, tuple[Stamp | None, str]] = {}
         self._problems: tuple[Problem, ...] = ()
@@ -293,14 +292,13 @@ class Context:
         return text
 
     def _hits(self, query: str, limit: int) -> tuple[tuple[SectionHit, ...], tuple[str, ...]]:
-        index = self._mirror.index
-        found = (index.fused if self._by_meaning else index.keyword)(query, limit=limit)
+        found = self._mirror.search(query, limit)
         hits = []
         for hit in found.hits:
-            terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
             path, number = self._mirror.place_of(hit.document_id)
-            section = as_section(self._mirror.pages[path].summary["sections"][number], index.get(hit.document_id).text)
-            hits.append(SectionHit(path, section, hit.score, terms))
+            text = self._mirror.index.get(hit.document_id).text
+            section = as_section(self._mirror.pages[path].summary["sections"][number], text)
+            hits.append(SectionHit(path, section, hit.score, hit.terms))
         return tuple(hits), found.notes
 
     def _why_empty(self) -> str | None:

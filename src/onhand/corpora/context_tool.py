@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from onhand.corpora.blocks import Shown, blocks_within
-from onhand.errors import ToolError
+from onhand.corpora.corpus_tool import query_of
 from onhand.tools import Tool
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def context_search(context: "Context", default_limit: int) -> Tool:
     """The tool over one project's context."""
 
     def search(arguments: dict[str, Any]) -> str:
-        query = str(arguments.get("query") or "").strip()
-        if not query:
-            raise ToolError("query is required")
+        query = query_of(arguments)
         k = arguments.get("k")
         result = context.search(query, max(int(k), 1) if k is not None and k > 0 else default_limit)
         if not result.hits:

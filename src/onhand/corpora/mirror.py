@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from onhand.document import Document, Filter
     from onhand.embed.embedder import Embedder
     from onhand.lexical.ranking import Ranking
+    from onhand.search.result import Result
 
 MAX_SPELLED_CHARS = 9_000  # of a path in an id: one that is no Unicode takes six characters for each byte
 WORTH_KEEPING_BYTES = 32 * 1024  # of files: less is read and indexed in a few milliseconds
@@ -78,6 +79,7 @@ class Mirror:
         self.pages: dict[str, Page] = {}
         self._is_loaded = path is None
         self._is_learned = embedder is None
+        self._by_meaning = embedder is not None or unavailable is not None
         self._next_save_s = 0.0
 
     def refresh(self, found: Mapping[str, Found], linked: Callable[[], Mapping[str, Found]] = dict) -> bool:
@@ -115,6 +117,11 @@ class Mirror:
         """The Index of the files, as they were at the last refresh."""
         self._restore()
         return self._index
+
+    def search(self, query: str, limit: int, wanted: Filter = EVERYTHING, *, explain: bool = True) -> Result:
+        """The best documents by words and, where there is or should be an embedder, by meaning."""
+        search = self.index.fused if self._by_meaning else self.index.keyword  # `fused` says why it has words alone
+        return search(query, wanted, limit, explain=explain)
 
     def place_of(self, document_id: str) -> tuple[str, int]:
         """The path of the file that a document is of, and the document's number there."""

@@ -15,7 +15,6 @@ from onhand.corpora.mirror import Content, Mirror, document_id
 from onhand.corpora.note import INDEX, MAX_BODY_BYTES, TYPES, Note, accepted, file_name, index_page, page_of, parsed
 from onhand.document import Contribution, Document
 from onhand.errors import InputError, NotFound, StoreError
-from onhand.lexical.ranking import ranking as ranking_of
 from onhand.record import Record
 
 TYPE_CHECKING = False
@@ -85,11 +84,9 @@ class Notes:
             _content,
             max_file_bytes=MAX_FILE_BYTES,
             path=kept_at,
-            ranks=ranking_of("default"),
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._by_meaning = embedder is not None or unavailable is not None
         self._problems: tuple[Problem, ...] = ()
         self._lock = RLock()
 
@@ -203,12 +200,9 @@ class Notes:
         return tuple(_note(self._mirror.index.get(one)) for one in ids)
 
     def _hits(self, query: str, limit: int) -> tuple[tuple[NoteHit, ...], tuple[str, ...]]:
+        found = self._mirror.search(query, limit)
         index = self._mirror.index
-        found = (index.fused if self._by_meaning else index.keyword)(query, limit=limit)
-        hits = []
-        for hit in found.hits:
-            terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
-            hits.append(NoteHit(_note(index.get(hit.document_id)), hit.score, terms))
+        hits = (NoteHit(_note(index.get(hit.document_id)), hit.score, hit.terms) for hit in found.hits)
         return tuple(hits), found.notes
 
     def _why_nothing(self, query: str, count: int) -> str:

@@ -1,11 +1,10 @@
 """How does a model keep notes? `search_notes`, `write_note` and `delete_note`: their words, schemas and answers."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from onhand.corpora.blocks import Shown, blocks_within, on_one_line
+from onhand.corpora.corpus_tool import corpus_tool, query_of
 from onhand.corpora.note import MAX_BODY_BYTES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, TYPES
-from onhand.errors import OnhandError, ToolError
 from onhand.tools import Tool
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
     """The tools over one directory of notes."""
 
     def search(arguments: dict[str, Any]) -> str:
-        query = str(arguments.get("query") or "").strip()
-        if not query:
-            raise ToolError("query is required")
+        query = query_of(arguments)
         result = notes.search(query, int(arguments.get("limit") or default_limit))
         found = blocks_within("agent_note", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "notes")
         return found or f"no matching notes for: {query} ({result.reason})"
@@ -71,28 +68,12 @@ def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
     }
     query = {"type": "string", "description": "What you want to remember, in a few words."}
     return [
-        _tool("search_notes", SEARCH, {"query": query, "limit": limit}, ["query"], search, True),
-        _tool("write_note", WRITE, written, ["name", "description", "body"], write, False),
-        _tool("delete_note", DELETE, {"name": name}, ["name"], delete, False),
+        corpus_tool("search_notes", SEARCH, {"query": query, "limit": limit}, ["query"], search, MAX_OUTPUT_BYTES),
+        corpus_tool(
+            "write_note", WRITE, written, ["name", "description", "body"], write, MAX_OUTPUT_BYTES, read_only=False
+        ),
+        corpus_tool("delete_note", DELETE, {"name": name}, ["name"], delete, MAX_OUTPUT_BYTES, read_only=False),
     ]
-
-
-def _tool(
-    name: str,
-    description: str,
-    properties: dict[str, Any],
-    required: list[str],
-    handler: Callable[[dict[str, Any]], str],
-    read_only: bool,
-) -> Tool:
-    def answer(arguments: dict[str, Any]) -> str:
-        try:
-            return handler(arguments)
-        except OnhandError as error:
-            raise ToolError(on_one_line(str(error))) from None  # it may name files, which anybody may have named
-
-    schema = {"type": "object", "properties": properties, "required": required}
-    return Tool(name, description, schema, answer, read_only, MAX_OUTPUT_BYTES)
 
 
 def _shown(hit: "NoteHit") -> Shown:

@@ -6,6 +6,12 @@ from onhand.corpora import files
 from onhand.corpora.files import Found
 from onhand.record import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from onhand.markdown.links import Link
+
+MAX_LINKS = 1_000  # of one file: each may be looked up before every answer
+
 
 class Reference(Record):
     """A link of a page to something of the project."""
@@ -16,6 +22,16 @@ class Reference(Record):
     target: str  # as written
     path: str  # relative to the project; "" when it leads nowhere
     problem: str | None  # why it cannot be followed
+
+
+def first_links(text: str) -> "tuple[list[Link], str | None]":
+    """The links of a page to files, as many as are followed, and that there are more."""
+    from onhand.markdown.links import extract_links
+
+    links = extract_links(text)
+    if len(links) <= MAX_LINKS:
+        return links, None
+    return links[:MAX_LINKS], f"{len(links):,} links: only the first {MAX_LINKS:,} are followed; split it"
 
 
 def followed(project: str, reference: Reference, path: str) -> tuple[Reference, Found | None]:

@@ -12,13 +12,12 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem
 from onhand.corpora.mirror import Content, Mirror, document_id
-from onhand.corpora.references import Reference, followed, joined
+from onhand.corpora.references import Reference, first_links, followed, joined
 from onhand.corpora.rule_files import NAMES, SKIPPED, RuleFiles
 from onhand.corpora.sections import as_document, as_section, place_of
 from onhand.digest import digest
 from onhand.document import Contribution, Document, Section
 from onhand.errors import InputError
-from onhand.lexical.ranking import ranking as ranking_of
 from onhand.markdown.sections import split_sections
 from onhand.record import Record
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from onhand.tools import Tool
 
 TEXTS = (".md", ".markdown", ".mdx", ".rst", ".txt")  # what a link may lead to and be searched
-MAX_LINKS = 1_000  # of one file: each is looked up before every answer
 MAX_ALL_LINKS = 10_000  # of all files: some 50 µs each
 MAX_LISTED = 30  # directories that a prompt names
 MIN_HEAD_BYTES = 256  # less of a file than this is not worth its place in a prompt
@@ -120,11 +118,9 @@ class Rules:
             _content,
             max_file_bytes=max_file_bytes,
             path=kept_at,
-            ranks=ranking_of("default"),
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._by_meaning = embedder is not None or unavailable is not None
         self._references: tuple[Reference, ...] = ()
         self._problems: tuple[Problem, ...] = ()
         self._lock = RLock()
@@ -263,9 +259,8 @@ class Rules:
         return tuple(sorted(references, key=lambda one: one.source)), pages, problems
 
     def _hits(self, query: str, limit: int) -> tuple[tuple[RuleHit, ...], tuple[str, ...]]:
-        index = self._mirror.index
-        deep = min(limit * 3, index.store.count() or 1)  # a link and what it leads to are one hit
-        found = (index.fused if self._by_meaning else index.keyword)(query, limit=deep)
+        # A link and what it leads to are one hit.
+        found = self._mirror.search(query, min(limit * 3, self._mirror.index.store.count() or 1))
         hits: dict[tuple[str, int], RuleHit] = {}
         for hit in found.hits:
             place = self._led_to(*self._mirror.place_of(hit.document_id))
@@ -290,8 +285,7 @@ class Rules:
         text = self._mirror.index.get(document_id(key, number)).text
         section = as_section(self._mirror.pages[key].summary["sections"][number], text)
         links = tuple(f"{one.source}:{one.line}" for one in self._references if one.path == path and not one.problem)
-        terms = next((layer.terms for layer in hit.layers if layer.name == "keyword"), ())
-        return RuleHit(kind, path, section, hit.score, terms, links if kind == REFERENCE else ())
+        return RuleHit(kind, path, section, hit.score, hit.terms, links if kind == REFERENCE else ())
 
     def _why_nothing(self, query: str, sections: int) -> str:
         if not any(_kind(key) == RULE for key in self._mirror.pages):
@@ -339,19 +333,10 @@ def _content(key: str, text: str) -> Content:
     summary: dict[str, object] = {"sections": [place_of(section) for section in sections]}
     if kind == REFERENCE:
         return Content(documents, summary)
-    links, problem = _links(text)
+    links, problem = first_links(text)
     summary["links"] = [(link.text, link.target, link.path, link.line) for link in links]
     documents += [_link_document(key, number, link) for number, link in enumerate(links, len(sections))]
     return Content(documents, summary, problem)
-
-
-def _links(text: str) -> "tuple[list[Link], str | None]":
-    from onhand.markdown.links import extract_links
-
-    links = extract_links(text)
-    if len(links) <= MAX_LINKS:
-        return links, None
-    return links[:MAX_LINKS], f"{len(links):,} links: only the first {MAX_LINKS:,} are followed; split it"
 
 
 def _link_document(key: str, number: int, link: "Link") -> Document:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from onhand.corpora.blocks import Shown, blocks_within, on_one_line
-from onhand.errors import InputError, ToolError
+from onhand.corpora.corpus_tool import corpus_tool, query_of
 from onhand.tools import Tool
 
 if TYPE_CHECKING:
@@ -32,39 +32,29 @@ def tools_over(rules: "Rules", default_limit: int, max_bytes: int) -> list[Tool]
     """The tools over one project's rules."""
 
     def search(arguments: dict[str, Any]) -> str:
-        query = str(arguments.get("query") or "").strip()
-        if not query:
-            raise ToolError("query is required")
+        query = query_of(arguments)
         result = rules.search(query, int(arguments.get("limit") or default_limit))
         found = blocks_within("rules", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "sections")
         return found or f"no matching rules for: {query} ({result.reason})"
 
     def for_path(arguments: dict[str, Any]) -> str:
-        try:
-            found = rules.for_path(str(arguments["path"]))
-        except InputError as error:
-            raise ToolError(on_one_line(str(error))) from None
+        found = rules.for_path(str(arguments["path"]))
         return found.text or on_one_line(f"there are no rules for {found.path}")
 
     query = {"type": "string", "description": "What you need to know, in a few words."}
     limit = {"type": "integer", "minimum": 1, "description": f"At most this many sections; {default_limit} by default."}
     path = {"type": "string", "description": "A file or directory, relative to the project or absolute."}
     return [
-        _tool("search_rules", SEARCH, {"query": query, "limit": limit}, "query", search, MAX_OUTPUT_BYTES),
-        _tool(
+        corpus_tool("search_rules", SEARCH, {"query": query, "limit": limit}, ["query"], search, MAX_OUTPUT_BYTES),
+        corpus_tool(
             "rules_for_path",
             FOR_PATH.format(max_bytes=max_bytes),
             {"path": path},
-            "path",
+            ["path"],
             for_path,
             max_bytes + MAX_NOTES_BYTES,
         ),
     ]
-
-
-def _tool(name: str, description: str, properties: dict[str, Any], required: str, handler: Any, max_bytes: int) -> Tool:
-    schema = {"type": "object", "properties": properties, "required": [required]}
-    return Tool(name, description, schema, handler, read_only=True, max_output_bytes=max_bytes)
 
 
 def _shown(hit: "RuleHit") -> Shown:

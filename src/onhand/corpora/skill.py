@@ -100,6 +100,7 @@ class Reading(Record):
     references: tuple[Reference, ...] = ()
     scripts: tuple[Script, ...] = ()
     files: tuple[str, ...] = ()  # what else is there
+    note: str | None = None  # what is not listed
 
 
 class Checked(Record):

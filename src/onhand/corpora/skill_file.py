@@ -66,15 +66,16 @@ class Verdict(Record):
 
 def load(text: str, directory: str) -> SkillText:
     """What a SKILL.md in a directory of that name says, as far as it can be used at all."""
-    from onhand.markdown.links import extract_links
+    from onhand.corpora.references import first_links
 
     data, body, problem, repaired = _read(text)
     described = data.get("description")
     refused = problem or _why_undescribed(data)
-    links = tuple(LinkedFile(link.text, link.path, link.line) for link in extract_links(text))
+    found, too_many = first_links(text)
+    links = tuple(LinkedFile(link.text, link.path, link.line) for link in found)
     if refused or not isinstance(described, str):
         return SkillText(directory, "", "", "", {}, (), body, links, (), refused)
-    warnings = [repaired] if repaired else []
+    warnings = [warning for warning in (repaired, too_many) if warning]
     name, said_of_name = _loaded_name(data, directory)
     return SkillText(
         name,

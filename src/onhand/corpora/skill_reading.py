@@ -43,7 +43,7 @@ def read_skill(skill: Skill, place: Place, max_file_bytes: int) -> Reading:
 
     text = _text(skill, place, SKILL_FILE, max_file_bytes)
     matter = read_front_matter(text)
-    references, listed = references_of(skill, place), _listed(place)
+    references, (listed, note) = references_of(skill, place), _listed(place)
     scripts = scripts_of(skill.name, listed)
     named = {SKILL_FILE, *(reference.path for reference in references), *(script.path for script in scripts)}
     return Reading(
@@ -55,6 +55,7 @@ def read_skill(skill: Skill, place: Place, max_file_bytes: int) -> Reading:
         references,
         scripts,
         tuple(file.name for file in listed if file.name not in named),
+        note,
     )
 
 
@@ -93,7 +94,7 @@ def references_of(skill: Skill, place: Place) -> tuple[Reference, ...]:
 
 def listed_scripts(skill: Skill, place: Place) -> tuple[Script, ...]:
     """The programs that a skill brings."""
-    return scripts_of(skill.name, _listed(place))
+    return scripts_of(skill.name, _listed(place)[0])
 
 
 def files_of(place: Place) -> tuple[str, ...]:
@@ -142,14 +143,15 @@ def _why_unreadable(directory: str, path: str) -> str | None:
     return None
 
 
-def _listed(place: Place) -> list[Found]:
-    """The files of a skill, but for hidden ones and those of skills below it."""
-    swept, _ = files.sweep(place.directory, ("",), MAX_LISTED)
-    return [
+def _listed(place: Place) -> tuple[list[Found], str | None]:
+    """The files of a skill, but for hidden ones and those of skills below it, and whether that is not all."""
+    swept, _ = files.sweep(place.directory, ("",), MAX_LISTED + 1)
+    listed = [
         file
-        for file in swept
+        for file in swept[:MAX_LISTED]
         if not file.name.rpartition("/")[2].startswith(".") and not file.name.startswith(place.skills_below)
     ]
+    return listed, f"more than {MAX_LISTED} files: the rest is not listed" if len(swept) > MAX_LISTED else None
 
 
 def _normal(path: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from onhand.corpora.blocks import block, escaped, on_one_line, without_tag
-from onhand.errors import OnhandError, ToolError
+from onhand.corpora.blocks import block, escaped, without_tag
+from onhand.corpora.corpus_tool import corpus_tool
+from onhand.errors import ToolError
 from onhand.search.index import MAX_LIMIT
 from onhand.tools import Tool
 from onhand.tools.output import MAX_MARKER_BYTES, cap
@@ -89,17 +90,8 @@ def _tool(
     required: list[str],
     handler: Callable[[dict[str, Any]], str],
 ) -> Tool:
-    def answered(arguments: dict[str, Any]) -> str:
-        try:
-            return handler(arguments)
-        except ToolError:
-            raise
-        except OnhandError as error:  # whatever we refuse is said to the model; it may quote headings and names
-            raise ToolError(on_one_line(str(error))) from None
-
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     said = description.format(max_bytes=MAX_OUTPUT_BYTES) if "{max_bytes" in description else description
-    return Tool(name, said, schema, answered, read_only=True, max_output_bytes=MAX_OUTPUT_BYTES)
+    return corpus_tool(name, said, properties, required, handler, MAX_OUTPUT_BYTES, closed=True)
 
 
 def _within_cap(hits: Sequence[SkillHit], max_bytes: int) -> list[str]:
@@ -147,6 +139,7 @@ def _resources(reading: Reading) -> str:
             f"{escaped(script.description)}</script>"
             for script in reading.scripts
         ),
+        *([f"[{reading.note}]"] if reading.note else []),  # before what there may be no room for
         *(f"<file>{escaped(path)}</file>" for path in reading.files),
     ]
     kept: list[str] = []

@@ -78,7 +78,6 @@ class Skills:
         self._limit = limit
         self._catalog_max_chars = catalog_max_chars
         self._max_file_bytes = max_file_bytes
-        self._by_meaning = embedder is not None or unavailable is not None
         self._mirror = Mirror(
             self._content,
             max_file_bytes=max_file_bytes,
@@ -354,10 +353,7 @@ class Skills:
 
     def _asked(self, query: str, wanted: Filter, depth: int, is_enough: Callable[[Sequence[Hit]], bool]) -> Result:
         """The best hits: so many, or, as long as they are not enough and there are more, four times as many."""
-        # `fused` says why it compares words alone, where meaning was wanted.
-        index = self._mirror.index
-        search = index.fused if self._by_meaning else index.keyword
-        result = search(query, wanted, depth, explain=False)  # of so many hits, few are shown
+        result = self._mirror.search(query, depth, wanted, explain=False)  # of so many hits, few are shown
         if len(result.hits) < depth or depth >= MAX_DEPTH or is_enough(result.hits):
             return result
         return self._asked(query, wanted, 4 * depth, is_enough)

@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Sequence
-from math import isfinite
+from math import hypot, isfinite
 from typing import Literal, Protocol, get_args
 
 from onhand.errors import EmbedderError, InputError
@@ -57,7 +57,7 @@ def unit(numbers: Iterable[float], what: str) -> "array[float]":
     """The numbers as a vector of length one, or an error when they point nowhere."""
     try:
         values = [float(number) for number in numbers]
-        length = sum(value * value for value in values) ** 0.5
+        length = hypot(*values)
     except (TypeError, ValueError, OverflowError):
         raise EmbedderError(f"{what} is no vector: it has values that are no numbers") from None
     if not isfinite(length) or length < SMALLEST_LENGTH:

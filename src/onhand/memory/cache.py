@@ -6,8 +6,8 @@ Nothing crosses a Scope. Where entries are kept is the caller's: `on_persist` is
 files nor models. Safe between threads and event loops.
 """
 
-import inspect
 from array import array
+from asyncio import CancelledError, Task
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from threading import Lock
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from onhand.embed.embedder import unit
 from onhand.errors import EmbedderError, InputError, StoreError
 from onhand.memory import age, steps
+from onhand.memory.bounded import Bounded, TooLate
 from onhand.memory.decision import MARGIN, THRESHOLD, Candidate, decide
 from onhand.memory.entries import MAX_COMPARED_CHARS, Entries, normal
 from onhand.memory.entry import (
@@ -31,6 +32,7 @@ from onhand.memory.entry import (
     copied,
 )
 from onhand.memory.flight import Abandoned, Flights, board, leave, waiting_for
+from onhand.memory.persisting import Persisting, is_async
 from onhand.memory.tally import Stats, Tally
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 1000
 TTL_S = 24 * 60 * 60.0
+EMBED_TIMEOUT_S = 10.0  # who waits longer for a look into a cache had better have computed
 SHARED = Scope()  # for who has nothing to tell apart
 
 Documents = Mapping[str, str] | Sequence[str]
@@ -51,7 +54,7 @@ class Lookup(NamedTuple):
     entry: Entry | None = None
     kind: str = ""  # of a hit: "exact", "semantic" or "lexical"
     similarity: float = 0.0
-    runner_up: float | None = None  # the similarity of the next question that could be meant
+    runner_up: float | None = None  # the similarity of the next question that could be meant, where it comes near
     lookup_ms: float = 0.0
 
 
@@ -78,7 +81,8 @@ class SemanticCache:
 
     Without an embedder similarity goes by words. `ttl_s` counts from when an answer was stored. `version_of` tells the
     present version of a document, None when it is gone: an answer drawn from another version is not served.
-    `on_persist` gets all entries as JSON values, which `initial_entries` takes; with `auto_persist` after each change.
+    `on_persist`, plain or async, gets all entries as JSON values, which `initial_entries` takes; with `auto_persist`
+    after each change. An embedder that takes longer than `embed_timeout_s` is not waited for.
     """
 
     def __init__(
@@ -89,23 +93,22 @@ class SemanticCache:
         margin: float = MARGIN,
         max_entries: int = MAX_ENTRIES,
         ttl_s: float = TTL_S,
+        embed_timeout_s: float = EMBED_TIMEOUT_S,
         on_persist: Callable[[list[dict[str, Any]]], object] | None = None,
         initial_entries: Iterable[Entry | Mapping[str, Any]] = (),
         auto_persist: bool = False,
         version_of: Callable[[str], str | None] | None = None,
         clock: Callable[[], age.Moment] = age.now,
     ) -> None:
-        _check_settings(threshold, margin, max_entries, ttl_s)
-        if inspect.iscoroutinefunction(on_persist):
-            raise InputError("on_persist must be a plain function: start the async work from there, and wait for it")
-        self._embedder = embedder
+        _check_settings(threshold, margin, max_entries, ttl_s, embed_timeout_s)
+        self._embedder, self._bounded = embedder, Bounded(embed_timeout_s)
         self._threshold, self._margin = threshold, margin
         self._max_entries, self._ttl_s = max_entries, ttl_s
-        self._on_persist, self._auto_persist = on_persist, auto_persist
+        self._persisting = Persisting(on_persist, self._picture) if on_persist else None
+        self._auto_persist = auto_persist
         self._version_of = version_of
         self._clock = clock
         self._lock = Lock()
-        self._persisting = Lock()
         self._flights = Flights()
         self._entries, self._tally = self._empty()
         self._next_id = 1
@@ -163,10 +166,9 @@ class SemanticCache:
         `compute` gives a response or a `Computed`. While it runs, whoever asks the same waits for it; when it raises,
         all of them get the error, nothing is kept, and the next one to ask computes again.
         """
-        is_async = inspect.iscoroutinefunction(compute) or inspect.iscoroutinefunction(type(compute).__call__)
         given = Computed(None, accepted_labels(tags, "tags"), accepted_documents(documents))
-        procedure = self._answer(_question(query, scope), compute, given, blocks=not is_async)
-        return steps.soon(procedure) if is_async else steps.run(procedure)
+        procedure = self._answer(_question(query, scope), compute, given, blocks=not is_async(compute))
+        return steps.soon(procedure) if is_async(compute) else steps.run(procedure)
 
     def invalidate(self, *, tags: Sequence[str] = (), document_ids: Sequence[str] = ()) -> int:
         """Take out every answer with one of these tags or drawn from one of these documents; how many there were."""
@@ -193,26 +195,39 @@ class SemanticCache:
             not_compared = len(entries) - entries.compared
             return self._tally.stats(len(entries), entries.evicted, not_compared, self._persist_error)
 
-    def persist(self) -> None:
-        """Hand all entries to `on_persist`, those that were used least recently first."""
-        if self._on_persist is None:
-            return
-        with self._persisting:  # so that an older picture never follows a newer one
-            with self._lock:
-                entries = list(self._entries)
-            self._on_persist([entry.as_json() for entry in entries])
+    def persist(self) -> Awaitable[None] | None:
+        """Hand all entries to `on_persist`, those that were used least recently first.
 
-    def close(self) -> None:
-        """Persist, and answer no more."""
-        if not self._closed:
-            self.persist()
-            self._closed = True
+        With an async one, where an event loop runs, what is given back is to be awaited.
+        """
+        return self._persisting.hand_over() if self._persisting else None
+
+    def close(self) -> Awaitable[None] | None:
+        """Persist, as `persist` does, and answer no more."""
+        if self._closed:
+            return None
+        pending = self.persist()
+        self._closed = True
+        return pending
 
     def __enter__(self) -> "SemanticCache":
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> "SemanticCache":
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        pending = self.close()
+        if pending is not None:
+            await pending
+
+    def _picture(self) -> list[dict[str, Any]]:
+        with self._lock:
+            entries = list(self._entries)
+        return [entry.as_json() for entry in entries]
 
     def _look(self, question: _Question) -> steps.Procedure[tuple[Lookup, Any]]:
         """What was found, and the vector of the question where one was made."""
@@ -231,14 +246,22 @@ class SemanticCache:
         return self._counted(found)._replace(lookup_ms=(perf_counter() - began) * 1000), vector
 
     def _similar(self, question: _Question, vector: "array[float] | None") -> Lookup:
-        with self._lock:
-            near = self._entries.near(question.scope, question.text, vector, self._threshold - self._margin)
-        served = [(entry, similarity) for entry, similarity in near if self._is_served(entry)]
-        candidates = [Candidate(similarity, entry.query, entry.response) for entry, similarity in served]
+        near = self._near(question, vector)
+        candidates = [Candidate(similarity, entry.query, entry.response) for entry, similarity in near]
         hit, reason, runner_up = decide(question.text, candidates, self._threshold, self._margin)
         similarity = candidates[0].similarity if candidates else 0.0
         kind = "lexical" if self._embedder is None else "semantic"
-        return Lookup(hit, reason, served[0][0] if hit else None, kind if hit else "", similarity, runner_up)
+        return Lookup(hit, reason, near[0][0] if hit else None, kind if hit else "", similarity, runner_up)
+
+    def _near(self, question: _Question, vector: "array[float] | None") -> list[tuple[Entry, float]]:
+        """The most similar entry that may be served, and what comes near it; where none is similar enough, the best."""
+        while True:
+            with self._lock:
+                near = self._entries.near(question.scope, question.text, vector, self._threshold, self._margin)
+            if not near or near[0][1] < self._threshold:
+                return near
+            if self._is_served(near[0][0]):
+                return near[:1] + [one for one in near[1:] if self._is_served(one[0])]
 
     def _counted(self, found: Lookup) -> Lookup:
         with self._lock:
@@ -256,11 +279,13 @@ class SemanticCache:
         if self._embedder is None:
             return None, None
         try:
-            (vector,) = self._embedder.embed([text], "similarity")
+            (vector,) = self._bounded.call(partial(self._embedder.embed, [text], "similarity"))
             vector = unit(vector, "what the embedder gave")
             if self._entries.dimension not in (0, len(vector)):
                 raise EmbedderError("what the embedder gave is not as long as it was before")
             return vector, None
+        except TooLate:
+            return None, f"the embedder did not answer within {self._bounded.timeout_s:g} s"
         except Exception as error:  # of anybody's embedder: a cache that cannot compare is a cache that misses
             return None, f"the question could not be embedded: {type(error).__name__}"
 
@@ -336,7 +361,7 @@ class SemanticCache:
         elif withdrawals != self._withdrawals:
             reason = "computed, and not kept: something was taken back meanwhile"
         else:
-            reason = self._kept(question, computed, given.tags, documents, vector)
+            reason = yield from self._kept(question, computed, given.tags, documents, vector)
         return Answer(_copy_of(computed.response), False, reason, found)
 
     def _kept(
@@ -346,7 +371,7 @@ class SemanticCache:
         tags: Sequence[str],
         documents: Mapping[str, str],
         vector: "array[float] | None",
-    ) -> str:
+    ) -> steps.Procedure[str]:
         """Keep what was computed, if it can be, and say so. An answer that was paid for is never lost here."""
         try:
             cited = {**documents, **accepted_documents(computed.documents)}
@@ -354,7 +379,8 @@ class SemanticCache:
             entry = self._keep(question, computed, vector)
         except InputError as error:
             return f"computed, and not kept: {error}"
-        self._changed()
+        if self._persisting is not None and self._auto_persist:
+            yield from self._persisted_at_once(self._persisting)
         return "computed, and kept" if entry else "computed, and not kept: this cache keeps nothing"
 
     def _keep(self, question: _Question, computed: Computed, vector: "array[float] | None") -> Entry | None:
@@ -411,15 +437,33 @@ class SemanticCache:
         except Exception:  # as in _vector
             return ""
 
-    def _changed(self) -> None:
+    def _changed(self) -> "Task[None] | None":
         """Persist, if that was wanted. A full disk must not lose the caller an answer: stats tell of it."""
-        if not self._auto_persist:
-            return
+        if not self._auto_persist or self._persisting is None:
+            return None
         try:
-            self.persist()
-            self._persist_error = None
+            pending = self._persisting.hand_over()
         except Exception as error:  # of the caller's function
-            self._persist_error = f"{type(error).__name__}: {error}"
+            self._persist_error = _told(error)
+            return None
+        if pending is None:
+            self._persist_error = None
+        else:
+            pending.add_done_callback(self._persisted)
+        return pending
+
+    def _persisted_at_once(self, persisting: Persisting) -> steps.Procedure[None]:
+        """What `_changed` does, without keeping an event loop from its work."""
+        if not persisting.is_async:
+            yield steps.Work(self._changed)
+            return
+        pending = self._changed()
+        if pending is not None:
+            yield steps.Settled(pending)
+
+    def _persisted(self, task: "Task[None]") -> None:
+        error = CancelledError("it was cancelled") if task.cancelled() else task.exception()
+        self._persist_error = None if error is None else _told(error)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -430,6 +474,10 @@ def _question(query: str, scope: Scope) -> _Question:
     return _Question(accepted_query(query), scope.key)
 
 
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 def _copy_of(response: Any) -> Any:
     """A copy, so that one caller cannot change another's answer; what is no JSON is given as it is."""
     try:
@@ -438,11 +486,12 @@ def _copy_of(response: Any) -> Any:
         return response
 
 
-def _check_settings(threshold: Any, margin: Any, max_entries: Any, ttl_s: Any) -> None:
+def _check_settings(threshold: Any, margin: Any, max_entries: Any, ttl_s: Any, embed_timeout_s: Any) -> None:
     for name, value in (("threshold", threshold), ("margin", margin)):
         if not isinstance(value, int | float) or not 0 <= value <= 1:  # which NaN is not
             raise InputError(f"the {name} must be from 0 to 1, not {value!r:.60}")
     if isinstance(max_entries, bool) or not isinstance(max_entries, int) or max_entries < 0:
         raise InputError(f"max_entries must be a whole number of at least 0, not {max_entries!r:.60}")
-    if not isinstance(ttl_s, int | float) or not ttl_s > 0:
-        raise InputError(f"ttl_s must be more than 0 seconds, not {ttl_s!r:.60}")
+    for name, value in (("ttl_s", ttl_s), ("embed_timeout_s", embed_timeout_s)):
+        if not isinstance(value, int | float) or not value > 0:
+            raise InputError(f"{name} must be more than 0 seconds, not {value!r:.60}")

@@ -13,7 +13,7 @@ from zlib import crc32
 from onhand.errors import InputError
 from onhand.memory.decision import MARGIN, THRESHOLD
 from onhand.memory.entries import MAX_COMPARED_CHARS
-from onhand.memory.guards import disagreement
+from onhand.memory.guards import contradict, disagreement
 from onhand.memory.shelf import Shelf, VectorShelf, WordShelf
 
 if TYPE_CHECKING:
@@ -62,10 +62,16 @@ class Calibration(NamedTuple):
     frontier: tuple[Measured, ...]  # the best that can be had, more hits and less precision from row to row
     default: Measured
     plain: Measured  # the default threshold without guards and margin
-    proposed: Measured | None  # None: no setting reaches the precision
+    proposed: Measured | None  # None: no setting reaches the precision where it was chosen
+    asked: float  # the precision
     queries: int
     cached: int
     left_out: int  # pairs too long to be compared
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether what is proposed has the precision that was asked for on the questions that it was not chosen on."""
+        return self.proposed is not None and self.proposed.precision >= self.asked
 
 
 class _Judged(NamedTuple):
@@ -112,6 +118,7 @@ def calibrate(
         _measure(judged, THRESHOLD, MARGIN),
         _measure([one._replace(agrees=True) for one in judged], THRESHOLD, 0.0),
         _proposed(judged, precision),
+        precision,
         len(judged),
         len(cached),
         len(pairs) - len(short),
@@ -148,7 +155,9 @@ def _judged(
         shelf.put(number, text, vectors.get(text))
     return [
         _judge(
-            query, [(cached[one.number], one.similarity) for one in shelf.near(query, vectors.get(query), FLOOR)], same
+            query,
+            [(cached[one.number], one.similarity) for one in shelf.near(query, vectors.get(query), FLOOR, MARGINS[-1])],
+            same,
         )
         for query, same in right.items()
     ]
@@ -174,9 +183,7 @@ def _judge(query: str, near: Sequence[tuple[str, float]], same: set[str]) -> _Ju
     best, similarity = near[0]
     # Two cached questions that are both the right one are no rivals: in a cache, the second would not be there.
     rivals = [
-        other
-        for text, other in near[1:RIVALS]
-        if not (best in same and text in same) and disagreement(query, text) is None
+        other for text, other in near[1:RIVALS] if not (best in same and text in same) and not contradict(query, text)
     ]
     clearance = similarity - rivals[0] if rivals else 1.0
     return _Judged(half, similarity, clearance, disagreement(query, best) is None, best in same)

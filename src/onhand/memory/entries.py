@@ -45,12 +45,14 @@ class Entries:
         id = self._ids.get((scope, normal(query)))
         return None if id is None else self._entries[id]
 
-    def near(self, scope: str, query: str, vector: "array[float] | None", floor: float) -> list[tuple[Entry, float]]:
-        """The entries with a similarity of at least `floor`, and their similarities, best first."""
+    def near(
+        self, scope: str, query: str, vector: "array[float] | None", floor: float, margin: float
+    ) -> list[tuple[Entry, float]]:
+        """The most similar entry and, if it reaches `floor`, all within `margin` of it, with their similarities."""
         shelf = self._shelves.get(scope)
         if shelf is None:
             return []
-        return [(self._entries[one.number], one.similarity) for one in shelf.near(query, vector, floor)]
+        return [(self._entries[one.number], one.similarity) for one in shelf.near(query, vector, floor, margin)]
 
     def put(self, entry: Entry, stamp: str) -> None:
         """Take an entry in; with a vector of the embedder that `stamp` names, a similar question will find it."""

@@ -6,7 +6,7 @@ caches.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,6 +23,10 @@ NUMBERS = {
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "hundred": "100", "thousand": "1000", "million": "1000000"}
 NEGATIONS = frozenset("not no never without cannot neither nor none nobody nothing nowhere except unless".split())
+# "Don't" and its like as they are typed in a hurry.
+HURRIED = frozenset(
+    "dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt couldnt shouldnt wouldnt mustnt cant wont".split()
+)
 NEGATING = ("un", "in", "im", "il", "ir", "dis", "non", "de", "mis")  # before a word: its opposite
 # What is asked for, where a word says so: `what`, `which` and plain `how` may ask for anything.
 ASKING = frozenset("who whom whose when where why".split())
@@ -83,23 +87,38 @@ def disagreement(one: str, other: str) -> str | None:
     return None
 
 
+def contradict(one: str, other: str) -> bool:
+    """Whether each question says what the other rules out, so that who asks one cannot mean the other.
+
+    That is less than to disagree: a name that only one of them has may have been left out by who asks.
+    """
+    a, b = particulars(one), particulars(other)
+    return (
+        _each_has_its_own(a.numbers, b.numbers)
+        or _each_has_its_own(a.notations, b.notations)
+        or bool(a.names - b.stems and b.names - a.stems)
+        or any(differ(a, b) for differ in (_negations_differ, _quotations_differ, _are_opposite, _directions_differ))
+    )
+
+
 @lru_cache(REMEMBERED)
 def particulars(text: str) -> Particulars:
     """What a question spells out."""
     read = fold(text).replace("’", "'")
     tokens = list(_tokens(read))
     lower = [word.lower().removesuffix("'s") for word, _ in tokens]
+    stems = {word: stem(word) for word in lower}
     quotations = (next(filter(None, found)) for found in _QUOTED.findall(text))
     return Particulars(
         frozenset(lower),
-        frozenset(stem(word) for word in lower),
+        frozenset(stems.values()),
         frozenset(_numbers(read, lower)),
-        any(word in NEGATIONS or word.endswith("n't") for word in lower),
+        any(_negates_the_question(lower)),
         frozenset(stem(name.lower()) for name in _names(tokens)),
         frozenset(_notations(read)),
         frozenset(" ".join(quotation.casefold().split()) for quotation in quotations),
         frozenset(_asked(lower)),
-        frozenset(_directed(lower)),
+        frozenset(_directed(lower, stems)),
     )
 
 
@@ -147,6 +166,12 @@ def _notations(text: str) -> Iterator[str]:
             yield piece
 
 
+def _negates_the_question(words: Sequence[str]) -> Iterator[bool]:
+    """For each word whether it does; "or not" asks the same either way."""
+    for before, word in zip(("", *words), words, strict=False):
+        yield (word in NEGATIONS or word in HURRIED or word.endswith("n't")) and (before, word) != ("or", "not")
+
+
 def _asked(words: Sequence[str]) -> Iterator[str]:
     for place, word in enumerate(words):
         if word in ASKING:
@@ -155,8 +180,10 @@ def _asked(words: Sequence[str]) -> Iterator[str]:
             yield f"how {words[place + 1]}"
 
 
-def _directed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    telling = [word if word in DIRECTIONS else stem(word) for word in words if _tells(word)]
+def _directed(words: Sequence[str], stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if DIRECTIONS.isdisjoint(stems):
+        return
+    telling = [word if word in DIRECTIONS else stems[word] for word in words if _tells(word)]
     for place, word in enumerate(telling[:-1]):
         right = telling[place + 1]
         if word in DIRECTIONS and right not in DIRECTIONS:
@@ -166,6 +193,10 @@ def _directed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _tells(word: str) -> bool:
     return word in DIRECTIONS or word not in FUNCTION_WORDS
+
+
+def _each_has_its_own(one: frozenset[str], other: frozenset[str]) -> bool:
+    return not (one <= other or other <= one)
 
 
 def _numbers_differ(a: Particulars, b: Particulars) -> bool:
@@ -206,7 +237,8 @@ def _negates(words: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def _directions_differ(a: Particulars, b: Particulars) -> bool:
-    return any((right, left) in b.directed for left, right in a.directed)
+    only_here, only_there = a.directed - b.directed, b.directed - a.directed
+    return any((right, left) in only_there for left, right in only_here)
 
 
 _RULES = (

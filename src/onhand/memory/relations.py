@@ -4,21 +4,22 @@ What goes out are copies. Where the nodes are kept is the caller's: `on_persist`
 file, no tool and no prompt. Not safe between threads: its owner holds a lock (memory/plan.py does).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Reversible, Sequence, Set
 from heapq import heapify, heappop, heappush
-from inspect import iscoroutinefunction
 from time import time
 from typing import Any
 
 from onhand.errors import InputError, NotFound
 from onhand.memory.node import Node, accepted, copied
+from onhand.memory.persisting import Persisting
 from onhand.memory.readiness import CONTAINERS, Readiness, Reason
 
 Removed = list[str]
 
 
 class Relations:
-    """Nodes by id. `on_persist` gets every node, whenever `persist` is called or, with `auto_persist`, after a change.
+    """Nodes by id. `on_persist`, plain or async, gets every node when `persist` is called or, with `auto_persist`,
+    after a change. An async one is begun then where an event loop runs, and the loop tells what it raises.
 
     `initial_nodes` may stand in any order and are checked: InputError names the first that cannot be used. An
     `on_change` is told each change as it is made: the node that was put, or the ids that were removed. Nodes of the
@@ -34,9 +35,7 @@ class Relations:
         on_change: Callable[[Node | Removed], object] | None = None,
         containers: Set[str] = CONTAINERS,
     ) -> None:
-        if iscoroutinefunction(on_persist):
-            raise InputError("on_persist must be a plain function: start the async work from there, and wait for it")
-        self._on_persist = on_persist
+        self._persisting = Persisting(on_persist, self.all) if on_persist else None
         self._auto_persist = auto_persist
         self._on_change = on_change
         self._nodes: dict[str, Node] = {}
@@ -57,15 +56,9 @@ class Relations:
         created_at_ms: int | None = None,
     ) -> Node:
         """Add a node below nodes that are there."""
-        node = accepted(
-            {
-                "id": id,
-                "parents": parents,
-                "edge_type": edge_type,
-                "context": {} if context is None else context,
-                "created_at_ms": int(time() * 1000) if created_at_ms is None else created_at_ms,
-            }
-        )
+        now = int(time() * 1000) if created_at_ms is None else created_at_ms
+        # Unchecked as yet: `accepted` looks at each of them.
+        node = accepted(Node(id, parents, edge_type, {} if context is None else context, now))  # type: ignore[arg-type]
         self._check_parents(node)
         if node.id in self._nodes:
             raise InputError(f"Node '{node.id}' already exists: update it, or choose another id")
@@ -82,7 +75,7 @@ class Relations:
             raise InputError(f"the context of '{id}' must be an object of what is to change, not {context!r:.60}")
         kept = {name: value for name, value in {**before.context, **(context or {})}.items() if value is not None}
         above = before.parents if parents is None else parents
-        node = accepted({**before._asdict(), "context": kept, "parents": above})
+        node = accepted(before._replace(context=kept, parents=above))  # type: ignore[arg-type]
         if node.parents != before.parents:
             self._check_parents(node)
         self._put(node)
@@ -118,10 +111,9 @@ class Relations:
             self._check_parents(node)
         self._put(node)
 
-    def persist(self) -> None:
-        """Hand all nodes to `on_persist`, and wait for it."""
-        if self._on_persist is not None:
-            self._on_persist(self.all())
+    def persist(self) -> Awaitable[None] | None:
+        """Hand all nodes to `on_persist`. With an async one, where a loop runs, what is given back is to be awaited."""
+        return self._persisting.hand_over() if self._persisting else None
 
     # Look
 
@@ -159,6 +151,14 @@ class Relations:
         """Every node below a node, each once, depth first."""
         return self._copies(self._walk(id, self._children_of))
 
+    def ancestor_ids(self, id: str) -> list[str]:
+        """The ids of `ancestors`."""
+        return list(self._walk(id, self._parents_of))
+
+    def descendant_ids(self, id: str) -> list[str]:
+        """The ids of `descendants`."""
+        return list(self._walk(id, self._children_of))
+
     def roots(self) -> list[Node]:
         """The nodes that hang on nothing."""
         return [copied(node) for node in self._nodes.values() if not node.parents]
@@ -177,12 +177,14 @@ class Relations:
 
     def would_create_cycle(self, id: str, parents: Sequence[str]) -> bool:
         """Whether a node with these parents would hang on itself."""
-        if id in parents:
-            return True
-        if not self._children.get(id):  # what nothing hangs on is above nothing
-            return False
-        below = set(self._walk(id, self._children_of))
-        return not below.isdisjoint(parents)
+        reached = {id}
+        waiting = [id]
+        for one in waiting:
+            for child in self._children.get(one, ()):
+                if child not in reached:
+                    reached.add(child)
+                    waiting.append(child)
+        return not reached.isdisjoint(parents)
 
     # Ready work
 
@@ -285,26 +287,23 @@ class Relations:
             raise NotFound(f"Node '{id}' does not exist")
         return node
 
-    def _parents_of(self, id: str) -> Iterable[str]:
+    def _parents_of(self, id: str) -> Reversible[str]:
         node = self._nodes.get(id)
         return node.parents if node else ()
 
-    def _children_of(self, id: str) -> Iterable[str]:
+    def _children_of(self, id: str) -> Reversible[str]:
         return self._children.get(id, ())
 
-    def _walk(self, id: str, following: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    def _walk(self, id: str, following: Callable[[str], Reversible[str]]) -> Iterator[str]:
         """Everything that can be reached, in pre-order, each once; not recursive, so as deep as it gets."""
         seen = {id}
-        levels = [iter(following(id))]
-        while levels:
-            for found in levels[-1]:
-                if found not in seen:
-                    seen.add(found)
-                    yield found
-                    levels.append(iter(following(found)))
-                    break
-            else:
-                levels.pop()
+        waiting = list(reversed(following(id)))
+        while waiting:
+            found = waiting.pop()
+            if found not in seen:
+                seen.add(found)
+                yield found
+                waiting.extend(reversed(following(found)))
 
     def _copies(self, ids: Iterable[str]) -> list[Node]:
         return [copied(self._nodes[id]) for id in ids]

@@ -1,7 +1,7 @@
 """Which of the questions here are most like this one? By meaning where there are vectors, else by words.
 
-Both give similarities of at most 1 for a number of questions that fit in memory, best first. They know neither answers
-nor who asks. Not safe between threads: their owner holds a lock.
+Both give similarities of at most 1 for a number of questions that fit in memory: the best, and what comes near it.
+They know neither answers nor who asks. Not safe between threads: their owner holds a lock.
 """
 
 import sys
@@ -11,7 +11,10 @@ from math import log, sqrt
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from onhand.document import Document
 from onhand.lexical.ranking import ranking
+from onhand.search.index import Index
+from onhand.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
 
 MANY = 200  # vectors, above which numpy saves more time than it takes to import
 NEAREST = 10  # questions by words, of which the best and its rival are taken
-HEAD = 0.4  # of a vector's numbers, read for all; less leaves too many for which the rest has to be read
+HEAD = 0.375  # of a vector's numbers, read for all; less leaves too many for which the rest has to be read
+ALIGNED = 16  # numbers: rows of a multiple of these are read faster
 SLACK = 1e-5  # what single precision may be off
 DECIMALS = 9  # so that equal questions are equally similar however they were added up
 
@@ -42,8 +46,8 @@ class Shelf(Protocol):
 
     def remove(self, number: int) -> None: ...
 
-    def near(self, query: str, vector: "array[float] | None", floor: float) -> list[Near]:
-        """The questions with a similarity of at least `floor`, best first, then oldest first."""
+    def near(self, query: str, vector: "array[float] | None", floor: float, margin: float) -> list[Near]:
+        """The most similar question and, if it reaches `floor`, all within `margin` of it; best first, then oldest."""
 
 
 class VectorShelf:
@@ -75,16 +79,17 @@ class VectorShelf:
             if self._matrix is not None:
                 self._matrix.put(place, last_row)
 
-    def near(self, query: str, vector: "array[float] | None", floor: float) -> list[Near]:
+    def near(self, query: str, vector: "array[float] | None", floor: float, margin: float) -> list[Near]:
         assert vector is not None
-        places = self._candidates(vector, floor)
+        places = self._candidates(vector, floor, margin)
         found = [Near(self._numbers[place], _product(self._rows[place], vector)) for place in places]
-        return sorted((one for one in found if one.similarity >= floor), key=lambda one: (-one.similarity, one.number))
+        return _within(margin, floor, found)
 
-    def _candidates(self, vector: "array[float]", floor: float) -> "range | list[int]":
+    def _candidates(self, vector: "array[float]", floor: float, margin: float) -> "range | list[int]":
         if self._matrix is None and (len(self._rows) >= MANY or "numpy" in sys.modules) and _has_numpy():
             self._matrix = _Matrix(self._rows)
-        return range(len(self._rows)) if self._matrix is None else self._matrix.near(len(self._rows), vector, floor)
+        count = len(self._rows)
+        return range(count) if self._matrix is None else self._matrix.near(count, vector, floor, margin)
 
 
 class _Matrix:
@@ -99,7 +104,7 @@ class _Matrix:
 
         self._numpy: Any = numpy
         self._dimension = len(rows[0]) if rows else 0
-        self._split = max(1, int(self._dimension * HEAD))
+        self._split = max(1, round(self._dimension * HEAD / ALIGNED) * ALIGNED)
         capacity = max(64, 2 * len(rows))
         self._heads: Floats = numpy.empty((capacity, self._split), numpy.float32)
         self._tails: Floats = numpy.empty((capacity, self._dimension - self._split), numpy.float32)
@@ -115,20 +120,34 @@ class _Matrix:
         self._tails[place] = values[self._split :]
         self._lengths[place] = self._numpy.linalg.norm(values[self._split :])
 
-    def near(self, count: int, vector: "array[float]", floor: float) -> list[int]:
-        """The places of the rows that may reach the floor, and hardly any other."""
+    def near(self, count: int, vector: "array[float]", floor: float, margin: float) -> list[int]:
+        """The places of the best row and, if it reaches the floor, of those within the margin, and hardly any other."""
         numpy = self._numpy
+        if not count:
+            return []
         query = numpy.frombuffer(vector, numpy.float32)
         head, tail = query[: self._split], query[self._split :]
         products = self._heads[:count] @ head
         reach = products + self._lengths[:count] * numpy.linalg.norm(tail)
-        places = numpy.flatnonzero(reach >= floor - SLACK)
-        if len(places) > count // 8:  # the floor tells little apart: read on for all
-            places = numpy.flatnonzero(products + self._tails[:count] @ tail >= floor - SLACK)
-        elif len(places):
-            exact = products[places] + self._tails[places] @ tail
-            places = places[exact >= floor - SLACK]
-        return [int(place) for place in places]
+        likely = int(reach.argmax())
+        found = float(products[likely] + self._tails[likely] @ tail)  # the best is no worse
+        places, exact = self._above(found - SLACK - (margin if found >= floor - SLACK else 0.0), products, reach, tail)
+        best = float(exact.max())
+        if found < floor - SLACK <= best:
+            places, exact = self._above(best - SLACK - margin, products, reach, tail)
+        least = best - SLACK - (margin if best >= floor - SLACK else 0.0)
+        return [int(place) for place in places[exact >= least]]
+
+    def _above(self, least: float, products: "Floats", reach: "Floats", tail: "Floats") -> "tuple[Any, Floats]":
+        """The places of the rows whose product is at least that, and their products."""
+        numpy = self._numpy
+        places = numpy.flatnonzero(reach >= least)
+        if len(places) > len(reach) // 8:  # `least` tells little apart: read on for all
+            exact = products + self._tails[: len(reach)] @ tail
+            places = numpy.flatnonzero(exact >= least)
+            return places, exact[places]
+        exact = products[places] + self._tails[places] @ tail
+        return places[exact >= least], exact[exact >= least]
 
     def _grow(self) -> None:
         numpy = self._numpy
@@ -140,11 +159,11 @@ class _Matrix:
 
 
 class WordShelf:
-    """Compares words: the cosine of their weights, where a rare word weighs more. Candidates come from a BM25 index."""
+    """Compares words: the cosine of their weights, where a rare word weighs more. Candidates come from an Index."""
 
     def __init__(self) -> None:
         self._tokenizer = ranking().tokenizer
-        self._index = ranking().new_index()
+        self._index = Index(MemoryStore())
         self._terms: dict[int, frozenset[str]] = {}
         self._having: Counter[str] = Counter()
 
@@ -153,23 +172,23 @@ class WordShelf:
 
     def put(self, number: int, query: str, vector: "array[float] | None") -> None:
         terms = frozenset(self._tokenizer.terms(query))
-        self._index.add(str(number), {"title": "", "text": query})
+        self._index.put([Document(str(number), text=query)])
         self._terms[number] = terms
         self._having.update(terms)
 
     def remove(self, number: int) -> None:
-        self._index.remove(str(number))
+        self._index.delete([str(number)])
         terms = self._terms.pop(number)
         self._having.subtract(terms)
         for term in terms:
             if not self._having[term]:
                 del self._having[term]
 
-    def near(self, query: str, vector: "array[float] | None", floor: float) -> list[Near]:
+    def near(self, query: str, vector: "array[float] | None", floor: float, margin: float) -> list[Near]:
         terms = frozenset(self._tokenizer.terms(query))
-        numbers = [int(match.id) for match in self._index.search(query, NEAREST)]
+        numbers = [int(rank.id) for rank in self._index.rank(query, NEAREST).ranked]
         found = [Near(number, self._similarity(terms, self._terms[number])) for number in numbers]
-        return sorted((one for one in found if one.similarity >= floor), key=lambda one: (-one.similarity, one.number))
+        return _within(margin, floor, found)
 
     def _similarity(self, one: frozenset[str], other: frozenset[str]) -> float:
         lengths = self._weight(one) * self._weight(other)
@@ -178,6 +197,14 @@ class WordShelf:
     def _weight(self, terms: frozenset[str]) -> float:
         # In the order of the terms: sums of floats depend on it, and sets have none of their own.
         return sum(log(1 + len(self._terms) / (1 + self._having[term])) ** 2 for term in sorted(terms))
+
+
+def _within(margin: float, floor: float, found: list[Near]) -> list[Near]:
+    """The best and, if it reaches the floor, those within the margin, in order."""
+    found.sort(key=lambda one: (-one.similarity, one.number))
+    if not found or found[0].similarity < floor:
+        return found[:1]
+    return [one for one in found if one.similarity >= found[0].similarity - margin]
 
 
 def _has_numpy() -> bool:

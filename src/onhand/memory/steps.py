@@ -83,7 +83,7 @@ class Compute:
             if inspect.iscoroutine(value):
                 value.close()
             raise InputError(
-                "compute gave something to await: pass an async function, not one that returns a coroutine"
+                "the function gave something to await: pass an async function, not one that returns a coroutine"
             )
         return value
 
@@ -102,3 +102,16 @@ class Wait:
 
     def soon(self) -> Awaitable[Any]:
         return asyncio.wrap_future(self._future)
+
+
+class Settled:
+    """The end of a task, whatever comes of it. A loop that runs in this thread goes on only when we let it."""
+
+    def __init__(self, task: "asyncio.Task[Any]") -> None:
+        self._task = task
+
+    def now(self) -> None:
+        """It ends later."""
+
+    def soon(self) -> Awaitable[Any]:
+        return asyncio.wait([self._task])

@@ -38,6 +38,11 @@ class Hit(Record):
     query: str
 
     @property
+    def terms(self) -> tuple[Contribution, ...]:
+        """What each word added, where words were compared and that was explained."""
+        return next((layer.terms for layer in self.layers if layer.name == "keyword"), ())
+
+    @property
     def snippet(self) -> str:
         """The stretch of the text that shows best why it was found: plain text, never markup."""
         from onhand.lexical.ranking import ranking

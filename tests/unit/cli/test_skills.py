@@ -105,6 +105,17 @@ def test_validate_gives_verdicts_and_fails_when_one_is_broken(run: Run) -> None:
     assert {one["path"].split("/")[2]: one["valid"] for one in verdicts} == {"deploy": False, "pdf": True}
 
 
+def test_validate_of_a_project_that_was_named_is_about_that_alone_unless_asked(
+    run: Run, project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    write(home / ".agents/skills/own/SKILL.md", "---\nname: own\ndescription: Mine.\n---\nmine\n")
+    assert "~/.agents/skills/own/SKILL.md: valid" in run("skills", "validate").out
+    assert "own" not in run("skills", "validate", "--root", str(project)).out
+    assert "~/.agents/skills/own/SKILL.md: valid" in run("skills", "validate", "--root", str(project), "--user").out
+
+
 def test_catalog_prints_the_block_within_the_budget(run: Run, project: Path) -> None:
     done = run("skills", "catalog")
     assert "<name>pdf</name>" in done.out

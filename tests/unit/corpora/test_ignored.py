@@ -122,6 +122,20 @@ def test_too_much_is_reported_and_the_rest_still_counts(tmp_path: Path) -> None:
     assert "5,000 lines" in ignored.problems()[0].reason
 
 
+def test_of_thousands_of_lines_that_take_back_one_another_the_last_that_matches_counts(tmp_path: Path) -> None:
+    lines = [
+        line for number in range(2_000) for line in (f"a{number}", f"!/b/a{number}", f"c{number}/", f"!*d{number}")
+    ]
+    (tmp_path / ".gitignore").write_text("\n".join(["*", *lines[: MAX_PATTERNS - 3], "!a7"]))
+    ignored = Ignored(str(tmp_path))
+    assert ignored.ignores("anything")
+    assert ignored.ignores("a8")
+    assert not ignored.ignores("a7")
+    assert not ignored.ignores_entry("b/a8", False)
+    assert not ignored.ignores("xd9")
+    assert ignored.ignores("c9", is_directory=True)
+
+
 @pytest.mark.parametrize(
     "pattern", ["*a" * 200 + "b", "/" + "**/a/" * 200 + "b", "*?" * 200, "/" + "**/*a*a*/" * 60 + "b", "[a-z]*" * 200]
 )

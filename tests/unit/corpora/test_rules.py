@@ -12,7 +12,8 @@ import pytest
 from onhand import InputError, Registry, Rules, rules_on_touch
 from onhand.corpora import files
 from onhand.corpora import rules as rules_module
-from onhand.corpora.rules import MAX_LINKS, MAX_LISTED, PathRules
+from onhand.corpora.references import MAX_LINKS
+from onhand.corpora.rules import MAX_LISTED, PathRules
 from onhand.embed.hashing import HashingEmbedder
 from requirements import requirement
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from onhand.corpora import skill_roots
+from onhand.corpora.references import MAX_LINKS
+from onhand.corpora.skill_reading import MAX_LISTED
 from onhand.corpora.skills import Skills
 from onhand.errors import EmbedderError, InputError, NotFound
 from onhand.tools.catalog import Catalog
@@ -464,6 +466,26 @@ def test_scripts_are_listed_with_what_they_say_and_never_run(project: Path, tmp_
     )
     assert not ran.exists()
     assert skills.reference_content("pdf", "scripts/fill.sh").text.startswith("#!/bin/sh")
+
+
+def test_more_files_than_are_listed_are_told(project: Path) -> None:
+    pdf = skill(project / ".agents/skills", "pdf", "Work with documents.", "# PDF\n")
+    for number in range(MAX_LISTED - 1):
+        write(pdf / f"assets/{number}.txt", "")
+    assert Skills(project).read("pdf").note is None
+    write(pdf / "assets/more.txt", "")
+    skills = Skills(project)
+    assert skills.read("pdf").note == f"more than {MAX_LISTED} files: the rest is not listed"
+    read = next(tool for tool in skills.tools() if tool.name == "read_skill")
+    assert f"[more than {MAX_LISTED} files: the rest is not listed]" in str(read.handler({"name": "pdf"}))
+
+
+def test_more_links_than_are_followed_are_told(project: Path) -> None:
+    links = "".join(f"[x{number}](x{number}.md)\n" for number in range(MAX_LINKS + 5))
+    skill(project / ".agents/skills", "pdf", "Work with documents.", links)
+    skills = Skills(project)
+    assert len(skills.get("pdf").links) == MAX_LINKS
+    assert "only the first 1,000 are followed" in skills.problems()[0].reason
 
 
 @requirement("skills.scripts", "catalog.sources")

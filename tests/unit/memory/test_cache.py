@@ -1,6 +1,8 @@
 """Does the cache answer what was asked before, to whom and as long as it may, and nothing else?"""
 
+import asyncio
 import json
+import threading
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,6 +85,7 @@ def test_only_a_similarity_of_at_least_the_threshold_is_a_hit() -> None:
     miss = cache.lookup("just far")
     assert (miss.hit, miss.entry, miss.reason) == (False, None, "nothing is similar enough")
     assert 0.84 < miss.similarity < 0.85
+    assert cache.lookup("far away").similarity == pytest.approx(0.0, abs=1e-6)
     strict = SemanticCache(Told(degrees), threshold=0.99)
     strict.store("cached question", "x")
     assert not strict.lookup("just near").hit
@@ -93,7 +96,7 @@ def test_only_a_similarity_of_at_least_the_threshold_is_a_hit() -> None:
 
 @requirement("cache.margin")
 def test_a_hit_stands_clear_of_the_next_question_with_another_answer() -> None:
-    cache = SemanticCache(Told({"the red one": 0, "the blue one": 20, "the tall one": 40, "which is it": 10, "it": 2}))
+    cache = SemanticCache(Told({"the red one": 0, "the blue one": 20, "the tall one": 60, "which is it": 10, "it": 2}))
     cache.store("the red one", "red")
     cache.store("the blue one", "blue")
     cache.store("the tall one", "tall")
@@ -109,6 +112,30 @@ def test_a_hit_stands_clear_of_the_next_question_with_another_answer() -> None:
     found = loose.lookup("c").entry
     assert found is not None
     assert found.response == 1
+
+
+@requirement("cache.margin")
+def test_a_question_that_contradicts_what_is_asked_is_no_rival() -> None:
+    cache = SemanticCache(Told({"the report for 2025": 0, "the report for 2026": 5, "show the report for 2025": 1}))
+    cache.store("the report for 2025", "old")
+    cache.store("the report for 2026", "new")
+    found = cache.lookup("show the report for 2025")
+    assert found.entry is not None
+    assert found.entry.response == "old"
+
+
+@requirement("cache.margin")
+def test_a_miss_tells_how_similar_the_most_similar_question_is() -> None:
+    cache = SemanticCache(Told({"a": 0, "b": 60, "c": 50}))
+    assert cache.lookup("c").similarity == 0.0  # nothing is there
+    cache.store("a", 1)
+    assert cache.lookup("c").similarity == pytest.approx(0.643, abs=0.001)
+    cache.store("bake a loaf of bread", 2)
+    by_words = SemanticCache()
+    by_words.store("how do I bake a loaf of bread", "so")
+    miss = by_words.lookup("how do I bake a cake")
+    assert not miss.hit
+    assert 0 < miss.similarity < 1
 
 
 @requirement("cache.guards")
@@ -450,10 +477,92 @@ def test_a_disk_that_is_full_loses_nobody_an_answer() -> None:
     with pytest.raises(OSError, match="No space left"):
         cache.persist()
 
-    async def later(entries: object) -> None: ...
 
-    with pytest.raises(InputError, match="on_persist must be a plain function"):
-        SemanticCache(on_persist=later)
+@requirement("cache.persistence")
+def test_entries_are_handed_to_an_async_function_without_a_loop() -> None:
+    kept: list[Any] = []
+
+    async def keep(entries: list[dict[str, Any]]) -> None:
+        await asyncio.sleep(0)
+        kept.append([entry["query"] for entry in entries])
+
+    with SemanticCache(on_persist=keep, auto_persist=True) as cache:
+        cache.store("a", 1)
+        assert kept == [["a"]]
+        assert cache.get_or_compute("b", lambda: 2).reason == "computed, and kept"
+        assert kept == [["a"], ["a", "b"]]
+    assert kept == [["a"], ["a", "b"], ["a", "b"]]
+
+
+@requirement("cache.persistence")
+def test_in_a_loop_entries_are_handed_over_one_picture_at_a_time_and_the_answer_waits_for_its_own() -> None:
+    kept: list[list[str]] = []
+    running: list[str] = []
+
+    async def keep(entries: list[dict[str, Any]]) -> None:
+        assert not running  # nobody else is handed a picture meanwhile
+        running.append("now")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        running.clear()
+        kept.append([entry["query"] for entry in entries])
+
+    async def ask(cache: SemanticCache, query: str) -> None:
+        async def compute() -> str:
+            return query
+
+        assert (await cache.get_or_compute(query, compute)).response == query
+        assert query in kept[-1]
+
+    async def main() -> None:
+        async with SemanticCache(on_persist=keep, auto_persist=True) as cache:
+            await asyncio.gather(*(ask(cache, query) for query in ("a", "b", "c")))
+            cache.store("d", 4)  # plain code cannot wait for the loop that it runs in
+            assert "d" not in kept[-1]
+        assert sorted(kept[-1]) == ["a", "b", "c", "d"]
+
+    asyncio.run(main())
+
+
+@requirement("cache.persistence")
+def test_a_plain_function_that_takes_its_time_does_not_keep_a_loop_from_its_work() -> None:
+    release = threading.Event()
+
+    async def compute() -> str:
+        return "x"
+
+    async def main() -> None:
+        cache = SemanticCache(on_persist=lambda entries: release.wait(60), auto_persist=True)
+        asked = asyncio.ensure_future(cache.get_or_compute("q", compute))
+        while not cache.lookup("q").hit:  # kept, and being written
+            await asyncio.sleep(0)
+        release.set()
+        assert (await asked).response == "x"
+
+    asyncio.run(main())
+
+
+@requirement("cache.persistence")
+def test_what_an_async_function_raises_is_told_and_loses_nobody_an_answer() -> None:
+    async def full(entries: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def compute() -> str:
+        return "x"
+
+    async def main() -> None:
+        cache = SemanticCache(on_persist=full, auto_persist=True)
+        assert (await cache.get_or_compute("q", compute)).response == "x"
+        assert "No space left" in str(cache.stats().persist_error)
+        pending = cache.persist()
+        assert pending is not None
+        with pytest.raises(OSError, match="No space left"):
+            await pending
+
+    asyncio.run(main())
+    plain = SemanticCache(on_persist=lambda entries: full(entries), auto_persist=True)
+    plain.store("q", "x")
+    assert "pass an async function" in str(plain.stats().persist_error)
 
 
 @requirement("cache.persistence")

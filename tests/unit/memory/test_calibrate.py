@@ -1,5 +1,7 @@
 """Is a threshold proposed that suits the pairs, and honestly measured?"""
 
+from zlib import crc32
+
 import pytest
 
 from onhand.embed.hashing import HashingEmbedder
@@ -30,6 +32,19 @@ def test_the_proposal_reaches_the_precision_on_questions_it_was_not_chosen_on(em
     assert found.proposed.precision >= 0.95
     again = calibrate(made_up(), embedder, precision=0.95)
     assert again == found
+
+
+def test_a_proposal_that_misses_the_precision_elsewhere_is_told() -> None:
+    half: dict[bool, list[Pair]] = {True: [], False: []}
+    for number in range(200):
+        query = f"how do I paint the widget{chr(97 + number % 26)}{chr(97 + number // 26)} today"
+        half[crc32(query.encode()) % 2 == 0].append(Pair(query, query + " please", True))
+    spoilt = [pair._replace(same=False) for pair in half[False]]  # what looks the same there is not
+    found = calibrate([*half[True], *spoilt], HashingEmbedder(), precision=0.9)
+    assert found.proposed is not None
+    assert found.proposed.precision < 0.9
+    assert not found.is_reached
+    assert calibrate(made_up(), precision=0.95).is_reached
 
 
 def test_the_frontier_trades_precision_for_hits_row_by_row() -> None:

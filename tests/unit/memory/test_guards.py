@@ -2,7 +2,7 @@
 
 import pytest
 
-from onhand.memory.guards import disagreement
+from onhand.memory.guards import contradict, disagreement
 from requirements import requirement
 
 pytestmark = requirement("cache.guards")
@@ -21,6 +21,7 @@ pytestmark = requirement("cache.guards")
         ("can I eat this", "can I not eat this", "one is negated"),
         ("why does it work", "why doesn't it work", "one is negated"),
         ("pizza with cheese", "pizza without cheese", "one is negated"),
+        ("why do cats swim", "why dont cats swim", "one is negated"),
         ("what is the capital of France", "what is the capital of Germany", "other names"),
         ("weather in Paris tomorrow", "weather in London tomorrow", "other names"),
         ("how long do we keep traces in Esbjerg", "how long do we keep traces", "other names"),
@@ -58,6 +59,9 @@ def test_questions_that_differ_in_a_particular_are_told_apart(one: str, other: s
         ("What is Trump's policy?", "What policy does Trump have?"),
         ("How Do I Bake Bread In An Oven?", "How do I bake bread in an oven?"),
         ("Why don't cats swim?", "Why do cats not swim?"),
+        ("what dont cats eat", "what don't cats eat"),
+        ("is it raining or not", "is it raining"),
+        ("who took cookies from the cookie jar", "who took a cookie from the cookie jar"),
         ("What's the best way to learn?", "what is the best way to learn"),
         ("Tell me about the U.S. economy", "tell me about the u.s. economy"),
         ("a 17-year-old girl", "a 17 year old girl"),
@@ -71,6 +75,37 @@ def test_questions_that_differ_in_a_particular_are_told_apart(one: str, other: s
 def test_questions_that_only_are_put_otherwise_stay_together(one: str, other: str) -> None:
     assert disagreement(one, other) is None
     assert disagreement(other, one) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("report for 2025", "report for 2026"),
+        ("weather in Paris tomorrow", "weather in London tomorrow"),
+        ("what does read_file do", "what does write_file do"),
+        ("can I eat this", "can I not eat this"),
+        ('what does "on hand" mean', 'what does "on time" mean'),
+        ("how do I enable the cache", "how do I disable the cache"),
+        ("convert pdf to word", "convert word to pdf"),
+    ],
+)
+def test_questions_contradict_when_each_rules_the_other_out(one: str, other: str) -> None:
+    assert contradict(one, other)
+    assert contradict(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("how long do we keep traces in Esbjerg", "how long do we keep traces"),
+        ("report for 2025", "the report"),
+        ("how do I create a button", "how can I make a button"),
+        ("", "?"),
+    ],
+)
+def test_a_question_that_only_says_more_does_not_contradict(one: str, other: str) -> None:
+    assert not contradict(one, other)
+    assert not contradict(other, one)
 
 
 @pytest.mark.timeout(20)

@@ -1,5 +1,6 @@
 """Does the graph hold nodes with several parents, refuse what cannot be, and give copies?"""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -192,11 +193,28 @@ def test_nodes_are_handed_over_when_asked_and_after_each_change_when_that_was_wa
     assert handed == [["a"], ["a", "b"], ["a", "b"], ["b"], []]
     Relations(auto_persist=True).add("a")  # nobody to hand it to
 
-    async def later(nodes: list[Node]) -> None: ...
 
-    with pytest.raises(InputError, match="on_persist must be a plain function"):
-        Relations(on_persist=later)
-    Relations().persist()
+@requirement("relations.persistence")
+def test_nodes_are_handed_to_an_async_function_with_a_loop_and_without() -> None:
+    handed: list[list[str]] = []
+
+    async def keep(nodes: list[Node]) -> None:
+        await asyncio.sleep(0)
+        handed.append([node.id for node in nodes])
+
+    relations = Relations(on_persist=keep)
+    relations.add("a")
+    assert relations.persist() is None
+    assert handed == [["a"]]
+
+    async def in_a_loop() -> None:
+        relations.add("b")
+        pending = relations.persist()
+        assert pending is not None
+        await pending
+
+    asyncio.run(in_a_loop())
+    assert handed == [["a"], ["a", "b"]]
 
 
 @requirement("relations.persistence", "project.pluggable-storage")

@@ -1,0 +1,46 @@
+"""What do the tools over a corpus have in common? How they are declared, asked, and how they refuse.
+
+What they say of themselves and how they answer is each corpus's own.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from onhand.corpora.blocks import on_one_line
+from onhand.errors import OnhandError, ToolError
+from onhand.tools import Tool
+
+
+def corpus_tool(
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    required: list[str],
+    handler: Callable[[dict[str, Any]], str],
+    max_output_bytes: int,
+    *,
+    read_only: bool = True,
+    closed: bool = False,
+) -> Tool:
+    """A tool whose refusals are said to the model; a `closed` one takes no other arguments."""
+
+    def answered(arguments: dict[str, Any]) -> str:
+        try:
+            return handler(arguments)
+        except ToolError:
+            raise
+        except OnhandError as error:
+            raise ToolError(on_one_line(str(error))) from None  # it may quote names, which anybody may have given
+
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "required": required}
+    if closed:
+        schema["additionalProperties"] = False
+    return Tool(name, description, schema, answered, read_only=read_only, max_output_bytes=max_output_bytes)
+
+
+def query_of(arguments: Mapping[str, Any]) -> str:
+    """What is to be looked for; ToolError when nothing is."""
+    query = str(arguments.get("query") or "").strip()
+    if not query:
+        raise ToolError("query is required")
+    return query
