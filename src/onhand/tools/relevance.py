@@ -46,9 +46,9 @@ def tool_ranking(profile: str = "default") -> Ranking:
         raise InputError(f"profile is {' or '.join(map(repr, PROFILES))}, not {profile!r}")
     # Long descriptions are held against a tool only by half: one with many arguments has to say more. What is said of
     # arguments counts half, as it is more of the same in every tool of a server.
-    tokenizer = IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS | ASKING_WORDS)
+    tokenizer = IdentifierTokenizer(stems=True, once=True, stop_words=FUNCTION_WORDS | ASKING_WORDS)
     fields = {"names": 1.0, "description": 1.0, "arguments": 0.5}
-    return Ranking("tools-1", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
+    return Ranking("tools-2", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
 
 
 def fits(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:
