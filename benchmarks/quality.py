@@ -66,7 +66,7 @@ def load(directory: Path, most_queries: int | None) -> JudgedSet:
 
 
 class QuickStore(MemoryStore):
-    """The store in memory, without explanations and with numpy for vectors: the same hits, sooner."""
+    """The store in memory, with numpy for vectors: the same hits, sooner."""
 
     def __init__(self, ranks: Ranking | None = None) -> None:
         super().__init__(ranks)
@@ -76,17 +76,6 @@ class QuickStore(MemoryStore):
     def upsert(self, entries: Sequence[Entry], facts: Any = None, **how: Any) -> None:
         super().upsert(entries, facts, **how)
         self._matrix = None
-
-    def keyword(
-        self,
-        query: str,
-        filter: Filter = EVERYTHING,
-        limit: int = 10,
-        among: Collection[str] | None = None,
-        *,
-        explain: bool = True,
-    ) -> list[Match]:
-        return self._text.search(query, limit, self._allowed(filter, among))
 
     def nearest(
         self,
@@ -140,7 +129,7 @@ class RememberingEmbedder:
 def by_words(judged: JudgedSet, ranks: Ranking) -> Search:
     index = Index(QuickStore(ranks))
     index.put(judged.documents)
-    return lambda query: [hit.document_id for hit in index.keyword(query).hits]
+    return lambda query: [hit.document_id for hit in index.keyword(query, explain=False).hits]
 
 
 def with_bm25s(judged: JudgedSet) -> Search:
@@ -188,8 +177,8 @@ def searches(judged: JudgedSet, embedder: Embedder | None, with_variants: bool) 
         index.put(judged.documents)
         embedder.embed(list(judged.queries.values()), "query")
         yield "semantic", _ids_of(partial(index.semantic, min_score=None))
-        yield "RRF", _ids_of(partial(index.fused, method="rrf"))
-        yield "fused", _ids_of(index.fused)
+        yield "RRF", _ids_of(partial(index.fused, method="rrf", explain=False))
+        yield "fused", _ids_of(partial(index.fused, explain=False))
 
 
 def _ids_of(search: Callable[[str], Any]) -> Search:

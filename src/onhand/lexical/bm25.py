@@ -232,6 +232,15 @@ class LexicalIndex:
             ]
         return largest_first(contributions)
 
+    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+        """How much each term of a query tells, and whether a document has it; one that none has tells most."""
+        idf, slot = self._scoring().idf, self._slots[document_id]
+        tells = {}
+        for term, weight in self._weights_of(query).items():
+            slots = self._impact(term)[0]
+            tells[term] = weight * idf(len(slots)), slot in slots
+        return tells
+
     def state(self) -> tuple[Any, ...]:
         """What `restore` takes beside the documents' texts, of types that marshal knows."""
         if len(self._slots) >= LARGE:  # whose first search would learn the vocabulary anyway

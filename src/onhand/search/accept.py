@@ -57,18 +57,17 @@ def accepted(document: Document) -> Document:
 def _is_plain(document: Any) -> bool:
     """Whether there is nothing to check, as of most documents: the same as below, only faster."""
     document_id, title, text, author, tags, scope, created_time, metadata, kind, source_path = document
+    texts = (document_id, title, text, author, scope, kind, source_path)
     return (
         tags == ()
         and created_time is None
-        and type(metadata) is dict
-        and _is_plain_texts(metadata)
-        and all(
-            type(field) is str and field.isascii()
-            for field in (document_id, title, text, author, scope, kind, source_path)
-        )
+        and {*map(type, texts)} == {str}
+        and all(map(str.isascii, texts))
         and 0 < len(document_id) <= MAX_ID_CHARS
         and not document_id.isspace()
         and len(text) <= MAX_TEXT_CHARS
+        and type(metadata) is dict
+        and _is_plain_texts(metadata)
     )
 
 

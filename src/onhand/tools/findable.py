@@ -6,7 +6,7 @@ A schema is walked as if an attacker had written it: each part once, so many par
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from string import ascii_lowercase
 from typing import Any
@@ -97,13 +97,15 @@ def _unstuffed(text: str) -> str:
     most = max(often)
     repeats = 1 if most > STUFFED_REPEATS and most > STUFFED_PART * len(spoken) else MAX_REPEATS
     left = {word: repeats for word, count in counts.items() if count > repeats}
+    written = _WORDS.words(text)
+    if len(written) != len(spoken):  # in small letters, some characters are two
+        spoken = [word.lower() for word in written]
     kept = []
-    for word in _WORDS.words(text):
-        key = word.lower()
-        if key in left:
-            if not left[key]:
+    for word, own in zip(written, spoken, strict=True):
+        if own in left:
+            left[own] -= 1
+            if left[own] < 0:
                 continue
-            left[key] -= 1
         kept.append(word)
     return " ".join(kept)
 
@@ -146,17 +148,14 @@ def _parts(schema: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found[1:walked]
 
 
-def _parts_of(part: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parts_of(part: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
     for key, value in part.items():
         if key in _NAMED and isinstance(value, dict):
-            children = islice(value.items(), MAX_PARTS)
+            found += islice(value.items(), MAX_PARTS)
         elif key in _CHILDREN:
-            children = (("", child) for child in (value[:MAX_PARTS] if isinstance(value, list) else [value]))
-        else:
-            continue
-        for child in children:
-            if isinstance(child[1], dict):
-                yield child
+            found += [("", child) for child in (value[:MAX_PARTS] if isinstance(value, list) else [value])]
+    return [child for child in found if isinstance(child[1], dict)]
 
 
 def _joined(texts: list[str]) -> str:
