@@ -25,14 +25,14 @@ class Names:
     def __init__(self) -> None:
         self._exact: dict[str, dict[str, None]] = {}  # id, name or own name → ids
         self._spelled: dict[str, dict[str, None]] = {}  # the same and more, in letters and digits alone → ids
-        self._whole: dict[str, str] = {}  # id → its spelling
+        self._servers: dict[str, dict[str, str]] = {}  # server, "" where there is none → its ids → their spelling
         self._lengths: dict[int, dict[str, None]] = {}  # length → the spellings that are so long
         self._halves: dict[int, Halves] = {}  # the same, by their halves; of a length that somebody has asked for
 
     def add(self, tool_id: str) -> None:
         """Let a tool be found by its names."""
         whole, names, spellings = _written(tool_id)
-        self._whole[tool_id] = whole
+        self._servers.setdefault(identity(tool_id)[0], {})[tool_id] = whole
         for name in names:
             _put(self._exact, name, tool_id)
         for spelling in spellings:
@@ -43,7 +43,7 @@ class Names:
 
     def remove(self, tool_id: str) -> None:
         """Take a tool's names out."""
-        self._whole.pop(tool_id, None)
+        _drop(self._servers, identity(tool_id)[0], tool_id)
         _, names, spellings = _written(tool_id)
         for name in names:
             _drop(self._exact, name, tool_id)
@@ -87,9 +87,18 @@ class Names:
 
     def having(self, pieces: Collection[str], servers: Collection[str]) -> set[str]:
         """The ids of the tools of some servers, or of all, whose names have every one of some pieces."""
-        spelled = [spelling_of(piece) for piece in pieces]
-        found = {tool_id for tool_id, whole in self._whole.items() if all(piece in whole for piece in spelled)}
-        return {tool_id for tool_id in found if identity(tool_id)[0] in servers} if servers else found
+        found: set[str] = set()
+        for server in servers or self._servers:
+            own = self._servers.get(server, {})
+            left = list(own)
+            for piece in map(spelling_of, pieces):
+                left = [tool_id for tool_id in left if piece in own[tool_id]]
+            found.update(left)
+        return found
+
+    def servers(self) -> dict[str, int]:
+        """How many tools each server has, by its name."""
+        return {server: len(own) for server, own in sorted(self._servers.items()) if server}
 
     def nearest(self, name: str) -> list[str]:
         """The names that look most like one that does not exist."""
@@ -154,7 +163,7 @@ def _put(table: dict[Any, dict[str, None]], key: object, value: str) -> None:
         own[value] = None
 
 
-def _drop(table: dict[Any, dict[str, None]], key: object, value: str) -> None:
+def _drop(table: dict[Any, dict[str, Any]], key: object, value: str) -> None:
     """Take a value out of a set of a table, and the set when it is empty."""
     own = table.get(key)
     if own is not None:
