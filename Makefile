@@ -23,7 +23,7 @@ peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an en
 	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py
 
 bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks
+	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m benchmarks
 
 golden: $(VENV)/.dev        # rewrites tests/golden/*; read the diff before you commit it
 	ONHAND_GOLDEN=write $(BIN)/python -m pytest tests/golden

@@ -403,8 +403,9 @@ catalog.ties-by-name 004 Equal scores are ordered by tool name.
 catalog.named-is-first own An exact, leaf, re-spelt or slightly misspelt name ranks first in every catalog.
 catalog.enum-and-argument-words own Argument names, descriptions and enum values are searchable.
 catalog.nothing-fits own A query that fits no tool returns none; the false-positive rate is published.
+catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
 catalog.quality own R@5 on the public tool sets reaches the floors, with and without an embedder.
-catalog.no-manipulation own Keyword stuffing and praise in a description do not win.
+catalog.no-manipulation own Keyword stuffing in a name or a description, and praise, do not win.
 catalog.query-select 002 select:A,B fetches tools by name in order; unknown names are reported.
 catalog.query-keywords 002 Plain words rank tools by relevance.
 catalog.query-required 002 +word requires the word in the name and ranks by the rest.
@@ -417,9 +418,6 @@ catalog.cli-search own tools list, search and describe work on catalog files wit
 """
 
 LATER = {
-    "tool search": """
-catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
-""",
     "MCP": """
 mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
 mcp.stable-surface own tools/list is byte-identical before and after any search; search, describe and call are the surface.

@@ -171,7 +171,7 @@ class LexicalIndex:
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
         row = self._row(texts)
-        rows = [self.tokenizer.words(text) for text in row]  # before anything changes: it may fail
+        rows = list(map(self.tokenizer.words, row))  # before anything changes: it may fail
         if document_id in self._slots:
             self.remove(document_id)
         if isinstance(self._vocabulary, LearntVocabulary):

@@ -298,7 +298,7 @@ class Index:
 
     def _entries(self, documents: Sequence[Document]) -> list[Entry]:
         vectors = self._vectors(documents) if self.embedder else {}
-        return [Entry(document, vectors.get(document.id)) for document in documents]
+        return [Entry(document, vectors.get(document.id) if vectors else None) for document in documents]
 
     def _vectors(self, documents: Sequence[Document]) -> dict[str, array[float]]:
         """What those of the documents mean that are embedded, by id."""

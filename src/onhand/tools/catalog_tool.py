@@ -20,19 +20,22 @@ SUMMARY_CHARS = 200
 MCP = "mcp__"  # what hosts put before the names of an MCP server's tools, followed by the server
 
 
+NOTHING: Mapping[str, Any] = {}  # one for all tools of which nothing is said: a catalog may have tens of thousands
+
+
 class CatalogTool(Record):
     """A tool that can be found, whoever runs it."""
 
     name: str  # by which it is called
     description: str = ""
-    input_schema: Mapping[str, Any] = {}
+    input_schema: Mapping[str, Any] = NOTHING
     source: str = "builtin"  # or mcp, skill, plugin
     server: str = ""  # whose it is, where it is a server's
     label: str = ""  # for people; the name where there is none
     summary: str = ""  # the beginning of the description where there is none
     hints: tuple[str, ...] = ()  # further words to find it by, which nobody is shown
-    output_schema: Mapping[str, Any] = {}
-    annotations: Mapping[str, Any] = {}  # what it claims of itself: read-only, destructive
+    output_schema: Mapping[str, Any] = NOTHING
+    annotations: Mapping[str, Any] = NOTHING  # what it claims of itself: read-only, destructive
 
     @property
     def id(self) -> str:
@@ -127,7 +130,7 @@ def _text(text: Any, where: str) -> str:
 
 def _schema(schema: Any, name: str, field: str) -> Mapping[str, Any]:
     if not schema:
-        return {}
+        return NOTHING
     where = f"tool {name}: {field}"
     if not isinstance(schema, Mapping):
         raise InputError(f"{where} is a JSON object, not {type(schema).__name__}")

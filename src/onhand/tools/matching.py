@@ -47,7 +47,8 @@ def matching(
 ) -> Matching:
     """Rank the tools of an index, or some of them; those that the words name come first."""
     ranked, notes = index.rank(words, max(depth, DEPTH), among)
-    if not fits(index, words, ranked, tools):
+    whole = ranked if among is None else index.rank(words, DEPTH).ranked  # so that no tool comes and goes by narrowing
+    if not fits(index, words, whole, tools):
         ranked = ()
     meant = [id for id in _meant(names, words, is_known=bool(ranked)) if among is None or id in among]
     is_fused = any(layer.name == "semantic" for one in ranked[:1] for layer in one.layers)

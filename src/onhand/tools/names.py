@@ -15,6 +15,7 @@ MIN_TYPO_CHARS = 4  # in a shorter name one letter is too much of it
 MAX_ASKED_CHARS = 400  # what is longer is no name of anything
 NEAREST = 3
 MCP_SPELLED = MCP.strip("_")
+Table = dict[str, str | dict[str, None]]  # a key → its ids; nearly always there is one, which then stands by itself
 Halves = tuple[dict[str, list[str]], dict[str, list[str]]]  # first half → spellings, second half → spellings
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 
@@ -23,43 +24,41 @@ class Names:
     """The names of a catalog's tools, kept current while tools come and go."""
 
     def __init__(self) -> None:
-        self._exact: dict[str, dict[str, None]] = {}  # id, name or own name → ids
-        self._spelled: dict[str, dict[str, None]] = {}  # the same and more, in letters and digits alone → ids
+        self._exact: Table = {}  # id, name or own name → ids
+        self._spelled: Table = {}  # the same and more, in letters and digits alone → ids
         self._servers: dict[str, dict[str, str]] = {}  # server, "" where there is none → its ids → their spelling
         self._lengths: dict[int, dict[str, None]] = {}  # length → the spellings that are so long
         self._halves: dict[int, Halves] = {}  # the same, by their halves; of a length that somebody has asked for
 
     def add(self, tool_id: str) -> None:
         """Let a tool be found by its names."""
-        whole, names, spellings = _written(tool_id)
-        self._servers.setdefault(identity(tool_id)[0], {})[tool_id] = whole
+        server, whole, names, spellings = _written(tool_id)
+        self._servers.setdefault(server, {})[tool_id] = whole
         for name in names:
             _put(self._exact, name, tool_id)
         for spelling in spellings:
-            if spelling not in self._spelled:
-                _put(self._lengths, len(spelling), spelling)
+            if _put(self._spelled, spelling, tool_id):
+                self._lengths.setdefault(len(spelling), {})[spelling] = None
                 self._halves.pop(len(spelling), None)
-            _put(self._spelled, spelling, tool_id)
 
     def remove(self, tool_id: str) -> None:
         """Take a tool's names out."""
-        _drop(self._servers, identity(tool_id)[0], tool_id)
-        _, names, spellings = _written(tool_id)
+        server, _, names, spellings = _written(tool_id)
+        _take(self._servers, server, tool_id)
         for name in names:
             _drop(self._exact, name, tool_id)
         for spelling in spellings:
-            _drop(self._spelled, spelling, tool_id)
-            if spelling not in self._spelled:
-                _drop(self._lengths, len(spelling), spelling)
+            if _drop(self._spelled, spelling, tool_id):
+                _take(self._lengths, len(spelling), spelling)
                 self._halves.pop(len(spelling), None)
 
     def exact(self, name: str) -> list[str]:
         """The ids of the tools of just that id, name, or name without its server."""
-        return sorted(self._exact.get(name, ()))
+        return _sorted(self._exact, name)
 
     def spelled(self, name: str) -> list[str]:
         """The ids of the tools whose name is that one in some spelling: `createIssue`, `Create issue`."""
-        return sorted(self._spelled.get(spelling_of(name), ())) if len(name) <= MAX_ASKED_CHARS else []
+        return _sorted(self._spelled, spelling_of(name)) if len(name) <= MAX_ASKED_CHARS else []
 
     def misspelt(self, name: str) -> list[str]:
         """The ids of the tools whose name differs in one letter, or two that are swapped."""
@@ -70,7 +69,7 @@ class Names:
         for length in (len(asked) - 1, len(asked), len(asked) + 1):
             for spelling in self._sharing_a_half(asked, length):
                 if is_one_off(asked, spelling):
-                    found.update(self._spelled[spelling])
+                    found.update(dict.fromkeys(_sorted(self._spelled, spelling)))
         return sorted(found)
 
     def _sharing_a_half(self, asked: str, length: int) -> set[str]:
@@ -128,18 +127,18 @@ def is_one_off(left: str, right: str) -> bool:
     return left[start + 1 :] == right[start + 1 :] or (swapped and left[start + 2 :] == right[start + 2 :])
 
 
-def _written(tool_id: str) -> tuple[str, set[str], set[str]]:
-    """How the names of a tool may be written: the whole id in letters and digits alone; the names as they are; and in
-    letters and digits alone, with and without the server, and as hosts prefix it."""
+def _written(tool_id: str) -> tuple[str, str, set[str], set[str]]:
+    """Its server, and how the names of a tool may be written: the whole id in letters and digits alone; the names as
+    they are; and in letters and digits alone, with and without the server, and as hosts prefix it."""
     server, name = identity(tool_id)
     spelled = spelling_of(name)
     if not server:
-        return spelled, {tool_id}, {spelled} if spelled else set()
+        return "", spelled, {tool_id}, {spelled} if spelled else set()
     leaf = leaf_of(name, server)
     own, of_server = spelled if leaf == name else spelling_of(leaf), spelling_of(server)
     spellings = {spelled, own, of_server + own, MCP_SPELLED + of_server + own}
     spellings.discard("")
-    return of_server + spelled, {tool_id, name, leaf}, spellings
+    return server, of_server + spelled, {tool_id, name, leaf}, spellings
 
 
 def _by_halves(spellings: Collection[str]) -> Halves:
@@ -154,16 +153,36 @@ def _by_halves(spellings: Collection[str]) -> Halves:
     return first, second
 
 
-def _put(table: dict[Any, dict[str, None]], key: object, value: str) -> None:
-    """Put a value into a set of a table."""
-    own = table.get(key)
-    if own is None:
-        table[key] = {value: None}
+def _put(table: Table, key: str, tool_id: str) -> bool:
+    """Put an id under a key, and say whether it is the first."""
+    own = table.setdefault(key, tool_id)
+    if isinstance(own, dict):
+        own[tool_id] = None
+    elif own != tool_id:
+        table[key] = {own: None, tool_id: None}
     else:
-        own[value] = None
+        return True
+    return False
 
 
-def _drop(table: dict[Any, dict[str, Any]], key: object, value: str) -> None:
+def _drop(table: Table, key: str, tool_id: str) -> bool:
+    """Take an id away from under a key, and say whether it was the last."""
+    own = table.get(key)
+    if isinstance(own, dict):
+        own.pop(tool_id, None)
+    if own == tool_id or own == {}:
+        del table[key]
+        return True
+    return False
+
+
+def _sorted(table: Table, key: str) -> list[str]:
+    """The ids under a key, in order."""
+    own = table.get(key, {})
+    return [own] if isinstance(own, str) else sorted(own)
+
+
+def _take(table: dict[Any, dict[str, Any]], key: object, value: str) -> None:
     """Take a value out of a set of a table, and the set when it is empty."""
     own = table.get(key)
     if own is not None:

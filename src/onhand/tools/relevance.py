@@ -58,14 +58,20 @@ def fits(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:
         return False
     is_fused = any(layer.name == "semantic" for layer in ranked[0].layers)
     best = max(ranked, key=lambda rank: _score(rank, "keyword")) if is_fused else ranked[0]
-    tells = index.telling(query, best.id).values()
-    shared = [much for much, is_there in tells if is_there]
-    if sum(shared) >= LEAST_SHARE * sum(much for much, _ in tells):
+    share, most = shared(index, query, best.id)
+    if share >= LEAST_SHARE:
         return True
     least_cosine = index.embedder.min_score if index.embedder else None
     if is_fused and least_cosine is not None:
         return max(_score(rank, "semantic") for rank in ranked) >= NEARNESS * least_cosine
-    return max(shared, default=0.0) >= TELLING * log(tools + 2)
+    return most >= TELLING * log(tools + 2)
+
+
+def shared(index: Index, query: str, tool_id: str) -> tuple[float, float]:
+    """The part of what a query tells that a tool has, and how much the most telling word of it tells."""
+    tells = index.telling(query, tool_id).values()
+    had = [much for much, is_there in tells if is_there]
+    return sum(had) / (sum(much for much, _ in tells) or 1.0), max(had, default=0.0)
 
 
 def _score(rank: Rank, layer: str) -> float:
