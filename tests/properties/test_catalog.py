@@ -122,7 +122,8 @@ def test_a_name_of_many_words_does_not_come_before_the_tool_that_they_describe(
     if repeats:
         stuffed = [word for word in stuffed[: size // 2] for _ in range(2)]
     written = between.join(stuffed) if between else stuffed[0] + "".join(map(str.capitalize, stuffed[1:]))
-    catalog.add([CatalogTool("helper", "")._replace(**{place: written[:128].strip()})])
+    named = {"name": "helper", "server": "", "label": "", place: written[:128].strip()}
+    catalog.add([CatalogTool(named["name"], server=named["server"], label=named["label"])])
     found = catalog.search(f"{doing} my {thing}")
     assert found.hits[0].name == f"{doing}_{thing}"
 
