@@ -119,7 +119,7 @@ def _copied(value: Any, levels_left: int, values_left: list[int]) -> Any:
             return value
     elif value is None or kind is bool:
         return value
-    elif kind is int:
+    elif kind is int or kind is float:
         if -_SMALL < value < _SMALL:
             return value
     elif kind is dict and levels_left:

@@ -1,5 +1,5 @@
-import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from onhand.store.sqlite import SqliteStore
 from onhand.tools.catalog import Added, Catalog, CatalogTool, Found, catalog_tool
 from onhand.tools.tool import Tool
 from requirements import requirement
+from toolset import calls_of
 
 ISSUE = CatalogTool(
     "mcp__github__create_issue",
@@ -373,23 +374,6 @@ def test_narrowing_to_some_tools_changes_neither_their_scores_nor_their_order(wi
     assert [(hit.id, hit.score) for hit in required] == [pair for pair in whole if "user" in pair[0]]
 
 
-def calls_of(catalog: Catalog, query: str) -> int:
-    """How many calls a search makes, of Python and of C: what it does, whatever the machine."""
-    count = 0
-
-    def see(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    catalog.search(query)  # so that what is worked out once is there
-    sys.setprofile(see)
-    try:
-        catalog.search(query)
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 @requirement("catalog.speed")
 @pytest.mark.parametrize(
     "query",
@@ -414,6 +398,7 @@ def test_a_search_makes_as_many_calls_in_ten_thousand_tools_as_in_twenty_five_hu
             for verb, thing in [(verbs[n % 5], things[n % 6])]
         ])  # fmt: skip
         catalogs.append(catalog)
-    small, large = (calls_of(catalog, query) for catalog in catalogs)
+        catalog.search(query)  # so that what is worked out once is there
+    small, large = (calls_of(partial(catalog.search, query)) for catalog in catalogs)
     assert large <= 1.2 * small + 200
     assert large < 10_000  # about a millisecond's worth
