@@ -12,11 +12,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.quality import RememberingEmbedder
+from benchmarks.quality import RememberingEmbedder, ids_in
 from benchmarks.tool_sets import Judged, K, bm25s_search, ids_of, judged_sets, opened, recall, some
 from onhand.embed.choose import chosen
 from onhand.embed.embedder import Embedder
@@ -46,7 +47,7 @@ class Constants(NamedTuple):
 
 GRID = [
     Constants(*values)
-    for values in product((1.2, 1.5, 2.0), (0.4, 0.5, 0.65), (0.35, 0.5, 0.7), (0.25, 0.5, 0.75), (0.3, 0.6))
+    for values in product((1.2, 1.5, 2.0), (0.4, 0.5, 0.65), (0.35, 0.5), (0.25, 0.5), (0.3, 0.6))
 ]
 SHIPPED = Constants(1.5, 0.5, 0.5, 0.5, 0.6)
 
@@ -67,22 +68,22 @@ def _part_share(share: float) -> Iterator[None]:
         intents.PART_SHARE = matching.PART_SHARE = before  # type: ignore[attr-defined]
 
 
-def ranking(
-    sets: Mapping[str, Judged], sample: Mapping[str, Judged], embedder: Embedder | None
-) -> dict[str, dict[str, float]]:
-    """Print, for each set, what the others choose and what that reaches there; chosen on samples, reported on all."""
-    by_constants = {one: {name: reached(judged, one) for name, judged in sample.items()} for one in GRID}
+def ranking(sets: Mapping[str, Judged], embedder: Embedder | None) -> dict[str, dict[str, float]]:
+    """Print, for each set, what the others choose and what that reaches there."""
+    by_constants = {one: {name: reached(judged, one) for name, judged in sets.items()} for one in GRID}
     table: dict[str, dict[str, float]] = {}
     for name, judged in sets.items():
         others = [other for other in sets if other != name]
         best = max(GRID, key=lambda one: sum(by_constants[one][other] for other in others))
-        row = {"held out": reached(judged, best), "shipped": reached(judged, SHIPPED)}
+        row = {"held out": by_constants[best][name], "shipped": by_constants[SHIPPED][name]}
         with_bm25s = bm25s_search(list(judged.tools.values()))
         if with_bm25s:
             row["bm25s"] = recall(judged, with_bm25s)
         if embedder:
             embedder.embed(list(judged.queries.values()), "query")
+            fused = opened(judged.tools.values(), embedder)
             row |= {
+                "meaning": recall(judged, ids_in(partial(fused._index.semantic, limit=K, min_score=None))),
                 "both, held out": reached(judged, best, embedder),
                 "both, shipped": reached(judged, SHIPPED, embedder),
             }
@@ -162,7 +163,7 @@ def _cosine(catalog: Catalog, query: str) -> float:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?", default=os.environ.get("ONHAND_DATA"), metavar="DIRECTORY")
-    parser.add_argument("--queries", type=int, default=250, help="of each set, that constants are chosen on (250)")
+    parser.add_argument("--queries", type=int, default=250, help="at most this many of each set (250)")
     parser.add_argument("--embedder", help="compare meaning too, by this embedder")
     parser.add_argument("--cache", type=Path, help="a directory for its vectors, so that the next run is quick")
     options = parser.parse_args(argv)
@@ -173,12 +174,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.embedder and embedder is None:
         print(f"meaning is not compared: {unavailable}")
     remembering = RememberingEmbedder(embedder, options.cache) if embedder else None
-    sets = judged_sets(Path(options.directory))
+    sets = judged_sets(Path(options.directory), options.queries)
     if len(sets) < 3:
         print("there are not three sets of tools in that directory; nothing was measured")
         return
+    ranking(sets, remembering)
     floor(sets, remembering)
-    ranking(sets, judged_sets(Path(options.directory), options.queries), remembering)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def _names(text: str) -> str:
     """The names as they are written; if they have too many parts, each part as a word."""
     borders = text.encode().translate(None, _SMALL_LETTERS)  # between parts there is at least one other character
     if len(borders) < MAX_NAME_PARTS or len(set(_PARTS.terms(text))) <= MAX_NAME_PARTS:
-        return text
+        return _unstuffed(text)
     return " ".join(dict.fromkeys(_WORDS.terms(text)))
 
 
