@@ -27,7 +27,7 @@ conformance: $(VENV)/.conformance  # the official MCP suite, from npm, against o
 	ONHAND_CONFORMANCE=$(VENV)/conformance PYTHONPATH=tests $(BIN)/python -m conformance.run
 
 bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks
+	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m benchmarks
 
 golden: $(VENV)/.dev        # rewrites tests/golden/*; read the diff before you commit it
 	ONHAND_GOLDEN=write $(BIN)/python -m pytest tests/golden

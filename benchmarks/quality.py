@@ -66,7 +66,7 @@ def load(directory: Path, most_queries: int | None) -> JudgedSet:
 
 
 class QuickStore(MemoryStore):
-    """The store in memory, without explanations and with numpy for vectors: the same hits, sooner."""
+    """The store in memory, with numpy for vectors: the same hits, sooner."""
 
     def __init__(self, ranks: Ranking | None = None) -> None:
         super().__init__(ranks)
@@ -76,17 +76,6 @@ class QuickStore(MemoryStore):
     def upsert(self, entries: Sequence[Entry], facts: Any = None, **how: Any) -> None:
         super().upsert(entries, facts, **how)
         self._matrix = None
-
-    def keyword(
-        self,
-        query: str,
-        filter: Filter = EVERYTHING,
-        limit: int = 10,
-        among: Collection[str] | None = None,
-        *,
-        explain: bool = True,
-    ) -> list[Match]:
-        return self._text.search(query, limit, self._allowed(filter, among))
 
     def nearest(
         self,
@@ -140,20 +129,19 @@ class RememberingEmbedder:
 def by_words(judged: JudgedSet, ranks: Ranking) -> Search:
     index = Index(QuickStore(ranks))
     index.put(judged.documents)
-    return lambda query: [hit.document_id for hit in index.keyword(query).hits]
+    return lambda query: [hit.document_id for hit in index.keyword(query, explain=False).hits]
 
 
-def with_bm25s(judged: JudgedSet) -> Search:
+def with_bm25s(ids: Sequence[str], texts: Sequence[str], limit: int = 10) -> Search:
+    """The peer over one text for each id."""
     import bm25s
 
     index = bm25s.BM25(k1=1.5, b=0.75)
-    texts = [f"{document.title} {document.text}" for document in judged.documents]
-    index.index(bm25s.tokenize(texts, show_progress=False), show_progress=False)
-    ids = [document.id for document in judged.documents]
+    index.index(bm25s.tokenize(list(texts), show_progress=False), show_progress=False)
 
     def search(query: str) -> list[str]:
         tokens = bm25s.tokenize([query], show_progress=False, return_ids=False)
-        found, scores = index.retrieve(tokens, k=min(10, len(ids)), show_progress=False, n_threads=0)
+        found, scores = index.retrieve(tokens, k=min(limit, len(ids)), show_progress=False, n_threads=0)
         return [ids[number] for number, score in zip(found[0], scores[0], strict=True) if score > 0]
 
     return search
@@ -179,7 +167,8 @@ def variants() -> dict[str, Ranking]:
 def searches(judged: JudgedSet, embedder: Embedder | None, with_variants: bool) -> Iterator[tuple[str, Search]]:
     yield "keyword", by_words(judged, ranking())
     yield "seed", by_words(judged, seed_ranking())
-    yield "bm25s", with_bm25s(judged)
+    titled = [f"{document.title} {document.text}" for document in judged.documents]
+    yield "bm25s", with_bm25s([document.id for document in judged.documents], titled)
     if with_variants:
         for name, ranks in variants().items():
             yield name, by_words(judged, ranks)
@@ -187,12 +176,12 @@ def searches(judged: JudgedSet, embedder: Embedder | None, with_variants: bool) 
         index = Index(QuickStore(), embedder)
         index.put(judged.documents)
         embedder.embed(list(judged.queries.values()), "query")
-        yield "semantic", _ids_of(partial(index.semantic, min_score=None))
-        yield "RRF", _ids_of(partial(index.fused, method="rrf"))
-        yield "fused", _ids_of(index.fused)
+        yield "semantic", ids_in(partial(index.semantic, min_score=None))
+        yield "RRF", ids_in(partial(index.fused, method="rrf", explain=False))
+        yield "fused", ids_in(partial(index.fused, explain=False))
 
 
-def _ids_of(search: Callable[[str], Any]) -> Search:
+def ids_in(search: Callable[[str], Any]) -> Search:
     return lambda query: [hit.document_id for hit in search(query).hits]
 
 

@@ -1,185 +1,86 @@
-"""Tool search beside its peers: quality on judged sets, queries that fit nothing, names, and speed.
+"""Tool search beside its peers: quality on judged sets, queries that fit nothing, speed, and tokens.
 
     python -m benchmarks.tool_search [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--cache DIR]
-                                     [--tools 5000] [--only quality|misses|speed]
+                                     [--tools 5000] [--peers DIR] [--only quality|misses|speed|tokens]
 
 DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, as for benchmarks.quality; a set counts if its
-corpus has tools (name, description, parameters). Peers that are not installed are named and left out: bm25s, and
-fastmcp, whose search is asked as its server would ask it.
+corpus has tools (name, description, parameters). bm25s is left out where it is not installed. FastMCP and pydantic-ai
+are asked as they are, each in an environment of its own under the directory of --peers ($ONHAND_PEERS when not given).
 
 R@5 is the part of a query's tools that are among the first five. A query of one set is put to the catalogs of the
-others to see what is found where nothing should fit; as catalogs overlap, that is an upper bound.
+others to see what is found where nothing should fit; as catalogs overlap, that is an upper bound. Times are CPU of the
+quicker of three runs; what the benchmark itself holds in memory is kept from the garbage collector.
 """
 
 import argparse
-import json
+import gc
 import os
-import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.quality import A_POINT, QuickStore, RememberingEmbedder
+from benchmarks.quality import A_POINT, RememberingEmbedder, ids_in
+from benchmarks.tool_peers import PACKAGES, SHOWN, Answers, asked
+from benchmarks.tool_sets import (
+    STRANGERS,
+    Judged,
+    K,
+    Search,
+    bm25s_search,
+    ids_of,
+    judged_sets,
+    opened,
+    recall,
+    recalled,
+    some,
+)
 from onhand.embed.choose import chosen
 from onhand.embed.embedder import Embedder
-from onhand.search.index import Index
 from onhand.tools.catalog import Catalog, CatalogTool
-from onhand.tools.catalog_files import tools_in
-from onhand.tools.catalog_tool import accepted_tool
-from onhand.tools.relevance import tool_ranking
+from onhand.tools.forecast import forecast
+from onhand.tools.tokens import ESTIMATE
 
-Search = Callable[[str], list[str]]  # a query → the ids of the five best
-K = 5
-STRANGERS = 100  # queries of each other set that are put to a catalog
-
-
-class Judged(NamedTuple):
-    tools: Mapping[str, CatalogTool]  # id in the set → tool
-    queries: Mapping[str, str]
-    relevant: Mapping[str, frozenset[str]]  # query → ids of the catalog
-
-
-def judged_sets(
-    directory: Path, most_queries: int | None = None, only: Sequence[str] | None = None
-) -> dict[str, Judged]:
-    """Every set of a directory that is of tools; of a large one a sample of its queries, always the same."""
-    found = {}
-    for path in sorted(directory.glob("*/qrels.tsv")):
-        rows = [json.loads(line) for line in (path.parent / "corpus.jsonl").read_text("utf-8").splitlines()]
-        if rows and "parameters" in rows[0] and (not only or path.parent.name in only):
-            found[path.parent.name] = _judged(path.parent, rows, most_queries)
-    return found
-
-
-def _judged(folder: Path, rows: list[dict[str, Any]], most_queries: int | None) -> Judged:
-    tools = {str(row["id"]): accepted_tool(tools_in([_entry(row)]).tools[0]) for row in rows}
-    relevant: dict[str, set[str]] = {}
-    for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
-        query, tool, gain = line.split("\t")
-        if float(gain) > 0 and tool in tools:
-            relevant.setdefault(query, set()).add(tools[tool].id)
-    asked = [json.loads(line) for line in (folder / "queries.jsonl").read_text("utf-8").splitlines()]
-    queries = [(str(row["id"]), row["text"]) for row in asked if str(row["id"]) in relevant]
-    if most_queries is not None and len(queries) > most_queries:
-        queries = random.Random(1).sample(queries, most_queries)
-    return Judged(tools, dict(queries), {query: frozenset(ids) for query, ids in relevant.items()})
-
-
-def _entry(row: dict[str, Any]) -> dict[str, Any]:
-    """What a server would say of the tool. A server counts where ids are made of it, as names are not unique there."""
-    own = {name: row.get(name) for name in ("name", "description", "parameters")}
-    return {**own, "server": row["server"]} if row["id"] != row["name"] and row.get("server") else own
-
-
-def recall(judged: Judged, search: Search) -> float:
-    """R@5."""
-    total = 0.0
-    for query_id, query in judged.queries.items():
-        wanted = judged.relevant[query_id]
-        total += len(wanted & set(search(query)[:K])) / len(wanted)
-    return total / len(judged.queries)
+TABLES = ("quality", "misses", "speed", "tokens")
+BUILDS = 3
+PEER_QUERIES = 40  # that the speed of a peer is measured by
+HUNDRED = 100  # tools, of which the tokens are counted
 
 
 def searches(judged: Judged, embedder: Embedder | None) -> Iterator[tuple[str, Search]]:
     catalog = opened(judged.tools.values())
     yield "ours", ids_of(catalog)
-    yield "seed profile", lambda query: _seed(catalog, query)
+    yield "seed profile", ids_of(catalog, "seed")
     with_bm25s = bm25s_search(list(judged.tools.values()))
     if with_bm25s:
         yield "bm25s", with_bm25s
     if embedder:
         fused = opened(judged.tools.values(), embedder)
         embedder.embed(list(judged.queries.values()), "query")
-        yield (
-            "meaning",
-            lambda query: [hit.document_id for hit in fused._index.semantic(query, limit=K, min_score=None).hits],
-        )
-        yield "RRF", lambda query: [hit.document_id for hit in fused._index.fused(query, limit=K, method="rrf").hits]
+        yield "meaning", ids_in(partial(fused._index.semantic, limit=K, min_score=None))
+        yield "RRF", ids_in(partial(fused._index.fused, limit=K, method="rrf", explain=False))
         yield "ours, both", ids_of(fused)
 
 
-def opened(tools: "Sequence[CatalogTool] | Any", embedder: Embedder | None = None) -> Catalog:
-    catalog = Catalog(embedder=embedder)
-    if embedder:
-        catalog._index = Index(QuickStore(tool_ranking()), embedder)  # the same hits, sooner
-    catalog.add(tools)
-    return catalog
-
-
-def ids_of(catalog: Catalog) -> Search:
-    return lambda query: [hit.id for hit in catalog.search(query, limit=K).hits]
-
-
-def _ids_in(search: Callable[[str], Any]) -> Search:
-    return lambda query: [hit.document_id for hit in search(query).hits]
-
-
-def _seed(catalog: Catalog, query: str) -> list[str]:
-    return [hit.id for hit in catalog.search(query, limit=K, profile="seed").hits]
-
-
-def text_of(tool: CatalogTool) -> str:
-    """What a peer that has one field is given: the name, and all that is said of the tool and its arguments."""
-    properties = tool.input_schema.get("properties")
-    named = properties if isinstance(properties, dict) else {}
-    said = [str(part.get("description", "")) for part in named.values() if isinstance(part, dict)]
-    return " ".join([tool.name, tool.description, *named, *said])
-
-
-def bm25s_search(tools: Sequence[CatalogTool]) -> Search | None:
-    try:
-        import bm25s
-    except ImportError:
-        return None
-    index = bm25s.BM25(k1=1.5, b=0.75)
-    index.index(bm25s.tokenize([text_of(tool) for tool in tools], show_progress=False), show_progress=False)
-    ids = [tool.id for tool in tools]
-
-    def search(query: str) -> list[str]:
-        tokens = bm25s.tokenize([query], show_progress=False, return_ids=False)
-        found, scores = index.retrieve(tokens, k=min(K, len(ids)), show_progress=False, n_threads=0)
-        return [ids[number] for number, score in zip(found[0], scores[0], strict=True) if score > 0]
-
-    return search
-
-
-def fastmcp_search(tools: Sequence[CatalogTool]) -> Search | None:
-    """FastMCP's own BM25 search over tools of the same names, descriptions and schemas."""
-    try:
-        import asyncio
-
-        from fastmcp.server.transforms.search import BM25SearchTransform
-        from fastmcp.tools import Tool as FastTool
-    except ImportError:
-        return None
-    theirs = [
-        FastTool(
-            name=tool.id.replace("/", "__"),
-            description=tool.description,
-            parameters=dict(tool.input_schema) or {"type": "object"},
-        )
-        for tool in tools
-    ]
-    transform = BM25SearchTransform(max_results=K)
-    loop = asyncio.new_event_loop()
-
-    def search(query: str) -> list[str]:
-        return [tool.name for tool in loop.run_until_complete(transform._search(theirs, query))]
-
-    return search
-
-
-def quality(sets: Mapping[str, Judged], embedder: Embedder | None) -> dict[str, dict[str, float]]:
+def quality(
+    sets: Mapping[str, Judged], embedder: Embedder | None = None, peers: Path | None = None
+) -> dict[str, dict[str, float]]:
     """Print R@5 of every way of searching on every set."""
     table: dict[str, dict[str, float]] = {}
     for name, judged in sets.items():
-        table[name] = {way: recall(judged, search) for way, search in searches(judged, embedder)}
-        if len(table) == 1:
-            print(f"\n{'R@5':<16}{'tools':>7}{'queries':>9}" + "".join(f"{way:>14}" for way in table[name]))
-        mark = " !" if loses(table[name]) else ""
-        values = "".join(f"{value:>14.4f}" for value in table[name].values())
+        row = {way: recall(judged, search) for way, search in searches(judged, embedder)}
+        for peer in PACKAGES if peers else ():
+            row[peer] = recalled(
+                judged, _of_peer(peer, list(judged.tools.values()), list(judged.queries.values()), peers).found
+            )
+        if not table:
+            print(f"\n{'R@5':<16}{'tools':>7}{'queries':>9}" + "".join(f"{way:>14}" for way in row))
+        table[name] = row
+        mark = " !" if loses(row) else ""
+        values = "".join(f"{value:>14.4f}" for value in row.values())
         print(f"{name:<16}{len(judged.tools):>7,}{len(judged.queries):>9,}{values}{mark}", flush=True)
     if table:
         ways = next(iter(table.values()))
@@ -199,46 +100,68 @@ def misses(sets: Mapping[str, Judged], embedder: Embedder | None) -> None:
     print(f"\n{'found for':<16}" + "".join(f"{'own, ' + way:>14}{'others, ' + way:>14}" for way in ways))
     for name, judged in sets.items():
         line = f"{name:<16}"
-        others = [query for other in sets if other != name for query in _some(sets[other])]
+        others = [query for other in sets if other != name for query in some(sets[other])]
         for own_embedder in ways.values():
             catalog = opened(judged.tools.values(), own_embedder)
-            for queries in (_some(judged, STRANGERS * 4), others):
+            for queries in (some(judged, STRANGERS * 4), others):
                 line += f"{sum(bool(catalog.search(query).hits) for query in queries) / max(len(queries), 1):>14.3f}"
         print(line, flush=True)
 
 
-def _some(judged: Judged, most: int = STRANGERS) -> list[str]:
-    queries = list(judged.queries.values())
-    return random.Random(2).sample(queries, most) if len(queries) > most else queries
-
-
-def speed(sets: Mapping[str, Judged], size: int) -> None:
+def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> None:
     """Print the CPU time of building, opening and searching a catalog of so many tools, as ratios to ours."""
     tools = _many(sets, size)
-    queries = [query for judged in sets.values() for query in _some(judged)]
+    queries = [query for judged in sets.values() for query in some(judged)]
+    bm25s_search(tools[:10])  # so that what it imports counts for neither
+    gc.collect()
+    gc.freeze()
     print(f"\n{len(tools):,} tools, {len(queries):,} queries, ms of CPU")
-    built, catalog = _timed(lambda: opened(tools))
-    _print_speed("ours", built, lambda query: catalog.search(query), queries, None)
-    _print_speed("ours, again", built, lambda query: catalog.search(query), queries, None)
-    ours = _median(lambda query: catalog.search(query), queries)
-    made, with_bm25s = _timed(lambda: bm25s_search(tools))
+    built, catalog = _quickest(lambda: opened(tools))
+    first = _times(catalog.search, queries)
+    again = _times(catalog.search, queries)
+    _print_speed("ours", built, first)
+    _print_speed("ours, again", built, again)
+    made, with_bm25s = _quickest(lambda: bm25s_search(tools))
     if with_bm25s:
-        _print_speed("bm25s", made, with_bm25s, queries, ours)
+        _print_speed("bm25s", made, _times(with_bm25s, queries), again)
         print(f"  building: ours takes {built / made:.2f} × as long as bm25s")
-    else:
-        print("bm25s is not installed: left out")
-    made, with_fastmcp = _timed(lambda: fastmcp_search(tools))
-    if with_fastmcp:
-        with_fastmcp(queries[0])
-        _print_speed("fastmcp", made, with_fastmcp, queries[:40], ours)
-    else:
-        print("fastmcp is not installed: left out")
+    for peer in PACKAGES if peers else ():
+        answers = _of_peer(peer, tools, queries[:PEER_QUERIES], peers)
+        _print_speed(peer, answers.build_ms, sorted(answers.search_ms), again)
+    for form in ("+get user data", f"server:{tools[0].server} get user data"):
+        times = _times(catalog.search, [form] * PEER_QUERIES)
+        print(f"  {form}: {times[len(times) // 2]:.2f}")
     _warm(tools)
 
 
-def _warm(tools: Sequence[CatalogTool]) -> None:
-    import tempfile
+def tokens(sets: Mapping[str, Judged], peers: Path | None = None) -> None:
+    """Print what the first request and a search cost, in tokens, for a hundred tools of each set."""
+    ways = ["ours", *(PACKAGES if peers else ())]
+    print(f"\n{'tokens':<16}{'eager':>9}" + "".join(f"{way + ', first':>20}{'a search':>10}" for way in ways))
+    for name, judged in sets.items():
+        tools = list(judged.tools.values())[:HUNDRED]
+        cost = forecast(opened(tools))
+        line = f"{cost.lazy_tokens:>12,} ({cost.saved_share:.1%}){cost.search_tokens + cost.schema_tokens:>10,}"
+        for peer in PACKAGES if peers else ():
+            shown = _of_peer(peer, tools, some(judged)[:SHOWN], peers)
+            first = ESTIMATE.tokens(shown.listed)
+            search = sum(map(ESTIMATE.tokens, shown.shown)) / len(shown.shown)
+            line += f"{first:>12,} ({1 - first / cost.eager_tokens:.1%}){search:>10,.0f}"
+        print(f"{name:<16}{cost.eager_tokens:>9,}{line}", flush=True)
 
+
+def _of_peer(peer: str, tools: Sequence[CatalogTool], queries: Sequence[str], peers: Path | None) -> Answers:
+    """What a peer does with tools, by their ids."""
+    names = {tool.id.replace("/", "__"): tool for tool in tools}
+    described = [
+        {"name": name, "description": tool.description, "schema": dict(tool.input_schema)}
+        for name, tool in names.items()
+    ]
+    answers = asked(peer, described, queries, peers or Path())
+    return answers._replace(found=[[names[name].id for name in found] for found in answers.found])
+
+
+def _warm(tools: Sequence[CatalogTool]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "tools.db"
 
@@ -267,20 +190,25 @@ def _timed(do: Callable[[], Any]) -> tuple[float, Any]:
     return (time.process_time() - start) * 1000, result
 
 
-def _median(search: Callable[[str], Any], queries: Sequence[str]) -> float:
-    return _times(search, queries)[len(queries) // 2]
+def _quickest(do: Callable[[], Any]) -> tuple[float, Any]:
+    """The shortest of some times, and the last result: the others are let go, so that each run finds the same."""
+    times = []
+    result = None
+    for _ in range(BUILDS):
+        result = None
+        gc.collect()
+        took, result = _timed(do)
+        times.append(took)
+    return min(times), result
 
 
 def _times(search: Callable[[str], Any], queries: Sequence[str]) -> list[float]:
-    return sorted(_timed(lambda query=query: search(query))[0] for query in queries)  # type: ignore[misc]
+    return sorted(_timed(partial(search, query))[0] for query in queries)
 
 
-def _print_speed(
-    name: str, built: float, search: Callable[[str], Any], queries: Sequence[str], ours: float | None
-) -> None:
-    times = _times(search, queries)
+def _print_speed(name: str, built: float, times: Sequence[float], ours: Sequence[float] = ()) -> None:
     middle, late = times[len(times) // 2], times[int(len(times) * 0.99)]
-    ratio = "" if ours is None else f"   {middle / ours:.1f} × ours"
+    ratio = f"   {middle / ours[len(ours) // 2]:.1f} × ours" if ours else ""
     print(f"{name:<14}build {built:>8.0f}   p50 {middle:>8.2f}   p99 {late:>8.2f}{ratio}", flush=True)
 
 
@@ -292,7 +220,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--embedder", help="compare meaning too, by this embedder")
     parser.add_argument("--cache", type=Path, help="a directory for its vectors, so that the next run is quick")
     parser.add_argument("--tools", type=int, default=5000, help="how many tools speed is measured at")
-    parser.add_argument("--only", choices=("quality", "misses", "speed"), help="one table")
+    parser.add_argument(
+        "--peers", type=Path, default=os.environ.get("ONHAND_PEERS"), help="where their environments are"
+    )
+    parser.add_argument("--only", choices=TABLES, help="one table")
     options = parser.parse_args(argv)
     if not options.directory:
         print("no judged sets: name their directory, or set ONHAND_DATA; nothing was measured")
@@ -305,12 +236,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not sets:
         print("there is no set of tools in that directory; nothing was measured")
         return
-    if options.only in (None, "quality"):
-        quality(sets, remembering)
-    if options.only in (None, "misses"):
-        misses(sets, remembering)
-    if options.only in (None, "speed"):
-        speed(sets, options.tools)
+    peers = Path(options.peers) if options.peers else None
+    if peers is None:
+        print("FastMCP and pydantic-ai are left out: name a directory for their environments with --peers")
+    tables: dict[str, Callable[[], object]] = {
+        "quality": lambda: quality(sets, remembering, peers),
+        "misses": lambda: misses(sets, remembering),
+        "tokens": lambda: tokens(sets, peers),
+        "speed": lambda: speed(sets, options.tools, peers),
+    }
+    for table, measure in tables.items():
+        if options.only in (None, table):
+            measure()
 
 
 if __name__ == "__main__":

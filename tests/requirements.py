@@ -531,12 +531,11 @@ mcp.output-continues own Capped output comes with a handle that continues it.
 mcp.client-files own Servers are imported from, and ours installed into, the known clients' files, with a backup.
 mcp.cli own mcp list, add, remove, import, test, review, approve and call work.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
+
+catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
 """
 
 LATER = {
-    "tool search": """
-catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
-""",
     "agent and ACP": """
 acp.default-adapter 003 ACP is the agent's default door: sessions, prompts, responses over stdio.
 acp.sessions own Sessions are new, loaded, listed, resumed and closed, and never touch each other.

@@ -463,3 +463,26 @@ def test_matches_without_explanations_are_the_same_matches(store: Store) -> None
     assert store.keyword("forecast of the server", explain=False) == [
         match._replace(contributions=()) for match in explained
     ]
+
+
+def test_a_word_tells_the_more_the_fewer_documents_have_it(store: Store) -> None:
+    texts = {"a": "alpha beta", "b": "alpha gamma", "c": "alpha beta delta"}
+    store.upsert(entries([Document(name, text=text) for name, text in texts.items()]))
+    store.delete(["b"])
+    store.upsert(entries([Document("b", text="alpha epsilon")]))
+    tells = store.telling("alpha beta delta zeta", "a")
+    alpha, beta, delta, zeta = (tells[term][0] for term in ("alpha", "beta", "delta", "zeta"))
+    assert 0 < alpha < beta < delta < zeta
+    assert [tells[term][1] for term in ("alpha", "beta", "delta", "zeta")] == [True, True, False, False]
+    assert store.telling("gamma", "a")["gamma"] == (zeta, False)  # nobody has it any more
+    assert store.telling("alpha", "nobody") == {}
+    assert store.telling("?!", "a") == {}
+
+
+def test_every_store_says_the_same_of_what_a_query_tells(store: Store) -> None:
+    twin = MemoryStore()
+    for one in (store, twin):
+        one.upsert(entries(numbered(MANY)))
+        one.delete(["d0003", "d0100"])
+    for query in ("alpha beta gamma3", "number17 title 4 nothing", "alphas gamma-3"):
+        assert store.telling(query, "d0017") == twin.telling(query, "d0017")

@@ -5,11 +5,10 @@ to keep them in: `make peers` does.
 """
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.environments import python_with, run
 
 from requirements import requirement
 
@@ -22,33 +21,6 @@ PACKAGES = {
     "langchain_search.py": "langchain==1.4.7",
     "exact_tokens.py": "tokenizers==0.23.3",
 }
-OUR_OWN = ("pyyaml", "jsonschema-rs")
-
-
-def run(*command: str | Path, **environ: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8", **environ},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=540,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def python_with(package: str) -> Path:
-    """An interpreter that has the package: made once, named by its version."""
-    environment = Path(PEERS or "").absolute() / package
-    python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
-    if not (environment / "complete").exists():
-        run(sys.executable, "-m", "venv", "--clear", environment)
-        run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", *OUR_OWN)
-        run(python, "-m", "pip", "install", "-q", package)
-        (environment / "complete").touch()
-    return python
 
 
 @requirement("catalog.peer-adapters")
@@ -57,7 +29,8 @@ def python_with(package: str) -> Path:
 def test_a_peer_uses_our_ranking(example: str) -> None:
     if not PEERS:
         pytest.skip("needs environments for other frameworks: run `make peers`")
-    printed = run(python_with(PACKAGES[example]), EXAMPLES / example, PYTHONPATH=str(ROOT / "src"))
+    python = python_with(PACKAGES[example], Path(PEERS))
+    printed = run(python, EXAMPLES / example, PYTHONPATH=str(ROOT / "src"))
     assert printed.splitlines()[-1].startswith("ok: ")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from onhand.tools.catalog import Catalog
@@ -53,18 +53,20 @@ def assert_first(catalog: Catalog, query: str, wanted: CatalogTool, allowed: Seq
 
 
 @requirement("catalog.named-is-first")
-@given(st.lists(st.tuples(NAMES, SERVERS), min_size=1, max_size=12, unique=True), st.randoms(use_true_random=False))
+@given(st.lists(st.tuples(NAMES, SERVERS), min_size=1, max_size=12, unique=True))
+@example([("get", "github"), ("get_get", "")])
+@example([("get", ""), ("list", ""), ("get_list", "")])
 @settings(max_examples=60, deadline=None)
-def test_a_name_in_any_spelling_comes_first(named: list[tuple[str, str]], choice: random.Random) -> None:
+def test_a_name_in_any_spelling_comes_first(named: list[tuple[str, str]]) -> None:
     catalog = Catalog()
     catalog.add([CatalogTool(name, f"Does {name}.", server=server) for name, server in named])
-    wanted = choice.choice(catalog.tools())
-    alike = [tool.id for tool in catalog.tools() if spelling_of(tool.leaf) == spelling_of(wanted.leaf)]
-    queries = spellings(wanted.leaf) | {wanted.id}
-    if wanted.server:
-        queries |= {f"mcp__{wanted.server}__{wanted.leaf}", f"{wanted.server}__{wanted.leaf}"}
-    for query in sorted(queries):
-        assert_first(catalog, query, wanted, alike)
+    for wanted in catalog.tools():
+        alike = [tool.id for tool in catalog.tools() if spelling_of(tool.leaf) == spelling_of(wanted.leaf)]
+        queries = spellings(wanted.leaf) | {wanted.id}
+        if wanted.server:
+            queries |= {f"mcp__{wanted.server}__{wanted.leaf}", f"{wanted.server}__{wanted.leaf}"}
+        for query in sorted(queries):
+            assert_first(catalog, query, wanted, alike)
 
 
 @requirement("catalog.named-is-first")
@@ -91,6 +93,55 @@ def test_one_mistake_is_found_whether_by_halves_or_by_comparing(name: str, asked
     assert bool(names.misspelt(asked)) == (is_one_off(asked, name) or asked == name)
     names.remove(name)
     assert names.misspelt(asked) == []
+
+
+DOINGS = "send list create delete find open close read write update search count merge export import archive".split()
+THINGS = "message issue channel file invoice photo calendar ticket report contact playlist recipe backup branch".split()
+SENTENCES = {(doing, thing): f"Lets you {doing} a {thing} of yours." for doing in DOINGS for thing in THINGS}
+
+
+@requirement("catalog.no-manipulation")
+@given(
+    st.lists(st.sampled_from(sorted(SENTENCES)), min_size=8, max_size=30, unique=True),
+    st.randoms(use_true_random=False),
+    st.integers(8, 16),
+    st.sampled_from(["name", "server", "label"]),
+    st.sampled_from(["_", "-", "", " "]),
+    st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_a_name_of_many_words_does_not_come_before_the_tool_that_they_describe(
+    pairs: list[tuple[str, str]], choice: random.Random, size: int, place: str, between: str, repeats: bool
+) -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool(f"{doing}_{thing}", SENTENCES[doing, thing]) for doing, thing in pairs])
+    doing, thing = choice.choice(pairs)
+    others = choice.sample(sorted({*DOINGS, *THINGS} - {doing, thing}), size - 2)
+    stuffed = [doing, thing, *others]
+    choice.shuffle(stuffed)
+    if repeats:
+        stuffed = [word for word in stuffed[: size // 2] for _ in range(2)]
+    written = between.join(stuffed) if between else stuffed[0] + "".join(map(str.capitalize, stuffed[1:]))
+    named = {"name": "helper", "server": "", "label": "", place: written[:128].strip()}
+    catalog.add([CatalogTool(named["name"], server=named["server"], label=named["label"])])
+    found = catalog.search(f"{doing} my {thing}")
+    assert found.hits[0].name == f"{doing}_{thing}"
+
+
+@requirement("catalog.no-manipulation")
+@given(st.sampled_from(THINGS), st.integers(2, 12), st.sampled_from(["_", "-", ""]))
+@settings(max_examples=40, deadline=None)
+def test_a_word_said_again_and_again_in_one_identifier_counts_twice_at_most(
+    thing: str, times: int, between: str
+) -> None:
+    said = between.join([thing] * times) if between else "".join(map(str.capitalize, [thing] * times))
+    twice = between.join([thing] * 2) if between else thing.capitalize() * 2
+    scores = []
+    for written in (said[:128], twice):
+        catalog = Catalog()
+        catalog.add([CatalogTool("other", "Something else."), CatalogTool("helper", f"Does {written} for you.")])
+        scores.append([hit.score for hit in catalog.search(f"the {thing} please").hits])
+    assert scores[0] == scores[1]
 
 
 DATA = os.environ.get("ONHAND_DATA")

@@ -7,12 +7,12 @@ from typing import Any, Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.errors import ToolError
+from onhand.errors import InputError, ToolError
 from onhand.text import whole
 from onhand.tools.arguments import Arguments
 from onhand.tools.output import MAX_MARKER_BYTES, cap
 from onhand.tools.schema import form_of
-from onhand.tools.tool import Tool
+from onhand.tools.tool import MAX_DEPTH, Tool, _Copy, _encodable, plain
 from requirements import requirement
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
@@ -107,3 +107,25 @@ def test_any_arguments_at_all_are_taken_or_refused_in_few_words(sent: Any) -> No
     else:
         assert isinstance(read["query"], str)
         json.dumps(read, allow_nan=False).encode()
+
+
+odd_values = json_like | st.recursive(
+    scalars | st.binary() | st.just(2**70),
+    lambda item: st.lists(item) | st.tuples(item) | st.dictionaries(any_text | st.integers(), item),
+    max_leaves=20,
+)
+
+
+@given(odd_values)
+def test_a_value_is_copied_the_quick_way_as_the_careful_way_copies_it(value: Any) -> None:
+    try:
+        careful: Any = _Copy(_encodable).of(value, "it", MAX_DEPTH)
+    except InputError as error:
+        careful = str(error)
+    try:
+        quick = plain(value, "it")
+    except InputError as error:
+        quick = str(error)
+    assert repr(quick) == repr(careful)
+    if isinstance(value, dict | list):
+        assert quick is not value

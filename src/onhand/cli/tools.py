@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from onhand.cli import terminal, tools_tokens
+from onhand.cli import terminal, tool_matches, tools_tokens
 from onhand.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from onhand.tools.catalog import Catalog, ToolHit
+    from onhand.tools.catalog import Catalog, Found, ToolHit
 
 SHOWN_CHARS = 200  # of a description
+DEFAULT_LIMIT = 8  # as the catalog has it, which is not imported for the sake of a number
 
 
 def add_arguments(parser: Parser) -> None:
@@ -20,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
     verbs.add_parser("list", help="every tool, by server and name")
     search = verbs.add_parser("search", help="the tools that fit a query best")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words, select:A,B, +WORD, server:NAME or re:PATTERN")
-    search.add_argument("-k", "--limit", metavar="N", type=_count, default=8, help="at most this many tools (8)")
+    search.add_argument("-k", "--limit", metavar="N", type=_count, help=f"at most this many tools ({DEFAULT_LIMIT})")
     search.add_argument("--exclude", metavar="NAME", action="append", default=[], help="not this tool; may be repeated")
     search.add_argument(
         "--profile", choices=("default", "seed"), default="default", help="how tools are ranked (default)"
@@ -80,17 +81,37 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
 
     query = " ".join(arguments.query)
     is_explained = arguments.json or arguments.explain
-    found = catalog.search(query, arguments.limit, arguments.exclude, arguments.profile, is_explained)
+    limit = arguments.limit or DEFAULT_LIMIT
+    found = catalog.search(query, limit, arguments.exclude, arguments.profile, is_explained)
     if arguments.json:
         terminal.print_json(found_as_json(found))
         return 0
-    for number, hit in enumerate(found.hits, 1):
-        _print_hit(number, hit, arguments.explain)
+    if terminal.is_terminal() and not arguments.explain:
+        tool_matches.show(_details(found), expanded=arguments.limit is not None)
+    else:
+        for number, hit in enumerate(found.hits, 1):
+            _print_hit(number, hit, arguments.explain)
     for name, nearest in found.unknown:
         terminal.say(f"there is no {name}" + (f": did you mean {' or '.join(nearest)}?" if nearest else ""))
     terminal.warn(found.notes)
     terminal.say(found.reason or f"{len(found.hits)} of {found.total_tools:,} tools")
     return 0
+
+
+def _details(found: Found) -> dict[str, object]:
+    """An answer as the tool for models gives it, which is what can be shown as a tree."""
+    from onhand.tools.signature import signature
+
+    tools = [
+        {
+            "label": signature(hit.name, hit.tool.input_schema),
+            "server_name": hit.tool.server,
+            "score": hit.score,
+            "description": hit.tool.summary,
+        }
+        for hit in found.hits
+    ]
+    return {"query": found.query, "total_tools": found.total_tools, "tools": tools}
 
 
 def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:

@@ -171,7 +171,7 @@ class LexicalIndex:
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
         row = self._row(texts)
-        rows = [self.tokenizer.words(text) for text in row]  # before anything changes: it may fail
+        rows = list(map(self.tokenizer.words, row))  # before anything changes: it may fail
         if document_id in self._slots:
             self.remove(document_id)
         if isinstance(self._vocabulary, LearntVocabulary):
@@ -231,6 +231,15 @@ class LexicalIndex:
                 if share
             ]
         return largest_first(contributions)
+
+    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+        """How much each term of a query tells, and whether a document has it; one that none has tells most."""
+        idf, slot = self._scoring().idf, self._slots[document_id]
+        tells = {}
+        for term, weight in self._weights_of(query).items():
+            slots = self._impact(term)[0]
+            tells[term] = weight * idf(len(slots)), slot in slots
+        return tells
 
     def state(self) -> tuple[Any, ...]:
         """What `restore` takes beside the documents' texts, of types that marshal knows."""

@@ -93,6 +93,16 @@ class NumpySearcher:
                         contributions[ascending[place]].append(Contribution(name, names[field], float(shares[place])))
         return [largest_first(contributions[slot]) for slot in slots]
 
+    def telling(self, query: str, slot: int) -> dict[str, tuple[float, bool]]:
+        known, unknown = self._terms_of(query), self._scoring.idf(0)
+        weights = query_weights(self._ranking.tokenizer, query, self._ranking.count_repeats)
+        return {
+            term: (weight * known[term].term.idf, known[term].term.has(slot))
+            if term in known
+            else (weight * unknown, False)
+            for term, weight in weights.items()
+        }
+
     def allowed(self, filter: Filter) -> Allowed:
         found = self._filters.get(filter)
         if found is None:

@@ -99,6 +99,11 @@ class Term:
         sums[slots] = changed
         return slots, changed
 
+    def has(self, slot: int) -> bool:
+        """Whether a document has it."""
+        place = int(self.slots.searchsorted(self.slots.dtype.type(slot)))
+        return place < self.size and int(self.slots[place]) == slot
+
     def scores_of(self, slots: Array) -> Array:
         """What it adds to some documents, which need not have it."""
         places, is_there = self._find(slots)

@@ -46,6 +46,10 @@ class PlainSearcher:
         weights = self._weights(query)
         return [self._explained(slot, weights) for slot in slots]
 
+    def telling(self, query: str, slot: int) -> dict[str, tuple[float, bool]]:
+        found = {term: (weight, self._term(term)) for term, weight in self._weights(query).items()}
+        return {term: (weight * own.idf, slot in own.scores) for term, (weight, own) in found.items()}
+
     def allowed(self, filter: Filter) -> frozenset[int]:
         passing = self._in_time(filter)
         if filter.author:

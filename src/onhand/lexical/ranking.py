@@ -53,9 +53,9 @@ class Ranking(Record):
 
     def texts(self, title: str, text: str, metadata: Mapping[str, Any]) -> dict[str, str]:
         """What each field has of a document; nothing where its metadata has no text of that name."""
+        own = {"title": title, "text": text}
         further = metadata.get("fields") if metadata else None
-        known = dict(further) if isinstance(further, dict) else {}
-        known.update(title=title, text=text)
+        known = {**further, **own} if isinstance(further, dict) else own
         return {name: found if isinstance(found := known.get(name), str) else "" for name in self.fields}
 
 

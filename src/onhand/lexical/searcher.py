@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         def explain(self, query: str, slots: Sequence[int]) -> list[tuple[Contribution, ...]]:
             """What each term in each field added to the scores of these documents."""
 
+        def telling(self, query: str, slot: int) -> dict[str, tuple[float, bool]]:
+            """How much each term of a query tells, and whether a document has it; one that none has tells most."""
+
         def allowed(self, filter: Filter) -> Any:
             """The documents that a filter lets through, for `search`."""
 

@@ -82,8 +82,8 @@ class IdentifierTokenizer:
     """Words of any script, each identifier both whole and in parts.
 
     `joined=False, bigrams=False` gives the parts alone and leaves unspaced scripts as they stand; `stems=True` adds
-    a light English stem beside each word, never instead of it. Words of `stop_words` are left out of a query that
-    has others.
+    a light English stem beside each word, never instead of it. An identifier may say a part again and again; it counts
+    up to `repeats` times. Words of `stop_words` are left out of a query that has others.
     """
 
     def __init__(
@@ -92,11 +92,13 @@ class IdentifierTokenizer:
         joined: bool = True,
         bigrams: bool = True,
         stems: bool = False,
+        repeats: int = MAX_WORD_CHARS,
         stop_words: frozenset[str] = frozenset(),
     ) -> None:
         self._joined = joined
         self._bigrams = bigrams
         self._stems = stems
+        self._repeats = repeats
         self._stop_words = stop_words
         self._read = _Remembered(self._words_of_piece)
         self._query_forms = _Remembered(self._query_forms_of)
@@ -139,7 +141,12 @@ class IdentifierTokenizer:
             return (lower,) if found == lower else (lower, found)
         parts = self._parts_of(word)
         stems = [found for part in parts if (found := stem(part)) != part] if self._stems else []
-        return (*parts, *self._joined_forms(parts), *stems)
+        return self._without_repeats((*parts, *self._joined_forms(parts), *stems))
+
+    def _without_repeats(self, forms: tuple[str, ...]) -> tuple[str, ...]:
+        if len(forms) - len(set(forms)) < self._repeats:  # none can be there more often
+            return forms
+        return tuple([form for place, form in enumerate(forms) if forms[:place].count(form) < self._repeats])
 
     def terms(self, text: str) -> list[str]:
         return list(chain.from_iterable(map(self._forms.__getitem__, self.words(text))))

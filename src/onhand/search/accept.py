@@ -27,7 +27,7 @@ def accepted(document: Document) -> Document:
         raise InputError(f"a document is an onhand.Document, not a {type(document).__name__}")
     given: Any = document  # what its fields are, nobody has checked
     if _is_plain(given):
-        return document
+        return tuple.__new__(Document, (*given[:7], _texts(given.metadata), *given[8:])) if given.metadata else document
     if not isinstance(given.id, str) or not document.id.strip() or len(document.id) > MAX_ID_CHARS:
         raise InputError(f"a document's id is a text of 1 to {MAX_ID_CHARS:,} characters, not {_shown(document.id)}")
     where = f"document {document.id!r}"
@@ -57,18 +57,17 @@ def accepted(document: Document) -> Document:
 def _is_plain(document: Any) -> bool:
     """Whether there is nothing to check, as of most documents: the same as below, only faster."""
     document_id, title, text, author, tags, scope, created_time, metadata, kind, source_path = document
+    texts = (document_id, title, text, author, scope, kind, source_path)
     return (
         tags == ()
         and created_time is None
-        and type(metadata) is dict
-        and not metadata
-        and all(
-            type(field) is str and field.isascii()
-            for field in (document_id, title, text, author, scope, kind, source_path)
-        )
+        and {*map(type, texts)} == {str}
+        and all(map(str.isascii, texts))
         and 0 < len(document_id) <= MAX_ID_CHARS
         and not document_id.isspace()
         and len(text) <= MAX_TEXT_CHARS
+        and type(metadata) is dict
+        and _is_plain_texts(metadata)
     )
 
 
@@ -154,8 +153,8 @@ def _zoned(time: Any, what: str) -> Any:
 
 
 def _json(metadata: Any, where: str) -> Mapping[str, Any]:
-    if isinstance(metadata, dict) and all(_is_plain_text(name, value) for name, value in metadata.items()):
-        return {name: dict(value) if isinstance(value, dict) else value for name, value in metadata.items()}
+    if type(metadata) is dict and _is_plain_texts(metadata):
+        return _texts(metadata)
     import json
 
     try:
@@ -167,13 +166,23 @@ def _json(metadata: Any, where: str) -> Mapping[str, Any]:
     return plain
 
 
-def _is_plain_text(name: Any, value: Any) -> bool:
-    """Whether a value is a text, or texts by their names, with nothing in it to check."""
-    if type(name) is not str or not name.isascii():
-        return False
-    if type(value) is dict:
-        return all(type(own) is str and own.isascii() and _is_plain_text(key, own) for key, own in value.items())
-    return type(value) is str and value.isascii()
+def _texts(metadata: dict[str, Any]) -> dict[str, Any]:
+    """A copy of texts, or texts by their names."""
+    return {name: dict(value) if type(value) is dict else value for name, value in metadata.items()}
+
+
+def _is_plain_texts(metadata: dict[Any, Any]) -> bool:
+    """Whether it is of texts, or texts by their names, with nothing in them to check."""
+    for name, value in metadata.items():
+        if type(name) is not str or not name.isascii():
+            return False
+        if type(value) is dict:
+            for key, own in value.items():
+                if type(key) is not str or type(own) is not str or not (key.isascii() and own.isascii()):
+                    return False
+        elif type(value) is not str or not value.isascii():
+            return False
+    return True
 
 
 def _shown(value: object) -> str:

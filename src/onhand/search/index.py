@@ -196,7 +196,8 @@ class Index:
             if method == "rrf":
                 fused = fusion.reciprocal_rank(layers, weights)
             else:
-                fused, layers = self._adaptive(query, vector, filter, layers, weights)
+                whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
+                fused, layers = self._adaptive(query, vector, layers, whole, weights)
             scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
             ranked = [(Match(one.id, one.score), _fused_layers(one, scores)) for one in fused]
             result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
@@ -206,18 +207,19 @@ class Index:
             notes += (f"only the best {FUSED_DEPTH} by words and by meaning were fused: narrow the filter for others",)
         return result._replace(notes=notes)
 
-    def rank(self, query: str, limit: int = DEFAULT_LIMIT) -> Ranks:
+    def rank(self, query: str, limit: int = DEFAULT_LIMIT, among: Collection[str] | None = None) -> Ranks:
         """What `fused` finds, or `keyword` where meaning cannot be compared; ids alone, for whoever has the documents
-        at hand. `terms` says why."""
+        at hand, with the same scores whether or not only some of them count. `terms` says why."""
         query = accepted_query(query)
         depth = _depth(limit, 0) - 1
         vector, notes = self._query_vector(query)
         with self.store.moment():
-            layers = self._layers(query, vector, EVERYTHING, max(depth, FUSED_DEPTH) if vector else depth)
+            layers = self._layers(query, vector, EVERYTHING, max(depth, FUSED_DEPTH) if vector else depth, among)
             if vector is None:
                 by_words = [_keyword_rank(rank, match) for rank, match in enumerate(layers["keyword"], 1)]
                 return Ranks(tuple(by_words), notes)
-            fused, layers = self._adaptive(query, vector, EVERYTHING, layers, None)
+            whole = layers if among is None else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
+            fused, layers = self._adaptive(query, vector, layers, whole, None)
         scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
         return Ranks(tuple(Rank(one.id, one.score, _fused_layers(one, scores)) for one in fused[:depth]), notes)
 
@@ -225,6 +227,10 @@ class Index:
         """What each word of a query added to what `keyword` would give these documents."""
         matches = self.store.keyword(accepted_query(query), EVERYTHING, len(ids), ids) if ids else []
         return {match.id: match.contributions for match in matches}
+
+    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+        """How much each term of a query tells, the more, the fewer documents have it; and whether this one does."""
+        return self.store.telling(accepted_query(query), accepted_id(document_id))
 
     def stats(self) -> Stats:
         """What is in the index, and whether meaning can be searched."""
@@ -293,7 +299,7 @@ class Index:
 
     def _entries(self, documents: Sequence[Document]) -> list[Entry]:
         vectors = self._vectors(documents) if self.embedder else {}
-        return [Entry(document, vectors.get(document.id)) for document in documents]
+        return [Entry(document, vectors.get(document.id) if vectors else None) for document in documents]
 
     def _vectors(self, documents: Sequence[Document]) -> dict[str, array[float]]:
         """What those of the documents mean that are embedded, by id."""
@@ -336,14 +342,13 @@ class Index:
         self,
         query: str,
         vector: array[float] | None,
-        filter: Filter,
         layers: dict[str, list[Match]],
+        whole: dict[str, list[Match]],
         weights: Mapping[str, float] | None,
     ) -> tuple[list[Fused], dict[str, list[Match]]]:
-        """Layers that a filter let through as one ranking, and what each layer has to say of all that are in it."""
+        """Layers as one ranking, and what each has to say of all that are in it; `whole` are those of all documents."""
         from onhand.search import fusion
 
-        whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
         seen = {match.id for matches in layers.values() for match in matches}
         layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # each scores what the other found
         return fusion.adaptive(layers, whole, self.store.count(), weights), layers

@@ -96,6 +96,9 @@ class MemoryStore:
     def has_words(self, query: str) -> bool:
         return bool(self._ranking.tokenizer.query_terms(query))
 
+    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+        return self._text.telling(query, document_id) if document_id in self._documents else {}
+
     def nearest(
         self,
         vector: array[float],

@@ -159,6 +159,11 @@ class SqliteStore:
     def has_words(self, query: str) -> bool:
         return bool(self._ranking.tokenizer.query_terms(query))
 
+    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+        with self._reading() as connection:
+            there = _find(connection, document_id)
+            return self._searcher(connection).telling(query, there[0]) if there else {}
+
     def nearest(
         self,
         vector: array[float],

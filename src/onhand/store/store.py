@@ -62,6 +62,13 @@ class Store(Protocol):
     def has_words(self, query: str) -> bool:
         """Whether a query has anything to look for."""
 
+    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+        """How much each term of a query tells, and whether a document has it.
+
+        The fewer documents have a term, the more it tells; one that none has tells most. Nothing where there is no such
+        document.
+        """
+
     def nearest(
         self,
         vector: "array[float]",

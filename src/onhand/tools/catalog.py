@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from heapq import nsmallest
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -106,9 +107,9 @@ class Catalog:
                 refused.append((whole.name, f"tool {whole.name}: its server names it twice; the first is kept"))
         with self._lock:
             written = self._index.put(document_of(tool, self._keeps) for tool in kept.values())
-            for tool in kept.values():
-                self._enter(tool.id)
-                self._tools[tool.id] = tool
+            for tool_id, tool in kept.items():
+                self._enter(tool_id)
+                self._tools[tool_id] = tool
             self._seed = None
             self._version += 1
         return Added(written.added, written.changed, written.unchanged, tuple(refused))
@@ -159,12 +160,9 @@ class Catalog:
 
     def servers(self) -> dict[str, int]:
         """How many tools each server has, by its name."""
-        counts: dict[str, int] = {}
-        for tool_id in self.ids():
-            server = identity(tool_id)[0]
-            if server:
-                counts[server] = counts.get(server, 0) + 1
-        return dict(sorted(counts.items()))
+        with self._lock:
+            self._refresh()
+            return self._names.servers()
 
     def __len__(self) -> int:
         with self._lock:
@@ -248,7 +246,8 @@ class Catalog:
     def _by_words(self, query: str, asked: Query, limit: int, without: set[str], explain: bool) -> Found:
         is_plain = not asked.server and not asked.required
         named = names_in(asked.words) if is_plain else []
-        if named and all(map(self._names.exact, named)):
+        is_one_name = len(named) > 1 and self._names.spelled(asked.words)  # `get list` may mean `get_list`
+        if named and not is_one_name and all(map(self._names.exact, named)):
             return self._select(query, named, limit, without)
         servers = self._servers_of(asked.server) if asked.server else []
         if asked.server and not servers:
@@ -257,17 +256,16 @@ class Catalog:
             return self._found(query, "words", (), f"there is no server {asked.server[:200]!r}", unknown)
         allowed = None if is_plain else self._names.having(asked.required, servers) - without
         if allowed is not None and (not allowed or not asked.words):
-            hits = [self._hit(tool_id) for tool_id in sorted(allowed)[:limit]]
+            hits = [self._hit(tool_id) for tool_id in nsmallest(limit, allowed)]
             return self._found(query, "words", hits, "no tool's name has what + asks for, or all are excluded")
-        depth = len(self._ids) if allowed is not None else limit + len(without)
-        places, notes = matching(self._index, self._names, asked.words, len(self._ids), depth)
-        fitting = [one for one in places if allowed is None or one.id in allowed]
-        kept = [one for one in fitting if one.id not in without][:limit]
+        depth = limit + len(without)
+        places, notes = matching(self._index, self._names, asked.words, len(self._ids), depth, allowed)
+        kept = [one for one in places if one.id not in without][:limit]
         hits = self._hits(kept, self._index.terms(asked.words, [one.id for one in kept]) if explain else {})
         if asked.required and allowed:  # the rest only ranks: what it does not know comes behind
-            behind = sorted(allowed - {one.id for one in kept})
-            hits = [*hits, *(self._hit(tool_id) for tool_id in behind[: limit - len(hits)])]
-        reason = "every tool that fits is excluded" if fitting else self._why_nothing(asked.words, asked.server)
+            behind = nsmallest(limit - len(hits), allowed - {one.id for one in kept})
+            hits = [*hits, *map(self._hit, behind)]
+        reason = "every tool that fits is excluded" if places else self._why_nothing(asked.words, asked.server)
         return self._found(query, "words", hits, reason, notes=notes)
 
     def _by_seed(self, query: str, limit: int, without: set[str], explain: bool) -> Found:

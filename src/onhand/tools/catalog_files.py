@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from stat import S_ISREG
 from typing import Any
@@ -18,9 +19,11 @@ from onhand.tools.catalog_tool import CatalogTool
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_DIGITS = 4_000  # of an integer
+MAX_READ_DEPTH = 200  # beyond what a catalog keeps, below what Python's reader can
 MAX_NESTED = 4  # namespaces in namespaces; nobody has more than one
 
 FORMS = "an MCP tools/list result, or an array of tools as OpenAI, Anthropic or onhand spell them"
+_NESTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)  # a text, whose brackets are none, or a bracket
 _SCHEMAS = ("input_schema", "inputSchema", "parameters")
 
 
@@ -69,13 +72,37 @@ def _content(name: str) -> bytes:
 
 def _parsed(content: bytes, name: str) -> Any:
     try:
-        return json.loads(content.decode("utf-8-sig"), parse_int=_integer)
+        text = content.decode("utf-8-sig")
+        return json.loads(text, parse_int=_integer)
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
     except json.JSONDecodeError as error:
         raise InputError(f"{name}:{error.lineno}:{error.colno} is not JSON: {error.msg}; give {FORMS}") from None
     except RecursionError:
-        raise InputError(f"{name} is nested too deeply: take out the tool that is") from None
+        pass
+    try:
+        return json.loads(_flattened(text), parse_int=_integer)
+    except json.JSONDecodeError:
+        raise InputError(f"{name} is nested too deeply, and not JSON: take out what is") from None
+
+
+def _flattened(text: str) -> str:
+    """JSON without what is nested deeper than Python can read: what is left is still deeper than the catalog keeps, so
+    that the tool whose it is, and no other, is refused."""
+    kept: list[str] = []
+    depth = start = 0
+    for found in _NESTING.finditer(text):
+        sign = found[0]
+        if sign in "[{":
+            depth += 1
+            if depth == MAX_READ_DEPTH + 1:
+                kept.append(text[start : found.start()])
+        elif sign in "]}":
+            if depth == MAX_READ_DEPTH + 1:
+                kept.append("null")
+                start = found.end()
+            depth -= 1
+    return "".join([*kept, text[start:] if depth <= MAX_READ_DEPTH else ""])
 
 
 def _integer(digits: str) -> float:

@@ -20,19 +20,22 @@ SUMMARY_CHARS = 200
 MCP = "mcp__"  # what hosts put before the names of an MCP server's tools, followed by the server
 
 
+NOTHING: Mapping[str, Any] = {}  # one for all tools of which nothing is said: a catalog may have tens of thousands
+
+
 class CatalogTool(Record):
     """A tool that can be found, whoever runs it."""
 
     name: str  # by which it is called
     description: str = ""
-    input_schema: Mapping[str, Any] = {}
+    input_schema: Mapping[str, Any] = NOTHING
     source: str = "builtin"  # or mcp, skill, plugin
     server: str = ""  # whose it is, where it is a server's
     label: str = ""  # for people; the name where there is none
     summary: str = ""  # the beginning of the description where there is none
     hints: tuple[str, ...] = ()  # further words to find it by, which nobody is shown
-    output_schema: Mapping[str, Any] = {}
-    annotations: Mapping[str, Any] = {}  # what it claims of itself: read-only, destructive
+    output_schema: Mapping[str, Any] = NOTHING
+    annotations: Mapping[str, Any] = NOTHING  # what it claims of itself: read-only, destructive
 
     @property
     def id(self) -> str:
@@ -75,28 +78,29 @@ def accepted_tool(tool: CatalogTool) -> CatalogTool:
     """The tool with whole texts and nothing missing, or an error that says why it cannot be kept."""
     if not isinstance(tool, CatalogTool):
         raise InputError(f"a tool of the catalog is a CatalogTool, not a {type(tool).__name__}")
-    given: Any = tool  # what its fields are, nobody has checked
-    name = accepted_name(given.name)
-    where = f"tool {name}"
-    texts = [_text(given, field, where) for field in ("description", "source", "server", "label", "summary")]
-    description, source, server, label, summary = texts
+    given: tuple[Any, ...] = tuple(tool)  # what its fields are, nobody has checked
+    name, description, input_schema, source, server, label, summary, hints, output_schema, annotations = given
+    name = accepted_name(name)
+    texts = {"description": description, "source": source, "server": server, "label": label, "summary": summary}
+    if not all(type(text) is str and text.isascii() and len(text) <= MAX_TEXT_CHARS for text in texts.values()):
+        texts = {field: _text(text, f"tool {name}: {field}") for field, text in texts.items()}
+    description, source, server, label, summary = texts.values()
     if len(server) > MAX_SERVER_CHARS or not server.isprintable():
-        raise InputError(f"{where}: the server's name {server[:100]!r} cannot be used: at most {MAX_SERVER_CHARS} "
+        raise InputError(f"tool {name}: the server's name {server[:100]!r} cannot be used: at most {MAX_SERVER_CHARS} "
                          "printable characters")  # fmt: skip
-    hints = given.hints
     if not isinstance(hints, tuple | list) or not all(isinstance(hint, str) for hint in hints):
-        raise InputError(f"{where}: hints are a list of texts")
+        raise InputError(f"tool {name}: hints are a list of texts")
     return CatalogTool(
         name,
         description,
-        _schema(given.input_schema, f"{where}: input_schema"),
+        _schema(input_schema, name, "input_schema"),
         source or "builtin",
         server or server_in(name),
         label or name,
         summary or description[:SUMMARY_CHARS],
-        tuple(map(whole, given.hints)),
-        _schema(given.output_schema, f"{where}: output_schema"),
-        _schema(given.annotations, f"{where}: annotations"),
+        tuple(map(whole, hints)),
+        _schema(output_schema, name, "output_schema"),
+        _schema(annotations, name, "annotations"),
     )
 
 
@@ -114,20 +118,20 @@ def accepted_name(name: Any) -> str:
     return name
 
 
-def _text(tool: Any, field: str, where: str) -> str:
-    text = getattr(tool, field)
+def _text(text: Any, where: str) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise InputError(f"{where}: {field} is a text, not {type(text).__name__}")
+        raise InputError(f"{where} is a text, not {type(text).__name__}")
     if len(text) > MAX_TEXT_CHARS:
-        raise InputError(f"{where}: {field} has {len(text):,} characters: at most {MAX_TEXT_CHARS:,}")
+        raise InputError(f"{where} has {len(text):,} characters: at most {MAX_TEXT_CHARS:,}")
     return whole(text)
 
 
-def _schema(schema: Any, where: str) -> Mapping[str, Any]:
+def _schema(schema: Any, name: str, field: str) -> Mapping[str, Any]:
     if not schema:
-        return {}
+        return NOTHING
+    where = f"tool {name}: {field}"
     if not isinstance(schema, Mapping):
         raise InputError(f"{where} is a JSON object, not {type(schema).__name__}")
     copied: dict[str, Any]

@@ -6,12 +6,14 @@ A schema is walked as if an attacker had written it: each part once, so many par
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
+from string import ascii_lowercase
 from typing import Any
 
 from onhand.document import Document
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
-from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.catalog_tool import CatalogTool, leaf_of
 from onhand.tools.names import spelling_of
 
 KIND = "tool"
@@ -26,10 +28,15 @@ MAX_ENUM_VALUES = 100  # of an argument
 MAX_REPEATS = 2
 STUFFED_REPEATS, STUFFED_PART = 6, 1 / 8
 SHORT = 40  # characters, in which nobody can say much too often
+# Different parts of all names of a tool. Nine in ten of public tools have no more. Up to so many, an identifier is one
+# word; one with more is a text, as long as it has parts, and what each of them counts is the less.
+MAX_NAME_PARTS = 5
 MAX_MEANT_CHARS = 2_000  # of what the embedder reads: small models read no further
 
 _CHILDREN = frozenset(["items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "then", "else"])
 _NAMED = frozenset(["properties", "patternProperties", "$defs", "definitions"])
+_WALKED = _CHILDREN | _NAMED
+_SMALL_LETTERS = ascii_lowercase.encode()
 
 
 def document_of(tool: CatalogTool, whole: bool = True) -> Document:
@@ -38,24 +45,27 @@ def document_of(tool: CatalogTool, whole: bool = True) -> Document:
 
     The text is what the embedder reads: a sentence, as a person would put it.
     """
-    arguments, said, values = _words_of_schema(tool.input_schema)
-    names = [tool.leaf, tool.server]
-    if tool.label != tool.name and spelling_of(tool.label) not in map(spelling_of, (tool.leaf, "".join(names[::-1]))):
-        names.append(tool.label[:MAX_FIELD_CHARS])
-    texts = [tool.description, *tool.hints]
-    if not tool.description.startswith(tool.summary):
-        texts.insert(1, tool.summary)
-    words = {"names": names, "description": texts, "arguments": [arguments, said, values]}
-    fields = {name: _unstuffed(" ".join(own)[:MAX_FIELD_CHARS]) for name, own in words.items()}
+    name, description, schema, source, server, label, summary, hints, _, _ = tool
+    arguments, said, values = _words_of_schema(schema)
+    leaf = leaf_of(name, server)
+    names = [leaf, server]
+    if label != name and spelling_of(label) not in (spelling_of(leaf), spelling_of(server + leaf)):
+        names.append(label[:MAX_FIELD_CHARS])
+    texts = [description, *hints] if description.startswith(summary) else [description, summary, *hints]
+    fields = {
+        "names": _names(" ".join(names)[:MAX_FIELD_CHARS]),
+        "description": _unstuffed(" ".join(texts)[:MAX_FIELD_CHARS]),
+        "arguments": _unstuffed(" ".join([arguments, said, values])[:MAX_FIELD_CHARS]),
+    }
     if not whole:
-        return Document(tool.id, metadata={"fields": fields})
-    meant = f"{spaced(tool.leaf)}: {' '.join(texts)[:MAX_MEANT_CHARS]}\n{spaced(arguments)}. {said} {values}"
+        return Document(tool.id, "", "", "", (), server, None, {"fields": fields}, KIND, "")
+    meant = f"{spaced(leaf)}: {' '.join(texts)[:MAX_MEANT_CHARS]}\n{spaced(arguments)}. {said} {values}"
     return Document(
         tool.id,
         text=meant[:MAX_MEANT_CHARS],
-        scope=tool.server,
+        scope=server,
         kind=KIND,
-        tags=(tool.source,),
+        tags=(source,),
         metadata={"tool": tool._asdict(), "fields": fields},
     )
 
@@ -63,6 +73,14 @@ def document_of(tool: CatalogTool, whole: bool = True) -> Document:
 def spaced(name: str) -> str:
     """A name as words: `createIssue` and `create_issue` as `create issue`."""
     return " ".join(_PARTS.terms(name))
+
+
+def _names(text: str) -> str:
+    """The names as they are written; if they have too many parts, each part as a word."""
+    borders = text.encode().translate(None, _SMALL_LETTERS)  # between parts there is at least one other character
+    if len(borders) < MAX_NAME_PARTS or len(set(_PARTS.terms(text))) <= MAX_NAME_PARTS:
+        return _unstuffed(text)
+    return " ".join(dict.fromkeys(_WORDS.terms(text)))
 
 
 def _unstuffed(text: str) -> str:
@@ -73,17 +91,22 @@ def _unstuffed(text: str) -> str:
     if len(spoken) - len(set(spoken)) < MAX_REPEATS:  # no word can be there more often
         return text
     counts = Counter(spoken)
-    most = max((count for word, count in counts.items() if word not in FUNCTION_WORDS), default=0)
-    if most <= MAX_REPEATS:
+    often = [count for word, count in counts.items() if count > MAX_REPEATS and word not in FUNCTION_WORDS]
+    if not often:
         return text
+    most = max(often)
     repeats = 1 if most > STUFFED_REPEATS and most > STUFFED_PART * len(spoken) else MAX_REPEATS
-    seen: Counter[str] = Counter()
+    left = {word: repeats for word, count in counts.items() if count > repeats}
+    written = _WORDS.words(text)
+    if len(written) != len(spoken):  # in small letters, some characters are two
+        spoken = [word.lower() for word in written]
     kept = []
-    for word in _WORDS.words(text):
-        key = word.lower()
-        seen[key] += 1
-        if seen[key] <= repeats:
-            kept.append(word)
+    for word, own in zip(written, spoken, strict=True):
+        if own in left:
+            left[own] -= 1
+            if left[own] < 0:
+                continue
+        kept.append(word)
     return " ".join(kept)
 
 
@@ -100,33 +123,39 @@ def _words_of_schema(schema: Mapping[str, Any]) -> tuple[str, str, str]:
     values: list[str] = []
     for name, part in _parts(schema):
         names.append(name)
-        said += [part[key] for key in ("title", "description") if isinstance(part.get(key), str)]
-        listed = part.get("enum")
-        given = listed[:MAX_ENUM_VALUES] if isinstance(listed, list) else []
-        values += [value for value in [*given, part.get("const")] if isinstance(value, str)]
+        for key in ("title", "description"):
+            if isinstance(text := part.get(key), str):
+                said.append(text)
+        if "enum" in part or "const" in part:
+            listed = part.get("enum")
+            given = listed[:MAX_ENUM_VALUES] if isinstance(listed, list) else []
+            values += [value for value in [*given, part.get("const")] if isinstance(value, str)]
     return _joined(names), _joined(said), _joined(values)
 
 
-def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parts(schema: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Every subschema with the name of its argument, "" where it has none; the schema itself is none.
 
     References need not be followed: what they name stands under `$defs`, which is walked too.
     """
-    waiting: list[tuple[str, Any]] = [("", schema)]
+    found: list[tuple[str, Any]] = [("", schema)]
     walked = 0
-    while walked < len(waiting) and walked <= MAX_PARTS:
-        name, part = waiting[walked]
-        if walked:
-            yield name, part
+    while walked < len(found) and walked <= MAX_PARTS:
+        part = found[walked][1]
         walked += 1
-        for key, value in part.items():
-            if key in _NAMED and isinstance(value, dict):
-                further = list(value.items())[:MAX_PARTS]
-            elif key in _CHILDREN:
-                further = [("", child) for child in (value[:MAX_PARTS] if isinstance(value, list) else [value])]
-            else:
-                continue
-            waiting += [item for item in further if isinstance(item[1], dict)]
+        if not _WALKED.isdisjoint(part):
+            found += _parts_of(part)
+    return found[1:walked]
+
+
+def _parts_of(part: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in part.items():
+        if key in _NAMED and isinstance(value, dict):
+            found += islice(value.items(), MAX_PARTS)
+        elif key in _CHILDREN:
+            found += [("", child) for child in (value[:MAX_PARTS] if isinstance(value, list) else [value])]
+    return [child for child in found if isinstance(child[1], dict)]
 
 
 def _joined(texts: list[str]) -> str:

@@ -5,6 +5,7 @@ It ranks ids; what the tools are, the catalog knows.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import chain, pairwise
 
 from onhand.document import Contribution
@@ -41,15 +42,18 @@ class Matching(Record):
     notes: tuple[str, ...] = ()
 
 
-def matching(index: Index, names: Names, words: str, tools: int, depth: int) -> Matching:
-    """Rank the tools of an index; those that the words name come first."""
-    ranked, notes = index.rank(words, max(depth, DEPTH))
-    if not fits(index, words, ranked, tools):
+def matching(
+    index: Index, names: Names, words: str, tools: int, depth: int, among: Collection[str] | None = None
+) -> Matching:
+    """Rank the tools of an index, or some of them; those that the words name come first."""
+    ranked, notes = index.rank(words, max(depth, DEPTH), among)
+    whole = ranked if among is None else index.rank(words, DEPTH).ranked  # so that no tool comes and goes by narrowing
+    if not fits(index, words, whole, tools):
         ranked = ()
-    meant = _meant(names, words, is_known=bool(ranked))
+    meant = [id for id in _meant(names, words, is_known=bool(ranked)) if among is None or id in among]
     is_fused = any(layer.name == "semantic" for one in ranked[:1] for layer in one.layers)
     scores = {one.id: one.score for one in ranked}
-    gained = _by_parts(index, words, ranked)
+    gained = _by_parts(index, words, ranked, among)
     _add_up(scores, gained, 1 + PART_SHARE if is_fused and gained else 1.0)
     if meant:
         best = 1.0 if is_fused else max(scores.values(), default=1.0)
@@ -74,7 +78,7 @@ def matching(index: Index, names: Names, words: str, tools: int, depth: int) -> 
 def names_in(words: str) -> list[str]:
     """The words of a query that is nothing but a list of names."""
     listed = [word.strip(_QUOTES) for word in words.replace(",", " ").split()]
-    named = [word for word in dict.fromkeys(listed) if word and word not in _BETWEEN]
+    named = [word for word in listed if word and word not in _BETWEEN]
     return named if len(named) <= MAX_NAMED else []
 
 
@@ -100,12 +104,14 @@ def _is_identifier(word: str) -> bool:
     return "_" in word.strip("_") or any(left.islower() and right.isupper() for left, right in pairwise(word))
 
 
-def _by_parts(index: Index, words: str, ranked: tuple[Rank, ...]) -> dict[str, Contribution]:
+def _by_parts(
+    index: Index, words: str, ranked: tuple[Rank, ...], among: Collection[str] | None
+) -> dict[str, Contribution]:
     """What tools gain by fitting a part of a query that asks for several things."""
     parts = parts_of(words) if ranked else []
     if not parts:
         return {}
-    gains = gains_of(ranked[0].score, {part: index.rank(part, PART_DEPTH).ranked for part in parts})
+    gains = gains_of(ranked[0].score, {part: index.rank(part, PART_DEPTH, among).ranked for part in parts})
     return {tool_id: Contribution(part[:SHOWN_CHARS], "part", gain) for tool_id, (part, gain) in gains.items()}
 
 

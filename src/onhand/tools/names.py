@@ -5,7 +5,8 @@ It knows names and servers, but neither what the tools do nor how they are ranke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from typing import Any
 
 from onhand.lexical.tokenize import fold
 from onhand.tools.catalog_tool import MCP, identity, leaf_of
@@ -13,6 +14,9 @@ from onhand.tools.catalog_tool import MCP, identity, leaf_of
 MIN_TYPO_CHARS = 4  # in a shorter name one letter is too much of it
 MAX_ASKED_CHARS = 400  # what is longer is no name of anything
 NEAREST = 3
+MCP_SPELLED = MCP.strip("_")
+Table = dict[str, str | dict[str, None]]  # a key → its ids; nearly always there is one, which then stands by itself
+Halves = tuple[dict[str, list[str]], dict[str, list[str]]]  # first half → spellings, second half → spellings
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
@@ -20,40 +24,41 @@ class Names:
     """The names of a catalog's tools, kept current while tools come and go."""
 
     def __init__(self) -> None:
-        self._exact: dict[str, dict[str, None]] = {}  # id, name or own name → ids
-        self._spelled: dict[str, dict[str, None]] = {}  # the same and more, in letters and digits alone → ids
-        self._halves: dict[tuple[bool, str], dict[str, None]] = {}  # whether it is the first, half → spellings
-        self._whole: dict[str, str] = {}  # id → its spelling
+        self._exact: Table = {}  # id, name or own name → ids
+        self._spelled: Table = {}  # the same and more, in letters and digits alone → ids
+        self._servers: dict[str, dict[str, str]] = {}  # server, "" where there is none → its ids → their spelling
+        self._lengths: dict[int, dict[str, None]] = {}  # length → the spellings that are so long
+        self._halves: dict[int, Halves] = {}  # the same, by their halves; of a length that somebody has asked for
 
     def add(self, tool_id: str) -> None:
         """Let a tool be found by its names."""
-        self._whole[tool_id] = spelling_of(tool_id)
-        for name in _names(tool_id):
-            self._exact.setdefault(name, {})[tool_id] = None
-        for spelling in _spellings(tool_id):
-            if spelling not in self._spelled:
-                for half in _halves(spelling):
-                    self._halves.setdefault(half, {})[spelling] = None
-            self._spelled.setdefault(spelling, {})[tool_id] = None
+        server, whole, names, spellings = _written(tool_id)
+        self._servers.setdefault(server, {})[tool_id] = whole
+        for name in names:
+            _put(self._exact, name, tool_id)
+        for spelling in spellings:
+            if _put(self._spelled, spelling, tool_id):
+                self._lengths.setdefault(len(spelling), {})[spelling] = None
+                self._halves.pop(len(spelling), None)
 
     def remove(self, tool_id: str) -> None:
         """Take a tool's names out."""
-        self._whole.pop(tool_id, None)
-        for name in _names(tool_id):
+        server, _, names, spellings = _written(tool_id)
+        _take(self._servers, server, tool_id)
+        for name in names:
             _drop(self._exact, name, tool_id)
-        for spelling in _spellings(tool_id):
-            _drop(self._spelled, spelling, tool_id)
-            if spelling not in self._spelled:
-                for half in _halves(spelling):
-                    _drop(self._halves, half, spelling)
+        for spelling in spellings:
+            if _drop(self._spelled, spelling, tool_id):
+                _take(self._lengths, len(spelling), spelling)
+                self._halves.pop(len(spelling), None)
 
     def exact(self, name: str) -> list[str]:
         """The ids of the tools of just that id, name, or name without its server."""
-        return sorted(self._exact.get(name, ()))
+        return _sorted(self._exact, name)
 
     def spelled(self, name: str) -> list[str]:
         """The ids of the tools whose name is that one in some spelling: `createIssue`, `Create issue`."""
-        return sorted(self._spelled.get(spelling_of(name), ())) if len(name) <= MAX_ASKED_CHARS else []
+        return _sorted(self._spelled, spelling_of(name)) if len(name) <= MAX_ASKED_CHARS else []
 
     def misspelt(self, name: str) -> list[str]:
         """The ids of the tools whose name differs in one letter, or two that are swapped."""
@@ -61,17 +66,38 @@ class Names:
         if len(asked) < MIN_TYPO_CHARS:
             return []
         found: dict[str, None] = {}
-        for half in _halves_near(asked):
-            for spelling in self._halves.get(half, ()):
+        for length in (len(asked) - 1, len(asked), len(asked) + 1):
+            for spelling in self._sharing_a_half(asked, length):
                 if is_one_off(asked, spelling):
-                    found.update(self._spelled[spelling])
+                    found.update(dict.fromkeys(_sorted(self._spelled, spelling)))
         return sorted(found)
+
+    def _sharing_a_half(self, asked: str, length: int) -> set[str]:
+        """The spellings of a length that have a half of what is asked: one mistake leaves the other half whole."""
+        own = self._lengths.get(length)
+        if not own or length < MIN_TYPO_CHARS:
+            return set()
+        if length not in self._halves:
+            self._halves[length] = _by_halves(own)
+        first, second = self._halves[length]
+        middle = length // 2
+        rest = length - middle - 1
+        return {*first.get(asked[:middle], ()), *second.get(asked[len(asked) - rest :], ())}
 
     def having(self, pieces: Collection[str], servers: Collection[str]) -> set[str]:
         """The ids of the tools of some servers, or of all, whose names have every one of some pieces."""
-        spelled = [spelling_of(piece) for piece in pieces]
-        found = {tool_id for tool_id, whole in self._whole.items() if all(piece in whole for piece in spelled)}
-        return {tool_id for tool_id in found if identity(tool_id)[0] in servers} if servers else found
+        found: set[str] = set()
+        for server in servers or self._servers:
+            own = self._servers.get(server, {})
+            left = list(own)
+            for piece in map(spelling_of, pieces):
+                left = [tool_id for tool_id in left if piece in own[tool_id]]
+            found.update(left)
+        return found
+
+    def servers(self) -> dict[str, int]:
+        """How many tools each server has, by its name."""
+        return {server: len(own) for server, own in sorted(self._servers.items()) if server}
 
     def nearest(self, name: str) -> list[str]:
         """The names that look most like one that does not exist."""
@@ -101,37 +127,62 @@ def is_one_off(left: str, right: str) -> bool:
     return left[start + 1 :] == right[start + 1 :] or (swapped and left[start + 2 :] == right[start + 2 :])
 
 
-def _names(tool_id: str) -> set[str]:
+def _written(tool_id: str) -> tuple[str, str, set[str], set[str]]:
+    """Its server, and how the names of a tool may be written: the whole id in letters and digits alone; the names as
+    they are; and in letters and digits alone, with and without the server, and as hosts prefix it."""
     server, name = identity(tool_id)
-    return {tool_id, name, leaf_of(name, server)}
-
-
-def _spellings(tool_id: str) -> set[str]:
-    """With and without the server, and as hosts prefix it."""
-    server, name = identity(tool_id)
+    spelled = spelling_of(name)
+    if not server:
+        return "", spelled, {tool_id}, {spelled} if spelled else set()
     leaf = leaf_of(name, server)
-    written = (name, leaf, f"{server}{leaf}", f"{MCP}{server}{leaf}") if server else (name,)
-    return set(filter(None, map(spelling_of, written)))
+    own, of_server = spelled if leaf == name else spelling_of(leaf), spelling_of(server)
+    spellings = {spelled, own, of_server + own, MCP_SPELLED + of_server + own}
+    spellings.discard("")
+    return server, of_server + spelled, {tool_id, name, leaf}, spellings
 
 
-def _halves(spelling: str) -> Iterator[tuple[bool, str]]:
-    """What is left of a name on at least one side of any one mistake: the letter in the middle is in neither half, so
-    that two swapped ones spoil only one of them."""
-    if len(spelling) >= MIN_TYPO_CHARS:
+def _by_halves(spellings: Collection[str]) -> Halves:
+    """Spellings of one length by their halves. The letter in the middle is in neither, so that two swapped ones spoil
+    only one of them."""
+    first: dict[str, list[str]] = {}
+    second: dict[str, list[str]] = {}
+    for spelling in spellings:
         middle = len(spelling) // 2
-        yield True, spelling[:middle]
-        yield False, spelling[middle + 1 :]
+        first.setdefault(spelling[:middle], []).append(spelling)
+        second.setdefault(spelling[middle + 1 :], []).append(spelling)
+    return first, second
 
 
-def _halves_near(asked: str) -> Iterator[tuple[bool, str]]:
-    """The halves of all names that are one mistake away from this."""
-    for length in (len(asked) - 1, len(asked), len(asked) + 1):
-        middle = length // 2
-        yield True, asked[:middle]
-        yield False, asked[len(asked) - (length - middle - 1) :]
+def _put(table: Table, key: str, tool_id: str) -> bool:
+    """Put an id under a key, and say whether it is the first."""
+    own = table.setdefault(key, tool_id)
+    if isinstance(own, dict):
+        own[tool_id] = None
+    elif own != tool_id:
+        table[key] = {own: None, tool_id: None}
+    else:
+        return True
+    return False
 
 
-def _drop(table: dict, key: object, value: str) -> None:  # type: ignore[type-arg]
+def _drop(table: Table, key: str, tool_id: str) -> bool:
+    """Take an id away from under a key, and say whether it was the last."""
+    own = table.get(key)
+    if isinstance(own, dict):
+        own.pop(tool_id, None)
+    if own == tool_id or own == {}:
+        del table[key]
+        return True
+    return False
+
+
+def _sorted(table: Table, key: str) -> list[str]:
+    """The ids under a key, in order."""
+    own = table.get(key, {})
+    return [own] if isinstance(own, str) else sorted(own)
+
+
+def _take(table: dict[Any, dict[str, Any]], key: object, value: str) -> None:
     """Take a value out of a set of a table, and the set when it is empty."""
     own = table.get(key)
     if own is not None:

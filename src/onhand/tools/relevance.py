@@ -11,10 +11,11 @@ from functools import cache
 from math import log
 
 from onhand.errors import InputError
-from onhand.lexical.bm25 import BM25_PLUS, Formula, query_weights
+from onhand.lexical.bm25 import BM25_PLUS, Formula
 from onhand.lexical.ranking import Ranking
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
 from onhand.search.index import Index, Rank
+from onhand.tools.findable import MAX_REPEATS
 
 PROFILES = ("default", "seed")
 
@@ -25,14 +26,14 @@ ASKING_WORDS = frozenset(
     "looking need needs please re tell thank thanks ve want wants wondering".split()
 )
 
-# Both floors are as high as they can be without hiding right answers of the set with the shortest descriptions.
-# In words that only one tool has: a best match with less, and with less than that part of the query's words, matched
-# by accident.
-LEAST_EVIDENCE = 0.6
-LEAST_PART = 0.5
-# With an embedder a match is none that is neither near in meaning nor has this much evidence.
-STRONG_EVIDENCE = 2.0
-NEARNESS = 0.7  # of the cosine below which the embedder's neighbours mean little
+# A match is none that has less than this part of what the query tells, where a word tells the more, the fewer tools
+# have it, and one that none has tells most;
+LEAST_SHARE = 0.2
+# unless it has a word that tells this much of what a word of only one tool does,
+TELLING = 0.34
+# or, with an embedder, this much of the cosine below which neighbours mean little. All are as high as they can be
+# without hiding right answers of the set with the shortest descriptions.
+NEARNESS = 0.73
 
 
 @cache
@@ -46,28 +47,32 @@ def tool_ranking(profile: str = "default") -> Ranking:
         raise InputError(f"profile is {' or '.join(map(repr, PROFILES))}, not {profile!r}")
     # Long descriptions are held against a tool only by half: one with many arguments has to say more. What is said of
     # arguments counts half, as it is more of the same in every tool of a server.
-    tokenizer = IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS | ASKING_WORDS)
+    tokenizer = IdentifierTokenizer(stems=True, repeats=MAX_REPEATS, stop_words=FUNCTION_WORDS | ASKING_WORDS)
     fields = {"names": 1.0, "description": 1.0, "arguments": 0.5}
-    return Ranking("tools-1", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
+    return Ranking("tools-2", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
 
 
 def fits(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:
     """Whether the best of a ranking have enough to do with the query to be shown."""
     if not ranked or all(word.lower() in FUNCTION_WORDS for word in query.split()):
         return False
-    evidence = _best(ranked, "keyword") / log(tools + 2)
+    is_fused = any(layer.name == "semantic" for layer in ranked[0].layers)
+    best = max(ranked, key=lambda rank: _score(rank, "keyword")) if is_fused else ranked[0]
+    share, most = shared(index, query, best.id)
+    if share >= LEAST_SHARE:
+        return True
     least_cosine = index.embedder.min_score if index.embedder else None
-    if least_cosine is not None and any(layer.name == "semantic" for layer in ranked[0].layers):
-        return evidence >= STRONG_EVIDENCE or _best(ranked, "semantic") >= NEARNESS * least_cosine
-    return evidence >= LEAST_EVIDENCE or _part_found(index, query, ranked[0].id) >= LEAST_PART
+    if is_fused and least_cosine is not None:
+        return max(_score(rank, "semantic") for rank in ranked) >= NEARNESS * least_cosine
+    return most >= TELLING * log(tools + 2)
 
 
-def _best(ranked: Sequence[Rank], name: str) -> float:
-    return max((layer.score for rank in ranked for layer in rank.layers if layer.name == name), default=0.0)
+def shared(index: Index, query: str, tool_id: str) -> tuple[float, float]:
+    """The part of what a query tells that a tool has, and how much the most telling word of it tells."""
+    tells = index.telling(query, tool_id).values()
+    had = [much for much, is_there in tells if is_there]
+    return sum(had) / (sum(much for much, _ in tells) or 1.0), max(had, default=0.0)
 
 
-def _part_found(index: Index, query: str, tool_id: str) -> float:
-    """How much of a query's words a tool has, from 0 to 1."""
-    weights = query_weights(tool_ranking().tokenizer, query)
-    found = {term for term, _, _ in index.terms(query, [tool_id]).get(tool_id, ())}
-    return sum(weight for term, weight in weights.items() if term in found) / (sum(weights.values()) or 1.0)
+def _score(rank: Rank, layer: str) -> float:
+    return next((one.score for one in rank.layers if one.name == layer), -1.0)

@@ -141,6 +141,14 @@ def test_a_word_and_its_stem_share_one_vote() -> None:
     assert sum(weight for _, weight in IdentifierTokenizer(stems=True).query_terms("searching")) == pytest.approx(1.0)
 
 
+def test_a_part_that_an_identifier_repeats_counts_so_often_and_no_more() -> None:
+    tokenizer = IdentifierTokenizer(stems=True, repeats=2)
+    assert tokenizer.forms("files_files_files_files").count("files") == 2
+    assert tokenizer.forms("files_files_files_files").count("fil") == 2
+    assert tokenizer.forms("files_files") == IdentifierTokenizer(stems=True).forms("files_files")
+    assert IdentifierTokenizer().forms("a1_a1_a1").count("a1") == 3
+
+
 @requirement("lexical.plain-tokenizer")
 def test_the_plain_tokenizer_keeps_ascii_words_of_two_letters_without_stop_words() -> None:
     tokenizer = PlainTokenizer()

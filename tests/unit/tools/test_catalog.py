@@ -1,4 +1,5 @@
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from onhand.store.sqlite import SqliteStore
 from onhand.tools.catalog import Added, Catalog, CatalogTool, Found, catalog_tool
 from onhand.tools.tool import Tool
 from requirements import requirement
+from toolset import calls_of
 
 ISSUE = CatalogTool(
     "mcp__github__create_issue",
@@ -354,3 +356,49 @@ def test_a_file_of_documents_is_no_catalog_and_stays_as_it_is(tmp_path: Path) ->
         Catalog(tmp_path / "db")
     with Index(SqliteStore(tmp_path / "db")) as documents:
         assert [one.id for one in documents.rank("figures", 5).ranked] == ["a"]
+
+
+@requirement("catalog.query-server", "catalog.query-required")
+@pytest.mark.parametrize("with_embedder", [False, True])
+def test_narrowing_to_some_tools_changes_neither_their_scores_nor_their_order(with_embedder: bool) -> None:
+    catalog = Catalog(embedder=HashingEmbedder() if with_embedder else None)
+    words = "message channel file issue report user".split()
+    catalog.add([
+        CatalogTool(f"get_{words[n % 6]}_{n}", f"Get the {words[n % 5]} of a {words[n % 4]}.", server=f"s{n % 3}")
+        for n in range(90)
+    ])  # fmt: skip
+    whole = [(hit.id, hit.score) for hit in catalog.search("message of a user", limit=90).hits]
+    of_server = catalog.search("server:s1 message of a user", limit=90).hits
+    assert [(hit.id, hit.score) for hit in of_server] == [pair for pair in whole if pair[0].startswith("s1/")]
+    required = [hit for hit in catalog.search("+user message of a user", limit=90).hits if hit.score]
+    assert [(hit.id, hit.score) for hit in required] == [pair for pair in whole if "user" in pair[0]]
+
+
+@requirement("catalog.speed")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "send a message to a channel",
+        "show me the invoices of a customer. Then mail the report to everybody in the team",
+        "+message channel",
+        "server:s1 send a message",
+        "select:send_message_7",
+        "send_mesage_7",
+    ],
+)
+def test_a_search_makes_as_many_calls_in_ten_thousand_tools_as_in_twenty_five_hundred(query: str) -> None:
+    pytest.importorskip("numpy", reason="without it, a search looks at every tool that has a word")
+    verbs, things = "send list create delete find".split(), "message channel invoice report customer team".split()
+    catalogs = []
+    for size in (2_500, 10_000):
+        catalog = Catalog()
+        catalog.add([
+            CatalogTool(f"{verb}_{thing}_{n}", f"{verb} a {thing} of kind {n}.", server=f"s{n % 9}")
+            for n in range(size)
+            for verb, thing in [(verbs[n % 5], things[n % 6])]
+        ])  # fmt: skip
+        catalogs.append(catalog)
+        catalog.search(query)  # so that what is worked out once is there
+    small, large = (calls_of(partial(catalog.search, query)) for catalog in catalogs)
+    assert large <= 1.2 * small + 200
+    assert large < 10_000  # about a millisecond's worth

@@ -74,6 +74,23 @@ def test_a_file_that_cannot_be_read_is_refused_with_what_to_give(tmp_path: Path,
         read_catalog(tmp_path / "tools.json")
 
 
+@requirement("catalog.hostile-metadata")
+@pytest.mark.parametrize("depth", [70, 500, 5_000, 200_000])
+def test_a_tool_that_is_nested_too_deeply_is_refused_alone(tmp_path: Path, depth: int) -> None:
+    nested = '{"properties": {"a[{": ' * depth + '"\\"]}"' + "}}" * depth
+    aside = "[" * depth + "]" * depth
+    (tmp_path / "tools.json").write_text(
+        '{"tools": [{"name": "first", "description": "One [."}, {"name": "deep", "inputSchema": ' + nested + "},"
+        '{"name": "aside", "_meta": ' + aside + '}, {"name": "last", "description": "Two }."}]}'
+    )
+    catalog = Catalog()
+    added = catalog.add(read_catalog(tmp_path / "tools.json").tools)
+    assert catalog.names() == ("aside", "first", "last")
+    ((name, reason),) = added.refused
+    assert name == "deep"
+    assert "nested more than 64 levels deep" in reason
+
+
 def test_what_is_no_regular_file_or_too_large_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_catalog(tmp_path / "missing")

@@ -1,8 +1,3 @@
-import json
-import os
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from onhand.errors import InputError
@@ -146,41 +141,6 @@ def test_a_query_that_asks_for_nothing_is_refused(query: str) -> None:
 def test_runs_of_spaces_and_signs_are_read_at_once(catalog: Catalog) -> None:
     for query in (" " * 49_000 + "a file", "file" + " then " * 8_000, "a. " * 15_000, "+" * 40_000 + "a", "_" * 50_000):
         assert catalog.search(query).total_tools == len(TOOLS)
-
-
-DATA = os.environ.get("ONHAND_DATA")
-
-
-@requirement("catalog.query-regex", "catalog.hostile-metadata")
-@pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
-def test_the_public_collection_of_odd_queries_patterns_and_tools_is_answered_or_refused(catalog: Catalog) -> None:
-    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    cases: list[dict[str, Any]] = [case for case in map(json.loads, lines) if "input" in case]
-    for case in cases:
-        given = case["input"]
-        if case["area"] in ("queries", "regex"):
-            query = given.get("query") if isinstance(given, dict) else given
-            asked = f"re:{query}" if case["area"] == "regex" else query
-            is_refused = _is_refused(catalog, asked, given.get("limit", 8) if isinstance(given, dict) else 8)
-            if case["expected"] in ("literal", "accept") and isinstance(query, str) and query.strip():
-                assert not is_refused, case
-            if case["area"] == "regex" and case["expected"] == "reject":
-                assert is_refused, case
-        elif case["area"] == "toolmeta":
-            fields = given if isinstance(given, dict) else {"description": given}
-            tool = CatalogTool(fields.get("name", "odd"), fields.get("description", ""), fields)
-            odd = Catalog()
-            assert odd.add([tool, TOOLS[0]]).added >= 1, case
-            assert odd.search("read a file").hits, case
-
-
-def _is_refused(catalog: Catalog, query: Any, limit: Any) -> bool:
-    try:
-        catalog.search(query, limit=limit)
-    except InputError as error:
-        assert str(error)
-        return True
-    return False
 
 
 @requirement("catalog.nothing-fits")

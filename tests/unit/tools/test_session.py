@@ -16,7 +16,7 @@ from onhand.tools.registry import Call
 from onhand.tools.session import Session
 from onhand.tools.tokens import Tokenizer, piecewise_tokens
 from requirements import requirement
-from toolset import BUILTINS, INTERNAL, ISSUE, MESSAGE, PULLS, builtin, catalog, mcp, registry_of, sample
+from toolset import BUILTINS, INTERNAL, ISSUE, MESSAGE, PULLS, builtin, calls_of, catalog, mcp, registry_of, sample
 
 BY_CHARS = Tokenizer("characters", len, "none")
 
@@ -398,6 +398,24 @@ def test_while_the_catalog_stays_as_it_is_nobody_reads_all_of_it() -> None:
         session.wire()
         session.begin_turn()
     assert tools.reads == 1
+
+
+@requirement("catalog.idle-calls-are-free")
+def test_what_activates_nothing_takes_as_many_calls_however_large_the_catalog_is() -> None:
+    def idle(session: Session) -> None:
+        session.begin_turn()
+        session.refusal("tool_7")
+        session.refusal("read")
+        session.section()
+        session.wire()
+
+    calls = []
+    for size in (50, 1_000):
+        tools = catalog(*BUILTINS, *(mcp("s", f"tool_{number}", f"Does {number}.") for number in range(size)))
+        session = Session(tools, mode="all")
+        idle(session)
+        calls.append(calls_of(lambda session=session: idle(session)))  # type: ignore[misc]
+    assert calls[0] == calls[1]
 
 
 @requirement("catalog.hook-errors-are-survived")

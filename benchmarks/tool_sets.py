@@ -1,0 +1,106 @@
+"""Which tools should a query find? Public sets of tools with judged queries, and how many of them a search finds."""
+
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.quality import QuickStore, load, with_bm25s
+from onhand.embed.embedder import Embedder
+from onhand.lexical.ranking import Ranking
+from onhand.search.index import Index
+from onhand.tools.catalog import Catalog, CatalogTool
+from onhand.tools.catalog_files import tools_in
+from onhand.tools.catalog_tool import accepted_tool
+from onhand.tools.relevance import tool_ranking
+
+Search = Callable[[str], Sequence[str]]  # a query → the ids of the five best
+K = 5
+STRANGERS = 100  # queries of each other set that are put to a catalog
+
+
+class Judged(NamedTuple):
+    tools: Mapping[str, CatalogTool]  # id in the set → tool
+    queries: Mapping[str, str]
+    relevant: Mapping[str, frozenset[str]]  # query → ids of the catalog
+
+
+def judged_sets(
+    directory: Path, most_queries: int | None = None, only: Sequence[str] | None = None
+) -> dict[str, Judged]:
+    """Every set of a directory that is of tools; of a large one a sample of its queries, always the same."""
+    found = {}
+    for path in sorted(directory.glob("*/qrels.tsv")):
+        rows = [json.loads(line) for line in (path.parent / "corpus.jsonl").read_text("utf-8").splitlines()]
+        if rows and "parameters" in rows[0] and (not only or path.parent.name in only):
+            found[path.parent.name] = _judged(path.parent, rows, most_queries)
+    return found
+
+
+def _judged(folder: Path, rows: list[dict[str, Any]], most_queries: int | None) -> Judged:
+    tools = {str(row["id"]): accepted_tool(tools_in([_entry(row)]).tools[0]) for row in rows}
+    judged = load(folder, None)
+    relevant = {
+        query: frozenset(tools[tool].id for tool in gains if tool in tools) for query, gains in judged.relevant.items()
+    }
+    queries = [(query, text) for query, text in judged.queries.items() if relevant[query]]
+    if most_queries is not None and len(queries) > most_queries:
+        queries = random.Random(1).sample(queries, most_queries)
+    return Judged(tools, dict(queries), relevant)
+
+
+def _entry(row: dict[str, Any]) -> dict[str, Any]:
+    """What a server would say of the tool. A server counts where ids are made of it, as names are not unique there."""
+    own = {name: row.get(name) for name in ("name", "description", "parameters")}
+    return {**own, "server": row["server"]} if row["id"] != row["name"] and row.get("server") else own
+
+
+def recall(judged: Judged, search: Search) -> float:
+    """R@5: the part of a query's tools that are among the first five, on average."""
+    return recalled(judged, [search(query) for query in judged.queries.values()])
+
+
+def recalled(judged: Judged, found: Sequence[Sequence[str]]) -> float:
+    """The same, of what was found for each query."""
+    total = 0.0
+    for query_id, ids in zip(judged.queries, found, strict=True):
+        wanted = judged.relevant[query_id]
+        total += len(wanted & set(ids[:K])) / len(wanted)
+    return total / len(judged.queries)
+
+
+def opened(tools: Iterable[CatalogTool], embedder: Embedder | None = None, ranks: Ranking | None = None) -> Catalog:
+    """A catalog of tools; with an embedder or another ranking, over a store with the same hits, sooner."""
+    catalog = Catalog(embedder=embedder)
+    if embedder or ranks:
+        catalog._index = Index(QuickStore(ranks or tool_ranking()), embedder)
+    catalog.add(tools)
+    return catalog
+
+
+def ids_of(catalog: Catalog, profile: str = "default") -> Search:
+    """What a catalog finds."""
+    return lambda query: [hit.id for hit in catalog.search(query, limit=K, profile=profile).hits]
+
+
+def bm25s_search(tools: Sequence[CatalogTool]) -> Search | None:
+    """What bm25s finds, where it is installed."""
+    try:
+        return with_bm25s([tool.id for tool in tools], [text_of(tool) for tool in tools], K)
+    except ImportError:
+        return None
+
+
+def text_of(tool: CatalogTool) -> str:
+    """What a peer that has one field is given: the name, and all that is said of the tool and its arguments."""
+    properties = tool.input_schema.get("properties")
+    named = properties if isinstance(properties, dict) else {}
+    said = [str(part.get("description", "")) for part in named.values() if isinstance(part, dict)]
+    return " ".join([tool.name, tool.description, *named, *said])
+
+
+def some(judged: Judged, most: int = STRANGERS) -> list[str]:
+    """A sample of a set's queries, always the same."""
+    queries = list(judged.queries.values())
+    return random.Random(2).sample(queries, most) if len(queries) > most else queries
