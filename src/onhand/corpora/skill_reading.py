@@ -99,7 +99,7 @@ def listed_scripts(skill: Skill, place: Place) -> tuple[Script, ...]:
 
 def files_of(place: Place) -> tuple[str, ...]:
     """The files of a skill, by path."""
-    return tuple(file.name for file in _listed(place))
+    return tuple(file.name for file in _listed(place)[0])
 
 
 def bytes_of(skill: Skill, place: Place, path: str, max_file_bytes: int) -> bytes:

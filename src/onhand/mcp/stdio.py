@@ -19,98 +19,22 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from onhand.lines import EndlessLine, Lines, TooLong, claimed_streams, write_all
 from onhand.mcp.messages import MAX_LINE_BYTES, Refusal, encoded, parsed, too_long
 from onhand.mcp.server import build
 from onhand.mcp.surface import Surface
 
 Value = TypeVar("Value")
 
-CHUNK_BYTES = 64 * 1024
-MAX_SKIPPED_BYTES = 64 * 1024 * 1024  # of a line that is too long; whoever sends more is not talking to us
 MAX_AT_WORK = 1_000  # requests; further ones wait in the pipe, so that a flood costs its sender and not us
 FINISH_S = 1.5  # for what is at work when the client has gone; clients kill us after two seconds
-
-
-class EndlessLine(Exception):  # it ends the session, and never leaves this room
-    """A line goes on past all reason."""
-
-
-class Lines:
-    """Reads lines from a descriptor, none longer than the limit."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._buffer = bytearray()
-        self._searched = 0
-
-    def next(self) -> bytes | Refusal | None:
-        """The next line, or the answer to one that is too long; None at the end."""
-        while True:
-            end = self._buffer.find(b"\n", self._searched)
-            if end >= 0:
-                return self._taken(end)
-            self._searched = len(self._buffer)
-            if self._searched > MAX_LINE_BYTES:
-                return self._skipped()
-            chunk = os.read(self._descriptor, CHUNK_BYTES)
-            if not chunk:
-                rest = bytes(self._buffer)
-                self._buffer.clear()
-                self._searched = 0
-                return rest or None
-            self._buffer += chunk
-
-    def _taken(self, end: int) -> bytes | Refusal:
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        self._searched = 0
-        return line if end <= MAX_LINE_BYTES else too_long(line)
-
-    def _skipped(self) -> Refusal:
-        """Read past the rest of the line without keeping it."""
-        answer = too_long(bytes(self._buffer[:CHUNK_BYTES]))
-        skipped = len(self._buffer)
-        self._buffer.clear()
-        self._searched = 0
-        while chunk := os.read(self._descriptor, CHUNK_BYTES):
-            end = chunk.find(b"\n")
-            if end >= 0:
-                self._buffer += chunk[end + 1 :]
-                break
-            skipped += len(chunk)
-            if skipped > MAX_SKIPPED_BYTES:
-                raise EndlessLine(answer.text)
-        return answer
-
-
-class Worker:
-    """A thread for what may block for ever, one thing after the other: the process can end without it."""
-
-    def __init__(self, name: str) -> None:
-        self._waiting: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
-        Thread(target=self._work, name=name, daemon=True).start()
-
-    async def run(self, work: Callable[[], Value]) -> Value:
-        """What the work gives; who waits for it can be cancelled, the work cannot."""
-        outcome: Future[Value] = Future()
-        outcome.set_running_or_notify_cancel()
-        self._waiting.put((work, outcome))
-        return await asyncio.wrap_future(outcome)
-
-    def _work(self) -> None:
-        while True:
-            work, outcome = self._waiting.get()
-            try:
-                outcome.set_result(work())
-            except BaseException as error:
-                outcome.set_exception(error)
 
 
 class Wire:
     """One client over a pair of descriptors: what comes in, what goes out, and which requests are at work."""
 
     def __init__(self, reading: int, writing: int, inbox: "MemoryObjectSendStream[SessionMessage | Exception]") -> None:
-        self._lines = Lines(reading)
+        self._lines = Lines(reading, MAX_LINE_BYTES)
         self._writing = writing
         self._reader, self._writer = Worker("mcp reader"), Worker("mcp writer")
         self._inbox = inbox
@@ -124,7 +48,8 @@ class Wire:
                 while (line := await self._reader.run(self._lines.next)) is not None:
                     await self._take(line)
             except EndlessLine as error:
-                await self.send(Refusal(types.INVALID_REQUEST, f"{error}; the connection is closed").message())
+                answer = too_long(error.head).text
+                await self.send(Refusal(types.INVALID_REQUEST, f"{answer}; the connection is closed").message())
             except (OSError, anyio.BrokenResourceError):
                 return  # the client has gone, or the server has ended
             with anyio.move_on_after(FINISH_S):
@@ -137,8 +62,8 @@ class Wire:
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             self._settle(message.id)
 
-    async def _take(self, line: bytes | Refusal) -> None:
-        message = line if isinstance(line, Refusal) else parsed(line)
+    async def _take(self, line: bytes | TooLong) -> None:
+        message = too_long(line.head) if isinstance(line, TooLong) else parsed(line)
         if message is None:
             return
         if isinstance(message, types.JSONRPCRequest):
@@ -169,15 +94,10 @@ class Wire:
         self._at_work.discard(str(request_id))
         self._settled.set()
 
-    def _write(self, line: bytes) -> None:
-        view = memoryview(line)
-        while view:
-            view = view[os.write(self._writing, view) :]
-
 
 async def serve(surface: Surface) -> None:
     """Serve one client over the standard streams until it closes them."""
-    with _claimed_streams() as (reading, writing):
+    with claimed_streams() as (reading, writing):
         await converse(surface, reading, writing)
 
 
@@ -203,19 +123,3 @@ async def _send_all(
                 await wire.send(item.message)
         except OSError:  # nobody reads any more
             conversation.cancel()
-
-
-@contextmanager
-def _claimed_streams() -> Iterator[tuple[int, int]]:
-    """The standard streams for the protocol alone: what a tool prints goes to the error stream instead."""
-    sys.stdout.flush()
-    reading, writing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    try:
-        os.dup2(nothing, 0)
-        os.dup2(2, 1)
-        yield reading, writing
-    finally:
-        os.dup2(reading, 0)
-        os.dup2(writing, 1)
-        os.close(nothing)
