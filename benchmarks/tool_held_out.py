@@ -46,8 +46,7 @@ class Constants(NamedTuple):
 
 
 GRID = [
-    Constants(*values)
-    for values in product((1.2, 1.5, 2.0), (0.4, 0.5, 0.65), (0.35, 0.5), (0.25, 0.5), (0.3, 0.6))
+    Constants(*values) for values in product((1.2, 1.5, 2.0), (0.4, 0.5, 0.65), (0.35, 0.5), (0.25, 0.5), (0.3, 0.6))
 ]
 SHIPPED = Constants(1.5, 0.5, 0.5, 0.5, 0.6)
 

@@ -3,14 +3,20 @@
 It knows nothing of what a line says. Doors that carry a message on each line read through it.
 """
 
+import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import NamedTuple
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
 
 CHUNK_BYTES = 64 * 1024
 MAX_SKIPPED_BYTES = 64 * 1024 * 1024  # of a line that is too long; whoever sends more is not talking to us
+
+Value = TypeVar("Value")
 
 
 class TooLong(NamedTuple):
@@ -74,6 +80,29 @@ class Lines:
             if skipped > MAX_SKIPPED_BYTES:
                 raise EndlessLine(head)
         return TooLong(head)
+
+
+class Worker:
+    """A thread for what may block for ever, one thing after the other: the process can end without it."""
+
+    def __init__(self, name: str) -> None:
+        self._waiting: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        Thread(target=self._work, name=name, daemon=True).start()
+
+    async def run(self, work: Callable[[], Value]) -> Value:
+        """What the work gives; who waits for it can be cancelled, the work cannot."""
+        outcome: Future[Value] = Future()
+        outcome.set_running_or_notify_cancel()
+        self._waiting.put((work, outcome))
+        return await asyncio.wrap_future(outcome)
+
+    def _work(self) -> None:
+        while True:
+            work, outcome = self._waiting.get()
+            try:
+                outcome.set_result(work())
+            except BaseException as error:
+                outcome.set_exception(error)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -11,7 +11,7 @@ from acp.agent.connection import AgentSideConnection
 
 from onhand.acp.agent import EditorAgent
 from onhand.errors import InputError
-from onhand.lines import EndlessLine, Lines, TooLong, claimed_streams, write_all
+from onhand.lines import EndlessLine, Lines, TooLong, Worker, claimed_streams, write_all
 from onhand.text import whole
 from onhand.tools.tool import plain
 
@@ -39,14 +39,14 @@ class Wire:
     def __init__(self, reading: int, writing: int) -> None:
         self._lines = Lines(reading, MAX_LINE_BYTES)
         self._writing = writing
-        self._turn = asyncio.Lock()  # of writing: two messages must not be torn into each other
+        self._reader, self._writer = Worker("acp reader"), Worker("acp writer")
         self._is_closed = False
 
     async def receive(self) -> Json | None:
         """The next message that the SDK can take; None when the editor has gone."""
         while True:
             try:
-                line = await asyncio.to_thread(self._lines.next)
+                line = await self._reader.run(self._lines.next)
             except (EndlessLine, OSError):
                 return None
             if line is None:
@@ -62,8 +62,7 @@ class Wire:
         if self._is_closed:
             raise ConnectionError("the editor has gone")
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
-        async with self._turn:
-            await asyncio.to_thread(write_all, self._writing, line)
+        await self._writer.run(lambda: write_all(self._writing, line))
 
     async def close(self) -> None:
         """Nothing is sent any more."""

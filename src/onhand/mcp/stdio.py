@@ -4,27 +4,15 @@ It shields the SDK: a line is never longer than `MAX_LINE_BYTES`, what is no mes
 once, and only so many requests are at work at a time. What it carries it does not know.
 """
 
-import asyncio
-import os
-import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
-from queue import SimpleQueue
-from threading import Thread
-from typing import Any, TypeVar
-
 import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from onhand.lines import EndlessLine, Lines, TooLong, claimed_streams, write_all
+from onhand.lines import EndlessLine, Lines, TooLong, Worker, claimed_streams, write_all
 from onhand.mcp.messages import MAX_LINE_BYTES, Refusal, encoded, parsed, too_long
 from onhand.mcp.server import build
 from onhand.mcp.surface import Surface
-
-Value = TypeVar("Value")
 
 MAX_AT_WORK = 1_000  # requests; further ones wait in the pipe, so that a flood costs its sender and not us
 FINISH_S = 1.5  # for what is at work when the client has gone; clients kill us after two seconds
@@ -58,7 +46,7 @@ class Wire:
     async def send(self, message: types.JSONRPCMessage) -> None:
         """Write a message as a line; a client that does not read makes us wait."""
         line = encoded(message)
-        await self._writer.run(lambda: self._write(line))
+        await self._writer.run(lambda: write_all(self._writing, line))
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             self._settle(message.id)
 
