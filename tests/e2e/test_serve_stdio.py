@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import rawmcp
+from onhand.lines import MAX_SKIPPED_BYTES
 from onhand.mcp.messages import MAX_LINE_BYTES
-from onhand.mcp.stdio import MAX_SKIPPED_BYTES
 from rawmcp import Stdio, request
 from requirements import requirement
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from onhand.mcp import stdio
-from onhand.mcp.messages import Refusal
-from onhand.mcp.stdio import Lines, converse
+from onhand.mcp.stdio import converse
 from onhand.mcp.surface import Surface
 from onhand.tools import Tool
 from rawmcp import initialize, request
@@ -136,34 +135,3 @@ def test_a_client_that_closes_what_it_reads_from_ends_the_conversation(surface: 
         pipes.stop_reading()
         pipes.send(*(request("ping", number) for number in range(3)))
         assert pipes.ended()
-
-
-@pytest.fixture
-def lines() -> Iterator[Callable[[bytes], list[bytes | Refusal | None]]]:
-    """What is read of bytes that come in through a pipe."""
-
-    def read(raw: bytes) -> list[bytes | Refusal | None]:
-        reading, writing = os.pipe()
-        os.write(writing, raw)  # there is room for it in the pipe
-        os.close(writing)
-        source = Lines(reading)
-        found = [source.next()]
-        while found[-1] is not None:
-            found.append(source.next())
-        os.close(reading)
-        return found
-
-    yield read
-
-
-def test_lines_are_cut_where_they_end_and_the_last_needs_no_end(
-    lines: Callable[[bytes], list[bytes | Refusal | None]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stdio, "MAX_LINE_BYTES", 10)
-    monkeypatch.setattr(stdio, "CHUNK_BYTES", 4)
-    assert lines(b"") == [None]
-    assert lines(b"a\n\nbc") == [b"a", b"", b"bc", None]
-    assert lines(b"0123456789\nx") == [b"0123456789", b"x", None]
-    long, after, end = lines(b'{"id":3,"x":"aaaaaaaaa\nafter')
-    assert isinstance(long, Refusal)
-    assert (after, end) == (b"after", None)
