@@ -197,7 +197,7 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
             outside = _outside(said.value if said else option.default, project, environ)
             if outside:
                 asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
-        elif said and said.value and not (role == "model" and said.value == option.default):
+        elif said and said.value and not (role in ("model", "permission") and said.value == option.default):
             asks.append(Ask(key, said.value, said.source, _REASONS[role]))  # type: ignore[arg-type]  # text or texts
     return tuple(asks)
 

@@ -127,7 +127,7 @@ def _checked_text(option: Option, given: object) -> str:
         raise _Unusable
     if role == "inner" and not _stays_inside(given):
         raise _Unusable
-    if role == "secret" and not (given.isascii() and given.isidentifier()):
+    if role == "secret" and given != option.default and not (given.isascii() and given.isidentifier()):
         raise _Unusable
     return given
 
