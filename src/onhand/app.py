@@ -246,6 +246,10 @@ def open_agent(
         listeners=listeners,
     )
     toolbox.add(delegate(agent, toolbox))
+    if options.telemetry:
+        from onhand.agent.telemetry import Telemetry
+
+        agent.listeners.append(Telemetry(model.name))
     return agent
 
 
