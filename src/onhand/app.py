@@ -265,6 +265,10 @@ def open_agent(
         listeners=listeners,
     )
     toolbox.add(delegate(agent, toolbox))
+    if options.telemetry:
+        from onhand.agent.telemetry import Telemetry
+
+        agent.listeners.append(Telemetry(model.name))
     return agent
 
 
@@ -429,7 +433,7 @@ def _need_mcp() -> None:
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
-        raise MissingExtra("speaking MCP", "mcp")
+        raise MissingExtra("MCP", "mcp")
 
 
 def _documents_or_none(asked: Config) -> "Documents | None":

@@ -171,7 +171,7 @@ def test_without_the_packages_of_mcp_the_command_that_installs_them_is_named(tmp
         command, cwd=tmp_path, env=rawmcp.environ(), capture_output=True, encoding="utf-8", timeout=60, check=False
     )
     assert done.returncode == 1
-    assert "onhand: serving over MCP needs the 'mcp' extra: pip install 'onhand[mcp]'" in done.stderr
+    assert "onhand: MCP needs the 'mcp' extra: pip install 'onhand[mcp]'" in done.stderr
 
 
 def test_an_interrupt_ends_the_server_though_its_client_says_nothing() -> None:

@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     asked = app.configured(arguments.root)
     terminal.warn(asked.warnings)
     if arguments.grpc is None and arguments.http is None:
+        surface = _surface(asked)
         import anyio
 
-        surface = _surface(asked)
         from onhand.mcp import stdio
 
         anyio.run(stdio.serve, surface)

@@ -200,6 +200,7 @@ class Agent(Record):
     workspace_tools: str = "write"
     load_tools: str = "definitions>=10%"
     window_tokens: int = 200_000
+    telemetry: bool = False
 
 
 ABOUT_AGENT = {
@@ -231,6 +232,7 @@ ABOUT_AGENT = {
         "conversation>=10%, count>40 or schema_tokens>16000."
     ),
     "window_tokens": About("How much the model can read at once, for shares of it.", minimum=1),
+    "telemetry": About("Whether runs are spans of OpenTelemetry, for whatever exports those; needs the otel extra."),
 }
 
 

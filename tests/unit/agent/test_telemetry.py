@@ -1,5 +1,6 @@
 """Are runs, requests and calls spans, with names and counts and without a word of the conversation?"""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from onhand import app
 from onhand.agent.events import Answered, Usage
-from onhand.agent.models.scripted import Line
+from onhand.agent.models.scripted import Line, ScriptedModel
 from onhand.agent.sub_agents import delegate
 from onhand.agent.telemetry import Telemetry
 from onhand.agent.toolbox import Toolbox
@@ -76,6 +78,17 @@ def test_a_run_that_fails_ends_its_span_with_the_reason(spans: Any) -> None:
     bench.agent.listeners.append(Telemetry("m", spans.tracer))
     bench.run()
     assert spans.get_finished_spans()[-1].attributes["error.type"] == "refusal"
+
+
+@requirement("agent.telemetry")
+def test_it_listens_where_the_configuration_asks_for_it(tmp_path: Path) -> None:
+    pytest.importorskip("opentelemetry", reason="the otel extra is not installed")
+    asked = app.configured(str(tmp_path))
+    for wanted in (False, True):
+        agent = app.open_agent(asked, options=asked.agent._replace(telemetry=wanted), model=ScriptedModel(["Hi."]))
+        assert any(isinstance(listener, Telemetry) for listener in agent.listeners) is wanted
+        assert asyncio.run(agent.run("go")).text == "Hi."
+        assert agent.listener_failures == []
 
 
 @requirement("agent.telemetry")
