@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from onhand.acp.agent import EditorAgent
+    from onhand.acp.agent import EditorAgent, Wanted
+    from onhand.acp.session import Join, Leave
     from onhand.actions.processes import Process, Start
     from onhand.actions.workspace import Workspace
     from onhand.agent.approval import Ask, Rule
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from onhand.corpora.skills import Skills
     from onhand.embed.embedder import Embedder
     from onhand.grpc.server import Server as GrpcServer
+    from onhand.mcp.as_tools import OpenServers
     from onhand.mcp.pins import Pins
     from onhand.mcp.registry import McpRegistry
     from onhand.mcp.servers import Server, Servers
@@ -272,6 +274,19 @@ def open_agent(
     return agent
 
 
+async def join_servers(agent: "Agent", registry: "McpRegistry") -> "tuple[OpenServers, Sequence[str]]":
+    """Open MCP servers for an agent, whose tools it can then find and call; and what is wrong with some."""
+    from onhand.agent.toolbox import Toolbox
+    from onhand.mcp.as_tools import OpenServers, tools_of
+
+    servers = OpenServers(registry)
+    problems = await servers.open()
+    assert isinstance(agent.tools, Toolbox), "open_agent made it"
+    for tool in tools_of(registry, taken=lambda name: name in agent.tools):
+        agent.tools.add(tool)
+    return servers, problems
+
+
 def _rights(options: "AgentOptions") -> "tuple[Rule, ...]":
     """What the configuration forbids and allows, whatever else is asked about."""
     from onhand.agent.approval import Rule
@@ -295,14 +310,47 @@ def open_editor_agent(flags: "Mapping[str, Any] | None" = None) -> "EditorAgent"
         def hands(tools: "Sequence[Tool]") -> "Sequence[Tool]":
             return through(session.client, session.session_id, session.abilities, open_workspace(asked), tools)
 
+        agent = open_agent(asked, options=options, hands=hands)
         plan = open_plan(asked)
-        return Conversation(
-            open_agent(asked, options=options, hands=hands),
-            _rights(options),
-            plan=lambda: plan.look(acp_plan),
-        )
+        join, leave = _joining(asked, agent, wanted)
+        return Conversation(agent, _rights(options), lambda: plan.look(acp_plan), join, leave)
 
     return EditorAgent(opened, History(state_directory(os.environ)), __version__)
+
+
+def _joining(asked: Config, agent: "Agent", wanted: "Wanted") -> "tuple[Join | None, Leave | None]":
+    """How the servers that an editor wants, and those of the user, join a conversation when it begins, and leave it."""
+    if not wanted.servers and not _has_servers(asked):
+        return None, None
+    from onhand.acp.agent import entries_of
+
+    opened: list[OpenServers] = []
+
+    async def join() -> None:
+        if opened:
+            return
+        from onhand.mcp.registry import McpRegistry
+        from onhand.mcp.servers import servers_in
+
+        theirs = servers_in({"mcpServers": entries_of(wanted.servers)}, "the editor")
+        await wanted.session.warn(theirs.problems)
+        allowed = [one for one in theirs.servers if await wanted.session.allows(one.key, one.shown)]
+        registries = [McpRegistry(allowed, version=__version__)] if allowed else []
+        registries += [open_mcp(asked)[0]] if _has_servers(asked) else []
+        for registry in registries:
+            servers, problems = await join_servers(agent, registry)
+            opened.append(servers)
+            await wanted.session.warn(problems)
+
+    async def leave() -> None:
+        while opened:
+            await opened.pop().close()
+
+    return join, leave
+
+
+def _has_servers(asked: Config) -> bool:
+    return bool(asked.mcp.files) or os.path.lexists(mcp_file())
 
 
 def open_workspace(asked: Config) -> "Workspace":
@@ -496,7 +544,7 @@ def open_mcp(asked: Config, show_login: "Callable[[str], None] | None" = None) -
 
 def _gateway_around(asked: Config, own: "Surface") -> "tuple[Surface, tuple[str, ...]]":
     """Our own surface with the other servers behind it, or just that where there are none; and what is wrong."""
-    if not asked.mcp.files and not os.path.lexists(mcp_file()):
+    if not _has_servers(asked):
         return own, ()
     registry, problems = open_mcp(asked)
     if not registry.keys:

@@ -36,6 +36,19 @@ class Wanted(NamedTuple):
 Open = Callable[[Wanted], Awaitable[Conversation]]
 
 
+def entries_of(servers: Sequence[Server]) -> dict[str, dict[str, Any]]:
+    """The servers that an editor wants connected, in the form of the familiar configuration."""
+    entries: dict[str, dict[str, Any]] = {}
+    for server in servers:
+        if isinstance(server, schema.McpServerStdio):
+            env = {variable.name: variable.value for variable in server.env}
+            entries[server.name] = {"command": server.command, "args": server.args, "env": env}
+        elif isinstance(server, schema.HttpMcpServer):
+            headers = {header.name: header.value for header in server.headers}
+            entries[server.name] = {"url": server.url, "headers": headers}
+    return entries
+
+
 class EditorAgent:
     """The agent of one editor. `open` makes what is behind a session: a project's agent."""
 

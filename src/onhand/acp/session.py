@@ -43,14 +43,18 @@ OPTIONS = [
 ]
 
 
+Join = Callable[[], Awaitable[None]]
+Leave = Callable[[], Awaitable[None]]
+
+
 class Conversation(NamedTuple):
     """What is behind a session: an agent for a project, and what belongs to it."""
 
     agent: Agent
     rules: tuple[Rule, ...] = ()  # of the configuration; they come before those of any mode
     plan: Callable[[], list[dict[str, str]]] | None = None
-    join: Callable[[], Awaitable[None]] | None = None  # connects what the editor wants connected
-    close: Callable[[], Awaitable[None]] | None = None
+    join: Join | None = None  # connects what the editor wants connected, with the first prompt
+    leave: Leave | None = None
 
 
 class Session:
@@ -127,8 +131,8 @@ class Session:
         await self._idle.wait()
         if self._journal is not None:
             self._journal.close()
-        if self._conversation and self._conversation.close:
-            await self._conversation.close()
+        if self._conversation and self._conversation.leave:
+            await self._conversation.leave()
 
     async def ask(self, call: Call, tool: Tool, reason: str) -> str:
         """Ask the person about a call; whoever does not choose has rejected it."""
@@ -141,6 +145,21 @@ class Session:
         )
         chosen = answer.outcome.option_id if isinstance(answer.outcome, schema.AllowedOutcome) else "reject_once"
         return chosen if chosen in ANSWERS else "reject_once"
+
+    async def allows(self, name: str, shown: str) -> bool:
+        """Ask the person whether a server may be started, or connected to: the editor's word alone starts nothing."""
+        call = Call("connect_mcp_server", {"name": name, "command": shown}, f"connect_{name}")
+        update = schema.ToolCallUpdate(
+            tool_call_id=call.id, title=updates.title(call), kind="execute", status="pending", raw_input=call.arguments
+        )
+        answer = await self.client.request_permission(
+            session_id=self.session_id, tool_call=update, options=[OPTIONS[0], OPTIONS[2]]
+        )
+        return isinstance(answer.outcome, schema.AllowedOutcome) and answer.outcome.option_id == "allow_once"
+
+    async def warn(self, problems: Sequence[str]) -> None:
+        """Tell the person what is wrong, and go on without it."""
+        await self.tell([updates.thought(problem) for problem in problems])
 
     async def tell(self, told: Sequence[updates.Update]) -> None:
         """Tell the editor something that no event is about."""

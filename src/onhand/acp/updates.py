@@ -64,7 +64,7 @@ class Narrator:
             case Thought(text):
                 yield schema.AgentThoughtChunk(content=_text(text), session_update="agent_thought_chunk")
             case Retrying(reason, wait_s):
-                yield _thought(f"asking again in {wait_s:.0f} s: {reason}")
+                yield thought(f"asking again in {wait_s:.0f} s: {reason}")
             case Calling(call):
                 yield from self.begun(call)
                 yield _progress(call, status="in_progress")
@@ -96,7 +96,7 @@ class Narrator:
 
     def _of_sub_agent(self, agent: str, event: Event) -> Iterator[Update]:
         if isinstance(event, Calling):
-            yield _thought(f"{agent}: {title(event.call)}")
+            yield thought(f"{agent}: {title(event.call)}")
 
 
 def described(call: Call, directory: str) -> dict[str, Any]:
@@ -162,7 +162,8 @@ def _progress(call: Call, **fields: Any) -> schema.ToolCallProgress:
     return schema.ToolCallProgress(session_update="tool_call_update", tool_call_id=call.id, **fields)
 
 
-def _thought(text: str) -> schema.AgentThoughtChunk:
+def thought(text: str) -> schema.AgentThoughtChunk:
+    """Something that is not an answer."""
     return schema.AgentThoughtChunk(content=_text(text + "\n"), session_update="agent_thought_chunk")
 
 

@@ -1,0 +1,95 @@
+"""How does an agent of our own call what other servers offer? Each tool of theirs as one of the Registry's.
+
+What a server says of its tools, such as that one only reads, is not taken for granted: a call may change something.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mcp_types as types
+from mcp import MCPError
+
+from onhand.errors import OnhandError, ToolError
+from onhand.mcp.registry import McpRegistry, Route
+from onhand.tools.tool import Output, Tool
+
+
+class OpenServers:
+    """Keeps servers open in a task of its own, for those who open them in one place and close them in another."""
+
+    def __init__(self, registry: McpRegistry) -> None:
+        self.registry = registry
+        self._is_open = asyncio.Event()
+        self._is_over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> Sequence[str]:
+        """Connect to every server whose tools are not known; what is wrong with those that cannot be reached."""
+        self._task = asyncio.create_task(self._kept_open())
+        opening = asyncio.create_task(self._is_open.wait())
+        await asyncio.wait({self._task, opening}, return_when=asyncio.FIRST_COMPLETED)
+        opening.cancel()
+        if self._task.done():
+            await self._task  # it says why
+        unknown = [key for key in self.registry.keys if not self.registry.listing(key).tools]
+        return list((await self.registry.connect(unknown)).values())
+
+    async def close(self) -> None:
+        """End the connections, and the programs behind them."""
+        self._is_over.set()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def _kept_open(self) -> None:
+        async with self.registry:
+            self._is_open.set()
+            await self._is_over.wait()
+
+
+def tools_of(registry: McpRegistry, taken: Callable[[str], bool] = lambda name: False) -> list[Tool]:
+    """The tools that may be called, but for those whose name is taken."""
+    return [_tool(registry, route) for route in registry.routes() if not route.held and not taken(route.tool.name)]
+
+
+def _tool(registry: McpRegistry, route: Route) -> Tool:
+    name = route.tool.name
+
+    async def call(arguments: dict[str, Any]) -> Output:
+        try:
+            result = await registry.execute(name, arguments)
+        except MCPError as error:
+            raise ToolError(f"{route.key} refuses: {error.message}") from None
+        except OnhandError as error:
+            raise ToolError(str(error)) from None
+        return _output(result)
+
+    return Tool(
+        name=name,
+        description=route.tool.description or f"{route.own} of {route.key}",
+        input_schema=route.tool.input_schema,
+        handler=call,
+        max_output_bytes=registry.server(route.key).max_output_bytes,
+        timeout_s=None,  # the server has one of its own
+        strict_arguments=False,
+    )
+
+
+def _output(result: types.CallToolResult | types.InputRequiredResult) -> Output:
+    if isinstance(result, types.InputRequiredResult):
+        raise ToolError("the server wants to ask a person something, which cannot be done here: do it another way")
+    text = "\n".join(map(_shown, result.content))
+    if result.is_error:
+        raise ToolError(text or "the tool failed and did not say why")
+    return Output(text, result.structured_content)
+
+
+def _shown(block: types.ContentBlock) -> str:
+    match block:
+        case types.TextContent():
+            return block.text
+        case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
+            return resource.text
+        case types.ResourceLink():
+            return f"[{block.name}: {block.uri}]"
+    return f"[{block.type}, not shown]"
