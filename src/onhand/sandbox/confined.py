@@ -10,8 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
+from onhand.descendants import descendants
 from onhand.errors import SandboxError
-from onhand.sandbox.launch import PROXY_PORT, descendants
+from onhand.sandbox.launch import PROXY_PORT
 from onhand.sandbox.layout import Layout
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.proxy import Proxy
