@@ -41,17 +41,19 @@ class BubblewrapSandbox:
         except BaseException:
             placeholders.remove()
             raise
-        filter_fd = _pipe_of(seccomp.program(inet=bool(policy.domains)))
+        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains)))
         environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
+        options = [
+            *_namespaces(bool(policy.domains)),
+            *mounts,
+            *("--seccomp", str(filter_fd), "--chdir", os.path.realpath(command.cwd), "--clearenv"),
+            *_variables(confined.proxied(environment, policy.domains)),
+        ]
+        # Not on bwrap's own command line, which everybody on the machine can read, nor in its own environment, which
+        # would have a say before there are walls.
+        options_fd = confined.nameless_file(b"".join(os.fsencode(option) + b"\0" for option in options))
         order = {
-            "argv": [
-                _program(),
-                *_namespaces(bool(policy.domains)),
-                *mounts,
-                *("--seccomp", str(filter_fd), "--chdir", os.path.realpath(command.cwd), "--clearenv"),
-                *_variables(confined.proxied(environment, policy.domains)),
-                *("--", *command.argv),
-            ],
+            "argv": [_program(), "--args", str(options_fd), "--", *command.argv],
             "cwd": "/",
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
@@ -59,7 +61,7 @@ class BubblewrapSandbox:
             "limits": confined.limits_of(policy),
             "landlock": None,
         }
-        return confined.start(order, policy, command, (filter_fd,), [placeholders.remove])
+        return confined.start(order, policy, command, (filter_fd, options_fd), [placeholders.remove])
 
 
 def _namespaces(shares_network: bool) -> list[str]:
@@ -113,13 +115,6 @@ def _pins(layout: Layout) -> list[str]:
 def _variables(environment: dict[str, str]) -> Iterator[str]:
     for name, value in environment.items():
         yield from ("--setenv", name, value)
-
-
-def _pipe_of(content: bytes) -> int:
-    reader, writer = os.pipe()
-    os.write(writer, content)  # some hundred bytes: less than any pipe holds
-    os.close(writer)
-    return reader
 
 
 @cache
