@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         MissingExtra,
         NotFound,
         OnhandError,
+        SandboxError,
         StoreError,
         ToolError,
     )
@@ -58,6 +59,7 @@ __all__ = [
     "Relations",
     "Result",
     "Rules",
+    "SandboxError",
     "Scope",
     "SemanticCache",
     "Session",
@@ -88,6 +90,7 @@ _HOMES = {
         "MissingExtra",
         "NotFound",
         "OnhandError",
+        "SandboxError",
         "StoreError",
         "ToolError",
     ),
