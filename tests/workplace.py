@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -95,3 +96,22 @@ def confined_start(sandbox: Sandbox, policy: Policy) -> Start:
         return sandbox.start(policy, Command(argv, cwd, environment, *pipes))
 
     return start
+
+
+def still_running(words: str) -> list[str]:
+    """Processes that were started with these words and do not go away: a busy machine may need a while to end them."""
+    end = monotonic() + 30
+    while True:
+        found = [process for process, line in command_lines().items() if line == words]
+        if not found or monotonic() > end:
+            return found
+
+
+def command_lines() -> dict[str, str]:
+    """What every process on this machine was started with."""
+    lines = {}
+    for process in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):
+            raw = Path(f"/proc/{process}/cmdline").read_bytes()
+            lines[process] = raw.replace(b"\0", b" ").decode(errors="replace").strip()
+    return lines

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import NamedTuple
@@ -50,13 +51,11 @@ class _Entry:
 
     def job(self) -> Job:
         ran = self.ran
-        state = (
-            "running" if not self.over.is_set() else "failed" if ran is None else "stopped" if ran.ended_by else "ended"
-        )
+        ended = "failed" if ran is None else "stopped" if ran.ended_by else "ended"
         return Job(
             self.id,
             self.command,
-            state,
+            ended if self.over.is_set() else "running",
             ran.exit_code if ran else None,
             ran.duration_s if ran else monotonic() - self.began,
             self.outputs[0].total_bytes,
@@ -102,9 +101,7 @@ class Jobs:
         if sum(not entry.over.is_set() for entry in list(self._entries.values())) >= MAX_RUNNING:
             raise InputError(f"{MAX_RUNNING} jobs run already: stop one with stop_job, or wait")
         entry = self._entry(command, shell.KEEP_BYTES, at_once=True)
-        work: Callable[[], Ran] = lambda: shell.run_into(  # noqa: E731  # named for the thread below
-            entry.outputs, command, cwd, None, environment, self._start, entry.stop
-        )
+        work = partial(shell.run_into, entry.outputs, command, cwd, None, environment, self._start, entry.stop)
         Thread(target=_attended, args=(entry, work), name=entry.id, daemon=True).start()
         return entry.job()
 

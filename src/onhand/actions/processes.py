@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Protocol
 
+from onhand.descendants import descendants
 from onhand.errors import InputError
 
 
@@ -69,25 +70,10 @@ class Group:
         return code if code is None or code >= 0 else 128 - code
 
     def kill(self) -> None:
-        strays = _descendants(self._process.pid)
+        strays = descendants(self._process.pid)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # its number stays taken while it has members or is not reaped
         for process in strays:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
         self._process.wait()
-
-
-def _descendants(process: int) -> list[int]:
-    """Who comes from a process, by what the system says of parents now; nothing where it does not say."""
-    parents: dict[int, int] = {}
-    with suppress(OSError):
-        for name in filter(str.isdecimal, os.listdir("/proc")):
-            with suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as stat:
-                parents[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
-    found: list[int] = []
-    generation = {process}
-    while generation:
-        generation = {child for child, parent in parents.items() if parent in generation}
-        found += sorted(generation)
-    return found

@@ -13,7 +13,7 @@ from onhand.errors import SandboxError
 from onhand.sandbox import seccomp
 from onhand.sandbox.layout import Layout, lay_out
 from onhand.sandbox.policy import Policy, is_below
-from onhand.sandbox.sandbox import Command, Process, exists
+from onhand.sandbox.sandbox import Command, Process
 
 TEMPORARY_BYTES = 512 << 20
 TRY_S = 30.0  # far more than a command that does nothing takes
@@ -35,19 +35,25 @@ class BubblewrapSandbox:
         if reason:
             raise SandboxError(f"nothing was started: {reason}")
         placeholders = Placeholders(policy.writable, lambda: lay_out(policy), confined.unprivileged)
-        user = confined.unprivileged(placeholders.layout)
-        layout = confined.within_reach(placeholders.layout, user)
-        filter_fd = _pipe_of(seccomp.program(inet=bool(policy.domains)))
-        environment = confined.proxied(dict(command.environment), policy.domains)
+        try:
+            user = confined.unprivileged(placeholders.layout)
+            mounts = list(_mounts(confined.within_reach(placeholders.layout, user)))
+        except BaseException:
+            placeholders.remove()
+            raise
+        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains)))
+        environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
+        options = [
+            *_namespaces(bool(policy.domains)),
+            *mounts,
+            *("--seccomp", str(filter_fd), "--chdir", os.path.realpath(command.cwd), "--clearenv"),
+            *_variables(confined.proxied(environment, policy.domains)),
+        ]
+        # Not on bwrap's own command line, which everybody on the machine can read, nor in its own environment, which
+        # would have a say before there are walls.
+        options_fd = confined.nameless_file(b"".join(os.fsencode(option) + b"\0" for option in options))
         order = {
-            "argv": [
-                exists("bwrap"),
-                *_namespaces(bool(policy.domains)),
-                *_mounts(layout),
-                *("--seccomp", str(filter_fd), "--chdir", os.path.realpath(command.cwd), "--clearenv"),
-                *_variables({"HOME": "/tmp", **environment, "TMPDIR": "/tmp"}),  # noqa: S108  # its own
-                *("--", *command.argv),
-            ],
+            "argv": [_program(), "--args", str(options_fd), "--", *command.argv],
             "cwd": "/",
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
@@ -55,7 +61,7 @@ class BubblewrapSandbox:
             "limits": confined.limits_of(policy),
             "landlock": None,
         }
-        return confined.start(order, policy, command, (filter_fd,), [placeholders.remove])
+        return confined.start(order, policy, command, (filter_fd, options_fd), [placeholders.remove])
 
 
 def _namespaces(shares_network: bool) -> list[str]:
@@ -111,18 +117,20 @@ def _variables(environment: dict[str, str]) -> Iterator[str]:
         yield from ("--setenv", name, value)
 
 
-def _pipe_of(content: bytes) -> int:
-    reader, writer = os.pipe()
-    os.write(writer, content)  # some hundred bytes: less than any pipe holds
-    os.close(writer)
-    return reader
+@cache
+def _program() -> str | None:
+    """Where bwrap is, looked for in the system's own directories: not where a project could put one."""
+    places = (
+        f"{directory}/bwrap" for directory in ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+    )
+    return next((place for place in places if os.access(place, os.X_OK)), None)
 
 
 @cache
 def _unsupported() -> str | None:
     if sys.platform != "linux":
         return "bubblewrap is for Linux"
-    if exists("bwrap") is None:
+    if _program() is None:
         return "bwrap is not installed: install the package bubblewrap"
     return seccomp.unsupported()
 

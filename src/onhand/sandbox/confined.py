@@ -10,8 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
+from onhand.descendants import descendants
 from onhand.errors import SandboxError
-from onhand.sandbox.launch import PROXY_PORT, descendants
+from onhand.sandbox.launch import PROXY_PORT
 from onhand.sandbox.layout import Layout
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.proxy import Proxy
@@ -147,7 +148,7 @@ def start(
     theirs: list[int] = list(pass_fds)
     process = None
     try:
-        order_fd = _file_of(marshal.dumps(order))
+        order_fd = nameless_file(marshal.dumps(order))
         theirs.append(order_fd)
         report, report_fd = os.pipe()
         lifeline_fd, lifeline = os.pipe()
@@ -180,7 +181,7 @@ def start(
             os.close(descriptor)
 
 
-def _file_of(content: bytes) -> int:
+def nameless_file(content: bytes) -> int:
     """A descriptor of a file that has no name; a pipe would have to be emptied while it is filled."""
     descriptor = os.memfd_create("onhand")
     with open(os.dup(descriptor), "wb") as file:

@@ -6,6 +6,7 @@ for new files, and `refusal` for domains.
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from functools import cache
@@ -52,19 +53,12 @@ class LandlockSandbox:
             "wall_s": policy.wall_s,
             "limits": confined.limits_of(policy),
             "landlock": {
-                "handled": rules.handled(version)[:1] + _network(policy, version) + rules.handled(version)[2:],
+                "handled": rules.handled(version, tcp=not policy.domains),  # with them it has a network of its own
                 "rules": [*(rule for rule in found if rule[1]), (temporary, writing)],
                 "filter": seccomp.program(inet=bool(policy.domains)),
             },
         }
         return confined.start(order, policy, command, after=[lambda: shutil.rmtree(temporary, ignore_errors=True)])
-
-
-def _network(policy: Policy, version: int) -> tuple[int]:
-    """What Landlock refuses of TCP: all of it, unless the command has a network of its own with one door."""
-    from onhand.sandbox import rules
-
-    return (0 if policy.domains else rules.handled(version)[1],)
 
 
 @cache
@@ -85,7 +79,7 @@ def _failure(with_domains: bool) -> str | None:
     """What goes wrong when a command that does nothing is started."""
     domains = ("example.com",) if with_domains else ()
     policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains, wall_s=TRY_S)
-    command = Command(["/bin/sh", "-c", ":"], "/", {}, stdin=-3, stdout=-3, stderr=-3)  # subprocess.DEVNULL
+    command = Command(["/bin/sh", "-c", ":"], "/", {}, *[subprocess.DEVNULL] * 3)
     try:
         code = LandlockSandbox().start(policy, command).wait(60)
     except SandboxError as error:

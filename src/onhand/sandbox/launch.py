@@ -17,6 +17,7 @@ import select
 import struct
 from time import monotonic
 
+from onhand.descendants import descendants
 from onhand.sandbox import kernel
 
 TYPE_CHECKING = False
@@ -225,23 +226,6 @@ def _end_everything() -> None:
         except ChildProcessError:
             return
         select.select([], [], [], 0.002)
-
-
-def descendants(ancestor: int) -> list[int]:
-    """Who comes from a process, by what the kernel says of parents now."""
-    parents = {}
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as stat:
-                    parents[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
-            except (OSError, IndexError):
-                continue
-    found, generation = [], {ancestor}
-    while generation:
-        generation = {process for process, parent in parents.items() if parent in generation}
-        found += sorted(generation)
-    return found
 
 
 def _report(report_fd: int, text: str) -> None:

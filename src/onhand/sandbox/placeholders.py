@@ -1,4 +1,4 @@
-"""How is a file protected that does not exist yet? Something empty stands in its place while commands run.
+"""How is a file protected that does not exist yet? Something else stands in its place while commands run.
 
 A mount needs something to be mounted on. What is put there is taken away again by the last command that needed it;
 after a crash, by the next one. It never touches what somebody else made.

@@ -39,7 +39,6 @@ class Proxy:
         self._domains = domains
         self._resolve = resolve
         self._room = BoundedSemaphore(MAX_CONNECTIONS)
-        self.refused: list[str] = []  # hosts, for whoever asks why something failed
 
     def start(self) -> None:
         """Answer in threads of its own, until `stop`."""
@@ -91,7 +90,6 @@ class Proxy:
 
     def _connected(self, target: Target) -> socket.socket:
         if not permits(self._domains, target.host, target.port):
-            self.refused = [*self.refused[-99:], f"{target.host}:{target.port}"]
             raise InputError(f"{target.host}:{target.port} is not among the allowed domains of this sandbox")
         for address in public_addresses(target.host, target.port, CONNECT_S, self._resolve):
             with suppress(OSError):

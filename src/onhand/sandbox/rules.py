@@ -33,10 +33,10 @@ class Rule(NamedTuple):
     rights: int
 
 
-def handled(version: int) -> tuple[int, int, int]:
-    """What the rules decide about, as far as the kernel knows it: files, network, signals and sockets."""
+def handled(version: int, tcp: bool = True) -> tuple[int, int, int]:
+    """What the rules decide about, as far as the kernel knows it: files, TCP if asked to, signals and sockets."""
     files = (1 << (16 if version >= 5 else 15)) - 1
-    return files, 3 if version >= 4 else 0, 3 if version >= SIGNAL_VERSION else 0
+    return files, 3 if tcp and version >= 4 else 0, 3 if version >= SIGNAL_VERSION else 0
 
 
 def of(layout: Layout) -> list[Rule]:

@@ -1,6 +1,5 @@
 """What is a sandbox? Something that starts a command within a policy, or says why it cannot and starts nothing."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple, Protocol
 
@@ -75,35 +74,26 @@ class Try(NamedTuple):
     refusal: str | None
 
 
-def tries(policy: Policy) -> list[Try]:
-    """Every backend, the best first, each really tried with a policy."""
+def backends() -> "list[Sandbox]":
+    """Every way to confine a command by the kernel, the best first."""
     from onhand.sandbox.bubblewrap import BubblewrapSandbox
     from onhand.sandbox.landlock import LandlockSandbox
 
-    backends: list[Sandbox] = [BubblewrapSandbox(), LandlockSandbox()]
-    return [Try(sandbox, sandbox.refusal(policy)) for sandbox in backends]
+    return [BubblewrapSandbox(), LandlockSandbox()]
+
+
+def tries(policy: Policy) -> list[Try]:
+    """Every backend, each really tried with a policy."""
+    return [Try(sandbox, sandbox.refusal(policy)) for sandbox in backends()]
 
 
 def choose(policy: Policy, backend: str = "auto") -> Sandbox:
     """The backend of a name, or the best that can keep a policy here; where none can, one that refuses."""
-    from onhand.sandbox.bubblewrap import BubblewrapSandbox
-    from onhand.sandbox.landlock import LandlockSandbox
-
-    makers: dict[str, type[Sandbox]] = {"bubblewrap": BubblewrapSandbox, "landlock": LandlockSandbox}
     reasons = []
-    for name in makers if backend == "auto" else [backend]:
-        sandbox = makers[name]()
-        refusal = sandbox.refusal(policy)
-        if refusal is None:
-            return sandbox
-        reasons.append(f"{name}: {refusal}")
+    for sandbox in backends():
+        if backend in ("auto", sandbox.name):
+            refusal = sandbox.refusal(policy)
+            if refusal is None:
+                return sandbox
+            reasons.append(f"{sandbox.name}: {refusal}")
     return Refuse(f"no sandbox works here ({'; '.join(reasons)}); `onhand sandbox check` says what to do")
-
-
-def exists(program: str) -> str | None:
-    """Where a program is, looked for in the system's own directories: not where a project could put one."""
-    for directory in ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"):
-        path = os.path.join(directory, program)
-        if os.access(path, os.X_OK):
-            return path
-    return None

@@ -13,6 +13,7 @@ from onhand.actions.shell_tools import tools_over
 from onhand.actions.workspace import Workspace
 from onhand.tools import Call, Registry
 from requirements import requirement
+from workplace import still_running
 
 
 @pytest.fixture
@@ -84,8 +85,7 @@ def test_cancelling_a_call_ends_the_command_and_all_that_it_started(registry: Re
             await task
 
     asyncio.run(cancelled())
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert not any(line == f"sleep\0{marker}\0".encode() for line in lines)
+    assert still_running(f"sleep {marker}") == []
 
 
 @requirement("actions.shell-output")

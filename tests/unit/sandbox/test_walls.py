@@ -9,14 +9,13 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
 from onhand.errors import SandboxError
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
-from workplace import NOBODY, Ended, give, policy_for, python_inside, run
+from workplace import NOBODY, Ended, command_lines, give, policy_for, python_inside, run, still_running
 
 Try = Callable[[str], Ended]
 
@@ -203,6 +202,20 @@ def test_variables_for_the_command_have_no_effect_on_what_starts_it(sandbox: San
     assert not Path("/tmp/onhand-pwned").exists()
 
 
+def test_what_a_command_is_given_is_on_no_command_line(sandbox: Sandbox, place: Path) -> None:
+    """Every user of a machine can read those."""
+    secret = f"s3cr3t{os.getpid()}"
+    variables = {"PATH": "/usr/bin:/bin", "TOKEN": secret}
+    command = Command(["/bin/sh", "-c", "echo ready; sleep 600"], str(place), variables, None, subprocess.PIPE)
+    process = sandbox.start(policy_for(place), command)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"ready\n"
+        lines = command_lines()
+        process.kill()
+    assert not [line for line in lines.values() if secret in line]
+
+
 @requirement("sandbox.policy")
 @pytest.mark.parametrize(
     ("limit", "code"),
@@ -224,7 +237,7 @@ def test_what_a_command_leaves_behind_ends_with_it(attempt: Try) -> None:
     attempt(
         f"(setsid sleep {marker} &) ; (env -i /bin/sh -c 'setsid sleep {marker} & disown' &) ; sleep {marker} & exit 0"
     )
-    assert running(f"sleep {marker}") == []
+    assert still_running(f"sleep {marker}") == []
 
 
 @requirement("actions.shell-timeout")
@@ -238,7 +251,7 @@ def test_what_a_killed_command_started_is_gone_within_a_second(sandbox: Sandbox,
     with process.stdout:
         assert process.stdout.readline() == b"ready\n"
         process.kill()
-    assert running(f"sleep {marker}") == []
+    assert still_running(f"sleep {marker}") == []
 
 
 def test_a_command_dies_with_whoever_started_it(sandbox: Sandbox, place: Path) -> None:
@@ -262,7 +275,7 @@ def test_a_command_dies_with_whoever_started_it(sandbox: Sandbox, place: Path) -
         starter.send_signal(signal.SIGKILL)
         starter.wait()
         assert starter.stdout.read() == b""  # until nobody holds the pipe any more: the command is gone
-    assert running(f"sleep {marker}") == []
+    assert still_running(f"sleep {marker}") == []
 
 
 def test_a_service_of_the_host_cannot_be_reached(sandbox: Sandbox, place: Path) -> None:
@@ -321,19 +334,3 @@ def test_several_commands_at_once_keep_the_walls_of_each(sandbox: Sandbox, place
     assert len(printed) == 3
     assert not any(text.strip() == "evil" for text in printed)
     assert not os.path.lexists(place / ".env")
-
-
-def running(words: str) -> list[str]:
-    """Processes that were started with these words, after giving the kernel the time it needs to bury them."""
-    end = monotonic() + 1.0  # what is promised
-    while True:
-        found = []
-        for name in filter(str.isdecimal, os.listdir("/proc")):
-            try:
-                line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            except OSError:
-                continue
-            if line == words:
-                found.append(name)
-        if not found or monotonic() > end:
-            return found
