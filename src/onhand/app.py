@@ -281,9 +281,10 @@ async def join_servers(agent: "Agent", registry: "McpRegistry") -> "tuple[OpenSe
 
     servers = OpenServers(registry)
     problems = await servers.open()
-    assert isinstance(agent.tools, Toolbox), "open_agent made it"
-    for tool in tools_of(registry, taken=lambda name: name in agent.tools):
-        agent.tools.add(tool)
+    toolbox = agent.tools
+    assert isinstance(toolbox, Toolbox), "open_agent made it"
+    for tool in tools_of(registry, taken={tool.name for tool in toolbox}):
+        toolbox.add(tool)
     return servers, problems
 
 
@@ -320,7 +321,7 @@ def open_editor_agent(flags: "Mapping[str, Any] | None" = None) -> "EditorAgent"
 
 def _joining(asked: Config, agent: "Agent", wanted: "Wanted") -> "tuple[Join | None, Leave | None]":
     """How the servers that an editor wants, and those of the user, join a conversation when it begins, and leave it."""
-    if not wanted.servers and not _has_servers(asked):
+    if not wanted.servers and not has_servers(asked):
         return None, None
     from onhand.acp.agent import entries_of
 
@@ -336,7 +337,7 @@ def _joining(asked: Config, agent: "Agent", wanted: "Wanted") -> "tuple[Join | N
         await wanted.session.warn(theirs.problems)
         allowed = [one for one in theirs.servers if await wanted.session.allows(one.key, one.shown)]
         registries = [McpRegistry(allowed, version=__version__)] if allowed else []
-        registries += [open_mcp(asked)[0]] if _has_servers(asked) else []
+        registries += [open_mcp(asked)[0]] if has_servers(asked) else []
         for registry in registries:
             servers, problems = await join_servers(agent, registry)
             opened.append(servers)
@@ -349,7 +350,8 @@ def _joining(asked: Config, agent: "Agent", wanted: "Wanted") -> "tuple[Join | N
     return join, leave
 
 
-def _has_servers(asked: Config) -> bool:
+def has_servers(asked: Config) -> bool:
+    """Whether there may be other MCP servers behind us: nothing of MCP is imported to find out."""
     return bool(asked.mcp.files) or os.path.lexists(mcp_file())
 
 
@@ -544,7 +546,7 @@ def open_mcp(asked: Config, show_login: "Callable[[str], None] | None" = None) -
 
 def _gateway_around(asked: Config, own: "Surface") -> "tuple[Surface, tuple[str, ...]]":
     """Our own surface with the other servers behind it, or just that where there are none; and what is wrong."""
-    if not _has_servers(asked):
+    if not has_servers(asked):
         return own, ()
     registry, problems = open_mcp(asked)
     if not registry.keys:

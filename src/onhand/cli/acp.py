@@ -1,8 +1,12 @@
-"""The agent inside an editor: `onhand acp` speaks the Agent Client Protocol over the standard streams."""
+"""The agent inside an editor: `onhand acp` speaks the Agent Client Protocol over the standard streams.
+
+`onhand acp install zed` writes that into the editor's settings.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from onhand import app
 from onhand.cli.parser import Parser
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the model and the sandbox, and what enters us into an editor's settings."""
+    parser.add_argument("verb", metavar="install EDITOR", nargs="*", help="write our entry into an editor's file: zed")
+    parser.add_argument("--print", action="store_true", help="with install: only show the entry and where it belongs")
     parser.add_argument("--model", metavar="MODEL", help="anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE")
     parser.add_argument("--base-url", metavar="URL", help="the address of the model's server (agent.base_url)")
     parser.add_argument("--api-key-env", metavar="NAME", help="the variable with its key (agent.api_key_env)")
@@ -21,7 +27,9 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve one editor until it closes the stream."""
+    """Serve one editor until it closes the stream, or enter us into its settings."""
+    if arguments.verb:
+        return _install(arguments)
     import asyncio
 
     from onhand.errors import MissingExtra
@@ -32,11 +40,35 @@ def run(arguments: argparse.Namespace) -> int:
         if error.name and error.name.split(".")[0] in ("acp", "pydantic"):
             raise MissingExtra("the Agent Client Protocol", "acp") from None
         raise
-    flags: dict[str, Any] = {
-        "model": arguments.model,
-        "base_url": arguments.base_url,
-        "api_key_env": arguments.api_key_env,
-    }
-    agent = app.open_editor_agent({name: value for name, value in flags.items() if value is not None})
-    asyncio.run(serve(agent))
+    given = {"model": arguments.model, "base_url": arguments.base_url, "api_key_env": arguments.api_key_env}
+    flags: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if arguments.sandbox:
+        from onhand.cli.confined import run_confined
+
+        asked = app.configured()
+        return run_confined(asked, asked.agent._replace(**flags), sys.argv[1:])
+    asyncio.run(serve(app.open_editor_agent(flags)))
     return 0
+
+
+def _install(arguments: argparse.Namespace) -> int:
+    """Write how the editor starts us; the other flags come with it."""
+    import os
+
+    from onhand.cli.mcp_install import install, own_command
+    from onhand.errors import InputError
+    from onhand.mcp.client_files import path_of
+
+    if arguments.verb != ["install", "zed"]:
+        raise InputError(f"{' '.join(arguments.verb)[:100]!r} cannot be done: `onhand acp install zed` can")
+    flags = [
+        word
+        for name in ("model", "base_url", "api_key_env")
+        if (value := getattr(arguments, name))
+        for word in (f"--{name.replace('_', '-')}", value)
+    ]
+    program, *words = own_command()
+    confined = ["--sandbox"] if arguments.sandbox else []
+    entry = {"type": "custom", "command": program, "args": [*words, "acp", *flags, *confined], "env": {}}
+    path = path_of("zed", None, os.path.expanduser("~"), os.environ)
+    return install("zed", path, "onhand", entry, arguments.print, key="agent_servers")

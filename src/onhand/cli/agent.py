@@ -11,12 +11,13 @@ from onhand.cli.parser import Parser, positive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from onhand.agent.events import Event, Outcome
     from onhand.agent.loop import Agent
     from onhand.config import Config
+    from onhand.config.options import Agent as Options
     from onhand.tools.registry import Call
     from onhand.tools.tool import Tool
 
@@ -42,15 +43,19 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one goal, or one after the other; 0 when there was an answer to the last."""
-    if arguments.sandbox:
-        _enter_sandbox()
     if arguments.replay:
         return _replay(arguments)
     asked = app.configured(arguments.root)
     terminal.warn(asked.warnings)
     if arguments.report:
         return _report(asked, arguments)
-    agent = _opened(asked, arguments)
+    options = _options(asked, arguments)
+    if arguments.sandbox:
+        from onhand.cli.confined import run_confined
+
+        return run_confined(asked, options, sys.argv[1:])
+    agent = app.open_agent(asked, options=options, ask=_ask if sys.stdin and sys.stdin.isatty() else None)
+    agent.listeners.append(_show)
     trace = None
     if arguments.trace:
         from onhand.agent.trace import Trace
@@ -59,11 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
         agent.listeners.append(trace)
     _show_opening(asked)
     goals = [" ".join(arguments.goal)] if arguments.goal else _lines()
-    code = 0
+    import asyncio
+
     try:
-        for goal in goals:
-            outcome = _worked(agent, goal)
-            code = _print(outcome, arguments.json)
+        code = asyncio.run(_talked(asked, agent, goals, arguments.json))
     finally:
         if trace:
             trace.close()
@@ -71,14 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _enter_sandbox() -> None:
-    """The only place that knows of the sandbox: asked for and not there, nothing is run without it."""
-    from onhand.errors import InputError
-
-    raise InputError("--sandbox needs the sandbox, which this version does not have: leave it out, or use a container")
-
-
-def _opened(asked: Config, arguments: argparse.Namespace) -> Agent:
+def _options(asked: Config, arguments: argparse.Namespace) -> Options:
+    """What is configured, with the flags in its place."""
     configured = asked.agent
     if arguments.model and configured.model and _kind(arguments.model) != _kind(configured.model):
         configured = configured._replace(base_url="", api_key_env="")  # these are of another provider
@@ -89,33 +87,43 @@ def _opened(asked: Config, arguments: argparse.Namespace) -> Agent:
         "max_turns": arguments.max_turns,
         "allow": (*configured.allow, *arguments.allow) if arguments.allow else None,
     }
-    options = configured._replace(**{name: value for name, value in flags.items() if value is not None})
-    agent = app.open_agent(asked, options=options, ask=_ask if sys.stdin and sys.stdin.isatty() else None)
-    agent.listeners.append(_show)
-    return agent
+    return configured._replace(**{name: value for name, value in flags.items() if value is not None})
 
 
 def _kind(model: str) -> str:
     return model.partition(":")[0]
 
 
-def _worked(agent: Agent, goal: str) -> Outcome:
+async def _talked(asked: Config, agent: Agent, goals: Iterable[str], as_json: bool) -> int:
+    """Work on one goal after the other, with the MCP servers of the user; the exit code of the last."""
+    code, servers = 0, None
+    if app.has_servers(asked):
+        registry, unusable = app.open_mcp(asked)
+        servers, problems = await app.join_servers(agent, registry)
+        terminal.warn([*unusable, *problems])
+    try:
+        for goal in goals:
+            code = _print(await _worked(agent, goal), as_json)
+    finally:
+        if servers:
+            await servers.close()
+    return code
+
+
+async def _worked(agent: Agent, goal: str) -> Outcome:
     """Run a goal; an interrupt cancels it and nothing else."""
     import asyncio
     import signal
 
-    async def work() -> Outcome:
-        loop = asyncio.get_running_loop()
-        try:
-            loop.add_signal_handler(signal.SIGINT, agent.cancel)
-        except (NotImplementedError, RuntimeError, ValueError):  # another system, or not the main thread
-            return await agent.run(goal)
-        try:
-            return await agent.run(goal)
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-
-    return asyncio.run(work())
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGINT, agent.cancel)
+    except (NotImplementedError, RuntimeError, ValueError):  # another system, or not the main thread
+        return await agent.run(goal)
+    try:
+        return await agent.run(goal)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 def _lines() -> Iterator[str]:

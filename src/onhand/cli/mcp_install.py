@@ -30,28 +30,34 @@ def run(arguments: argparse.Namespace) -> int:
     """Install, unless it is there already; what the file said before is kept beside it."""
     from onhand.mcp import client_files
 
-    name = arguments.name
-    if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
-        raise InputError(f"{name[:100]!r} is no name for a server: use letters, digits, - and _")
     project = app.configured().project if arguments.project else None
     path = client_files.path_of(arguments.client, project, os.path.expanduser("~"), os.environ)
-    entry = client_files.entry_of(arguments.client, _command(arguments.project))
-    if arguments.print:
+    entry = client_files.entry_of(arguments.client, own_command(arguments.project))
+    return install(arguments.client, path, arguments.name, entry, arguments.print)
+
+
+def install(client: str, path: str, name: str, entry: dict[str, Any], only_print: bool, key: str = "") -> int:
+    """Write an entry into a client's file, or only show it."""
+    from onhand.mcp import client_files
+
+    if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
+        raise InputError(f"{name[:100]!r} is no name for an entry: use letters, digits, - and _")
+    if only_print:
         terminal.complain(f"onhand: this belongs into {path}")
-        terminal.say(client_files.shown(arguments.client, name, entry).rstrip("\n"))
+        terminal.say(client_files.shown(client, name, entry, key).rstrip("\n"))
         return 0
-    edit = client_files.edited(arguments.client, path, name, entry)
+    edit = client_files.edited(client, path, name, entry, key)
     if not edit.changes:
         terminal.say(f"{path} has our entry already")
         return 0
     backup = client_files.write(edit)
-    terminal.say(f"wrote our entry {name!r} into {path}; restart {arguments.client} to see it")
+    terminal.say(f"wrote our entry {name!r} into {path}; restart {client} to see it")
     if backup:
         terminal.say(f"what it said before is in {backup}")
     return 0
 
 
-def _command(shared: bool) -> list[str]:
+def own_command(shared: bool = False) -> list[str]:
     """How we are started: by name in a file that others share, else by a path, since programs have other PATHs."""
     from shutil import which
 

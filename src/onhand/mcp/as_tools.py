@@ -4,7 +4,7 @@ What a server says of its tools, such as that one only reads, is not taken for g
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import mcp_types as types
@@ -47,9 +47,9 @@ class OpenServers:
             await self._is_over.wait()
 
 
-def tools_of(registry: McpRegistry, taken: Callable[[str], bool] = lambda name: False) -> list[Tool]:
+def tools_of(registry: McpRegistry, taken: Set[str] = frozenset()) -> list[Tool]:
     """The tools that may be called, but for those whose name is taken."""
-    return [_tool(registry, route) for route in registry.routes() if not route.held and not taken(route.tool.name)]
+    return [_tool(registry, route) for route in registry.routes() if not route.held and route.tool.name not in taken]
 
 
 def _tool(registry: McpRegistry, route: Route) -> Tool:

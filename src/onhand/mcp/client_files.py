@@ -83,20 +83,20 @@ def entry_of(client: str, command: list[str]) -> dict[str, Any]:
     return {**file.extra, "command": command[0], "args": [*command[1:], "serve", *root]}
 
 
-def shown(client: str, name: str, entry: Mapping[str, Any]) -> str:
-    """The entry as it stands in the client's file."""
-    return _form(client).alone(CLIENTS[client].key, name, entry)
+def shown(client: str, name: str, entry: Mapping[str, Any], key: str = "") -> str:
+    """The entry as it stands in the client's file, among its servers or under another key."""
+    return _form(client).alone(key or CLIENTS[client].key, name, entry)
 
 
-def edited(client: str, path: str, name: str, entry: Mapping[str, Any]) -> Edit:
+def edited(client: str, path: str, name: str, entry: Mapping[str, Any], key: str = "") -> Edit:
     """The file with our entry in it; InputError where it cannot be put there without touching anything else."""
     before = _read(path)
     if before is None or not before.strip():
-        return Edit(path, before, shown(client, name, entry))
+        return Edit(path, before, shown(client, name, entry, key))
     try:
-        after = _form(client).put(before, CLIENTS[client].key, name, entry)
+        after = _form(client).put(before, key or CLIENTS[client].key, name, entry)
     except (ValueError, TypeError, RecursionError) as error:
-        by_hand = f"put this there by hand:\n{shown(client, name, entry)}"
+        by_hand = f"put this there by hand:\n{shown(client, name, entry, key)}"
         raise InputError(f"{path} is left as it is, because {error}; {by_hand}") from None
     return Edit(path, before, after)
 

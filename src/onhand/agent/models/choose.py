@@ -40,6 +40,20 @@ def model_of(name: str, base_url: str = "", api_key_env: str = "", max_output_to
     return _remote(kind, which, base_url, api_key_env or None, limit)
 
 
+def host_and_key(name: str, base_url: str = "", api_key_env: str = "") -> tuple[str, str]:
+    """Where a model is reached over the network, and the variable with its key; empty for one that is not."""
+    from urllib.parse import urlsplit
+
+    kind = name.partition(":")[0]
+    if kind not in ("anthropic", "openai"):
+        return "", ""
+    from onhand.agent.models import anthropic, openai
+
+    usual = anthropic if kind == "anthropic" else openai
+    key = api_key_env or ("" if base_url else usual.API_KEY_ENV)
+    return urlsplit(base_url or usual.BASE_URL).hostname or "", key
+
+
 def _remote(kind: str, which: str, base_url: str, api_key_env: str | None, limit: dict[str, Any]) -> Model:
     if kind == "anthropic":
         from onhand.agent.models import anthropic

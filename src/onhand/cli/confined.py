@@ -1,0 +1,58 @@
+"""How does a whole command run inside the sandbox? It starts itself again behind the walls, and waits.
+
+Nothing runs without them: where no backend works, starting fails, and says why.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from onhand import app
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from onhand.config import Config
+    from onhand.config.options import Agent
+
+FLAG = "--sandbox"
+
+
+def run_confined(asked: Config, options: Agent, words: Sequence[str]) -> int:
+    """The exit code of this command with these words, run again without the flag and behind the walls."""
+    from onhand.actions.environment import environment_of
+    from onhand.agent.models.choose import host_and_key
+    from onhand.config.files import state_directory
+    from onhand.sandbox.sandbox import Command, choose
+
+    host, key = host_and_key(options.model, options.base_url, options.api_key_env)
+    policy = app.open_policy(asked)
+    kept = state_directory(os.environ)
+    os.makedirs(kept, mode=0o700, exist_ok=True)
+    policy = policy._replace(
+        readable=(*policy.readable, *_python()),
+        writable=(*policy.writable, kept),
+        domains=tuple(dict.fromkeys((*policy.domains, *([host] if host else [])))),
+        cpu_s=24 * 3600,  # of a whole conversation
+    ).checked()
+    settings = [name for name in os.environ if name.startswith(("ONHAND_", "XDG_", "PYTHON"))]
+    variables = environment_of(os.environ, ("HOME", *settings, *([key] if key else []), *asked.shell.environment))
+    backend = "auto" if asked.sandbox.backend == "none" else asked.sandbox.backend
+    command = [sys.executable, "-m", "onhand", *(word for word in words if word != FLAG)]
+    process = choose(policy, backend).start(policy, Command(command, os.getcwd(), variables))
+    try:
+        return process.wait() or 0
+    except BaseException:
+        process.kill()
+        raise
+
+
+def _python() -> list[str]:
+    """What this interpreter needs to run us: itself, its packages, and our own."""
+    import onhand
+
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(onhand.__file__)))
+    paths = [sys.prefix, sys.base_prefix, ours, *(path for path in sys.path if os.path.isdir(path))]
+    return list(dict.fromkeys(os.path.realpath(path) for path in paths))
