@@ -98,6 +98,52 @@ def test_an_editor_drives_a_conversation_with_an_edit_and_a_cancelled_command(pr
     assert [asked.kind for asked in editor.asked] == ["edit", "execute"]
 
 
+def upstream(*arguments: str) -> schema.McpServerStdio:
+    """A server of `tests/upstreams.py`, as an editor names one."""
+    program = str(ROOT / "tests" / "upstreams.py")
+    env = [schema.EnvVariable(name="PYTHONPATH", value=f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}")]
+    return schema.McpServerStdio(name="theirs", command=sys.executable, args=[program, *arguments], env=env)
+
+
+@requirement("acp.mcp-servers")
+@pytest.mark.parametrize("answer", ["allow_once", "reject_once"])
+def test_a_server_that_comes_with_a_session_is_asked_about_and_then_joins_it(tmp_path: Path, answer: str) -> None:
+    call = {"name": "theirs__echo", "arguments": {"text": "hello"}}
+    (tmp_path / "script.json").write_text(json.dumps([{"calls": [call]}, "Done."]), encoding="utf-8")
+    editor = Editor([answer, "allow_once"])
+
+    async def work() -> list[Any]:
+        async with editing(editor, tmp_path) as agent:
+            session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[upstream("plain")])
+            said = [schema.TextContentBlock(text="call it", type="text")]
+            await agent.prompt(session_id=session.session_id, prompt=said)
+            return editor.of(session.session_id, "tool_call_update")
+
+    told = asyncio.run(asyncio.wait_for(work(), 100))
+    assert editor.asked[0].title is not None
+    assert editor.asked[0].title.startswith("connect_mcp_server")
+    assert told[-1].status == ("completed" if answer == "allow_once" else "failed")
+    if answer == "allow_once":
+        assert "hello" in told[-1].content[0].content.text
+        assert [asked.title for asked in editor.asked][1:] == ["theirs__echo"]
+
+
+@requirement("acp.install")
+def test_our_entry_is_written_into_the_settings_of_zed(tmp_path: Path) -> None:
+    settings = tmp_path / ".config" / "zed" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{\n  // mine\n  "theme": "One"\n}\n', encoding="utf-8")
+    environ = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "src"), "XDG_CONFIG_HOME": ""}
+    for printed in ("wrote our entry", "has our entry already"):
+        command = [sys.executable, "-m", "onhand", "acp", "install", "zed", "--model", "openai:m", "--sandbox"]
+        done = subprocess.run(command, env=environ, capture_output=True, encoding="utf-8", timeout=60, check=True)
+        assert printed in done.stdout
+    text = settings.read_text(encoding="utf-8")
+    assert "// mine" in text
+    entry = json.loads("\n".join(line for line in text.splitlines() if "//" not in line))["agent_servers"]["onhand"]
+    assert entry["args"][-4:] == ["acp", "--model", "openai:m", "--sandbox"]
+
+
 def npm_packages() -> Path:
     """Where the packages are: installed once."""
     if not PEERS:
