@@ -91,6 +91,11 @@ class Server:
         self._server = None
         log(INFO, "stopped")
 
+    def close(self) -> None:
+        """Let go of the documents, once it has stopped."""
+        for index in filter(None, (self._documents.index, self._writer)):
+            index.close()
+
     def _add_services(self) -> list[str]:
         calls = self._calls(Workers("search", READERS, self._settings.max_in_flight))
         services = {SEARCH: calls.handlers(SEARCH, search_methods(self._documents))}

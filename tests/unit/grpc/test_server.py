@@ -209,10 +209,12 @@ def test_fields_and_values_that_are_not_known_are_passed_over(channel: grpc.Chan
         (RuntimeError("/srv/private secret"), Code.INTERNAL),
         (MemoryError(), Code.INTERNAL),
         (RecursionError("maximum"), Code.INTERNAL),
+        (StopIteration(), Code.INTERNAL),
+        (SystemExit(3), Code.INTERNAL),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_fails_here_is_told_without_a_path_or_a_class(error: Exception, code: grpc.StatusCode) -> None:
+def test_what_fails_here_is_told_without_a_path_or_a_class(error: BaseException, code: grpc.StatusCode) -> None:
     class Broken(MemoryStore):
         def keyword(self, *args, **kwargs) -> list[Match]:  # type: ignore[no-untyped-def]
             raise error
