@@ -19,8 +19,8 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own
-	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py
+peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own, and Node asking us
+	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py tests/e2e/test_grpc.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -162,5 +162,5 @@ class AsyncClient(_Caller):
 
 
 def _translated(error: Any) -> OnhandError:
-    trailers = dict(error.trailing_metadata() or ())
+    trailers = dict(tuple(error.trailing_metadata() or ()))  # pairs, of what may look like a mapping
     return error_of(error.code(), error.details() or "", trailers)
