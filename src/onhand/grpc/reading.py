@@ -5,7 +5,7 @@ gRPC itself would answer with the name of a Python class. What these services do
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 import grpc
@@ -14,14 +14,32 @@ from google.protobuf.message import DecodeError
 from onhand.grpc.statuses import DETAILS, failure_of
 
 
-class ReadHere(grpc.aio.ServerInterceptor):
-    """Reads the messages of handlers that would have gRPC read them."""
+class ReadHere:
+    """Stands where a service is added to a server, and adds it so that its messages are read here.
 
-    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
-        """The handler, or one around it that takes bytes."""
-        handler = await continuation(handler_call_details)
-        if handler is None or handler.request_deserializer is None:
-            return handler
+    An interceptor could do the same, and every call of every service would pay for it.
+    """
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, services: Iterable[Any]) -> None:
+        """Add services by their handlers."""
+        self._server.add_generic_rpc_handlers([_Service(service) for service in services])
+
+    def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
+        """A shortcut to handlers that were added already; it would lead past us."""
+
+
+class _Service(grpc.GenericRpcHandler):
+    def __init__(self, service: Any) -> None:
+        self._service = service
+
+    def service(self, handler_call_details: Any) -> Any:
+        """The handler of a call, around it one that takes bytes; None if there is none."""
+        handler = self._service.service(handler_call_details)
+        if handler is None:
+            return None
         read = handler.request_deserializer
         if handler.stream_stream:
             return handler._replace(request_deserializer=None, stream_stream=_stream(read, handler.stream_stream))

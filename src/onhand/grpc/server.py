@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from onhand.errors import InputError
 from onhand.grpc.access import TokenRequired, refuse_to_be_open
@@ -67,13 +67,14 @@ class Server:
         """Listen, and answer from now on; the port, which the system chooses for 0. Call it inside the event loop."""
         settings = self._settings
         refuse_to_be_open(host, settings.token, settings.client_ca)
-        interceptors: list[Any] = [TokenRequired(settings.token, _log_refused)] if settings.token else []
-        self._server = grpc.aio.server(interceptors=[*interceptors, ReadHere()], options=_options(settings))
+        interceptors = [TokenRequired(settings.token, _log_refused)] if settings.token else []
+        self._server = grpc.aio.server(interceptors=interceptors, options=_options(settings))
         bound = self._listen(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         services = self._add_services()
         self._health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection([*services, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, ReadHere(self._server))
+        described = reflection.aio.ReflectionServicer([*services, health.SERVICE_NAME, reflection.SERVICE_NAME])
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(described, ReadHere(self._server))
         await self._server.start()
         for service in ("", *services):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
