@@ -20,8 +20,8 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own
-	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py
+peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own, and Node asking us
+	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py tests/e2e/test_grpc.py
 
 conformance: $(VENV)/.conformance  # the official MCP suite, from npm, against our server
 	ONHAND_CONFORMANCE=$(VENV)/conformance PYTHONPATH=tests $(BIN)/python -m conformance.run

@@ -53,6 +53,7 @@ async def grpc_served(asked: Config, address: str, path: str | None = None) -> A
             yield
         finally:
             await server.stop(asked.grpc.shutdown_s)
+            server.close()
 
 
 @contextmanager

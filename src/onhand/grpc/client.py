@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from onhand.errors import OnhandError
+from onhand.errors import InputError, OnhandError
 from onhand.grpc import exchanges
 from onhand.grpc import search_pb2 as wire
 from onhand.grpc.access import DEFAULT_HOST, DEFAULT_PORT, is_loopback
@@ -37,19 +37,22 @@ class _Caller:
         address: str = DEFAULT_ADDRESS,
         *,
         token: str = "",
+        tls: bool = False,
         ca: bytes = b"",
         certificate: bytes = b"",
         private_key: bytes = b"",
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
     ) -> None:
-        """`ca`, in PEM, makes it speak TLS; `certificate` and `private_key` are the caller's own, for mutual TLS."""
+        """`tls` trusts whom this machine trusts, `ca`, in PEM, only that; `certificate` is the caller's own."""
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
         if is_loopback(address.rpartition(":")[0].strip("[]")):
             options.append(("grpc.enable_http_proxy", 0))  # a proxy could not reach this machine
-        if ca:
-            credentials = grpc.ssl_channel_credentials(ca, private_key or None, certificate or None)
+        elif token and not (tls or ca):
+            raise InputError("a token is not sent unencrypted to another machine: say tls=True, or name its authority")
+        if tls or ca:
+            credentials = grpc.ssl_channel_credentials(ca or None, private_key or None, certificate or None)
             self._channel = self._connections.secure_channel(address, credentials, options)
         else:
             self._channel = self._connections.insecure_channel(address, options)
@@ -159,5 +162,5 @@ class AsyncClient(_Caller):
 
 
 def _translated(error: Any) -> OnhandError:
-    trailers = dict(error.trailing_metadata() or ())
+    trailers = dict(tuple(error.trailing_metadata() or ()))  # pairs, of what may look like a mapping
     return error_of(error.code(), error.details() or "", trailers)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from onhand.errors import InputError
 from onhand.grpc.access import TokenRequired, refuse_to_be_open
 from onhand.grpc.calls import Calls
 from onhand.grpc.observe import log
+from onhand.grpc.reading import ReadHere
 from onhand.grpc.services import SEARCH, WRITE, search_methods, write_methods
 from onhand.grpc.workers import Workers
 
@@ -66,13 +67,14 @@ class Server:
         """Listen, and answer from now on; the port, which the system chooses for 0. Call it inside the event loop."""
         settings = self._settings
         refuse_to_be_open(host, settings.token, settings.client_ca)
-        refusing = [TokenRequired(settings.token, _log_refused)] if settings.token else []
-        self._server = grpc.aio.server(interceptors=refusing, options=_options(settings))
+        interceptors = [TokenRequired(settings.token, _log_refused)] if settings.token else []
+        self._server = grpc.aio.server(interceptors=interceptors, options=_options(settings))
+        bound = self._listen(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         services = self._add_services()
         self._health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection([*services, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
-        bound = self._listen(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, ReadHere(self._server))
+        described = reflection.aio.ReflectionServicer([*services, health.SERVICE_NAME, reflection.SERVICE_NAME])
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(described, ReadHere(self._server))
         await self._server.start()
         for service in ("", *services):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
@@ -89,6 +91,11 @@ class Server:
             await asyncio.to_thread(workers.close)
         self._server = None
         log(INFO, "stopped")
+
+    def close(self) -> None:
+        """Let go of the documents, once it has stopped."""
+        for index in filter(None, (self._documents.index, self._writer)):
+            index.close()
 
     def _add_services(self) -> list[str]:
         calls = self._calls(Workers("search", READERS, self._settings.max_in_flight))

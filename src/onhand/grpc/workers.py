@@ -75,7 +75,8 @@ class _Job:
             result = self._context.run(self._do)
             return lambda: self._tell(self.answer.set_result, result)
         except BaseException as error:
-            failure = error  # the name above ends with this block
+            # A future takes no StopIteration, and nothing that ends a program may end the event loop.
+            failure = error if _is_plain(error) else RuntimeError(repr(error))
             return lambda: self._tell(self.answer.set_exception, failure)
 
     def _do(self) -> Any:
@@ -93,3 +94,7 @@ class _Job:
     def _settle(self, settle: Callable[[Any], None], value: Any) -> None:
         if not self.answer.done():
             settle(value)
+
+
+def _is_plain(error: BaseException) -> bool:
+    return isinstance(error, Exception) and not isinstance(error, StopIteration)

@@ -167,6 +167,13 @@ def test_a_client_carries_its_token() -> None:
             client.keyword("dock")
 
 
+@requirement("grpc.security")
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_token_is_not_sent_unencrypted_to_another_machine(kind: type[Client]) -> None:
+    with pytest.raises(InputError, match="not sent unencrypted"):
+        kind("search.example:50051", token="a-token-of-enough-characters")
+
+
 def test_a_search_by_meaning_without_an_embedder_is_the_same_error() -> None:
     index = open_index(None, embedder=None)
     index.put(mails())

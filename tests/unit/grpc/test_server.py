@@ -179,6 +179,22 @@ def test_a_message_that_cannot_be_read_is_refused_without_the_name_of_a_class(
         assert leak not in str(error.details())
 
 
+@requirement("grpc.hides-backends")
+def test_health_and_reflection_refuse_what_they_cannot_read_without_the_name_of_a_class(channel: grpc.Channel) -> None:
+    reflection: Any = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+    watch: Any = channel.unary_stream("/grpc.health.v1.Health/Watch")
+    calls: list[Any] = [
+        lambda: raw_call(channel, "/grpc.health.v1.Health/Check")(b"\xff\xff", timeout=PATIENCE_S),
+        lambda: list(reflection(iter([b"\xff\xff"]), timeout=PATIENCE_S)),
+        lambda: list(watch(b"\xff\xff", timeout=PATIENCE_S)),
+    ]
+    for call in calls:
+        with pytest.raises(grpc.RpcError) as caught:
+            call()
+        assert caught.value.code() is Code.INVALID_ARGUMENT
+        assert "the message cannot be read" in str(caught.value.details())
+
+
 def test_fields_and_values_that_are_not_known_are_passed_over(channel: grpc.Channel) -> None:
     call = raw_call(channel, SEARCH + "KeywordSearch")
     unknown = b"\n\x04dock" + b"\xfa\x7f\x03abc"
@@ -193,10 +209,12 @@ def test_fields_and_values_that_are_not_known_are_passed_over(channel: grpc.Chan
         (RuntimeError("/srv/private secret"), Code.INTERNAL),
         (MemoryError(), Code.INTERNAL),
         (RecursionError("maximum"), Code.INTERNAL),
+        (StopIteration(), Code.INTERNAL),
+        (SystemExit(3), Code.INTERNAL),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_fails_here_is_told_without_a_path_or_a_class(error: Exception, code: grpc.StatusCode) -> None:
+def test_what_fails_here_is_told_without_a_path_or_a_class(error: BaseException, code: grpc.StatusCode) -> None:
     class Broken(MemoryStore):
         def keyword(self, *args, **kwargs) -> list[Match]:  # type: ignore[no-untyped-def]
             raise error
@@ -310,6 +328,8 @@ def test_messages_and_headers_beyond_their_size_are_refused() -> None:
     with serving(settings=settings) as running, raw_channel(running.address) as channel:
         huge = wire.KeywordSearchRequest(query="a" * 70_000).SerializeToString()
         assert failed(channel, SEARCH + "KeywordSearch", huge).code() is Code.RESOURCE_EXHAUSTED
+        packed = failed(channel, SEARCH + "KeywordSearch", huge * 500, compression=grpc.Compression.Gzip)
+        assert packed.code() is Code.RESOURCE_EXHAUSTED
         headers = (("x", "a" * 65_536),)
         error = failed(channel, SEARCH + "KeywordSearch", b"\n\x04dock", metadata=headers)
         assert error.code() is Code.RESOURCE_EXHAUSTED
