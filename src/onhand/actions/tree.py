@@ -51,11 +51,12 @@ class Scope(NamedTuple):
     start: Place
     hidden: bool
     ignored: Ignored
+    directories: dict[str, bool]  # whether they are meant, of those that `has` met
 
     @classmethod
     def at(cls, workspace: Workspace, start: Place, hidden: bool = False) -> "Scope":
         """The files below a place."""
-        return cls(workspace, start, hidden, Ignored(workspace, start.root))
+        return cls(workspace, start, hidden, Ignored(workspace, start.root), {})
 
     def has_entry(self, place: Place, is_directory: bool) -> bool:
         """Whether an entry is meant, for whoever has come there through directories that are."""
@@ -66,12 +67,17 @@ class Scope(NamedTuple):
 
     def has(self, place: Place) -> bool:
         """Whether a file is meant, wherever it came from."""
-        above = place.above()
-        on_the_way: list[Place] = []
-        while above.inner not in ("", self.start.inner):
-            on_the_way.append(above)
-            above = above.above()
-        return all(self.has_entry(one, True) for one in reversed(on_the_way)) and self.has_entry(place, False)
+        return self._has_directory(place.above()) and self.has_entry(place, False)
+
+    def _has_directory(self, place: Place) -> bool:
+        """Whether a directory is meant, and all on the way to it."""
+        if place.inner in ("", self.start.inner):
+            return True
+        known = self.directories.get(place.inner)
+        if known is None:
+            known = self._has_directory(place.above()) and self.has_entry(place, True)
+            self.directories[place.inner] = known
+        return known
 
 
 class Walk:
@@ -125,7 +131,7 @@ def _is_plain(entry: "os.DirEntry[str]") -> bool:
 
 def in_order(places: Sequence[Place]) -> list[Place]:
     """Places as a walk would come to them."""
-    return sorted(places, key=lambda place: [os.fsencode(part) for part in place.inner.split("/")])
+    return sorted(places, key=lambda place: os.fsencode(place.inner).replace(b"/", b"\0"))  # part by part
 
 
 def matcher(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:

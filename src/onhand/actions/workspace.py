@@ -12,11 +12,11 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from onhand.actions.beneath import DIRECTORY, open_beneath
 from onhand.errors import InputError, NotFound
 from onhand.gitignore import Group, groups_of, verdict
-from onhand.record import Record
 from onhand.text import whole
 
 MAX_PATH_BYTES = 4096  # Linux takes no longer one
@@ -48,7 +48,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class Root(Record):
+class Root(NamedTuple):
     """A directory that may be worked in."""
 
     path: str  # absolute, with all links followed
@@ -56,7 +56,7 @@ class Root(Record):
     writable: bool = True
 
 
-class Place(Record):
+class Place(NamedTuple):
     """Where a path leads once links are followed: at that moment there was no link on the way."""
 
     root: Root
