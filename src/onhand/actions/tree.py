@@ -6,6 +6,7 @@ the workspace. Only the `.gitignore` files from the workspace's root downwards c
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from onhand.actions.files import contents
@@ -111,7 +112,8 @@ class Walk:
         """The files and directories in a directory that are meant."""
         try:
             with self._scope.workspace.opened_directory(directory) as number, os.scandir(number) as entries:
-                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if _is_plain(entry)]
+                some = islice(entries, self._room + 1)
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in some if _is_plain(entry)]
         except (InputError, OSError):  # it may not be read, or went away
             self.skipped += 1
             return

@@ -31,6 +31,8 @@ DENIED = (
     *(".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd"),
     *(".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/", ".docker/", ".dockercfg", ".vault-token", ".boto", ".s3cfg"),
     *(".config/gcloud/", ".config/gh/", ".terraform.d/", ".terraformrc", ".password-store/", ".gem/credentials"),
+    *("secrets.yml", "secrets.yaml", "secrets.json", "kubeconfig", "*.p8", "*.ovpn", "service-account*.json"),
+    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
     *(".cargo/credentials", ".cargo/credentials.toml", ".composer/auth.json", "auth.json", "credentials.json"),
 )
 # Read and never written: what programs run or obey later, without anybody looking at it again.
@@ -38,7 +40,7 @@ PROTECTED = (
     *(".git", ".gitmodules", ".gitconfig", ".hg", ".svn", ".jj", ".husky/", ".githooks/", ".pre-commit-config.yaml"),
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv"),
     *(".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".config/fish/", ".inputrc"),
-    *(".ripgreprc", ".vimrc", ".exrc", ".nvimrc", ".lldbinit", ".gdbinit", ".direnv/", ".devcontainer/"),
+    *(".ripgreprc", ".vimrc", ".exrc", ".nvimrc", ".lldbinit", ".gdbinit", ".direnv/", ".devcontainer/", ".mise.toml"),
     *(".vscode/", ".idea/", ".zed/", ".fleet/", ".mcp.json", ".claude", ".claude.json", ".codex/", ".cursor/"),
     *(".gemini/", ".windsurf/", ".continue/", ".aider*", ".opencode/", ".roo/", ".cursorrules", ".windsurfrules"),
     *(".github/copilot-instructions.md", ".AGENTS/", ".agents/", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md"),
