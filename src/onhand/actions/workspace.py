@@ -101,6 +101,8 @@ class Workspace:
             *(_root(path, False) for path in read_only_roots),
         )
         self.root = self.roots[0].path
+        if exception := next((pattern for pattern in (*deny, *protect) if pattern.startswith("!")), None):
+            raise InputError(f"{shown(exception)} would open what is closed: to do that, say it in workspace.allow")
         self.denied = (*DENIED, *deny)  # for programs that have rules of their own
         self._denied = _compiled(self.denied)
         self._protected = _compiled([*PROTECTED, *protect])
