@@ -16,7 +16,9 @@ from onhand.text import whole
 
 MAX_NAMED = 10  # lines that an error names
 MAX_PLACES = 1_000  # that are counted
-MAX_COMPARED = 2_000  # lines that a passage is compared with when it is nowhere, and lines of one that are aligned
+# Comparing takes time in the square of what is compared, or worse: these keep the worst text below a second.
+MAX_ALIGNED = 300  # lines of a passage that is looked for but for whitespace
+MAX_NEAR_LINES, MAX_NEAR_CHARS = 500, 100  # that are compared with a passage that is nowhere
 
 
 class Edit(NamedTuple):
@@ -132,7 +134,7 @@ def _tolerant(text: str, old: str, new: str) -> Changed:
     lines = text.split("\n")
     wanted, given = _lines(old), _lines(new)
     plain = [" ".join(line.split()) for line in wanted]
-    if not any(plain) or len(wanted) > MAX_COMPARED or len(given) > MAX_COMPARED:
+    if not any(plain) or len(wanted) > MAX_ALIGNED or len(given) > MAX_ALIGNED:
         raise InputError(_missing(lines, wanted))
     joined = "\n" + "\n".join(" ".join(line.split()) for line in lines) + "\n"
     places = _places(joined, "\n" + "\n".join(plain) + "\n")
@@ -180,8 +182,8 @@ def _indent(line: str) -> str:
 
 def _missing(lines: list[str], wanted: list[str]) -> str:
     anchor = next((line.strip() for line in wanted if line.strip()), "")
-    stripped = [line.strip()[:500] for line in lines[:MAX_COMPARED]]
-    nearest = get_close_matches(anchor[:500], stripped, n=1, cutoff=0.6)
+    stripped = [line.strip()[:MAX_NEAR_CHARS] for line in lines[:MAX_NEAR_LINES]]
+    nearest = get_close_matches(anchor[:MAX_NEAR_CHARS], stripped, n=1, cutoff=0.6)
     hint = f"; the line most like it is {stripped.index(nearest[0]) + 1}: {shown(nearest[0])}" if nearest else ""
     return (
         f"String not found in file: old_string is not in it{hint}. Read the file, and send the passage as it is there"

@@ -101,16 +101,17 @@ def read(
     place = workspace.place(path)
     content = contents(workspace, place, path)
     text, encoding, problem = text_of(content, path)
-    lines = lines_of(text)
-    first, last = _range(start_line, end_line, len(lines))
-    asked = lines[first - 1 : last]
+    total = text.count("\n") + (not text.endswith("\n") and text != "")
+    first, last = _range(start_line, end_line, total)
+    rest = text.split("\n", first - 1)[-1][: max_bytes + 1]  # what it has beyond that does not fit anyway
+    asked = lines_of(rest)[: last - first + 1]
     given, count = _within(asked, max_bytes)
     return Reading(
         workspace.name(place),
         given,
-        start_line=min(first, len(lines)),
+        start_line=min(first, total),
         end_line=first - 1 + count,
-        lines=len(lines),
+        lines=total,
         size_bytes=len(content),
         encoding=encoding,
         hash=digest(content),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from onhand.actions import programs
 from onhand.actions.git_arguments import Arguments, arguments_of
-from onhand.actions.git_door import TIMEOUT_S, Door, door
+from onhand.actions.git_door import TIMEOUT_S, Door, check_index, door
 from onhand.actions.workspace import Place, Workspace, shown
 from onhand.errors import InputError
 
@@ -23,6 +23,9 @@ _FORCED = {
     "status": ("--ignore-submodules=dirty",),
     "branch": ("--no-color",),
 }
+
+
+_LOOKS_AT_FILES = frozenset({"diff", "status", "blame", "ls-files"})  # of the working tree, by what the index names
 
 
 class Said(NamedTuple):
@@ -40,6 +43,8 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
         raise InputError("git is not installed: do without it")
     with door(workspace, program, path) as opened:
         _check_trees(workspace, opened, asked)
+        if asked.command in _LOOKS_AT_FILES:
+            check_index(program, opened)
         command = [program, "--no-pager", asked.command, *_FORCED.get(asked.command, ()), *asked.options]
         command += ["--list"] * (asked.command == "branch" and "--show-current" not in asked.options)
         command += [*asked.revisions, *_paths(workspace, opened, path, asked)]

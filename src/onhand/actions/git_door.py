@@ -24,6 +24,8 @@ _COMMON = ("objects", "refs", "packed-refs", "shallow")  # of all worktrees of a
 _KEPT = re.compile(
     r"core\.(?:filemode|ignorecase|symlinks|autocrlf|eol|safecrlf|precomposeunicode)|extensions\.objectformat"
 )
+MAX_INDEX_BYTES = 64 * 1024 * 1024
+_NO_NAMES = frozenset({b"", b".", b"..", b".git"})  # that no file of a repository has on its way
 _VALUE = re.compile(r"[A-Za-z0-9-]{0,20}")
 _HEAD = re.compile(r"ref: refs/[^\s\0]{1,500}|[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -55,6 +57,16 @@ def door(workspace: Workspace, program: str, path: str) -> Iterator[Door]:
         _write(made, "info/attributes", "".join(_unshown(workspace.denied)))
         _write(made, "config", _configuration(workspace, program, common, made))
         yield Door(_environment(made, top), top)
+
+
+def check_index(program: str, opened: Door) -> None:
+    """Refuse an index that names files outside: git would compare them, and show what they say."""
+    listed = programs.run([program, "ls-files", "-z"], opened.top.path, opened.environment, TIMEOUT_S, MAX_INDEX_BYTES)
+    if listed.code or listed.is_cut:
+        raise InputError("the repository's index is damaged, or names too many files: git cannot read it")
+    for name in listed.out.split(b"\0")[:-1]:
+        if _NO_NAMES.intersection(name.lower().split(b"/")):
+            raise InputError(f"the repository's index names {shown(os.fsdecode(name))}, which is outside of it")
 
 
 def _top(workspace: Workspace, path: str) -> Place:

@@ -6,16 +6,15 @@ the same, a pattern is spelled so that it means the same there, or not at all.
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from onhand.errors import InputError, MissingExtra
-from onhand.record import Record
 
 MAX_CHARS = 10_000
 MAX_MEMORY_BYTES = 8 * 1024 * 1024  # of what a pattern is compiled to; ten thousand words take half of it
 
 
-class Line(Record):
+class Line(NamedTuple):
     """A line that matches: which one it is, and where it stands in the content."""
 
     number: int

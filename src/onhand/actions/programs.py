@@ -43,7 +43,7 @@ def found(name: str, workspace: Workspace) -> str | None:
 
 def _is_inside(path: str, workspace: Workspace) -> bool:
     real = os.path.realpath(path)
-    return any(real.startswith(os.path.join(root.path, "")) for root in workspace.roots)
+    return any(root.writable and real.startswith(os.path.join(root.path, "")) for root in workspace.roots)
 
 
 def run(

@@ -6,6 +6,7 @@ the workspace. Only the `.gitignore` files from the workspace's root downwards c
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from onhand.actions.files import contents
@@ -51,11 +52,12 @@ class Scope(NamedTuple):
     start: Place
     hidden: bool
     ignored: Ignored
+    directories: dict[str, bool]  # whether they are meant, of those that `has` met
 
     @classmethod
     def at(cls, workspace: Workspace, start: Place, hidden: bool = False) -> "Scope":
         """The files below a place."""
-        return cls(workspace, start, hidden, Ignored(workspace, start.root))
+        return cls(workspace, start, hidden, Ignored(workspace, start.root), {})
 
     def has_entry(self, place: Place, is_directory: bool) -> bool:
         """Whether an entry is meant, for whoever has come there through directories that are."""
@@ -66,12 +68,17 @@ class Scope(NamedTuple):
 
     def has(self, place: Place) -> bool:
         """Whether a file is meant, wherever it came from."""
-        above = place.above()
-        on_the_way: list[Place] = []
-        while above.inner not in ("", self.start.inner):
-            on_the_way.append(above)
-            above = above.above()
-        return all(self.has_entry(one, True) for one in reversed(on_the_way)) and self.has_entry(place, False)
+        return self._has_directory(place.above()) and self.has_entry(place, False)
+
+    def _has_directory(self, place: Place) -> bool:
+        """Whether a directory is meant, and all on the way to it."""
+        if place.inner in ("", self.start.inner):
+            return True
+        known = self.directories.get(place.inner)
+        if known is None:
+            known = self._has_directory(place.above()) and self.has_entry(place, True)
+            self.directories[place.inner] = known
+        return known
 
 
 class Walk:
@@ -105,7 +112,8 @@ class Walk:
         """The files and directories in a directory that are meant."""
         try:
             with self._scope.workspace.opened_directory(directory) as number, os.scandir(number) as entries:
-                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if _is_plain(entry)]
+                some = islice(entries, self._room + 1)
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in some if _is_plain(entry)]
         except (InputError, OSError):  # it may not be read, or went away
             self.skipped += 1
             return
@@ -125,7 +133,7 @@ def _is_plain(entry: "os.DirEntry[str]") -> bool:
 
 def in_order(places: Sequence[Place]) -> list[Place]:
     """Places as a walk would come to them."""
-    return sorted(places, key=lambda place: [os.fsencode(part) for part in place.inner.split("/")])
+    return sorted(places, key=lambda place: os.fsencode(place.inner).replace(b"/", b"\0"))  # part by part
 
 
 def matcher(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:

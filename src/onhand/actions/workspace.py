@@ -12,11 +12,11 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from onhand.actions.beneath import DIRECTORY, open_beneath
 from onhand.errors import InputError, NotFound
 from onhand.gitignore import Group, groups_of, verdict
-from onhand.record import Record
 from onhand.text import whole
 
 MAX_PATH_BYTES = 4096  # Linux takes no longer one
@@ -31,6 +31,8 @@ DENIED = (
     *(".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd"),
     *(".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/", ".docker/", ".dockercfg", ".vault-token", ".boto", ".s3cfg"),
     *(".config/gcloud/", ".config/gh/", ".terraform.d/", ".terraformrc", ".password-store/", ".gem/credentials"),
+    *("secrets.yml", "secrets.yaml", "secrets.json", "kubeconfig", "*.p8", "*.ovpn", "service-account*.json"),
+    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
     *(".cargo/credentials", ".cargo/credentials.toml", ".composer/auth.json", "auth.json", "credentials.json"),
 )
 # Read and never written: what programs run or obey later, without anybody looking at it again.
@@ -38,7 +40,7 @@ PROTECTED = (
     *(".git", ".gitmodules", ".gitconfig", ".hg", ".svn", ".jj", ".husky/", ".githooks/", ".pre-commit-config.yaml"),
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv"),
     *(".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".config/fish/", ".inputrc"),
-    *(".ripgreprc", ".vimrc", ".exrc", ".nvimrc", ".lldbinit", ".gdbinit", ".direnv/", ".devcontainer/"),
+    *(".ripgreprc", ".vimrc", ".exrc", ".nvimrc", ".lldbinit", ".gdbinit", ".direnv/", ".devcontainer/", ".mise.toml"),
     *(".vscode/", ".idea/", ".zed/", ".fleet/", ".mcp.json", ".claude", ".claude.json", ".codex/", ".cursor/"),
     *(".gemini/", ".windsurf/", ".continue/", ".aider*", ".opencode/", ".roo/", ".cursorrules", ".windsurfrules"),
     *(".github/copilot-instructions.md", ".AGENTS/", ".agents/", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md"),
@@ -48,7 +50,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class Root(Record):
+class Root(NamedTuple):
     """A directory that may be worked in."""
 
     path: str  # absolute, with all links followed
@@ -56,7 +58,7 @@ class Root(Record):
     writable: bool = True
 
 
-class Place(Record):
+class Place(NamedTuple):
     """Where a path leads once links are followed: at that moment there was no link on the way."""
 
     root: Root
@@ -99,6 +101,8 @@ class Workspace:
             *(_root(path, False) for path in read_only_roots),
         )
         self.root = self.roots[0].path
+        if exception := next((pattern for pattern in (*deny, *protect) if pattern.startswith("!")), None):
+            raise InputError(f"{shown(exception)} would open what is closed: to do that, say it in workspace.allow")
         self.denied = (*DENIED, *deny)  # for programs that have rules of their own
         self._denied = _compiled(self.denied)
         self._protected = _compiled([*PROTECTED, *protect])

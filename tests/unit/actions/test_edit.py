@@ -131,6 +131,15 @@ def test_what_is_in_two_places_but_for_whitespace_is_refused() -> None:
         apply("a\n\n\nb", [Edit("  \n \n", "x")])
 
 
+def test_a_hostile_file_does_not_hold_up_an_edit_that_cannot_be_made() -> None:
+    text = "\n".join("ab" * 300 + "ba" * (number % 7) for number in range(3_000))
+    for old in ("ab" * 40 + "cc" + "ab" * 40, "\n".join(["ab"] * 299), "x\n" * 5_000):
+        with pytest.raises(InputError, match="not found"):
+            apply(text, [Edit(old, "y")])
+    many = apply("  a\n" * 200 + "  b\n" + "  a\n" * 90, [Edit("a\n" * 200 + "b\n" + "a\n" * 90, "a\n" * 290)])
+    assert many.text == "  a\n" * 290
+
+
 def test_no_trace_is_left_beside_the_file(workspace: Workspace, root: Path) -> None:
     (root / "a.py").write_text(CODE, encoding="utf-8")
     edit(workspace, "a.py", [Edit("def a", "def c")])

@@ -1,5 +1,6 @@
 """Does git only read, and does nothing run that a repository brings?"""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -288,6 +289,37 @@ def test_no_part_of_a_repository_leads_out(
         place.symlink_to(tmp_path / "stolen" / part)
     with pytest.raises(InputError, match="outside of the workspace"):
         said(workspace, "log")
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize("name", ["../outside/secret.txt", "./../outside/secret.txt", "/etc/passwd", ".git/config"])
+def test_an_index_that_names_files_outside_is_refused(
+    workspace: Workspace, repository: Path, run: Git, name: str
+) -> None:
+    stand_in = "aa/" + "b" * (len(name) - 3)
+    (repository / "aa").mkdir()
+    (repository / stand_in).touch()
+    run("add", "aa")
+    index = repository / ".git" / "index"
+    forged = index.read_bytes()[:-20].replace(stand_in.encode(), name.encode())
+    index.write_bytes(forged + hashlib.sha1(forged, usedforsecurity=False).digest())
+    for words in ("diff", "status", "diff --stat", "ls-files -m", "blame f.txt"):
+        with pytest.raises(InputError, match="index"):
+            said(workspace, *words.split())
+
+
+@requirement("actions.git-read-only", "actions.confined")
+def test_a_directory_that_became_a_link_is_not_looked_through(workspace: Workspace, repository: Path, run: Git) -> None:
+    (repository / "d").mkdir()
+    (repository / "d" / "secret.txt").write_text("mine\n", encoding="utf-8")
+    run("add", "d")
+    shutil.rmtree(repository / "d")
+    (repository / "d").symlink_to("../outside")
+    for words in ("diff", "diff HEAD", "status -v", "diff -- d"):
+        try:
+            assert SECRET not in said(workspace, *words.split())
+        except InputError as error:
+            assert "outside of the workspace" in str(error)
 
 
 @requirement("actions.git-read-only")

@@ -226,6 +226,12 @@ def test_the_user_closes_more_and_opens_what_was_closed(root: Path) -> None:
             workspace.place_to_write(path)
 
 
+@pytest.mark.parametrize("closed", [{"deny": ["*.db", "!.env"]}, {"protect": ["!.git"]}])
+def test_what_closes_more_cannot_open_anything(root: Path, closed: dict[str, list[str]]) -> None:
+    with pytest.raises(InputError, match=r"workspace\.allow"):
+        Workspace(root, **closed)  # type: ignore[arg-type]
+
+
 def test_more_roots_are_read_or_written_as_they_were_given(root: Path, tmp_path: Path) -> None:
     more, other = tmp_path / "more", tmp_path / "other"
     for directory in (more, other):

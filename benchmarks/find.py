@@ -1,0 +1,93 @@
+"""What does a search in files cost beside ripgrep called directly? `python -m benchmarks.find --files 5000`
+
+Each round runs our grep, ripgrep itself with the same options, and our grep without ripgrep, one after the other over
+the same tree of Python-like files. Printed are the medians of the rounds in milliseconds and their ratio to ripgrep.
+"""
+
+import argparse
+import os
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from onhand.actions.grep import MAX_MATCHES, grep
+from onhand.actions.programs import found
+from onhand.actions.workspace import Workspace
+
+PATTERNS = {
+    "rare word": "needle_4711",
+    "regular expression": r"def \w+_token\(",
+    "nothing": "there_is_no_such_word",
+    "common word": "return",
+}
+WORDS = "value token user path index query result count total config state cache entry node field".split()
+
+
+def tree(root: Path, files: int) -> None:
+    """Files that look like a project's."""
+    chosen = random.Random(7)
+    for number in range(files):
+        place = root / f"package{number % 40}" / f"module{number % 7}"
+        place.mkdir(parents=True, exist_ok=True)
+        lines = [_function(chosen, line) for line in range(40)]
+        if number % 500 == 0:
+            lines.append("# needle_4711\n")
+        (place / f"file{number}.py").write_text("".join(lines), encoding="utf-8")
+
+
+def _function(chosen: random.Random, line: int) -> str:
+    name, other, value = (chosen.choice(WORDS) for _ in range(3))
+    return f"def {name}_{other}(value):\n    {value} = {line}\n    return value\n"
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Milliseconds that something takes."""
+    began = time.perf_counter()
+    act()
+    return 1000 * (time.perf_counter() - began)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a row for each pattern."""
+    parser = argparse.ArgumentParser(prog="benchmarks.find", description=__doc__)
+    parser.add_argument("--files", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=15)
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as directory:
+        tree(Path(directory), asked.files)
+        workspace = Workspace(directory)
+        program = found("rg", workspace)
+        if program is None:
+            print("ripgrep is not installed: pip install 'onhand[actions]'")
+            return
+        print(f"{asked.files:,} files; {'pattern':20}{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'without':>9}{'ratio':>7}")
+        for name, pattern in PATTERNS.items():
+            _print_row(name, workspace, program, pattern, asked.rounds)
+
+
+def _print_row(name: str, workspace: Workspace, program: str, pattern: str, rounds: int) -> None:
+    command = [program, "--no-config", "--line-number", "--no-heading", "-e", pattern, "./"]
+
+    def direct() -> None:
+        subprocess.run(command, cwd=workspace.root, env={"PATH": os.defpath}, capture_output=True)
+
+    acts: list[Callable[[], object]] = [
+        lambda: grep(workspace, pattern, limit=MAX_MATCHES),
+        direct,
+        lambda: grep(workspace, pattern, limit=MAX_MATCHES, use_ripgrep=False),
+    ]
+    for act in acts:  # once before it counts: imports, and the system's cache of files
+        act()
+    ours, theirs, without = (
+        statistics.median(times) for times in zip(*([timed(act) for act in acts] for _ in range(rounds)), strict=True)
+    )
+    row = f"{name:34}{ours:7.1f}  {theirs:7.1f}  {ours / theirs:5.2f}  {without:7.1f}  {without / theirs:5.2f}"
+    print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
