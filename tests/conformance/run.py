@@ -85,7 +85,8 @@ def outcome_of(run: Run, home: Path) -> Outcome:
 @contextmanager
 def serving(server: tuple[str, ...]) -> Iterator[str]:
     """The address of a server that Python runs for as long as the block lasts."""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ONHAND_")}
+    environ |= {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         [sys.executable, *server], cwd=ROOT, env=environ, stderr=subprocess.PIPE, encoding="utf-8"
     ) as process:

@@ -76,6 +76,7 @@ def resident_mb(server: Stdio) -> Any:
 
 
 @requirement("mcp.malformed-is-answered")
+@pytest.mark.timeout(600)
 def test_ten_thousand_pipelined_requests_are_each_answered_once() -> None:
     with rawmcp.opened() as server:
         flood = b"".join(json.dumps(request("ping", number)).encode() + b"\n" for number in range(10_000))
@@ -92,6 +93,7 @@ def test_a_message_that_comes_byte_by_byte_is_answered() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads how much memory a process has from /proc")
+@pytest.mark.timeout(600)
 def test_a_client_that_does_not_read_is_made_to_wait_and_loses_nothing() -> None:
     many = 3_000
     command = [sys.executable, "-m", "onhand", "serve", "--root", str(rawmcp.SAMPLE)]
