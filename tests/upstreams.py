@@ -37,7 +37,7 @@ def said(text: str) -> types.CallToolResult:
 class Kind:
     """A well-behaved server of one tool; others change a part of it."""
 
-    tools = (ECHO,)
+    tools: tuple[types.Tool, ...] = (ECHO,)
 
     def __init__(self, arguments: list[str]) -> None:
         self.arguments = arguments
