@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         OnhandError,
         StoreError,
         ToolError,
+        UpstreamError,
     )
     from onhand.memory.cache import SemanticCache
     from onhand.memory.cache_file import open_cache
@@ -65,6 +66,7 @@ __all__ = [
     "StoreError",
     "Tool",
     "ToolError",
+    "UpstreamError",
     "open_cache",
     "open_index",
     "rules_on_touch",
@@ -90,6 +92,7 @@ _HOMES = {
         "OnhandError",
         "StoreError",
         "ToolError",
+        "UpstreamError",
     ),
     "onhand.memory.cache": ("SemanticCache",),
     "onhand.memory.cache_file": ("open_cache",),

@@ -133,6 +133,11 @@ class Client:
         elif not self._is_listed and not self._attempts and self._tasks and anyio.current_time() >= self._not_before:
             self._begin(legacy)
 
+    async def answered(self) -> None:
+        """Wait for a first connection that is being made, if its list is not known."""
+        for attempt in [] if self._is_listed else list(self._attempts.values()):
+            await attempt.done.wait()
+
     def refresh(self) -> None:
         """Ask for the list again, soon."""
         if self._changed is not None:

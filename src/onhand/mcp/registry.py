@@ -5,6 +5,7 @@ called. It knows no door: a surface, a command and Python code call the same met
 """
 
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 KINDS = ("resource", "template", "prompt")
+FIRST_WAIT_S = 8.0  # a program from npm takes some seconds to start; whoever hangs costs so much once
 MAX_LINKS = 10_000  # addresses that results mentioned, by which their servers are known
 Updated = Callable[[str], Awaitable[None]]
 """Is told the address here of a resource that changed."""
@@ -105,6 +107,7 @@ class McpRegistry:
         self._problems: dict[str, tuple[str, ...]] = {}
         self._updated: dict[str, dict[object, Updated]] = {}  # address here → who wants to know
         self._tasks: TaskGroup | None = None
+        self._opened = 0.0
         self.on_changed: list[Callable[[], None]] = []  # called when a list is another one
         for key, server in self._servers.items():
             before = lists.kept(lists_directory, key, server.identity)
@@ -126,6 +129,7 @@ class McpRegistry:
     async def __aenter__(self) -> Self:
         tasks = anyio.create_task_group()
         self._tasks = await tasks.__aenter__()
+        self._opened = anyio.current_time()
         for client in self._clients.values():
             client.open(tasks)
         return self
@@ -163,6 +167,12 @@ class McpRegistry:
         for client in self._clients.values():
             client.wake(legacy)
 
+    async def settled(self) -> None:
+        """Wait for servers that are asked for the first time, in the first seconds of our life and never later."""
+        with anyio.move_on_after(max(self._opened + FIRST_WAIT_S - anyio.current_time(), 0)):
+            for client in self._clients.values():
+                await client.answered()
+
     async def connect(self, keys: Iterable[str] | None = None, legacy: bool = False) -> dict[str, str]:
         """Connect to all servers, or some, side by side; why those are down that are."""
         down: dict[str, str] = {}
@@ -180,16 +190,16 @@ class McpRegistry:
 
     def status(self) -> tuple[ServerStatus, ...]:
         """How each server is, in the order of the configuration."""
+        counts = Counter((route.key, bool(route.held)) for route in self._routes.values())
         return tuple(
-            ServerStatus(
-                key,
-                client.status,
-                sum(route.key == key and not route.held for route in self._routes.values()),
-                sum(route.key == key and bool(route.held) for route in self._routes.values()),
-                self._problems.get(key, ()),
-            )
+            ServerStatus(key, client.status, counts[key, False], counts[key, True], self._problems.get(key, ()))
             for key, client in self._clients.items()
         )
+
+    def pending(self) -> tuple[str, ...]:
+        """The servers that are being connected and have not said yet what they offer."""
+        unlisted = (key for key in self._clients if key not in self._listings)
+        return tuple(key for key in unlisted if self._clients[key].status.state == "connecting")
 
     def refresh(self) -> None:
         """See what was approved since, by whatever process."""

@@ -447,3 +447,21 @@ def test_neither_searches_nor_calls_ask_a_server_for_its_list_again(
             assert log.read_text() == "listed\n"
 
     anyio.run(main)
+
+
+def test_the_first_search_waits_for_servers_that_are_just_starting(behind: Behind) -> None:
+    from onhand.mcp.gateway import Gateway
+    from onhand.mcp.registry import McpRegistry
+    from onhand.mcp.server import build
+
+    async def main() -> None:
+        registry = McpRegistry([behind("one", "plain"), behind("hangs", "hanging")])
+        async with Client(build(Gateway(registry)), cache=None) as client:
+            found = await client.call_tool("search_tools", {"query": "say the same again"})
+            states = {one.key: one.status.state for one in registry.status()}
+            assert states["hangs"] == "connecting"
+            if states["one"] == "ready":  # on a busy machine it may take longer than anybody should wait
+                assert "one__echo(text)" in text_of(found)
+            assert "Still connecting: hangs" in text_of(found) or "one" in text_of(found)
+
+    anyio.run(main)
