@@ -336,9 +336,10 @@ class Gateway(Front):
         return items
 
     def _always(self) -> dict[str, types.Tool]:
-        wanted = [public_name(key, own) for key in self.registry.keys for own in self.registry.server(key).always]
-        shown = {route.tool.name: route.tool for route in self.registry.routes() if not route.held}
-        return {name: shown[name] for name in wanted if name in shown and name not in self._fixed}
+        wanted = {(key, own) for key in self.registry.keys for own in self.registry.server(key).always}
+        routes = self.registry.routes() if wanted else ()
+        shown = {route.tool.name: route.tool for route in routes if (route.key, route.own) in wanted and not route.held}
+        return {name: tool for name, tool in shown.items() if name not in self._fixed}
 
     async def _activate(self, ctx: "Context", names: list[str]) -> None:
         mine = self._activated.setdefault(id(connection_of(ctx)), {})

@@ -6,8 +6,7 @@ called. It knows no door: a surface, a command and Python code call the same met
 
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from onhand.mcp.surface import Context
 
 T = TypeVar("T")
-KINDS = ("resource", "template", "prompt")
 FIRST_WAIT_S = 8.0  # a program from npm takes some seconds to start; whoever hangs costs so much once
 MAX_LINKS = 10_000  # addresses that results mentioned, by which their servers are known
 Updated = Callable[[str], Awaitable[None]]
@@ -328,12 +326,15 @@ class McpRegistry:
     ) -> Callable[[], Awaitable[None]]:
         """Be told when a resource changes; what is given back ends that."""
         key, uri = self.owner(address)
-        place = object()
-        await self.client(key).watch(ctx, uri)
-        self._updated.setdefault(public_address(key, uri), {})[place] = on_update
+        place, wanting = object(), self._updated.setdefault(public_address(key, uri), {})
+        wanting[place] = on_update  # before the server knows: it may tell of a change at once
+        try:
+            await self.client(key).watch(ctx, uri)
+        except BaseException:
+            del wanting[place]
+            raise
 
         async def end() -> None:
-            wanting = self._updated.get(public_address(key, uri), {})
             if wanting.pop(place, None) is not None:
                 await self.client(key).unwatch(ctx, uri)
 
@@ -460,14 +461,6 @@ class McpRegistry:
     async def _tell(self, address: str) -> None:
         for on_update in list(self._updated.get(address, {}).values()):
             await on_update(address)
-
-
-@asynccontextmanager
-async def opened(registry: McpRegistry) -> AsyncIterator[McpRegistry]:
-    """A registry that is connected to all of its servers, as far as they can be reached."""
-    async with registry:
-        await registry.connect()
-        yield registry
 
 
 def _of_its_own(result: T) -> T:
