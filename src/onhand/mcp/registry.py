@@ -95,6 +95,7 @@ class McpRegistry:
         self._pins = Pins() if pins is None else pins
         self._directory = lists_directory
         self.version = version
+        self._retries = anyio.Semaphore(1)
         self._servers = {server.key: server for server in servers if not server.disabled}
         given = os.environ if environ is None else environ
         self._clients = {key: self._client(server, given, auth_of) for key, server in self._servers.items()}
@@ -122,7 +123,7 @@ class McpRegistry:
             await self._tell(public_address(server.key, uri))
 
         held = partial(self._pins.held_server, server)
-        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version)
+        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version, self._retries)
 
     async def __aenter__(self) -> Self:
         tasks = anyio.create_task_group()
