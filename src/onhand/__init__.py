@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         StoreError,
         ToolError,
         Unwanted,
+        UpstreamError,
     )
     from onhand.memory.cache import SemanticCache
     from onhand.memory.cache_file import open_cache
@@ -82,6 +83,7 @@ __all__ = [
     "Toolbox",
     "Unwanted",
     "open_agent",
+    "UpstreamError",
     "open_cache",
     "open_index",
     "rules_on_touch",
@@ -115,6 +117,7 @@ _HOMES = {
         "StoreError",
         "ToolError",
         "Unwanted",
+        "UpstreamError",
     ),
     "onhand.memory.cache": ("SemanticCache",),
     "onhand.memory.cache_file": ("open_cache",),

@@ -3,12 +3,12 @@
 The server is a program that the gateway starts, so that neither outlives the other.
 """
 
+import runpy
 import sys
 from pathlib import Path
 
 import anyio
 
-from everything import Everything  # type: ignore[import-not-found]  # beside this script
 from onhand.mcp import http, stdio
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server
@@ -22,7 +22,8 @@ def announce(url: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["behind"]:
-        anyio.run(stdio.serve, Everything())
+        everything = runpy.run_path(str(Path(__file__).with_name("everything.py")))
+        anyio.run(stdio.serve, everything["Everything"]())
     else:
         path = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
         registry = McpRegistry([Server("everything", sys.executable, (__file__, "behind"), path)])

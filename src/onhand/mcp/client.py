@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from onhand.mcp.surface import Context
 
 T = TypeVar("T")
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-MAX_UNASKED_ATTEMPTS = 6  # then a server is tried again only when somebody needs it
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
+UNASKED_PAUSES = 4  # programs that do not start cost a processor: nobody waits for these attempts
+MAX_UNASKED_ATTEMPTS = 4  # then a server is tried again only when somebody needs it
 REFRESH_PAUSE_S = 1.0  # however often a server says that its list changed
 LEAST_TTL_S = 5.0  # a list that is stale at once is still not asked for more often than this
 MAX_REASON_CHARS = 300
@@ -81,8 +82,12 @@ class Client:
         admit: Callable[[], str | None] = lambda: None,
         auth: Any = None,
         version: str = "",
+        retries: anyio.Semaphore | None = None,
     ) -> None:
-        """`admit` says why the server may not be spoken to, or None; `on_updated` is told of changed resources."""
+        """`admit` says why the server may not be spoken to, or None; `on_updated` is told of changed resources.
+
+        `retries` lets servers that failed be tried again one at a time.
+        """
         self.server = server
         self._environ = environ
         self._on_listed = on_listed
@@ -90,6 +95,7 @@ class Client:
         self._admit = admit
         self._auth = auth
         self._version = version
+        self._retries = anyio.Semaphore(1) if retries is None else retries
         self._tasks: TaskGroup | None = None
         self._links: dict[bool, Link] = {}  # by whether it is of the older era
         self._attempts: dict[bool, _Attempt] = {}
@@ -132,6 +138,11 @@ class Client:
             self.refresh()
         elif not self._is_listed and not self._attempts and self._tasks and anyio.current_time() >= self._not_before:
             self._begin(legacy)
+
+    async def answered(self) -> None:
+        """Wait for a first connection that is being made, if its list is not known."""
+        for attempt in [] if self._is_listed else list(self._attempts.values()):
+            await attempt.done.wait()
 
     def refresh(self) -> None:
         """Ask for the list again, soon."""
@@ -413,11 +424,13 @@ class Client:
         self._failures += 1
         self._not_before = anyio.current_time() + pause
         if self._failures < MAX_UNASKED_ATTEMPTS and not self._is_listed and self._tasks is not None:
-            self._tasks.start_soon(self._try_again, pause)
+            self._tasks.start_soon(self._try_again, UNASKED_PAUSES * pause)
 
     async def _try_again(self, pause: float) -> None:
         await anyio.sleep(pause)
-        self.wake()
+        async with self._retries:
+            self.wake()
+            await self.answered()
 
     def _reason(self, error: BaseException) -> str:
         """Why, in a line: what is at the bottom of it, and what the program said last."""

@@ -120,6 +120,7 @@ class Gateway(Front):
                 case "search_tools":
                     return await self._search(ctx, arguments)
                 case "describe_tool":
+                    await self.registry.settled()
                     return self._describe(_text(arguments, "name"))
                 case "call_tool":
                     return await self._called(ctx, _text(arguments, "name"), _arguments(arguments), params)
@@ -137,6 +138,7 @@ class Gateway(Front):
         if name in self._fixed:
             raise ToolError(f"{name} is called by itself, not with call_tool")
         try:
+            await self.registry.settled()
             route = self.registry.route(name)
             result = await self.registry.execute(name, arguments, ctx, params)
         except OnhandError as error:
@@ -154,6 +156,7 @@ class Gateway(Front):
         limit = arguments.get("limit", DEFAULT_LIMIT)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit <= MAX_LIMIT:
             raise ToolError(f"limit is a whole number from 1 to {MAX_LIMIT}")
+        await self.registry.settled()
         relevant = self.registry.discover_relevant(query, limit)
         if self._activates and not is_modern(ctx.protocol_version):
             await self._activate(ctx, [hit.name for hit in relevant.tools.hits])
@@ -175,6 +178,9 @@ class Gateway(Front):
             lines += [_line(hit.tool) for hit in found.hits]
         lines += [f"There is no {plain_line(name, 128)}{_nearest(near)}." for name, near in found.unknown]
         lines += [f"Note: {plain_line(note, 300)}." for note in found.notes]
+        pending = self.registry.pending()
+        if found.hits and pending:
+            lines.append(f"Still connecting: {', '.join(pending[:MAX_NAMED_SERVERS])}. Search again later for theirs.")
         for kind, hits in (("Resource", relevant.resources), ("Prompt", relevant.prompts)):
             lines += [
                 f"{kind}: {plain_line(_address_of(hit.document_id), 200)} ({plain_line(hit.title, 80)})"
@@ -330,9 +336,10 @@ class Gateway(Front):
         return items
 
     def _always(self) -> dict[str, types.Tool]:
-        wanted = [public_name(key, own) for key in self.registry.keys for own in self.registry.server(key).always]
-        shown = {route.tool.name: route.tool for route in self.registry.routes() if not route.held}
-        return {name: shown[name] for name in wanted if name in shown and name not in self._fixed}
+        wanted = {(key, own) for key in self.registry.keys for own in self.registry.server(key).always}
+        routes = self.registry.routes() if wanted else ()
+        shown = {route.tool.name: route.tool for route in routes if (route.key, route.own) in wanted and not route.held}
+        return {name: tool for name, tool in shown.items() if name not in self._fixed}
 
     async def _activate(self, ctx: "Context", names: list[str]) -> None:
         mine = self._activated.setdefault(id(connection_of(ctx)), {})

@@ -7,6 +7,7 @@ this machine. A gateway never asks: it uses what is kept, or says that somebody 
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -68,7 +69,9 @@ class TokenFile:
         replace_file(self._path, json.dumps({**self._read(), name: value}).encode(), mode=0o600)
 
 
-def login_of(directory: str, show: Show | None = None) -> "Callable[[Server], OAuthClientProvider | None]":
+def login_of(
+    directory: str, show: Show | None = None, port: int = PORT
+) -> "Callable[[Server], OAuthClientProvider | None]":
     """What logs in to a server that says `oauth`; without `show` nobody can be asked."""
 
     def login(server: Server) -> "OAuthClientProvider | None":
@@ -78,7 +81,7 @@ def login_of(directory: str, show: Show | None = None) -> "Callable[[Server], OA
         from mcp.shared.auth import OAuthClientMetadata
 
         metadata = OAuthClientMetadata.model_validate(
-            {"client_name": "onhand", "redirect_uris": [f"http://127.0.0.1:{PORT}/callback"], "grant_types": GRANTS}
+            {"client_name": "onhand", "redirect_uris": [f"http://127.0.0.1:{port}/callback"], "grant_types": GRANTS}
         )
         storage = TokenFile(os.path.join(directory, "tokens", f"{server.key}-{server.identity}.json"))
 
@@ -89,7 +92,7 @@ def login_of(directory: str, show: Show | None = None) -> "Callable[[Server], OA
                 raise UpstreamError("the server's log-in has no http address: do not use it")
             show(url)
 
-        return OAuthClientProvider(server.url, metadata, storage, redirect, _answered)
+        return OAuthClientProvider(server.url, metadata, storage, redirect, partial(_answered, port))
 
     return login
 
@@ -97,7 +100,7 @@ def login_of(directory: str, show: Show | None = None) -> "Callable[[Server], OA
 GRANTS = ["authorization_code", "refresh_token"]
 
 
-async def _answered() -> Any:
+async def _answered(port: int) -> Any:
     """What the browser brings back, to a port that only this machine reaches."""
     import anyio
     from mcp.client.auth import AuthorizationCodeResult
@@ -115,7 +118,7 @@ async def _answered() -> Any:
                 found.update(query)
                 done.set()
 
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=PORT)
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, serve)
         with anyio.fail_after(WAIT_S):

@@ -5,8 +5,8 @@ called. It knows no door: a surface, a command and Python code call the same met
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from onhand.mcp.surface import Context
 
 T = TypeVar("T")
-KINDS = ("resource", "template", "prompt")
+FIRST_WAIT_S = 8.0  # a program from npm takes some seconds to start; whoever hangs costs so much once
 MAX_LINKS = 10_000  # addresses that results mentioned, by which their servers are known
 Updated = Callable[[str], Awaitable[None]]
 """Is told the address here of a resource that changed."""
@@ -95,6 +95,7 @@ class McpRegistry:
         self._pins = Pins() if pins is None else pins
         self._directory = lists_directory
         self.version = version
+        self._retries = anyio.Semaphore(1)
         self._servers = {server.key: server for server in servers if not server.disabled}
         given = os.environ if environ is None else environ
         self._clients = {key: self._client(server, given, auth_of) for key, server in self._servers.items()}
@@ -105,6 +106,7 @@ class McpRegistry:
         self._problems: dict[str, tuple[str, ...]] = {}
         self._updated: dict[str, dict[object, Updated]] = {}  # address here → who wants to know
         self._tasks: TaskGroup | None = None
+        self._opened = 0.0
         self.on_changed: list[Callable[[], None]] = []  # called when a list is another one
         for key, server in self._servers.items():
             before = lists.kept(lists_directory, key, server.identity)
@@ -121,11 +123,12 @@ class McpRegistry:
             await self._tell(public_address(server.key, uri))
 
         held = partial(self._pins.held_server, server)
-        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version)
+        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version, self._retries)
 
     async def __aenter__(self) -> Self:
         tasks = anyio.create_task_group()
         self._tasks = await tasks.__aenter__()
+        self._opened = anyio.current_time()
         for client in self._clients.values():
             client.open(tasks)
         return self
@@ -163,6 +166,12 @@ class McpRegistry:
         for client in self._clients.values():
             client.wake(legacy)
 
+    async def settled(self) -> None:
+        """Wait for servers that are asked for the first time, in the first seconds of our life and never later."""
+        with anyio.move_on_after(max(self._opened + FIRST_WAIT_S - anyio.current_time(), 0)):
+            for client in self._clients.values():
+                await client.answered()
+
     async def connect(self, keys: Iterable[str] | None = None, legacy: bool = False) -> dict[str, str]:
         """Connect to all servers, or some, side by side; why those are down that are."""
         down: dict[str, str] = {}
@@ -180,16 +189,16 @@ class McpRegistry:
 
     def status(self) -> tuple[ServerStatus, ...]:
         """How each server is, in the order of the configuration."""
+        counts = Counter((route.key, bool(route.held)) for route in self._routes.values())
         return tuple(
-            ServerStatus(
-                key,
-                client.status,
-                sum(route.key == key and not route.held for route in self._routes.values()),
-                sum(route.key == key and bool(route.held) for route in self._routes.values()),
-                self._problems.get(key, ()),
-            )
+            ServerStatus(key, client.status, counts[key, False], counts[key, True], self._problems.get(key, ()))
             for key, client in self._clients.items()
         )
+
+    def pending(self) -> tuple[str, ...]:
+        """The servers that are being connected and have not said yet what they offer."""
+        unlisted = (key for key in self._clients if key not in self._listings)
+        return tuple(key for key in unlisted if self._clients[key].status.state == "connecting")
 
     def refresh(self) -> None:
         """See what was approved since, by whatever process."""
@@ -318,12 +327,15 @@ class McpRegistry:
     ) -> Callable[[], Awaitable[None]]:
         """Be told when a resource changes; what is given back ends that."""
         key, uri = self.owner(address)
-        place = object()
-        await self.client(key).watch(ctx, uri)
-        self._updated.setdefault(public_address(key, uri), {})[place] = on_update
+        place, wanting = object(), self._updated.setdefault(public_address(key, uri), {})
+        wanting[place] = on_update  # before the server knows: it may tell of a change at once
+        try:
+            await self.client(key).watch(ctx, uri)
+        except BaseException:
+            del wanting[place]
+            raise
 
         async def end() -> None:
-            wanting = self._updated.get(public_address(key, uri), {})
             if wanting.pop(place, None) is not None:
                 await self.client(key).unwatch(ctx, uri)
 
@@ -450,14 +462,6 @@ class McpRegistry:
     async def _tell(self, address: str) -> None:
         for on_update in list(self._updated.get(address, {}).values()):
             await on_update(address)
-
-
-@asynccontextmanager
-async def opened(registry: McpRegistry) -> AsyncIterator[McpRegistry]:
-    """A registry that is connected to all of its servers, as far as they can be reached."""
-    async with registry:
-        await registry.connect()
-        yield registry
 
 
 def _of_its_own(result: T) -> T:

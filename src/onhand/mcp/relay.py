@@ -94,8 +94,9 @@ def progress_to(ctx: "Context | None") -> "ProgressFnT | None":
 
 def only(asking: "Iterable[Context | None]") -> "Context | None":
     """The latest request, if all of these are one client's."""
-    found = [ctx for ctx in asking if ctx is not None]
-    return found[-1] if len({id(connection_of(ctx)) for ctx in found}) == 1 else None
+    found = list(asking)
+    clients = {id(connection_of(ctx)) if ctx is not None else None for ctx in found}
+    return found[-1] if len(clients) == 1 else None
 
 
 async def ask_client(ctx: "Context | None", request: Any) -> Any:

@@ -1,0 +1,101 @@
+"""A client for the official suite: whatever it asks of a client goes through our gateway to the suite's server.
+
+`python tests/conformance/client.py URL`, as the suite runs it; it lists everything and calls every tool.
+"""
+
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp import Client, MCPError
+
+from onhand.mcp.login import login_of
+from onhand.mcp.registry import McpRegistry
+from onhand.mcp.server import build
+from onhand.mcp.servers import Server
+from onhand.mcp.transparent import Transparent
+
+VALUES: dict[str, Any] = {"string": "x", "number": 5, "integer": 5, "boolean": True, "array": [], "object": {}}
+
+
+def agree(url: str) -> None:
+    """A person who logs in: the suite's page answers at once, and sends us to the port where we wait."""
+
+    def open_it() -> None:
+        for _ in range(100):
+            with suppress(urllib.error.URLError, ConnectionError):
+                urllib.request.urlopen(url, timeout=10).read()
+                return
+            time.sleep(0.05)  # we do not listen yet
+
+    threading.Thread(target=open_it, daemon=True).start()
+
+
+async def elicited(context: Any, params: Any) -> types.ElicitResult:
+    """Accept, with the defaults that the schema names."""
+    properties = getattr(params, "requested_schema", {}).get("properties", {})
+    return types.ElicitResult(
+        action="accept", content={name: part["default"] for name, part in properties.items() if "default" in part}
+    )
+
+
+async def sampled(context: Any, params: Any) -> types.CreateMessageResult:
+    """Say something."""
+    return types.CreateMessageResult(role="assistant", content=types.TextContent(text="yes"), model="none")
+
+
+async def rooted(context: Any) -> types.ListRootsResult:
+    """Have no roots."""
+    return types.ListRootsResult(roots=[])
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+async def main(url: str, tokens: str) -> None:
+    is_newer = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25") >= "2026-07-28"
+    server = Server("suite", url=url, transport="http", oauth=True, connect_timeout_s=20)
+    registry = McpRegistry([server], auth_of=login_of(tokens, agree, _free_port()), version="1")
+    async with Client(
+        build(Transparent(registry, "suite")),
+        mode="auto" if is_newer else "legacy",
+        cache=None,
+        elicitation_callback=elicited,
+        sampling_callback=sampled,
+        list_roots_callback=rooted,
+    ) as client:
+        tools = (await client.list_tools()).tools
+        for name, given in _calls(tools):
+            with suppress(MCPError):
+                await client.call_tool(name, given)
+
+
+def _calls(tools: list[types.Tool]) -> list[tuple[str, dict[str, Any]]]:
+    """The calls that the suite asks for; else one of every tool. What wants a schema gets the first tool's."""
+    asked = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}").get("toolCalls")
+    if asked:
+        return [(call["name"], call.get("arguments", {})) for call in asked]
+    calls = []
+    for tool in tools:
+        parts = tool.input_schema.get("properties", {})
+        given = {name: VALUES.get(part.get("type"), "x") for name, part in parts.items()}
+        calls.append((tool.name, {**given, **{name: tools[0].input_schema for name in parts if "chema" in name}}))
+    return calls
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as tokens:
+        anyio.run(main, sys.argv[1], tokens)
