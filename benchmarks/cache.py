@@ -6,9 +6,9 @@ Quality: the questions of $ONHAND_DATA/qqp_cache, each of which has duplicates a
 fewer and fewer that answer nothing are kept. A hit is right when the data names the pair; most of the wrong ones mean
 the same too, and nobody labelled them. Every row of ours stands beside a bare threshold that is set so that it has the
 same number of hits on the same questions: what GPTCache and others do with this model. The margin is the one that the
-questions with odd numbers ask for; those with even numbers ask for less, and are shown as held out. `absent` repeats the run with the duplicates of the
-question taken out, so that every hit counts as wrong. Vectors are those of MiniLM; to make them takes two minutes, and
-`--vectors` keeps them.
+questions with odd numbers ask for; those with even numbers ask for less, and are shown as held out. `absent` repeats
+the run with the duplicates of the question taken out, so that every hit counts as wrong. Vectors are those of MiniLM;
+to make them takes two minutes, and `--vectors` keeps them.
 
 Speed: questions against entries, median time, the question's vector at hand. The numpy scan is `matrix @ query` and
 argmax over a matrix in memory, and no more; ours is a whole lookup. One thread.
