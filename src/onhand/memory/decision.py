@@ -11,7 +11,7 @@ from onhand.memory.guards import contradict, disagreement
 THRESHOLD = 0.85  # of the similarity
 # How far the best has to stand above the next that could be meant: the smallest that, on one half of public question
 # pairs and at each size of the cache, leaves less than a quarter of the wrong hits of a bare threshold with as many
-# hits. It does so on the other half too (docs/adr/0016-semantic-cache.md).
+# hits. It does so on the other half too, which by itself would ask for 0.10 (docs/adr/0016-semantic-cache.md).
 MARGIN = 0.13
 
 
