@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from benchmarks.quality import QuickStore, load, with_bm25s
 from onhand.embed.embedder import Embedder
-from onhand.lexical.ranking import Ranking
 from onhand.search.index import Index
 from onhand.tools.catalog import Catalog, CatalogTool
 from onhand.tools.catalog_files import tools_in
@@ -70,11 +69,11 @@ def recalled(judged: Judged, found: Sequence[Sequence[str]]) -> float:
     return total / len(judged.queries)
 
 
-def opened(tools: Iterable[CatalogTool], embedder: Embedder | None = None, ranks: Ranking | None = None) -> Catalog:
-    """A catalog of tools; with an embedder or another ranking, over a store with the same hits, sooner."""
+def opened(tools: Iterable[CatalogTool], embedder: Embedder | None = None) -> Catalog:
+    """A catalog of tools; with an embedder, over a store that has the same hits sooner."""
     catalog = Catalog(embedder=embedder)
-    if embedder or ranks:
-        catalog._index = Index(QuickStore(ranks or tool_ranking()), embedder)
+    if embedder:
+        catalog._index = Index(QuickStore(tool_ranking()), embedder)
     catalog.add(tools)
     return catalog
 

@@ -4,7 +4,7 @@ import json
 import types
 from typing import Any, Literal
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onhand.errors import InputError, ToolError
@@ -117,6 +117,7 @@ odd_values = json_like | st.recursive(
 
 
 @given(odd_values)
+@settings(deadline=None)
 def test_a_value_is_copied_the_quick_way_as_the_careful_way_copies_it(value: Any) -> None:
     try:
         careful: Any = _Copy(_encodable).of(value, "it", MAX_DEPTH)

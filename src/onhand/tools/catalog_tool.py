@@ -81,14 +81,15 @@ def accepted_tool(tool: CatalogTool) -> CatalogTool:
     given: tuple[Any, ...] = tuple(tool)  # what its fields are, nobody has checked
     name, description, input_schema, source, server, label, summary, hints, output_schema, annotations = given
     name = accepted_name(name)
-    texts = {"description": description, "source": source, "server": server, "label": label, "summary": summary}
-    if not all(type(text) is str and text.isascii() and len(text) <= MAX_TEXT_CHARS for text in texts.values()):
-        texts = {field: _text(text, f"tool {name}: {field}") for field, text in texts.items()}
-    description, source, server, label, summary = texts.values()
+    texts = (description, source, server, label, summary)
+    if {*map(type, texts)} != {str} or not all(map(str.isascii, texts)) or sum(map(len, texts)) > MAX_TEXT_CHARS:
+        fields = ("description", "source", "server", "label", "summary")
+        checked = [_text(text, f"tool {name}: {field}") for field, text in zip(fields, texts, strict=True)]
+        description, source, server, label, summary = checked
     if len(server) > MAX_SERVER_CHARS or not server.isprintable():
         raise InputError(f"tool {name}: the server's name {server[:100]!r} cannot be used: at most {MAX_SERVER_CHARS} "
                          "printable characters")  # fmt: skip
-    if not isinstance(hints, tuple | list) or not all(isinstance(hint, str) for hint in hints):
+    if hints != () and (not isinstance(hints, tuple | list) or not all(isinstance(hint, str) for hint in hints)):
         raise InputError(f"tool {name}: hints are a list of texts")
     return CatalogTool(
         name,
