@@ -104,7 +104,7 @@ def test_the_output_in_the_readme_is_what_the_commands_print_now() -> None:
 def test_the_commands_that_the_readme_lists_exist() -> None:
     listed = [line.partition("#")[0] for block in blocks("sh") for line in block.splitlines()]
     commands = [shlex.split(line)[1:] for line in listed if line.startswith("onhand ")]
-    assert len(commands) == 12
+    assert len(commands) == 18
     headings = re.findall(r"^##+ onhand (.+)$", generate.cli_page(), re.MULTILINE)
     assert [words for words in commands if not {" ".join(words[:2]), words[0]} & set(headings)] == []
 
