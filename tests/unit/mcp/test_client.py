@@ -123,7 +123,9 @@ def test_half_of_forty_servers_dead_or_hanging_do_not_slow_the_others(behind: Be
 
     async def work_of(servers: list[Server]) -> float:
         async with McpRegistry(servers) as registry:
-            registry.wake()
+            for server in servers:
+                if server.key.startswith("dead"):
+                    registry.client(server.key).wake()
             for first in range(0, 20, 5):
                 assert await registry.connect([f"web{n}" for n in range(first, first + 5)]) == {}
             calls = [f"web{n}__echo" for n in range(20)] * 5
