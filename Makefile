@@ -5,8 +5,7 @@ BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test check peers bench golden docs proto clean
-.PHONY: demo test check peers conformance bench golden docs clean
+.PHONY: demo test check peers conformance bench golden docs proto clean
 
 demo: $(VENV)/.base
 	@$(BIN)/python examples/demo.py
