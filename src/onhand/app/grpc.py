@@ -5,6 +5,7 @@ import os
 from onhand.app.documents import documents_path, open_documents, open_index
 from onhand.config import Config
 from onhand.errors import ConfigError
+from onhand.listening import token_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def open_grpc(asked: Config, path: str | None = None) -> "Server":
     ours = asked.grpc
     writer = open_index(path, asked.documents.embedder) if ours.writes else None
     settings = Settings(
-        token=_token(ours.token_env),
+        token=token_in(ours.token_env),
         certificate=_pem(asked, "tls_cert"),
         private_key=_pem(asked, "tls_key"),
         client_ca=_pem(asked, "client_ca"),
@@ -38,13 +39,6 @@ def open_grpc(asked: Config, path: str | None = None) -> "Server":
 
         telemetry = OpenTelemetry()
     return Server(open_documents(asked, path), writer, settings, telemetry)
-
-
-def _token(name: str) -> str:
-    token = os.environ.get(name, "") if name else ""
-    if name and not token:
-        raise ConfigError(f"grpc.token_env names ${name}, which is not set: set it to the token that calls carry")
-    return token
 
 
 def _pem(asked: Config, name: str) -> bytes:
