@@ -337,7 +337,7 @@ def test_a_clone_neither_offers_tools_over_files_nor_opens_what_is_closed(write:
     asked = app.configured()
     assert (asked.workspace.tools, asked.workspace.allow, asked.workspace.writable_roots) == ("none", (), ())
     assert asked.workspace.deny == ("*.db",)  # to close more is anybody's right
-    assert sum("lets a model do more with your files" in warning for warning in asked.warnings) == 2
+    assert sum("lets a model or a caller do more" in warning for warning in asked.warnings) == 2
     write("onhand.toml", "[workspace]\ntools = 'none'\n")
     assert app.configured().warnings == ()
 

@@ -67,7 +67,8 @@ def written(value: object) -> str:
 
 def reference() -> str:
     """The reference page of all settings, in Markdown."""
-    from onhand.config.options import OPTIONS, SECTIONS
+    from onhand.config import OPTIONS, REASONS
+    from onhand.config.options import SECTIONS
 
     lines = ["# Settings", "", _INTRODUCTION]
     for section, fields in SECTIONS.items():
@@ -78,17 +79,10 @@ def reference() -> str:
                 lines += ["", f"### `{option.key}`", "", option.about.text, ""]
                 lines += [f"- default: `{written(option.default)}`", f"- expected: {option.expected}"]
                 lines += [f"- environment: {variables}"]
-                if option.about.role in _TRUST:
-                    lines += [f"- trust: {_TRUST[option.about.role]}"]
+                reason = REASONS.get(option.about.role)
+                lines += [f"- trust: from a project file it needs `onhand trust` where it {reason}"] if reason else []
     return "\n".join(lines) + "\n"
 
-
-_TRUST = {
-    "path": "from a project file, a path that leads out of the project needs `onhand trust`",
-    "program": "from a project file it needs `onhand trust`, because it starts a program",
-    "model": "from a project file it needs `onhand trust`, because it is given what documents say",
-    "secret": "from a project file it needs `onhand trust`, because it uses a secret",
-}
 
 _INTRODUCTION = """\
 A value comes from the last of these that gives one: the default, the user's file, the project's file, the

@@ -1,8 +1,8 @@
 """What did the user ask for? One typed Config: defaults < user file < project file < environment < flags.
 
-A project file may have arrived with a clone. What it says that starts a program, names a secret or leads out
-of its directory is held back until the user trusts that directory (`onhand trust`). What the user's own file,
-the environment or a flag says is the user's own word and needs no trust.
+A project file may have arrived with a clone. What it says that starts a program, names a secret, leads out of its
+directory or allows more than the user does is held back until the user trusts it (`onhand trust`). What the user's own
+file, the environment or a flag says is the user's own word and needs no trust.
 """
 
 import os
@@ -15,17 +15,20 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from onhand.config.values import Layer, Said
 
-__all__ = ["OPTIONS", "Ask", "Config", "Context", "Documents", "Option", "Resolved", "load", "resolve"]
+__all__ = ["OPTIONS", "REASONS", "Ask", "Config", "Context", "Documents", "Option", "Resolved", "load", "resolve"]
 
-_REASONS = {
+REASONS = {  # why what a project file says needs trust, by the role of the option
+    "path": "leads out of the project",
     "program": "starts a program",
     "network": "reaches the network",
     "secret": "uses a secret of yours",
-    "grant": "lets a model do more with your files",
+    "grant": "lets a model or a caller do more, or do it without asking you",
+    "limit": "leaves out what you forbid",
     "model": "chooses who is given what your documents say",
-    "permission": "lets a model act without asking you",
 }
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 
@@ -199,10 +202,21 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
             outside = _outside(said.value if said else option.default, project, environ)
             if outside:
                 asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
-        elif said and said.value and said.value != option.default:
+        elif said and _is_more(option, said.value, layers.user[key].value if key in layers.user else option.default):
             value = said.value if isinstance(said.value, str | tuple) else str(said.value).lower()
-            asks.append(Ask(key, value, said.source, _REASONS[role]))
+            asks.append(Ask(key, value, said.source, REASONS[role]))
     return tuple(asks)
+
+
+def _is_more(option: Option, said: "Any", own: "Any") -> bool:
+    """Whether a project file says more than what counts without it: the user's own word, or the default."""
+    if option.about.role == "limit":
+        return not set(own) <= set(said)
+    if option.about.role == "grant" and option.about.choices:
+        return option.about.choices.index(said) > option.about.choices.index(own)
+    if option.about.role == "grant" and isinstance(said, tuple):
+        return not set(said) <= set(own)
+    return said != own and said not in (False, ())
 
 
 def _trusts(project: str, environ: Mapping[str, str], warnings: list[str]) -> bool:

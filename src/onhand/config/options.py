@@ -19,9 +19,9 @@ if TYPE_CHECKING:
         "path",  # relative to the project; from a project file it needs trust when it leads out of there
         "inner",  # a path inside another option's directory: never absolute, never with '..'
         "program",  # starts a program: from a project file it needs trust
-        "grant",  # lets a model do more: from a project file it needs trust
+        "grant",  # lets a model or a caller do more: from a project file it needs trust; choices go from less to more
+        "limit",  # forbids: a project file needs trust to leave out what the user's file forbids
         "model",  # is given what documents say: from a project file it needs trust
-        "permission",  # lets a model act without asking: from a project file it needs trust
         "network",  # reaches the network: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
     ]
@@ -163,8 +163,12 @@ ABOUT_WORKSPACE = {
     "root": About("The directory that paths are relative to and may not leave.", role="path"),
     "read_only_roots": About("More directories that may be read, by their whole paths.", role="path"),
     "writable_roots": About("More directories that may be read and written, by their whole paths.", role="path"),
-    "deny": About('Files that no tool reads or writes, besides .env, keys and the like, such as ["*.sqlite"].'),
-    "protect": About("Files that no tool writes, besides .git, AGENTS.md and what else programs obey unseen."),
+    "deny": About(
+        'Files that no tool reads or writes, besides .env, keys and the like, such as ["*.sqlite"].', role="limit"
+    ),
+    "protect": About(
+        "Files that no tool writes, besides .git, AGENTS.md and what else programs obey unseen.", role="limit"
+    ),
     "allow": About('Files that are not closed after all, such as [".env.test"].', role="grant"),
 }
 
@@ -220,11 +224,13 @@ ABOUT_AGENT = {
     ),
     "allow": About(
         "Tools that may write and yet run without asking, by name or pattern; those that only read need no mention.",
-        role="permission",
+        role="grant",
     ),
-    "deny": About("Tools that never run, by name or pattern."),
+    "deny": About("Tools that never run, by name or pattern.", role="limit"),
     "workspace_tools": About(
-        "What it may do with files: 'none', 'read' or 'write'; what it writes is asked about all the same.",
+        "What it may do with files, in place of workspace.tools: 'none', 'read' or 'write'; what it writes is asked "
+        "about all the same.",
+        role="grant",
         choices=("none", "read", "write"),
     ),
     "load_tools": About(
@@ -232,7 +238,9 @@ ABOUT_AGENT = {
         "conversation>=10%, count>40 or schema_tokens>16000."
     ),
     "window_tokens": About("How much the model can read at once, for shares of it.", minimum=1),
-    "telemetry": About("Whether runs are spans of OpenTelemetry, for whatever exports those; needs the otel extra."),
+    "telemetry": About(
+        "Whether runs are spans of OpenTelemetry, for whatever exports them; needs the telemetry extra."
+    ),
 }
 
 
@@ -325,13 +333,14 @@ ABOUT_GRPC = {
     ),
     "tls_key": About("The private key of the certificate, in PEM.", role="path"),
     "client_ca": About("The authority, in PEM, that a caller needs a certificate of.", role="path"),
-    "writes": About("Whether documents may be put and deleted."),
+    "writes": About("Whether documents may be put and deleted.", role="grant"),
     "max_in_flight": About("How many searches may be worked on or wait; more are refused at once.", minimum=1),
     "max_message_bytes": About("The largest message that is taken or sent.", minimum=65_536),
     "shutdown_s": About("How long a server that is stopped goes on with what it has begun.", minimum=0),
     "log_queries": About("Whether the log has what was asked."),
     "metrics": About(
-        "HOST:PORT where Prometheus finds metrics; calls then have OpenTelemetry spans too. Needs the telemetry extra."
+        "HOST:PORT where Prometheus finds metrics; calls then have OpenTelemetry spans too. Needs the telemetry extra.",
+        role="network",
     ),
 }
 
@@ -363,7 +372,8 @@ ABOUT_MCP = {
     "trust": About(
         "Who approves a new server and its tools: 'auto' takes what is not suspicious, 'ask' waits for "
         "`onhand mcp approve`. What changed later always waits.",
-        choices=("auto", "ask"),
+        role="grant",
+        choices=("ask", "auto"),
     ),
     "surface": About(
         "Whether tools that were found stay out of the list ('stable') or join it, for clients of older protocols "

@@ -65,6 +65,55 @@ def test_what_is_held_back_leaves_the_users_own_value_in_place(world: World) -> 
     assert resolve(world).values["server.command"] == ("mine",)
 
 
+STRICT = """
+[agent]
+deny = ["write_file"]
+allow = ["plan_*"]
+workspace_tools = "read"
+base_url = "http://localhost:1/v1"
+[workspace]
+deny = ["*.sqlite"]
+[mcp]
+trust = "ask"
+[grpc]
+token_env = "MY_TOKEN"
+"""
+
+
+@requirement("trust.programs-are-held-back", "trust.own-words-need-none")
+def test_a_clone_cannot_take_back_what_the_users_own_file_forbids(world: World) -> None:
+    world.say_as_user(STRICT)
+    strict = config.load(str(world.project), environ=world.environ)
+    world.say(
+        '[agent]\ndeny = []\nallow = ["write_note", "plan_*", "delegate"]\nworkspace_tools = "write"\nbase_url = ""\n'
+        '[workspace]\ndeny = ["*.log"]\n[mcp]\ntrust = "auto"\n'
+        '[grpc]\ntoken_env = ""\nwrites = true\nmetrics = "0.0.0.0:9464"\n'
+    )
+    held = config.load(str(world.project), environ=world.environ)
+    assert (held.agent, held.workspace, held.mcp, held.grpc) == (
+        strict.agent,
+        strict.workspace,
+        strict.mcp,
+        strict.grpc,
+    )
+    assert len(held.warnings) == 9
+    world.trust()
+    assert config.load(str(world.project), environ=world.environ).agent.deny == ()
+
+
+def test_a_clone_may_forbid_more(world: World) -> None:
+    world.say_as_user(STRICT)
+    world.say(
+        '[agent]\ndeny = ["write_file", "run_command"]\nallow = []\nworkspace_tools = "none"\n'
+        '[workspace]\ndeny = ["*.log", "*.sqlite"]\n'
+    )
+    asked = config.load(str(world.project), environ=world.environ)
+    assert asked.agent.deny == ("write_file", "run_command")
+    assert (asked.agent.allow, asked.agent.workspace_tools) == ((), "none")
+    assert asked.workspace.deny == ("*.log", "*.sqlite")
+    assert asked.warnings == ()
+
+
 def test_what_the_environment_overrides_is_not_worth_a_warning(world: World) -> None:
     world.say("[server]\ncommand = ['theirs']\n")
     assert resolve(world, ONHAND_SERVER_COMMAND="mine").warnings == ()
