@@ -11,6 +11,7 @@ import pytest
 
 from onhand import Context, Document, Notes, Rules, app, config
 from onhand.errors import ConfigError, InputError
+from onhand.mcp.gateway import _fixed_tools
 from requirements import requirement
 
 Write = Callable[[str, str], None]
@@ -356,6 +357,15 @@ def test_the_workspace_is_as_the_configuration_asks(write: Write, home: Path, mo
     for path in ("a.lock", "../onhand.toml", str(home / "more" / "b.txt")):
         with pytest.raises(InputError):
             workspace.place_to_write(path)
+
+
+@requirement("mcp.stable-surface")
+def test_no_tool_of_ours_has_the_name_of_one_that_the_gateway_adds(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SHELL_ENABLED": "true", "WEB_ENABLED": "true", "WORKSPACE_TOOLS": "write"}.items():
+        monkeypatch.setenv(f"ONHAND_{name}", value)
+    ours = {tool.name for tool in app.open_registry(app.configured())}
+    assert {"run_command", "http_get", "edit_file"} <= ours
+    assert ours.isdisjoint(tool.name for tool in _fixed_tools(()))
 
 
 @requirement("project.typed")

@@ -51,7 +51,7 @@ CALL = (
     "Call a tool that search_tools found, by its whole name, with its arguments as an object. Example: "
     'call_tool(name="github__create_issue", arguments={"title": "…"}).'
 )
-READ = 'Read on where a long answer was cut. Example: read_output(handle="…").'
+READ = 'Read on where a long answer was cut. Example: read_on(handle="…").'
 
 
 class Gateway(Front):

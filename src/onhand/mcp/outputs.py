@@ -17,7 +17,7 @@ from onhand.text import whole
 
 MAX_KEPT_BYTES = 64 * 1024 * 1024
 MAX_AGE_S = 3600.0
-READ_TOOL = "read_output"
+READ_TOOL = "read_on"
 
 
 class Outputs:

@@ -42,7 +42,7 @@ def test_the_list_of_tools_is_the_same_bytes_before_and_after_every_search(
             await client.call_tool("call_tool", {"name": "plain__echo", "arguments": {"text": "x"}})
             assert (await client.list_tools()).model_dump_json() == before
             assert [tool["name"] for tool in json.loads(before)["tools"]] == [
-                *("search_tools", "describe_tool", "call_tool", "read_output")
+                *("search_tools", "describe_tool", "call_tool", "read_on")
             ]
 
     anyio.run(main)
@@ -86,7 +86,7 @@ def test_mistakes_are_answered_with_what_to_do_next(behind: Behind, fronted: Fro
                 ("call_tool", {"name": "one__ecko"}, "one__echo"),
                 ("call_tool", {"name": "one__echo", "arguments": 5}, "arguments is an object"),
                 ("call_tool", {"name": "search_tools"}, "called by itself"),
-                ("read_output", {"handle": "guessed"}, "call the tool again"),
+                ("read_on", {"handle": "guessed"}, "call the tool again"),
             ]:
                 result = await client.call_tool(name, arguments)
                 assert result.is_error, name
@@ -339,9 +339,9 @@ def test_a_long_answer_is_cut_between_characters_and_can_be_read_on(
             result = await client.call_tool("f__large", {"chars": 1200})
             parts = [result.content[0].text]
             note = result.content[1].text
-            while "read_output" in note:
+            while "read_on" in note:
                 handle = note.split('handle="')[1].split('"')[0]
-                text = text_of(await client.call_tool("read_output", {"handle": handle}))
+                text = text_of(await client.call_tool("read_on", {"handle": handle}))
                 part, _, note = text.partition("\n\n[")
                 parts.append(part.rstrip("\n"))
             assert all(len(part.encode()) <= 1001 for part in parts)

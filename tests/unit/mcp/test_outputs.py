@@ -35,7 +35,7 @@ def test_texts_are_cut_together_and_everything_else_stays_or_is_named() -> None:
     assert [block.type for block in shown] == ["text", "image", "text", "text", "text"]
     assert shown[2].text == "y" * 200  # type: ignore[union-attr]
     assert "image left out: 5," in shown[3].text  # type: ignore[union-attr]
-    assert "601 more bytes: read_output(" in shown[4].text  # type: ignore[union-attr]
+    assert "601 more bytes: read_on(" in shown[4].text  # type: ignore[union-attr]
 
 
 @requirement("mcp.output-continues")
