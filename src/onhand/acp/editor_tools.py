@@ -5,7 +5,7 @@ says which paths may be touched, and a passage is still replaced as everywhere e
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,8 @@ from acp.exceptions import RequestError
 from acp.interfaces import Client
 
 from onhand.actions import files
-from onhand.actions.edit import Edit, apply
+from onhand.actions.edit import apply
+from onhand.actions.file_tools import line_number, shown_reading, wanted_edits
 from onhand.actions.workspace import Workspace, shown
 from onhand.errors import InputError, OnhandError, ToolError
 from onhand.tools.tool import Output, Tool
@@ -55,28 +56,22 @@ class _Hands:
     async def read(self, arguments: dict[str, Any]) -> Output:
         place = self._workspace.place(arguments["path"])
         text = await self._text(place.path)
-        lines = files.lines_of(text)
-        first = int(arguments.get("start_line") or 1)
-        last = int(min(arguments.get("end_line") or len(lines), len(lines)))
-        asked = "".join(lines[first - 1 : last])
-        given = asked.encode()[: files.MAX_CONTENT_BYTES].decode(errors="ignore")
-        note = "" if given == asked else f"\n[cut after {len(given.encode()):,} bytes: ask for fewer lines]"
-        name = self._workspace.name(place)
-        about = {"path": name, "content": given, "start_line": first, "end_line": last, "lines": len(lines)}
-        return Output((given or "(the file is empty)") + note, {"success": True, "exists": True, **about})
+        name, size = self._workspace.name(place), len(text.encode())
+        lines = line_number(arguments.get("start_line")), line_number(arguments.get("end_line"))
+        return shown_reading(lambda most: files.excerpt(name, text, *lines, most)._replace(size_bytes=size))
 
     async def write(self, arguments: dict[str, Any]) -> Output:
         place = self._workspace.place_to_write(arguments["path"])
-        if arguments.get("expected_hash") is not None:
-            raise InputError("expected_hash is not known to the editor: read the file again instead")
+        _refuse_hash(arguments)
         await self._write(place.path, arguments["content"])
         name = self._workspace.name(place)
         return Output(f"wrote {shown(name)} in the editor", {"success": True, "exists": True, "path": name})
 
     async def edit(self, arguments: dict[str, Any]) -> Output:
         place = self._workspace.place_to_write(arguments["path"])
-        before = await self._text(place.path)
-        changed = apply(before, _edits(arguments))
+        _refuse_hash(arguments)
+        wanted = {name: value for name, value in arguments.items() if name not in ("path", "expected_hash")}
+        changed = apply(await self._text(place.path), wanted_edits(**wanted))
         await self._write(place.path, changed.text)
         name = self._workspace.name(place)
         text = "; ".join([f"replaced {changed.replacements} in {shown(name)} in the editor", *changed.notes])
@@ -124,12 +119,10 @@ class _Hands:
         await self._client.write_text_file(session_id=self._session_id, path=path, content=content)
 
 
-def _edits(arguments: dict[str, Any]) -> Sequence[Edit]:
-    if arguments.get("edits"):
-        return [Edit(**one) for one in arguments["edits"]]
-    if arguments.get("old_string") is None or arguments.get("new_string") is None:
-        raise InputError("send old_string and new_string, or edits: one of the two, and all of it")
-    return [Edit(arguments["old_string"], arguments["new_string"], bool(arguments.get("replace_all")))]
+def _refuse_hash(arguments: dict[str, Any]) -> None:
+    """An editor's text may be another than the file's."""
+    if arguments.get("expected_hash") is not None:
+        raise InputError("expected_hash is not known to the editor: read the file again instead")
 
 
 def _ran(output: schema.TerminalOutputResponse, is_late: bool) -> Output:

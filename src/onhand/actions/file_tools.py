@@ -1,5 +1,6 @@
 """How does a model work with files? Five tools: their words, their schemas, their answers."""
 
+from collections.abc import Callable
 from typing import Any
 
 from onhand.actions import files
@@ -137,23 +138,27 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
     ]
 
 
-def _read(workspace: Workspace, path: str, start_line: int | None = None, end_line: int | None = None) -> Output:
+def _read(workspace: Workspace, path: str, start_line: float | None = None, end_line: float | None = None) -> Output:
+    lines = line_number(start_line), line_number(end_line)
+    return shown_reading(lambda max_bytes: files.read(workspace, path, *lines, max_bytes))
+
+
+def line_number(number: float | None) -> int | None:
+    """JSON may write 5 as 5.0; beyond all counting is beyond the end of any file."""
+    return None if number is None else int(min(number, 2**53))
+
+
+def shown_reading(read: Callable[[int], files.Reading]) -> Output:
+    """What a model is shown of a file: as many bytes as an answer holds, and where to go on."""
     for share in (1, 2, 6):  # JSON spells a control character in six bytes
-        most = files.MAX_CONTENT_BYTES // share
-        reading = files.read(workspace, path, _whole(start_line), _whole(end_line), most)
-        output = _shown_reading(reading)
+        output = _shown_reading(read(files.MAX_CONTENT_BYTES // share))
         if fits(output):
             break
     return output
 
 
-def _whole(number: int | float | None) -> int | None:
-    """JSON may write 5 as 5.0; beyond all counting is beyond the end of any file."""
-    return None if number is None else int(min(number, 2**53))
-
-
 def _shown_reading(reading: files.Reading) -> Output:
-    fields = reading._asdict()
+    fields = {name: value for name, value in reading._asdict().items() if name != "hash" or value}
     notes = [reading.problem] if fields.pop("problem") else []
     if fields.pop("is_cut"):
         notes.append(_where_to_go_on(reading))
@@ -188,16 +193,25 @@ def _edit(
     edits: list[dict[str, Any]] | None = None,
     expected_hash: str | None = None,
 ) -> Output:
-    if (old_string is None) != (new_string is None) or (edits is None) == (old_string is None):
-        raise InputError("send old_string and new_string, or edits: one of the two, and all of it")
-    wanted = [Edit(**one) for one in edits or []] or [Edit(old_string or "", new_string or "", replace_all)]
-    edited = edit(workspace, path, wanted, expected_hash)
+    edited = edit(workspace, path, wanted_edits(old_string, new_string, replace_all, edits), expected_hash)
     passages = "1 passage" if edited.replacements == 1 else f"{edited.replacements:,} passages"
     text = "; ".join([f"replaced {passages} in {shown(edited.path)}", *edited.notes])
     fields = {**edited._asdict(), "notes": list(edited.notes)}
     if len(edited.content) > MAX_ECHO_CHARS:
         fields["content"] = None
     return succeeded(text, exists=True, **fields)
+
+
+def wanted_edits(
+    old_string: str | None = None,
+    new_string: str | None = None,
+    replace_all: bool = False,
+    edits: list[dict[str, Any]] | None = None,
+) -> list[Edit]:
+    """What the arguments of edit_file ask for."""
+    if (old_string is None) != (new_string is None) or (edits is None) == (old_string is None):
+        raise InputError("send old_string and new_string, or edits: one of the two, and all of it")
+    return [Edit(**one) for one in edits or []] or [Edit(old_string or "", new_string or "", replace_all)]
 
 
 def _list(workspace: Workspace, path: str = ".") -> Output:

@@ -31,9 +31,9 @@ class Reading(NamedTuple):
     start_line: int
     end_line: int  # the last line of the content; 0 in an empty file
     lines: int  # of the whole file
-    size_bytes: int
-    encoding: str
-    hash: str  # of the whole file; an edit can ask that it is still the same
+    size_bytes: int = 0
+    encoding: str = "utf-8"
+    hash: str = ""  # of the whole file; an edit can ask that it is still the same
     is_cut: bool = False  # more was asked for than may be given at once
     problem: str | None = None
 
@@ -101,22 +101,26 @@ def read(
     place = workspace.place(path)
     content = contents(workspace, place, path)
     text, encoding, problem = text_of(content, path)
+    reading = excerpt(workspace.name(place), text, start_line, end_line, max_bytes)
+    return reading._replace(size_bytes=len(content), encoding=encoding, hash=digest(content), problem=problem)
+
+
+def excerpt(
+    name: str, text: str, start_line: int | None = None, end_line: int | None = None, max_bytes: int = MAX_CONTENT_BYTES
+) -> Reading:
+    """The same of a text that somebody else has read."""
     total = text.count("\n") + (not text.endswith("\n") and text != "")
     first, last = _range(start_line, end_line, total)
     rest = text.split("\n", first - 1)[-1][: max_bytes + 1]  # what it has beyond that does not fit anyway
     asked = lines_of(rest)[: last - first + 1]
     given, count = _within(asked, max_bytes)
     return Reading(
-        workspace.name(place),
+        name,
         given,
         start_line=min(first, total),
         end_line=first - 1 + count,
         lines=total,
-        size_bytes=len(content),
-        encoding=encoding,
-        hash=digest(content),
         is_cut=len(given) < sum(map(len, asked)),
-        problem=problem,
     )
 
 

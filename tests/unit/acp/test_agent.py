@@ -245,6 +245,35 @@ def test_files_go_through_an_editor_that_offers_it(tmp_path: Path) -> None:
 
 
 @requirement("acp.client-abilities")
+def test_an_editors_text_is_shown_and_changed_by_the_same_rules_as_a_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("saved\n", encoding="utf-8")
+    editor = Editor(buffers={str(path): "one\ntwo\nthree\n"})
+    script: list[Line] = [
+        calling("read_file", path="a.txt", start_line=2, end_line=2),
+        calling("read_file", path="a.txt", start_line=9),
+        calling("edit_file", path="a.txt", old_string="two", new_string="2", expected_hash="of the file"),
+        calling("edit_file", path="a.txt", old_string="two", new_string="2", edits=[]),
+        "Well.",
+    ]
+
+    async def work() -> None:
+        async with editing(editor, opener(lambda _: script), abilities=FILES) as agent:
+            session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+            await agent.set_session_mode(session_id=session.session_id, mode_id="auto")
+            await agent.prompt(session_id=session.session_id, prompt=text("go"))
+            told = [one for one in editor.of(session.session_id, "tool_call_update") if one.content]
+            shown, beyond, hashed, both = (one.content[0].content.text for one in told)
+            assert "two\n[lines 2 to 2 of 3]" in shown
+            assert "Start line 9 exceeds file length (3 lines)" in beyond
+            assert "expected_hash is not known to the editor" in hashed
+            assert "edits" in both
+
+    run(work)
+    assert editor.buffers[str(path)] == "one\ntwo\nthree\n"
+
+
+@requirement("acp.client-abilities")
 def test_a_command_runs_in_the_editors_terminal_and_is_ended_there(tmp_path: Path) -> None:
     schema_ = {"type": "object", "properties": {"command": {"type": "string"}, "timeout_s": {"type": "number"}}}
     shell = Tool("run_command", "Run.", schema_, lambda _: "not here", timeout_s=None)
