@@ -17,7 +17,7 @@ from onhand.actions import files
 from onhand.actions.edit import apply
 from onhand.actions.file_tools import line_number, shown_reading, wanted_edits
 from onhand.actions.workspace import Workspace, shown
-from onhand.errors import InputError, OnhandError, ToolError
+from onhand.errors import InputError, ToolError
 from onhand.tools.tool import Output, Tool
 
 TERMINAL_BYTES = 60_000  # of output that an editor keeps for us
@@ -135,14 +135,12 @@ def _ran(output: schema.TerminalOutputResponse, is_late: bool) -> Output:
 
 
 def _answered(handler: Handler) -> Handler:
-    """What the editor refuses, or we do, is told to the model; the turn goes on."""
+    """What the editor refuses is told to the model; the turn goes on."""
 
     async def answered(arguments: dict[str, Any]) -> Output:
         try:
             return await handler(arguments)
         except RequestError as error:
             raise ToolError(f"the editor could not do it: {error} {error.data or ''}".strip()) from None
-        except OnhandError as error:
-            raise ToolError(str(error)) from None
 
     return answered

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from onhand.corpora.answer_schemas import ANSWER, READING
 from onhand.corpora.answers import answer_within, reading_within, short, text_of, time_text
 from onhand.document import Filter, time_of
-from onhand.errors import EmbedderError, InputError, OnhandError, ToolError
+from onhand.errors import EmbedderError, InputError, ToolError
 from onhand.search.index import DEFAULT_LIMIT, MAX_LIMIT
 from onhand.tools import Output, Tool
 
@@ -179,8 +179,6 @@ def _tool(
             value = handler(arguments)
         except EmbedderError as error:
             raise ToolError(f"{error}. keyword_search and filter_documents work without") from None
-        except OnhandError as error:  # whatever we refuse is said to the model
-            raise ToolError(str(error)) from None
         return Output(text_of(value), value)
 
     return Tool(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from onhand.errors import InputError, NotFound, OnhandError, ToolError
+from onhand.errors import InputError, NotFound
 from onhand.memory.node import STATUSES, Node, as_json
 from onhand.memory.plan import Plan
 from onhand.memory.relations import Relations
@@ -223,11 +223,4 @@ def _tool(
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False
-
-    def answered(arguments: dict[str, Any]) -> Output:
-        try:
-            return handler(arguments)
-        except OnhandError as error:  # whatever we refuse is said to the model
-            raise ToolError(str(error)) from None
-
-    return Tool(name, description, schema, answered, read_only=read_only, max_output_bytes=MAX_OUTPUT_BYTES)
+    return Tool(name, description, schema, handler, read_only=read_only, max_output_bytes=MAX_OUTPUT_BYTES)
