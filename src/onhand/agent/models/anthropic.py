@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any
 
 from onhand.agent.events import Answered, ModelEvent, Stream, Text, Thought, Usage
@@ -45,21 +44,11 @@ class AnthropicModel:
         base = base_url.rstrip("/").removesuffix("/v1")
         self._endpoint = Endpoint(f"{base}/v1/messages", api_key_env, _headers, patience)
 
-    async def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
+    def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
         """What it says, as it says it."""
         asked = {"model": self.name, "max_tokens": self._max_output_tokens, "stream": True}
         wanted = {**asked, **self._format.request(messages, tools)}
-        async with aclosing(self._endpoint.patiently(lambda: self._attempt(wanted))) as events:
-            async for event in events:
-                yield event
-
-    async def _attempt(self, wanted: Mapping[str, Any]) -> Stream:
-        reply = _Reply()
-        async with aclosing(self._endpoint.posted(wanted)) as values:
-            async for value in values:
-                for event in reply.take(value):
-                    yield event
-        yield reply.answered(self._format)
+        return self._endpoint.events(wanted, lambda: _Reply(self._format))
 
 
 def _headers(key: str | None) -> dict[str, str]:
@@ -69,7 +58,8 @@ def _headers(key: str | None) -> dict[str, str]:
 class _Reply:
     """What has arrived of an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: AnthropicFormat) -> None:
+        self.form = form
         self.blocks: dict[Any, dict[str, Any]] = {}
         self.inputs: dict[Any, list[str]] = {}
         self.usage: dict[str, Any] = {}
@@ -96,13 +86,13 @@ class _Reply:
         elif kind == "error":
             _raise(_part(value, "error"))
 
-    def answered(self, form: AnthropicFormat) -> Answered:
+    def answered(self) -> Answered:
         """The whole of it; Later when it broke off."""
         if not self.whole:
             raise Later("broke off in the middle of an answer")
         for index, pieces in self.inputs.items():
             self.blocks[index]["input"] = _input("".join(pieces))
-        message = form.read({"content": list(self.blocks.values())})
+        message = self.form.read({"content": list(self.blocks.values())})
         fallback = "calls" if message.calls else "end"
         return Answered(message, STOPS.get(self.stop, fallback), _usage(self.usage))
 

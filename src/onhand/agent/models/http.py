@@ -9,14 +9,14 @@ import http.client
 import json
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPHandler, HTTPSHandler, Request
 
-from onhand.agent.events import Retrying, Stream
+from onhand.agent.events import Answered, ModelEvent, Retrying, Stream
 from onhand.agent.models.threaded import Tell, threaded
 from onhand.embed.web import (
     PASSING,
@@ -48,6 +48,16 @@ class Later(Exception):
     def __init__(self, message: str, after_s: float | None = None) -> None:
         super().__init__(message)
         self.after_s = after_s
+
+
+class Reply(Protocol):
+    """What has arrived of an answer, as a provider spells it."""
+
+    def take(self, value: Any) -> Iterator[ModelEvent]:
+        """Add a value of the stream; what it lets a listener know."""
+
+    def answered(self) -> Answered:
+        """The whole of it; Later when it broke off."""
 
 
 class Patience(NamedTuple):
@@ -84,11 +94,11 @@ class Endpoint:
         self._headers = headers
         self._patience = patience
 
-    async def patiently(self, attempt: Callable[[], Stream]) -> Stream:
-        """The events of an attempt, made again as long as it says "later" and patience lasts."""
+    async def events(self, wanted: Mapping[str, Any], begun: "Callable[[], Reply]") -> Stream:
+        """What a model says to a request, made again as long as the server says "later" and patience lasts."""
         for number in range(self._patience.retries + 1):
             try:
-                async with aclosing(attempt()) as events:
+                async with aclosing(self._attempt(wanted, begun())) as events:
                     async for event in events:
                         yield event
                 return
@@ -101,8 +111,8 @@ class Endpoint:
             yield Retrying(reason, wait_s)
             await self._patience.wait(wait_s)
 
-    async def posted(self, wanted: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
-        """The JSON values of one answer, as they arrive; Later or ModelError when there is none."""
+    async def _attempt(self, wanted: Mapping[str, Any], reply: "Reply") -> Stream:
+        """One request, and its answer as it arrives; Later or ModelError when there is none."""
         line = _Line()
         body = json.dumps(wanted).encode()
 
@@ -112,7 +122,9 @@ class Endpoint:
 
         async with aclosing(threaded(work, line.hang_up)) as values:
             async for value in values:
-                yield value
+                for event in reply.take(value):
+                    yield event
+        yield reply.answered()
 
     def _values(self, body: bytes, line: "_Line") -> Iterator[Any]:
         key = key_of(self._api_key_env, ModelError)

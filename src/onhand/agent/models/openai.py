@@ -5,7 +5,6 @@ without a place, whole answers where a stream was asked for, arguments that are 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any
 
 from onhand.agent.events import Answered, ModelEvent, Stream, Text, Thought, Usage
@@ -46,21 +45,11 @@ class OpenAiModel:
         base = base_url.rstrip("/") + ("" if accepted_url(base_url).path.strip("/") else "/v1")
         self._endpoint = Endpoint(f"{base}/chat/completions", api_key_env, _headers, patience)
 
-    async def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
+    def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
         """What it says, as it says it."""
         asked = {"model": self.name, "stream": True, "stream_options": {"include_usage": True}, **self._limit}
         wanted = {**asked, **self._format.request(messages, tools)}
-        async with aclosing(self._endpoint.patiently(lambda: self._attempt(wanted))) as events:
-            async for event in events:
-                yield event
-
-    async def _attempt(self, wanted: Mapping[str, Any]) -> Stream:
-        reply = _Reply()
-        async with aclosing(self._endpoint.posted(wanted)) as values:
-            async for value in values:
-                for event in reply.take(value):
-                    yield event
-        yield reply.answered(self._format)
+        return self._endpoint.events(wanted, lambda: _Reply(self._format))
 
 
 def _headers(key: str | None) -> dict[str, str]:
@@ -70,7 +59,8 @@ def _headers(key: str | None) -> dict[str, str]:
 class _Reply:
     """What has arrived of an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: ChatFormat) -> None:
+        self.form = form
         self.texts: list[str] = []
         self.calls: list[dict[str, Any]] = []
         self.places: dict[Any, int] = {}
@@ -93,13 +83,13 @@ class _Reply:
                 self._call(_mapping(call))
             self.stop = str(choice.get("finish_reason") or self.stop)
 
-    def answered(self, form: ChatFormat) -> Answered:
+    def answered(self) -> Answered:
         """The whole of it; Later when it broke off."""
         if not self.stop:
             raise Later("broke off in the middle of an answer")
         for call in self.calls:
             call["function"]["arguments"] = "".join(call["function"]["arguments"])
-        message = form.read({"content": "".join(self.texts), "tool_calls": self.calls})
+        message = self.form.read({"content": "".join(self.texts), "tool_calls": self.calls})
         stop = STOPS.get(self.stop, "end")
         if message.calls and stop == "end":  # as some servers have it
             stop = "calls"
