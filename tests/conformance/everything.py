@@ -23,6 +23,7 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 
+from onhand.listening import Address
 from onhand.mcp import http
 from onhand.mcp.status import no_such_resource
 from onhand.mcp.surface import Surface
@@ -508,4 +509,4 @@ def announce(url: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(http.serve, Everything(), http.Address("127.0.0.1", 0), "", announce)
+    anyio.run(http.serve, Everything(), Address("127.0.0.1", 0), "", announce)

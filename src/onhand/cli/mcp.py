@@ -171,6 +171,8 @@ def _import(asked: Config, arguments: argparse.Namespace) -> int:
     for line in added:
         terminal.say(line)
     terminal.say(f"{counted(len(added), 'server')} added of {counted(len(files), 'file')}; try them: onhand mcp test")
+    if added:
+        terminal.say("a client that starts us too loads them twice: take them out of its own file")
     return 0
 
 
