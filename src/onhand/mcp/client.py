@@ -454,7 +454,7 @@ class Client:
 
 def pause_after(failures: int) -> float:
     """How long a server is left alone that has failed so often before: twice as long each time, within limits."""
-    return min(FIRST_PAUSE_S * 2 ** min(failures, 10), LONGEST_PAUSE_S)  # a server may be down for months
+    return min(FIRST_PAUSE_S * 2.0 ** min(failures, 10), LONGEST_PAUSE_S)  # a server may be down for months
 
 
 def _line(text: str) -> str:
