@@ -504,7 +504,7 @@ grpc.generated-code-is-current own The generated code is of the contract as it i
 grpc.examples own Examples in Python and Node ask a server, and the tests run them.
 
 mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
-mcp.conformance own The official suites pass for both protocol versions, ours and behind the gateway.
+mcp.conformance own The official suites pass for both protocol versions: ours, behind the gateway, and as a client.
 mcp.resources 000 Context files, documents and skills are resources that can be listed and read.
 mcp.malformed-is-answered own Every request with a readable id is answered, and the session lives on.
 mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
