@@ -172,7 +172,8 @@ def test_cancel_while_servers_are_being_joined_answers_cancelled(tmp_path: Path,
             finally:
                 joined.append("over")
 
-        return (await opener(lambda _: ["Never."])(wanted))._replace(join=join)
+        made: Conversation = await opener(lambda _: ["Never."])(wanted)
+        return made._replace(join=join)
 
     async def work(editor: Editor) -> None:
         async with editing(editor, opened) as agent:
