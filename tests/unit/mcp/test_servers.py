@@ -173,8 +173,8 @@ def test_we_do_not_stand_behind_ourselves(command: list[str], ourselves: bool) -
 
 @requirement("mcp.client-files")
 def test_the_files_of_the_known_clients_are_known(tmp_path: Path) -> None:
-    known = places("/home/u", "/work", {})
+    known = places("/home/u", "/project", {})
     assert {"claude-desktop", "claude", "cursor", "vscode", "zed", "gemini", "codex"} <= known.keys()
     assert "/home/u/.claude.json" in known["claude"]
-    assert "/work/.mcp.json" in known["claude"]
-    assert "/work/.vscode/mcp.json" in known["vscode"]
+    assert "/project/.mcp.json" in known["claude"]
+    assert "/project/.vscode/mcp.json" in known["vscode"]
