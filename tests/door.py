@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import grpc
+import mcp_types as types
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client
 
 from grpc_serving import SEARCH, ask, raw_channel, serving
 from onhand import InputError, OnhandError, app
@@ -20,6 +23,7 @@ from onhand.corpora.documents import Documents
 from onhand.document import Filter
 from onhand.grpc import search_pb2 as wire
 from onhand.grpc import translate
+from onhand.mcp.server import build
 from onhand.search.times import parse_time
 
 METHODS: dict[str, tuple[str, Any]] = {
@@ -28,6 +32,13 @@ METHODS: dict[str, tuple[str, Any]] = {
     "filter": ("FilterDocuments", wire.FilterRequest),
     "fused": ("FusedSearch", wire.FusedSearchRequest),
 }
+TOOLS = {
+    "keyword": "keyword_search",
+    "semantic": "semantic_search",
+    "filter": "filter_documents",
+    "fused": "fused_search",
+}
+ROOM_BYTES = 10_000_000  # an answer for a model is cut where its room ends: here it never does
 
 
 class Rejected(Exception):
@@ -133,6 +144,32 @@ class GrpcDoor:
         }
 
 
+class McpDoor:
+    """The tools, called by a client of the official SDK."""
+
+    def __init__(self, portal: BlockingPortal, client: Client) -> None:
+        self._portal = portal
+        self._client = client
+
+    def search(self, verb: str, query: str, filter: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        words = {} if verb == "filter" else {"query": query}
+        return self._call(TOOLS[verb], {**words, "filter": dict(filter), **options})
+
+    def get(self, document_id: str, **ranges: int) -> dict[str, Any]:
+        return self._call("get_document", {"document_id": document_id, **ranges})
+
+    def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result = self._portal.call(self._client.call_tool, tool, arguments)
+        assert isinstance(result, types.CallToolResult)
+        (block,) = result.content
+        assert isinstance(block, types.TextContent)
+        if result.is_error:  # which is all that is told apart; what went wrong is in words for a model
+            raise Rejected("failed" if "there is no document" in block.text else "invalid", block.text)
+        answer: dict[str, Any] = result.structured_content or {}
+        assert json.loads(block.text) == answer, "a client that reads the text alone has to find the same"
+        return answer
+
+
 @contextmanager
 def python_door(path: Path) -> Iterator[Door]:
     documents = app.open_documents(app.configured(), str(path))
@@ -157,10 +194,20 @@ def grpc_door(path: Path) -> Iterator[Door]:
         documents.index.close()
 
 
+@contextmanager
+def mcp_door(path: Path) -> Iterator[Door]:
+    asked = app.configured()
+    ours = asked.documents._replace(path=str(path), max_output_bytes=ROOM_BYTES)
+    surface, _ = app.open_surface(asked._replace(documents=ours))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(build(surface))) as client:
+        yield McpDoor(portal, client)
+
+
 DOORS: dict[str, Callable[[Path], AbstractContextManager[Door]]] = {
     "python": python_door,
     "command line": command_door,
     "grpc": grpc_door,
+    "mcp": mcp_door,
 }
 
 

@@ -63,6 +63,10 @@ class Editor:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer == "never":
             await self.never.wait()
+        if answer == "error":
+            raise RequestError.method_not_found("session/request_permission")
+        if answer == "nothing":
+            return None  # type: ignore[return-value]  # as a careless editor does
         if answer == "cancelled":
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
         assert answer in [option.option_id for option in options] or answer.startswith("made up")

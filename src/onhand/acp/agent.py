@@ -245,16 +245,22 @@ class EditorAgent:
         self._check_initialized()
         if session_id in self._sessions:
             raise _wrong("this session is open: close it first")
+        journal = None
         try:
+            journal = self._history.go_on(session_id)  # before it is read: from now on nobody else adds to it
             directory, events = self._history.read(session_id)
-        except NotFound as error:
-            raise RequestError(-32002, str(error)) from None
-        except InputError as error:
-            raise _wrong(str(error)) from None
-        if os.path.realpath(directory) != os.path.realpath(cwd):
-            raise _wrong(f"this session belongs to another directory: {directory}")
-        session = await self._begun(session_id, cwd, servers)
-        session.keep(self._history.go_on(session_id))
+            if os.path.realpath(directory) != os.path.realpath(cwd):
+                raise _wrong(f"this session belongs to another directory: {directory}")
+            session = await self._begun(session_id, cwd, servers)
+        except BaseException as error:
+            if journal is not None:
+                journal.close()
+            if isinstance(error, NotFound):
+                raise RequestError(-32002, str(error)) from None
+            if isinstance(error, InputError):
+                raise _wrong(str(error)) from None
+            raise
+        session.keep(journal)
         session.agent.messages[:] = messages_of(events)
         if is_told:
             await session.remember(events)

@@ -12,6 +12,7 @@ from typing import Any
 from acp import schema
 from acp.exceptions import RequestError
 from acp.interfaces import Client
+from pydantic import ValidationError
 
 from onhand.actions import files
 from onhand.actions.edit import apply
@@ -142,5 +143,7 @@ def _answered(handler: Handler) -> Handler:
             return await handler(arguments)
         except RequestError as error:
             raise ToolError(f"the editor could not do it: {error} {error.data or ''}".strip()) from None
+        except ValidationError:
+            raise ToolError("the editor's answer cannot be read: do it another way") from None
 
     return answered

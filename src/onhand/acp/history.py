@@ -1,7 +1,7 @@
 """Which conversations were there? One file for each, a line for each event, in a directory of the user's own.
 
-A session that was begun can be listed, and opened again, by another process too. What cannot be written is not kept,
-and says so; the conversation goes on.
+A session that was begun can be listed, and once it is closed opened again, by another process too. What cannot be
+written is not kept, and the conversation goes on; a line that cannot be read is passed over.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from onhand.agent.events import Answered, Asked, Began, Calling, Ended, Event, Returned
 from onhand.agent.trace import event_of, line_of
 from onhand.errors import InputError, NotFound
+from onhand.lines import write_all
 from onhand.regular import open_file
 
 MAX_SESSIONS = 500  # that are kept; the oldest go
@@ -46,15 +47,19 @@ class History:
         with suppress(OSError):
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
             self._forget_oldest()
-            descriptor = os.open(self._path(session_id), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(descriptor, (json.dumps({"directory": directory}) + "\n").encode())
-            return Journal(descriptor)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
+            journal = Journal(os.open(self._path(session_id), flags, 0o600))
+            journal.write((json.dumps({"directory": directory}) + "\n").encode())
+            return journal
         return None
 
     def go_on(self, session_id: str) -> "Journal | None":
-        """The file of a conversation that goes on."""
+        """The file of a conversation that goes on, if there is one; InputError where it goes on in another process."""
+        if self._directory is None or not ID.fullmatch(session_id):
+            return None
         with suppress(OSError):
-            return Journal(os.open(self._path(session_id), os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)))
+            flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+            return Journal(os.open(self._path(session_id), flags))
         return None
 
     def listed(self, directory: str | None = None) -> list[Kept]:
@@ -110,10 +115,17 @@ class History:
 
 
 class Journal:
-    """A listener that writes down what happens, until that fails or grows too large."""
+    """A listener that writes down what happens, until that fails or grows too large; nobody else does meanwhile."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
+        if not _is_ours(descriptor):
+            self.close()
+            raise InputError("this session is open in another process: close it there first")
+        if os.fstat(descriptor).st_size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            if os.read(descriptor, 1) != b"\n":  # whoever wrote last was stopped in the middle
+                self.write(b"\n")
 
     def __call__(self, event: Event) -> None:
         """Write an event that belongs to the conversation itself."""
@@ -121,12 +133,17 @@ class Journal:
             return
         if isinstance(event, Began):
             event = event._replace(parts=())  # they are made anew when it is opened again
-        line = line_of(event).encode("utf-8", "backslashreplace")
+        self.write(line_of(event).encode("utf-8", "backslashreplace"))
+
+    def write(self, line: bytes) -> None:
+        """Add a line; if that cannot be, it was the last."""
+        if self._descriptor is None:
+            return
         try:
             if os.fstat(self._descriptor).st_size + len(line) > MAX_BYTES:
                 self.close()
-                return
-            os.write(self._descriptor, line)
+            else:
+                write_all(self._descriptor, line)
         except OSError:
             self.close()
 
@@ -137,6 +154,19 @@ class Journal:
             self._descriptor = None
 
 
+def _is_ours(descriptor: int) -> bool:
+    """Whether no other process has the file; where none can be asked, it is ours."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):  # Windows, or a disk that knows no locks
+        pass
+    return True
+
+
 def title_of(goal: str) -> str:
     """What a conversation is called: the beginning of its first words."""
     line = " ".join("".join(char if char.isprintable() else " " for char in goal[:1000]).split())
@@ -144,9 +174,7 @@ def title_of(goal: str) -> str:
 
 
 def _events(lines: list[bytes]) -> Iterator[Event]:
-    """The events, up to a line that was never finished."""
+    """The events, without lines that were never finished or that somebody meddled with."""
     for number, line in enumerate(lines, 2):
-        try:
+        with suppress(InputError):
             yield event_of(line, f"line {number}")
-        except InputError:
-            return

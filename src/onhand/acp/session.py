@@ -4,12 +4,14 @@ Nothing here reaches another session: its work, its queue and its failures are i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from acp import schema
 from acp.exceptions import RequestError
 from acp.interfaces import Client
+from pydantic import ValidationError
 
 from onhand.acp import updates
 from onhand.acp.history import Journal
@@ -43,7 +45,7 @@ OPTIONS = [
 ]
 
 
-Join = Callable[[], Awaitable[None]]
+Join = Callable[[], Coroutine[Any, Any, None]]
 Leave = Callable[[], Awaitable[None]]
 
 
@@ -72,6 +74,7 @@ class Session:
         self._queue: asyncio.Queue[updates.Update] = asyncio.Queue()
         self._sender: asyncio.Task[None] | None = None
         self._is_cancelled = False
+        self._joining: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self._plan: list[dict[str, str]] = []
@@ -109,8 +112,7 @@ class Session:
         self._is_cancelled = False
         self._sender = asyncio.create_task(self._send_all())
         try:
-            if self._conversation and self._conversation.join:
-                await self._conversation.join()
+            await self._joined()
             if self._is_cancelled:
                 return Outcome("cancelled")
             return await self.agent.run(text)
@@ -124,6 +126,8 @@ class Session:
         if not self._idle.is_set():
             self._is_cancelled = True
             self.agent.cancel()
+            if self._joining is not None:
+                self._joining.cancel()
 
     async def close(self) -> None:
         """Stop what is at work and let go of everything."""
@@ -140,10 +144,7 @@ class Session:
             self._queue.put_nowait(update)
         await self._told()  # an editor must have heard of a call that it is asked about
         fields = updates.described(call, self.directory)
-        answer = await self.client.request_permission(
-            session_id=self.session_id, tool_call=schema.ToolCallUpdate(**fields), options=OPTIONS
-        )
-        chosen = answer.outcome.option_id if isinstance(answer.outcome, schema.AllowedOutcome) else "reject_once"
+        chosen = await self._chosen(schema.ToolCallUpdate(**fields), OPTIONS)
         return chosen if chosen in ANSWERS else "reject_once"
 
     async def allows(self, name: str, shown: str) -> bool:
@@ -152,10 +153,7 @@ class Session:
         update = schema.ToolCallUpdate(
             tool_call_id=call.id, title=updates.title(call), kind="execute", status="pending", raw_input=call.arguments
         )
-        answer = await self.client.request_permission(
-            session_id=self.session_id, tool_call=update, options=[OPTIONS[0], OPTIONS[2]]
-        )
-        return isinstance(answer.outcome, schema.AllowedOutcome) and answer.outcome.option_id == "allow_once"
+        return await self._chosen(update, [OPTIONS[0], OPTIONS[2]]) == "allow_once"
 
     async def warn(self, problems: Sequence[str]) -> None:
         """Tell the person what is wrong, and go on without it."""
@@ -163,12 +161,34 @@ class Session:
 
     async def tell(self, told: Sequence[updates.Update]) -> None:
         """Tell the editor something that no event is about."""
-        for update in told:
-            await self.client.session_update(session_id=self.session_id, update=update)
+        with suppress(ConnectionError):  # the editor has gone; the end of its input ends us
+            for update in told:
+                await self.client.session_update(session_id=self.session_id, update=update)
 
     async def remember(self, events: Sequence[Event]) -> None:
         """Tell the editor what was said before."""
         await self.tell([update for event in events for update in self._narrator.remembered(event)])
+
+    async def _joined(self) -> None:
+        """Connect what belongs to the conversation; cancelling ends that too."""
+        if not self._conversation or not self._conversation.join:
+            return
+        joining = self._joining = asyncio.create_task(self._conversation.join())
+        try:
+            await asyncio.wait({joining})
+        finally:
+            joining.cancel()
+            self._joining = None
+        if not joining.cancelled():
+            joining.result()
+
+    async def _chosen(self, about: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> str:
+        """The option that the person chose; empty if none was, or if the editor cannot ask."""
+        try:
+            answer = await self.client.request_permission(session_id=self.session_id, tool_call=about, options=options)
+        except (RequestError, ValidationError):
+            return ""
+        return answer.outcome.option_id if isinstance(answer.outcome, schema.AllowedOutcome) else ""
 
     def _hear(self, event: Event) -> None:
         for update in self._narrator.updates(event):

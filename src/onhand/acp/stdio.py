@@ -80,11 +80,12 @@ def parsed(line: bytes) -> Json | Refused | None:
     if not isinstance(said, dict):
         return Refused(None, INVALID_REQUEST, "a message is a JSON object; batches are not part of this protocol")
     id = said.get("id") if isinstance(said.get("id"), str | int) and not isinstance(said.get("id"), bool) else None
+    is_answer = "method" not in said
     try:
         message: Json = plain(said, "", lambda text, _: whole(text))
     except InputError as error:
-        return Refused(id, INVALID_REQUEST, str(error))
-    return _problem(message, id) or message
+        return _unusable(id, str(error)) if is_answer else Refused(id, INVALID_REQUEST, str(error))
+    return _answer(message, id) if is_answer else _problem(message, id) or message
 
 
 def too_long(line: TooLong) -> Refused:
@@ -92,13 +93,25 @@ def too_long(line: TooLong) -> Refused:
     return Refused(None, INVALID_REQUEST, f"a line has more than {MAX_LINE_BYTES:,} bytes: send less at once")
 
 
+def _answer(message: Json, id: str | int | None) -> Json | Refused:
+    """An answer to one of our requests, or nothing at all."""
+    if id is None:
+        return Refused(None, INVALID_REQUEST, "a message has a method, or the id of the request that it answers")
+    error = message.get("error")
+    if "result" in message or error is None:
+        return message
+    code, text = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
+    is_whole = type(code) is int and isinstance(text, str)
+    return message if is_whole else _unusable(id, "its error has no code and message")
+
+
+def _unusable(id: str | int | None, why: str) -> Json:
+    """What whoever waits for an answer gets in its place: it must not wait for ever."""
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": INVALID_REQUEST, "message": f"the answer is none: {why}"}}
+
+
 def _problem(message: Json, id: str | int | None) -> Refused | None:
     """What the SDK would fall over, or take for something else."""
-    if "method" not in message:
-        # An answer to one of our requests, or nothing at all.
-        return (
-            None if "id" in message else Refused(None, INVALID_REQUEST, "a message has a method, or the id it answers")
-        )
     if not isinstance(message["method"], str):
         return Refused(id, INVALID_REQUEST, "method is a text")
     if "id" in message and id is None:

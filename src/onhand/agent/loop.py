@@ -164,7 +164,7 @@ class _Run:
         async with aclosing(agent.model.stream(said, agent.tools.wire())) as events:
             async for event in events:
                 if isinstance(event, Answered):
-                    event = answered = event._replace(message=_with_ids(event.message, len(self.messages)))
+                    event = answered = event._replace(message=_with_ids(event.message, self.messages))
                 agent.tell(event)
         if answered is None:
             raise ModelError(f"{agent.model.name} ended without an answer: ask again, or another model")
@@ -231,10 +231,18 @@ class _Run:
         return Outcome(end, text, detail, self.turns, self.usage)
 
 
-def _with_ids(message: Message, number: int) -> Message:
-    """The message with an id for each call that no other has: some servers send none, or the same ones twice."""
-    ids = [call.id for call in message.calls]
-    if all(ids) and len(set(ids)) == len(ids):
+def _with_ids(message: Message, before: Sequence[Message]) -> Message:
+    """The message with an id for each call that no other of the conversation has.
+
+    Some servers send none, or the same ones twice, or begin to count anew with every answer.
+    """
+    if not message.calls:
         return message
-    calls = [call._replace(id=f"call_{number}_{place}") for place, call in enumerate(message.calls, 1)]
+    ids, taken = [call.id for call in message.calls], {call.id for one in before for call in one.calls}
+    if all(ids) and len(set(ids)) == len(ids) and not taken.intersection(ids):
+        return message
+    number = len(before)
+    while taken.intersection(ids := [f"call_{number}_{place}" for place in range(1, len(ids) + 1)]):
+        number += 1
+    calls = [call._replace(id=id) for call, id in zip(message.calls, ids, strict=True)]
     return message._replace(calls=tuple(calls))

@@ -36,9 +36,10 @@ from onhand.errors import InputError, ModelError
 from onhand.formats.message import Message
 from onhand.regular import open_file
 from onhand.tools.registry import Call, Result
-from onhand.tools.tool import Tool
+from onhand.tools.tool import MAX_DEPTH, Tool
 
 MAX_TRACE_BYTES = 256 << 20
+MAX_LEVELS = 2 * MAX_DEPTH  # of an event: its own, and those of arguments that a tool would take
 _KINDS: dict[str, Any] = {
     kind.__name__.lower(): kind
     for kind in (Began, Text, Thought, Retrying, Answered, Asked, Calling, Returned, Ended, Nested)
@@ -52,6 +53,8 @@ _FIELDS: dict[str, Any] = {
     "limits": Limits,
 }
 _LISTS: dict[str, Any] = {"calls": Call, "results": Result, "parts": Part}
+_TEXTS = {"goal", "text", "name", "id", "reason", "answer", "stop", "end", "detail", "agent"}
+_ROLES = ("system", "user", "assistant", "tool")
 Kind = TypeVar("Kind")
 
 
@@ -186,14 +189,16 @@ class _Past:
         return [results[call.id] for call in calls]
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: Any, levels_left: int = MAX_LEVELS) -> Any:
+    if isinstance(value, list | tuple | Mapping) and not levels_left:
+        return "…"  # no call of a model that goes so deep is ever run
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        named = {name: _as_json(getattr(value, name)) for name in value._fields}
+        named = {name: _as_json(getattr(value, name), levels_left - 1) for name in value._fields}
         return {"kind": type(value).__name__.lower(), **named} if type(value) in _KINDS.values() else named
     if isinstance(value, list | tuple):
-        return [_as_json(one) for one in value]
+        return [_as_json(one, levels_left - 1) for one in value]
     if isinstance(value, Mapping):
-        return {name: _as_json(one) for name, one in value.items()}
+        return {name: _as_json(one, levels_left - 1) for name, one in value.items()}
     return value
 
 
@@ -207,15 +212,24 @@ def event_of(line: bytes, where: str) -> Event:
 
 
 def _made(said: dict[str, Any]) -> Any:
-    kind = _KINDS[said.pop("kind")]
-    return kind(**{name: _field(name, value) for name, value in said.items()})
+    return _inner(_KINDS[said.pop("kind")], said)
 
 
 def _field(name: str, value: Any) -> Any:
+    if name in _TEXTS and not isinstance(value, str):
+        raise TypeError(name)
+    if name == "role" and value not in _ROLES:
+        raise ValueError(name)
+    if name == "arguments" and not isinstance(value, dict | str | None):
+        raise TypeError(name)
     if name == "event":
         return _made(value)
     if name in _FIELDS:
-        return _FIELDS[name](**{inner: _field(inner, one) for inner, one in value.items()})
+        return _inner(_FIELDS[name], value)
     if name in _LISTS:
-        return tuple(_LISTS[name](**one) for one in value)
+        return tuple(_inner(_LISTS[name], one) for one in value)
     return tuple(value) if name == "kept" else value
+
+
+def _inner(kind: Any, said: dict[str, Any]) -> Any:
+    return kind(**{name: _field(name, value) for name, value in said.items()})

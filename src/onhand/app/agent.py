@@ -122,9 +122,11 @@ def _joining(asked: Config, agent: "Agent", wanted: "Wanted") -> "tuple[Join | N
     from onhand.acp.agent import entries_of
 
     opened: list[OpenServers] = []
+    has_joined = False
 
     async def join() -> None:
-        if opened:
+        nonlocal has_joined
+        if has_joined:
             return
         from onhand.mcp.registry import McpRegistry
         from onhand.mcp.servers import servers_in
@@ -138,6 +140,7 @@ def _joining(asked: Config, agent: "Agent", wanted: "Wanted") -> "tuple[Join | N
             servers, problems = await join_servers(agent, registry)
             opened.append(servers)
             await wanted.session.warn(problems)
+        has_joined = True
 
     async def leave() -> None:
         while opened:

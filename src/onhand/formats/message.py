@@ -58,7 +58,14 @@ def as_mapping(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
     try:
         return parsed(arguments)
     except ToolError:
-        return {UNREADABLE: arguments if isinstance(arguments, str) else repr(arguments)}
+        return {UNREADABLE: arguments if isinstance(arguments, str) else _spelled(arguments)}
+
+
+def _spelled(arguments: object) -> str:
+    try:
+        return repr(arguments)
+    except (RecursionError, ValueError):  # nested beyond all reason, or a number with thousands of digits
+        return "…"
 
 
 def as_text(arguments: Mapping[str, Any] | str | None) -> str:

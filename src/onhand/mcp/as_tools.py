@@ -27,19 +27,26 @@ class OpenServers:
     async def open(self) -> Sequence[str]:
         """Connect to every server whose tools are not known; what is wrong with those that cannot be reached."""
         self._task = asyncio.create_task(self._kept_open())
-        opening = asyncio.create_task(self._is_open.wait())
-        await asyncio.wait({self._task, opening}, return_when=asyncio.FIRST_COMPLETED)
-        opening.cancel()
-        if self._task.done():
-            await self._task  # it says why
-        unknown = [key for key in self.registry.keys if not self.registry.listing(key).tools]
-        return list((await self.registry.connect(unknown)).values())
+        try:
+            return await self._connected(self._task)
+        except asyncio.CancelledError:
+            await self.close()  # nobody else knows of them yet
+            raise
 
     async def close(self) -> None:
         """End the connections, and the programs behind them."""
         self._is_over.set()
         if self._task is not None:
             await asyncio.wait({self._task})
+
+    async def _connected(self, kept_open: asyncio.Task[None]) -> Sequence[str]:
+        opening = asyncio.create_task(self._is_open.wait())
+        await asyncio.wait({kept_open, opening}, return_when=asyncio.FIRST_COMPLETED)
+        opening.cancel()
+        if kept_open.done():
+            await kept_open  # it says why
+        unknown = [key for key in self.registry.keys if not self.registry.listing(key).tools]
+        return list((await self.registry.connect(unknown)).values())
 
     async def _kept_open(self) -> None:
         async with self.registry:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,6 +12,8 @@ from acp import schema
 from acp.exceptions import RequestError
 
 from editor import FILES, TERMINAL, Editor, editing, opener
+from onhand.acp.agent import Wanted
+from onhand.acp.session import Conversation
 from onhand.agent.models.scripted import Line
 from onhand.formats.message import Message
 from onhand.tools import Call, Tool
@@ -60,7 +63,7 @@ def test_a_prompt_is_told_asked_about_and_answered(tmp_path: Path) -> None:
 
 
 @requirement("acp.permissions")
-@pytest.mark.parametrize("answer", ["reject_once", "reject_always", "cancelled", "made up"])
+@pytest.mark.parametrize("answer", ["reject_once", "reject_always", "cancelled", "made up", "error", "nothing"])
 def test_a_call_that_is_not_allowed_does_not_run_and_is_told_as_failed(tmp_path: Path, answer: str) -> None:
     (tmp_path / "a.txt").write_text("old\n", encoding="utf-8")
     editor = Editor([answer])
@@ -68,7 +71,8 @@ def test_a_call_that_is_not_allowed_does_not_run_and_is_told_as_failed(tmp_path:
     async def work() -> None:
         async with editing(editor, opener(lambda _: EDIT)) as agent:
             session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
-            await agent.prompt(session_id=session.session_id, prompt=text("change it"))
+            answered = await agent.prompt(session_id=session.session_id, prompt=text("change it"))
+            assert answered.stop_reason == "end_turn"
             statuses = [update.status for update in editor.of(session.session_id, "tool_call_update")]
             assert statuses == ["failed"]
 
@@ -152,6 +156,80 @@ def test_cancel_while_a_person_is_asked_answers_cancelled(tmp_path: Path) -> Non
 
     run(work)
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "old\n"
+
+
+@requirement("acp.cancel")
+@pytest.mark.parametrize("ended_by", ["cancel", "close"])
+def test_cancel_while_servers_are_being_joined_answers_cancelled(tmp_path: Path, ended_by: str) -> None:
+    joined: list[str] = []
+
+    async def opened(wanted: Wanted) -> Conversation:
+        async def join() -> None:
+            try:
+                if await wanted.session.allows("slow", "slow --server"):
+                    joined.append("begun")
+                    await asyncio.Event().wait()
+            finally:
+                joined.append("over")
+
+        made: Conversation = await opener(lambda _: ["Never."])(wanted)
+        return made._replace(join=join)
+
+    async def work(editor: Editor) -> None:
+        async with editing(editor, opened) as agent:
+            session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+            prompt = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=text("go")))
+            await editor.is_asked.wait()
+            end = agent.cancel if ended_by == "cancel" else agent.close_session
+            await end(session_id=session.session_id)
+            assert (await prompt).stop_reason == "cancelled"
+            editor.never.set()
+
+    for answer in ("never", "allow_once"):
+        run(partial(work, Editor([answer])))
+    assert joined.count("over") == 2
+
+
+@requirement("acp.updates")
+def test_calls_of_a_model_that_counts_anew_in_every_answer_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("b\n", encoding="utf-8")
+    script: list[Line] = [
+        Message("assistant", "", (Call("read_file", {"path": f"{name}.txt"}, "call_1"),)) for name in "ab"
+    ]
+    editor = Editor()
+
+    async def work() -> None:
+        async with editing(editor, opener(lambda _: [*script, "Read."])) as agent:
+            session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+            await agent.prompt(session_id=session.session_id, prompt=text("go"))
+            begun = editor.of(session.session_id, "tool_call")
+            assert [one.title for one in begun] == ["read_file a.txt", "read_file b.txt"]
+            assert len({one.tool_call_id for one in begun}) == 2
+
+    run(work)
+
+
+@requirement("acp.sessions")
+def test_a_session_that_is_open_elsewhere_is_not_opened_a_second_time(tmp_path: Path) -> None:
+    project, kept = tmp_path / "project", str(tmp_path / "kept")
+    project.mkdir()
+
+    async def work() -> None:
+        open = opener(lambda _: ["One.", "Two."])
+        async with editing(Editor(), open, kept) as agent, editing(Editor(), open, kept) as other:
+            session = await agent.new_session(cwd=str(project), mcp_servers=[])
+            await agent.prompt(session_id=session.session_id, prompt=text("first"))
+            again: dict[str, Any] = {"cwd": str(project), "session_id": session.session_id, "mcp_servers": []}
+            with pytest.raises(RequestError, match="open in another process"):
+                await other.load_session(**again)
+            await agent.prompt(session_id=session.session_id, prompt=text("second"))
+            await agent.close_session(session_id=session.session_id)
+            with pytest.raises(RequestError, match="another directory"):
+                await other.load_session(**{**again, "cwd": str(tmp_path)})
+            await agent.load_session(**again)  # who was refused has let go of it
+
+    run(work)
 
 
 @requirement("acp.sessions")

@@ -92,6 +92,32 @@ def test_lines_that_say_nothing_and_notifications_that_nobody_knows_are_passed_o
     assert [answer["id"] for answer in exchanged(lines)] == ["init", "last"]
 
 
+@requirement("acp.default-adapter")
+@pytest.mark.parametrize("line", [b'{"id":{},"result":1}', b'{"id":true,"error":"x"}', b'{"id":null,"result":{}}'])
+def test_an_answer_to_nothing_does_not_end_the_agent(line: bytes) -> None:
+    answers = exchanged([json.dumps(INITIALIZE).encode(), line])
+    assert [answer["error"]["code"] for answer in answers if "error" in answer] == [-32600]
+
+
+@requirement("acp.default-adapter")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"id":0,"error":"no"}',
+        b'{"id":0,"error":[1]}',
+        b'{"id":0,"error":{}}',
+        b'{"id":0,"error":{"code":"x","message":1}}',
+        b'{"id":0,"result":NaN}',
+        b'{"id":0,"result":' + b"[" * 200 + b"]" * 200 + b"}",
+    ],
+)
+def test_whoever_waits_for_an_answer_hears_of_one_that_cannot_be_used(line: bytes) -> None:
+    message = parsed(line)
+    assert isinstance(message, dict)
+    assert (message["id"], message["error"]["code"]) == (0, -32600)
+    assert "the answer is none" in message["error"]["message"]
+
+
 @requirement("acp.sessions")
 def test_nothing_is_done_before_initialize() -> None:
     (answer, last) = exchanged([asking("session/new", {"cwd": "/", "mcpServers": []})])

@@ -1,6 +1,7 @@
 """Does the loop ask, run what is called, and stop for every reason that there is?"""
 
 import asyncio
+import json
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +26,7 @@ from onhand.agent.events import (
 from onhand.agent.loop import MAX_CALLS, Agent
 from onhand.agent.models.scripted import ScriptedModel
 from onhand.agent.toolbox import Toolbox
+from onhand.agent.trace import line_of
 from onhand.errors import InputError
 from onhand.formats.anthropic import AnthropicFormat
 from onhand.formats.message import Message
@@ -364,6 +366,31 @@ def test_calls_without_ids_or_with_equal_ones_get_their_own(look: Tool) -> None:
     assert len(set(ids)) == 2
     spelled = AnthropicFormat().request(bench.agent.messages, [])
     assert [block["tool_use_id"] for block in spelled["messages"][2]["content"]] == ids
+
+
+@requirement("agent.loop")
+def test_ids_that_an_earlier_turn_has_used_are_given_anew(look: Tool) -> None:
+    made = [Message("assistant", "", (Call("look", {"at": at}, "call_1"),)) for at in ("x", "y")]
+    bench = Bench([*made, "Done."], [look])
+    bench.run()
+    ids = [call.id for message in bench.agent.messages for call in message.calls]
+    assert ids[0] == "call_1"
+    assert len(set(ids)) == 2
+    assert [message.results[0].id for message in bench.agent.messages if message.results] == ids
+
+
+@requirement("agent.loop", "agent.traces")
+@pytest.mark.parametrize("levels", [200, 600, 5000])
+def test_arguments_nested_beyond_all_reason_are_refused_and_every_listener_goes_on(look: Tool, levels: int) -> None:
+    deep: list[Any] = []
+    for _ in range(levels):
+        deep = [deep]
+    traced: list[str] = []
+    bench = Bench([Message("assistant", "", (Call("look", {"at": deep}),)), "Done."], [look])
+    bench.agent.listeners.append(lambda event: traced.append(line_of(event)))
+    assert bench.run().end == "answer"
+    assert bench.agent.listener_failures == []
+    assert json.loads(traced[-1])["kind"] == "ended"
 
 
 @requirement("agent.stop-reasons")
