@@ -86,6 +86,10 @@ async def main(url: str, tokens: str) -> None:
         for name, arguments in _calls(tools, given.get("toolCalls", ())):
             with suppress(MCPError):
                 await client.call_tool(name, arguments)
+        if "client-verify" in os.environ.get("MCP_CONFORMANCE_SCENARIO", ""):
+            for skill in registry.listing("suite").skills:
+                for file in skill["resources"]:  # SKILL.md first: whoever cannot have it reads no further
+                    await client.read_resource(file["uri"])
 
 
 def _calls(tools: list[types.Tool], asked: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
