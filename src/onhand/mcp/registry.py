@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from onhand.document import Document, Filter
 from onhand.errors import InputError, NotFound, ToolError, UpstreamError
 from onhand.mcp import listing as lists
-from onhand.mcp.cleaning import clean, cleaned
+from onhand.mcp.cleaning import clean, cleaned, is_hidden_in, texts_in
 from onhand.mcp.client import Client, Link, Status
 from onhand.mcp.listing import Listing
 from onhand.mcp.naming import own_address, public_address, public_name
@@ -310,6 +310,15 @@ class McpRegistry:
                     "changed on purpose, try again in a moment"
                 )
 
+    def skills(self) -> list[dict[str, Any]]:
+        """The skills of all servers, under addresses that say whose they are; without what hides something."""
+        return [
+            {**skill, "uri": public_address(key, str(skill.get("uri"))), "resources": _files(key, skill)}
+            for key, listing in self._listings.items()
+            for skill in listing.skills
+            if not any(map(is_hidden_in, texts_in(skill)))
+        ]
+
     async def get(
         self,
         name: str,
@@ -456,6 +465,9 @@ class McpRegistry:
             keys.discard(key)
         self._proofs[key] = proofs_of(listing.skills)
         documents: dict[str, Document] = {}
+        for skill in listing.skills:
+            if isinstance(skill.get("uri"), str) and isinstance(skill.get("frontmatter"), Mapping):
+                _enter(documents, "resource", key, public_address(key, skill["uri"]), skill["frontmatter"])
         for resource in listing.resources:
             self._owners.setdefault(resource["uri"], set()).add(key)
             _enter(documents, "resource", key, public_address(key, resource["uri"]), resource)
@@ -483,6 +495,13 @@ class McpRegistry:
     async def _tell(self, address: str) -> None:
         for on_update in list(self._updated.get(address, {}).values()):
             await on_update(address)
+
+
+def _files(key: str, skill: Mapping[str, Any]) -> Any:
+    files = skill.get("resources")
+    if not isinstance(files, list):
+        return files
+    return [{**file, "uri": public_address(key, str(file.get("uri")))} for file in files if isinstance(file, Mapping)]
 
 
 def _of_its_own(result: T) -> T:
