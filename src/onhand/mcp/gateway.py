@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import mcp_types as types
 
-from onhand.errors import InputError, OnhandError, ToolError
+from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.mcp.cleaning import clean, cleaned
 from onhand.mcp.front import Front
 from onhand.mcp.naming import public_address, public_name
@@ -202,7 +202,7 @@ class Gateway(Front):
         states: dict[str, list[str]] = {"connecting": [], "down": [], "ready": [], "idle": []}
         held = 0
         for one in self.registry.status():
-            shown = f"{one.key} ({one.tools:,} tools)" if one.tools else one.key
+            shown = f"{one.key} ({one.tools:,} tool{'s' * (one.tools > 1)})" if one.tools else one.key
             detail = f": {plain_line(one.status.detail, 160)}" if one.status.state == "down" else ""
             states[one.status.state].append(shown + detail)
             held += one.held
@@ -210,14 +210,19 @@ class Gateway(Front):
         lines = [
             f"{word}: {'; '.join(states[state][:MAX_NAMED_SERVERS])}." for state, word in words.items() if states[state]
         ]
-        return [*lines, f"{held} tools wait for a person's approval."] if held else lines
+        waits = "1 tool waits" if held == 1 else f"{held} tools wait"
+        return [*lines, f"{waits} for a person's approval."] if held else lines
 
     def _describe(self, name: str) -> types.CallToolResult:
         known = self._own_tools.get(name) if self._own_tools else None
         if known is not None:
             tool = CatalogTool(known.name, known.description or "", known.input_schema)
         else:
-            tool = self.registry.catalog.get(name)
+            try:
+                tool = self.registry.catalog.get(name)
+            except NotFound:
+                self.registry.route(name)  # it may be held, which is another answer
+                raise
             self.registry.route(tool.name)
         definition = json.loads(line(tool))
         definition |= {key: value for key in ("output_schema", "annotations") if (value := getattr(tool, key))}
