@@ -30,17 +30,19 @@ def test_each_failure_is_told_and_the_other_servers_work(behind: Behind) -> None
         Server("missing", "no-such-program-anywhere"),
         behind("unset", "plain", env={"TOKEN": "${NOT_SET_ANYWHERE}"}),
         behind("floods", "floods"),
+        behind("malformed", "malformed"),
         Server("refuses", url="http://127.0.0.1:9/mcp", transport="http"),
     ]
 
     async def main() -> None:
         async with McpRegistry(servers) as registry:
             down = await registry.connect()
-            assert down.keys() == {"exits", "hangs", "missing", "unset", "refuses"}
+            assert down.keys() == {"exits", "hangs", "missing", "unset", "malformed", "refuses"}
             assert "the licence has expired" in down["exits"]
             assert "no answer within 3 s" in down["hangs"]
             assert "there is no program 'no-such-program-anywhere'" in down["missing"]
             assert "NOT_SET_ANYWHERE is not set" in down["unset"]
+            assert "it does not keep to MCP: tools.0.inputSchema.type: Field required" in down["malformed"]
             assert text_of(await registry.execute("good__echo", {"text": "a"})) == "a"  # type: ignore[arg-type]
             assert text_of(await registry.execute("floods__echo", {"text": "b"})) == "b"  # type: ignore[arg-type]
             states = {one.key: one.status.state for one in registry.status()}
