@@ -6,7 +6,7 @@ and prompts of all servers are listed under names of their own. Ranking is the c
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -181,6 +181,7 @@ class Gateway(Front):
         if found.hits:
             lines.append(f"Found {len(found.hits)} of {found.total_tools:,}; call them with call_tool:")
             lines += [_line(hit.tool) for hit in found.hits]
+            lines += self._down(dict.fromkeys(hit.tool.server for hit in found.hits))
         lines += [f"There is no {plain_line(name, 128)}{_nearest(near)}." for name, near in found.unknown]
         lines += [f"Note: {plain_line(note, 300)}." for note in found.notes]
         pending = self.registry.pending()
@@ -197,6 +198,15 @@ class Gateway(Front):
             )
             lines += self._what_there_is()
         return "\n".join(lines)
+
+    def _down(self, keys: Iterable[str]) -> list[str]:
+        """Of whom only an earlier list is known, since they cannot be reached."""
+        states = {key: self.registry.client(key).status for key in keys if key in self.registry.keys}
+        return [
+            f"{key} is down, and its tools are as it listed them last: {plain_line(status.detail, 160)}."
+            for key, status in states.items()
+            if status.state == "down"
+        ]
 
     def _what_there_is(self) -> list[str]:
         states: dict[str, list[str]] = {"connecting": [], "down": [], "ready": [], "idle": []}

@@ -9,12 +9,15 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
+from mcp import Client
 
 from loopback import Asked, Loopback, Reply, serving
 from onhand.errors import NotFound, ToolError, UpstreamError
 from onhand.mcp.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, pause_after
+from onhand.mcp.gateway import Gateway
 from onhand.mcp.pins import Pins
 from onhand.mcp.registry import McpRegistry
+from onhand.mcp.server import build
 from onhand.mcp.servers import Server
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
@@ -138,6 +141,11 @@ def test_the_last_list_is_used_and_marked_while_a_server_is_down(behind: Behind,
             if not works:
                 with pytest.raises(UpstreamError, match="is down"):
                     await registry.execute("p__echo", {"text": "a"})
+        async with Client(build(Gateway(McpRegistry([server], lists_directory=lists)))) as client:
+            await client.call_tool("p__echo", {"text": "a"})
+            found = text_of(await client.call_tool("search_tools", {"query": "say the same again"}))
+            assert "p__echo" in found
+            assert ("p is down, and its tools are as it listed them last: " in found) is not works
 
     anyio.run(main, True)
     program.unlink()
