@@ -510,7 +510,7 @@ mcp.malformed-is-answered own Every request with a readable id is answered, and 
 mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
 mcp.same-list own tools/list is the same bytes for as long as the server runs, before and after any call.
 mcp.progress own A long call tells that it is at work, and a cancelled one ends.
-mcp.skills-extension own Skills are listed with the digest and size of every file, and read as they were listed.
+mcp.skills-extension own Skills are listed with the digest and size of every file, and read as they were listed, others' too.
 mcp.http-is-strict own Over HTTP, Host, Origin, type, size and token are checked first, and only this machine needs no token.
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.
 mcp.start-is-measured own The benchmark prints the CPU time to the first answers beside a bare server of the SDK, as a ratio.

@@ -320,6 +320,12 @@ def _odd(arguments: list[str]) -> None:
     _raw({"initialize": {"result": info}, "tools/list": {"result": {"tools": tools}}, "tools/call": called})
 
 
+def _malformed(arguments: list[str]) -> None:
+    """Lists a tool whose schema is none."""
+    info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "m", "version": "1"}}
+    _raw({"initialize": {"result": info}, "tools/list": {"result": {"tools": [{"name": "a", "inputSchema": {}}]}}})
+
+
 def _line(number: int, result: str) -> bytes:
     return b'{"jsonrpc":"2.0","id":%d,"result":%s}' % (number, result.encode())
 
@@ -350,7 +356,7 @@ KINDS = {
     "counting": Counting,
     "endless": Endless,
 }
-PROGRAMS = {"odd": _odd, "hanging": _hanging, "exits": _exits, "floods": _floods_errors}
+PROGRAMS = {"odd": _odd, "malformed": _malformed, "hanging": _hanging, "exits": _exits, "floods": _floods_errors}
 
 
 def run(kind: Kind) -> None:

@@ -33,7 +33,7 @@ def agree(url: str) -> None:
     """A person who logs in: the suite's page answers at once, and sends us to the port where we wait."""
 
     def open_it() -> None:
-        for _ in range(100):
+        for _ in range(4000):
             with suppress(urllib.error.URLError, ConnectionError):
                 urllib.request.urlopen(url, timeout=10).read()
                 return
@@ -71,7 +71,7 @@ async def main(url: str, tokens: str) -> None:
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     client_id, secret = given.get("client_id", DESCRIBED_AT), given.get("client_secret", "")
     server = Server(
-        "suite", url=url, transport="http", oauth=True, client_id=client_id, client_secret=secret, connect_timeout_s=20
+        "suite", url=url, transport="http", oauth=True, client_id=client_id, client_secret=secret, connect_timeout_s=240
     )
     registry = McpRegistry([server], auth_of=login_of(tokens, agree, _free_port()), version="1")
     async with Client(
@@ -86,6 +86,10 @@ async def main(url: str, tokens: str) -> None:
         for name, arguments in _calls(tools, given.get("toolCalls", ())):
             with suppress(MCPError):
                 await client.call_tool(name, arguments)
+        if "client-verify" in os.environ.get("MCP_CONFORMANCE_SCENARIO", ""):
+            for skill in registry.listing("suite").skills:
+                for file in skill["resources"]:  # SKILL.md first: whoever cannot have it reads no further
+                    await client.read_resource(file["uri"])
 
 
 def _calls(tools: list[types.Tool], asked: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:

@@ -34,8 +34,8 @@ _SUSPICIOUS = {
         r"[^.\n]{0,30}\b(instructions?|rules|prompts?|guidelines)"
     ),
     "names keys or passwords of the user": (
-        r"(~|\$HOME|/home/\w+|/root)/\.(ssh|aws|gnupg|kube|netrc|docker|config/gcloud)|\bid_(rsa|dsa|ecdsa|ed25519)\b|"
-        r"/etc/(passwd|shadow)|\bssh[_ -]?(private[_ -]?)?keys?\b"
+        r"(~|\$HOME|/home/\w+|/root)/\.(ssh|aws|gnupg|kube|netrc|docker|config/gcloud)|(?<![a-z0-9])id_(rsa|dsa|ecdsa|ed25519)(?![a-z0-9])|"
+        r"/etc/(passwd|shadow)|(?<![a-z0-9])ssh[_ -]?(private[_ -]?)?keys?(?![a-z0-9])"  # inside of names too
     ),
     "has a message of a conversation in it": (
         r"<\|(im_start|im_end|start|end|message|system|user|assistant)\|>|\[/?INST\]|<start_(of_turn|function_call)>"

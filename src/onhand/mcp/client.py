@@ -16,6 +16,7 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared._httpx_utils import create_mcp_http_client
+from pydantic import ValidationError
 
 from onhand.errors import OnhandError, UpstreamError
 from onhand.mcp import program
@@ -443,6 +444,9 @@ class Client:
             text = "it ended at once"
         elif isinstance(error, TimeoutError):
             text = "no answer in time"
+        elif isinstance(error, ValidationError):
+            first = error.errors(include_url=False)[0]
+            text = f"it does not keep to MCP: {'.'.join(map(str, first['loc']))}: {first['msg']}"
         else:
             text = str(error) if isinstance(error, OnhandError) else f"{type(error).__name__}: {error}"
         words = self._last_words()

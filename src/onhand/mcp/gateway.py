@@ -6,13 +6,14 @@ and prompts of all servers are listed under names of their own. Ranking is the c
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import mcp_types as types
 
-from onhand.errors import InputError, OnhandError, ToolError
+from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.mcp.cleaning import clean, cleaned
 from onhand.mcp.front import Front
 from onhand.mcp.naming import public_address, public_name
@@ -77,8 +78,12 @@ class Gateway(Front):
 
     @property
     def methods(self) -> Mapping[str, Method]:
-        """Those of our own surface."""
-        return self._own.methods if self._own else {}
+        """Those of our own surface; lists of skills have those of the servers too."""
+        methods = dict(self._own.methods) if self._own else {}
+        for name, answer in (("skills/list", self._list_skills), ("skills/get", self._get_skill)):
+            if name in methods:
+                methods[name] = methods[name]._replace(answer=partial(answer, methods[name].answer))
+        return methods
 
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
         """Of one of our own tools; of others, their servers check it."""
@@ -176,6 +181,7 @@ class Gateway(Front):
         if found.hits:
             lines.append(f"Found {len(found.hits)} of {found.total_tools:,}; call them with call_tool:")
             lines += [_line(hit.tool) for hit in found.hits]
+            lines += self._down(dict.fromkeys(hit.tool.server for hit in found.hits))
         lines += [f"There is no {plain_line(name, 128)}{_nearest(near)}." for name, near in found.unknown]
         lines += [f"Note: {plain_line(note, 300)}." for note in found.notes]
         pending = self.registry.pending()
@@ -193,11 +199,20 @@ class Gateway(Front):
             lines += self._what_there_is()
         return "\n".join(lines)
 
+    def _down(self, keys: Iterable[str]) -> list[str]:
+        """Of whom only an earlier list is known, since they cannot be reached."""
+        states = {key: self.registry.client(key).status for key in keys if key in self.registry.keys}
+        return [
+            f"{key} is down, and its tools are as it listed them last: {plain_line(status.detail, 160)}."
+            for key, status in states.items()
+            if status.state == "down"
+        ]
+
     def _what_there_is(self) -> list[str]:
         states: dict[str, list[str]] = {"connecting": [], "down": [], "ready": [], "idle": []}
         held = 0
         for one in self.registry.status():
-            shown = f"{one.key} ({one.tools:,} tools)" if one.tools else one.key
+            shown = f"{one.key} ({one.tools:,} tool{'s' * (one.tools > 1)})" if one.tools else one.key
             detail = f": {plain_line(one.status.detail, 160)}" if one.status.state == "down" else ""
             states[one.status.state].append(shown + detail)
             held += one.held
@@ -205,14 +220,19 @@ class Gateway(Front):
         lines = [
             f"{word}: {'; '.join(states[state][:MAX_NAMED_SERVERS])}." for state, word in words.items() if states[state]
         ]
-        return [*lines, f"{held} tools wait for a person's approval."] if held else lines
+        waits = "1 tool waits" if held == 1 else f"{held} tools wait"
+        return [*lines, f"{waits} for a person's approval."] if held else lines
 
     def _describe(self, name: str) -> types.CallToolResult:
         known = self._own_tools.get(name) if self._own_tools else None
         if known is not None:
             tool = CatalogTool(known.name, known.description or "", known.input_schema)
         else:
-            tool = self.registry.catalog.get(name)
+            try:
+                tool = self.registry.catalog.get(name)
+            except NotFound:
+                self.registry.route(name)  # it may be held, which is another answer
+                raise
             self.registry.route(tool.name)
         definition = json.loads(line(tool))
         definition |= {key: value for key in ("output_schema", "annotations") if (value := getattr(tool, key))}
@@ -261,6 +281,17 @@ class Gateway(Front):
             return result
         contents = [one.model_copy(update={"uri": public_address(key, str(one.uri))}) for one in result.contents]
         return result.model_copy(update={"contents": contents})
+
+    async def _list_skills(self, own: Any, ctx: "Context", params: Any) -> Any:
+        """Our own skills, then, behind the last of them, those of the servers."""
+        self.meet(ctx)
+        listed = await own(ctx, params)
+        return listed if "nextCursor" in listed else {**listed, "skills": [*listed["skills"], *self.registry.skills()]}
+
+    async def _get_skill(self, own: Any, ctx: "Context", params: Any) -> Any:
+        self.meet(ctx)
+        theirs = next((skill for skill in self.registry.skills() if skill["uri"] == params.uri), None)
+        return await own(ctx, params) if theirs is None else {"skill": theirs, "ttlMs": 0, "cacheScope": "private"}
 
     async def list_prompts(
         self, ctx: "Context", params: types.PaginatedRequestParams | None

@@ -1,4 +1,4 @@
-"""What does a server offer? All of its tools, resources, templates and prompts, and the same as it was last time.
+"""What does a server offer? Its tools, resources, templates, prompts and skills, and the same as it was last time.
 
 A list comes from a stranger: pages that never end, names twice, names that cannot be used. What cannot be taken is a
 problem in words. What was listed is kept in the user's cache, so that the next start need not wait for anybody.
@@ -31,6 +31,7 @@ class Listing(NamedTuple):
     instructions: str = ""
     ttl_s: float | None = None  # after which it should be asked again
     problems: tuple[str, ...] = ()
+    skills: tuple[dict[str, Any], ...] = ()  # of the skills extension
 
 
 async def listed(session: "ClientSession") -> Listing:
@@ -50,7 +51,35 @@ async def listed(session: "ClientSession") -> Listing:
         templates = await _unless_missing(pages(session.list_resource_templates, "resource_templates"))
     prompts = await _unless_missing(pages(session.list_prompts, "prompts")) if offered and offered.prompts else ()
     ttl = min(ttls) if ttls else None
-    return Listing(tools, resources, templates, prompts, session.instructions or "", ttl, tuple(problems))
+    skills = await _skills(session, problems)
+    return Listing(tools, resources, templates, prompts, session.instructions or "", ttl, tuple(problems), skills)
+
+
+async def _skills(session: "ClientSession", problems: list[str]) -> tuple[dict[str, Any], ...]:
+    """The skills of a server that serves the extension for them; a list that cannot be read costs nothing else."""
+    import mcp_types as types
+    from pydantic import BaseModel, ConfigDict, ValidationError
+
+    from onhand.mcp.skills import EXTENSION
+
+    class Skill(BaseModel):
+        model_config = ConfigDict(extra="allow")
+
+    class Skills(types.PaginatedResult):
+        skills: list[Skill]
+
+    async def send(params: types.PaginatedRequestParams) -> Skills:
+        request = types.Request[types.PaginatedRequestParams, str](method="skills/list", params=params)
+        return await session.send_request(request, Skills)
+
+    offered = session.server_capabilities
+    if offered is None or EXTENSION not in (offered.extensions or {}):
+        return ()
+    try:
+        return await _unless_missing(_pages(send, "skills", problems, []))
+    except ValidationError:
+        problems.append("its list of skills cannot be read")
+        return ()
 
 
 async def _pages(

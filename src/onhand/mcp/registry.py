@@ -19,11 +19,12 @@ from pydantic import ValidationError
 from onhand.document import Document, Filter
 from onhand.errors import InputError, NotFound, ToolError, UpstreamError
 from onhand.mcp import listing as lists
-from onhand.mcp.cleaning import clean, cleaned
+from onhand.mcp.cleaning import clean, cleaned, is_hidden_in, texts_in
 from onhand.mcp.client import Client, Link, Status
 from onhand.mcp.listing import Listing
 from onhand.mcp.naming import own_address, public_address, public_name
 from onhand.mcp.pins import Pins, definition_of, pin
+from onhand.mcp.proofs import Proof, contents_of, proofs_of
 from onhand.mcp.relay import ask_client, forwarded, is_modern, progress_to
 from onhand.mcp.servers import Server
 from onhand.search.index import Index
@@ -104,6 +105,7 @@ class McpRegistry:
         self._routes: dict[str, Route] = {}
         self._prompts: dict[str, tuple[str, str]] = {}  # name here → key, own name
         self._owners: dict[str, set[str]] = {}  # own address → keys of those who listed or mentioned it
+        self._proofs: dict[str, dict[str, Proof]] = {}  # key → own address of a skill's file → what was listed of it
         self._problems: dict[str, tuple[str, ...]] = {}
         self._updated: dict[str, dict[object, Updated]] = {}  # address here → who wants to know
         self._tasks: TaskGroup | None = None
@@ -279,7 +281,7 @@ class McpRegistry:
     async def read(
         self, address: str, ctx: "Context | None" = None, params: types.ReadResourceRequestParams | None = None
     ) -> types.ReadResourceResult | types.InputRequiredResult:
-        """What is at an address."""
+        """What is at an address; a file of a skill only as it was listed."""
         key, uri = self.owner(address)
 
         async def send(link: Link, answers: Any, state: str | None) -> Any:
@@ -291,7 +293,31 @@ class McpRegistry:
                 allow_input_required=True,
             )
 
-        return await self._in_rounds(key, ctx, params, send)  # type: ignore[no-any-return]
+        result = await self._in_rounds(key, ctx, params, send)
+        if isinstance(result, types.ReadResourceResult):
+            self._prove(key, uri, result)
+        return result  # type: ignore[no-any-return]
+
+    def _prove(self, key: str, uri: str, result: types.ReadResourceResult) -> None:
+        proofs = self._proofs.get(key, {})
+        for own, content in contents_of(result) if proofs else ():
+            proof = proofs.get(uri) or proofs.get(own)
+            reason = proof.fails(content) if proof else ""
+            if reason:
+                self.client(key).refresh()
+                raise UpstreamError(
+                    f"{key}: {uri[:200]} has another {reason} than it was listed with and is not used: if it was "
+                    "changed on purpose, try again in a moment"
+                )
+
+    def skills(self) -> list[dict[str, Any]]:
+        """The skills of all servers, under addresses that say whose they are; without what hides something."""
+        return [
+            {**skill, "uri": public_address(key, str(skill.get("uri"))), "resources": _files(key, skill)}
+            for key, listing in self._listings.items()
+            for skill in listing.skills
+            if not any(map(is_hidden_in, texts_in(skill)))
+        ]
 
     async def get(
         self,
@@ -437,7 +463,11 @@ class McpRegistry:
         self._prompts = {name: place for name, place in self._prompts.items() if place[0] != key}
         for keys in self._owners.values():
             keys.discard(key)
+        self._proofs[key] = proofs_of(listing.skills)
         documents: dict[str, Document] = {}
+        for skill in listing.skills:
+            if isinstance(skill.get("uri"), str) and isinstance(skill.get("frontmatter"), Mapping):
+                _enter(documents, "resource", key, public_address(key, skill["uri"]), skill["frontmatter"])
         for resource in listing.resources:
             self._owners.setdefault(resource["uri"], set()).add(key)
             _enter(documents, "resource", key, public_address(key, resource["uri"]), resource)
@@ -465,6 +495,13 @@ class McpRegistry:
     async def _tell(self, address: str) -> None:
         for on_update in list(self._updated.get(address, {}).values()):
             await on_update(address)
+
+
+def _files(key: str, skill: Mapping[str, Any]) -> Any:
+    files = skill.get("resources")
+    if not isinstance(files, list):
+        return files
+    return [{**file, "uri": public_address(key, str(file.get("uri")))} for file in files if isinstance(file, Mapping)]
 
 
 def _of_its_own(result: T) -> T:

@@ -9,12 +9,15 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
+from mcp import Client
 
 from loopback import Asked, Loopback, Reply, serving
 from onhand.errors import NotFound, ToolError, UpstreamError
 from onhand.mcp.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, pause_after
+from onhand.mcp.gateway import Gateway
 from onhand.mcp.pins import Pins
 from onhand.mcp.registry import McpRegistry
+from onhand.mcp.server import build
 from onhand.mcp.servers import Server
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
@@ -30,17 +33,19 @@ def test_each_failure_is_told_and_the_other_servers_work(behind: Behind) -> None
         Server("missing", "no-such-program-anywhere"),
         behind("unset", "plain", env={"TOKEN": "${NOT_SET_ANYWHERE}"}),
         behind("floods", "floods"),
+        behind("malformed", "malformed"),
         Server("refuses", url="http://127.0.0.1:9/mcp", transport="http"),
     ]
 
     async def main() -> None:
         async with McpRegistry(servers) as registry:
             down = await registry.connect()
-            assert down.keys() == {"exits", "hangs", "missing", "unset", "refuses"}
+            assert down.keys() == {"exits", "hangs", "missing", "unset", "malformed", "refuses"}
             assert "the licence has expired" in down["exits"]
             assert "no answer within 3 s" in down["hangs"]
             assert "there is no program 'no-such-program-anywhere'" in down["missing"]
             assert "NOT_SET_ANYWHERE is not set" in down["unset"]
+            assert "it does not keep to MCP: tools.0.inputSchema.type: Field required" in down["malformed"]
             assert text_of(await registry.execute("good__echo", {"text": "a"})) == "a"  # type: ignore[arg-type]
             assert text_of(await registry.execute("floods__echo", {"text": "b"})) == "b"  # type: ignore[arg-type]
             states = {one.key: one.status.state for one in registry.status()}
@@ -136,6 +141,11 @@ def test_the_last_list_is_used_and_marked_while_a_server_is_down(behind: Behind,
             if not works:
                 with pytest.raises(UpstreamError, match="is down"):
                     await registry.execute("p__echo", {"text": "a"})
+        async with Client(build(Gateway(McpRegistry([server], lists_directory=lists)))) as client:
+            await client.call_tool("p__echo", {"text": "a"})
+            found = text_of(await client.call_tool("search_tools", {"query": "say the same again"}))
+            assert "p__echo" in found
+            assert ("p is down, and its tools are as it listed them last: " in found) is not works
 
     anyio.run(main, True)
     program.unlink()

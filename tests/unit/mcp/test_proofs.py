@@ -1,0 +1,93 @@
+"""Is a file of another server's skill what its list says?"""
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client
+
+from onhand.errors import UpstreamError
+from onhand.mcp.gateway import Gateway
+from onhand.mcp.proofs import proofs_of
+from onhand.mcp.registry import McpRegistry
+from onhand.mcp.servers import Server
+from onhand.mcp.surface import Surface
+from requirements import requirement
+from unit.mcp.conftest import talking
+from unit.mcp.test_own import asked
+
+HEAD = b"---\nname: wash\ndescription: Washes bikes.\nversion: 1.0\n---\n\nUse water.\n"
+MATTER = {"name": "wash", "description": "Washes bikes.", "version": 1.0}
+SRC = str(Path(__file__).parents[3] / "src")
+
+
+def listed(content: bytes = HEAD, **changed: Any) -> dict[str, Any]:
+    file = {"uri": "skill://wash/SKILL.md", "digest": f"sha256:{hashlib.sha256(content).hexdigest()}"}
+    entry = {"uri": file["uri"], "frontmatter": MATTER, "resources": [{**file, "size": len(content)}]}
+    return {**entry, **changed}
+
+
+@requirement("mcp.skills-extension")
+@pytest.mark.parametrize(
+    ("entry", "content", "fails"),
+    [
+        (listed(), HEAD, ""),
+        (listed(), HEAD.replace(b"water", b"petro"), "digest"),
+        (listed(), HEAD + b"\n", "size"),
+        (listed(frontmatter={**MATTER, "description": "Burns bikes."}), HEAD, "front matter"),
+        (listed(frontmatter={**MATTER, "version": "1.0"}), HEAD, ""),
+        (listed(resources="dynamic"), HEAD + b"more", ""),
+        (listed(resources="dynamic"), b"no front matter", "front matter"),
+        (listed(resources=[5, {}], frontmatter=5), HEAD, None),
+    ],
+)
+def test_a_file_is_proven_by_size_digest_and_front_matter(
+    entry: dict[str, Any], content: bytes, fails: str | None
+) -> None:
+    proof = proofs_of([entry]).get("skill://wash/SKILL.md")
+    assert (proof.fails(content) if proof else None) == fails
+
+
+def serving(project: Path) -> Server:
+    words = ("-m", "onhand", "serve", "--root", str(project))
+    return Server("other", sys.executable, words, {"PYTHONPATH": SRC, "HOME": str(project)})
+
+
+@requirement("mcp.skills-extension", "mcp.registry-operations")
+def test_a_skill_of_another_server_is_read_as_it_was_listed_or_not_at_all(project: Path) -> None:
+    head = project / ".agents/skills/wash/SKILL.md"
+
+    async def main() -> None:
+        async with McpRegistry([serving(project)]) as registry:
+            assert await registry.connect() == {}
+            (skill,) = registry.listing("other").skills
+            assert skill["frontmatter"]["name"] == "wash"
+            for file in skill["resources"]:
+                read = await registry.read(f"mcp://other/{file['uri']}")
+                assert isinstance(read, types.ReadResourceResult)
+            head.write_text(head.read_text().replace("water", "fire!"))
+            with pytest.raises(UpstreamError, match="another digest than it was listed with"):
+                await registry.read(f"mcp://other/{skill['uri']}")
+
+    anyio.run(main)
+
+
+@requirement("mcp.skills-extension", "mcp.registry")
+def test_skills_of_other_servers_are_listed_behind_our_own_found_and_read(project: Path, surface: Surface) -> None:
+    async def talk(client: Client) -> None:
+        await client.call_tool("search_tools", {"query": "wash bikes"})  # which waits for the server
+        ours, theirs = (await asked(client, "skills/list"))["skills"]
+        assert (ours["uri"], theirs["uri"]) == ("skill://wash/SKILL.md", "mcp://other/skill://wash/SKILL.md")
+        assert [file["digest"] for file in theirs["resources"]] == [file["digest"] for file in ours["resources"]]
+        assert (await asked(client, "skills/get", uri=theirs["uri"]))["skill"] == theirs
+        assert (await asked(client, "skills/get", uri=ours["uri"]))["skill"] == ours
+        for file in theirs["resources"]:
+            assert (await client.read_resource(file["uri"])).contents[0].uri == file["uri"]
+        found = await client.call_tool("search_tools", {"query": "washes bikes"})
+        assert theirs["uri"] in found.structured_content["resources"]
+
+    talking(Gateway(McpRegistry([serving(project)]), surface), talk)
