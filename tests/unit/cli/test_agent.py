@@ -196,3 +196,11 @@ def test_an_agent_of_python_has_all_that_the_command_has(project: Path) -> None:
         wired["name"] for wired in agent.tools.wire()
     }
     assert [part.name for part in agent.parts] == ["core", "pinned", "manifest"]
+
+
+@requirement("agent.cli")
+@pytest.mark.parametrize("goal", ["", "  \n"])
+def test_a_goal_that_says_nothing_is_refused(run: Run, project: Path, goal: str) -> None:
+    done = run("agent", goal, "--model", script(project, "never"))
+    assert (done.code, done.out) == (2, "")
+    assert "the goal is empty" in done.err
