@@ -5,8 +5,7 @@ BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -q
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test check peers bench golden docs proto clean
-.PHONY: demo test check peers conformance bench golden docs clean
+.PHONY: demo test check peers conformance bench golden docs proto clean
 
 demo: $(VENV)/.base
 	@$(BIN)/python examples/demo.py
@@ -20,10 +19,10 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own, and Node asking us
-	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py tests/e2e/test_grpc.py
+peers: $(VENV)/.dev         # our ranking inside other frameworks, each in an environment of its own; clients written for Node
+	ONHAND_PEERS=$(VENV)/peers $(BIN)/python -m pytest -n 2 tests/e2e/test_peers.py tests/e2e/test_grpc.py tests/e2e/test_acp.py
 
-conformance: $(VENV)/.conformance  # the official MCP suite, from npm, against our server
+conformance: $(VENV)/.conformance  # the official MCP suite, from npm: our server, a server behind us, and us as a client
 	ONHAND_CONFORMANCE=$(VENV)/conformance PYTHONPATH=tests $(BIN)/python -m conformance.run
 
 bench: $(VENV)/.bench

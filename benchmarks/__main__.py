@@ -4,7 +4,7 @@ from importlib import import_module
 
 NAMES = (
     *("coldstart", "lexical", "keyword", "vectors", "relations", "cache", "quality", "tool_search", "skills"),
-    *("everything", "loop", "sandbox_start", "mcp_start", "gateway"),
+    *("everything", "loop", "sandbox_start", "mcp_start", "gateway", "grpc_load", "find"),
 )
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -125,7 +125,7 @@ def fastmcp() -> dict[str, float] | None:
     return found
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Print the table."""
     mine, theirs = anyio.run(ours), fastmcp()
     print(f"{TOOLS:,} tools of one server; milliseconds of CPU, median")

@@ -504,7 +504,7 @@ grpc.generated-code-is-current own The generated code is of the contract as it i
 grpc.examples own Examples in Python and Node ask a server, and the tests run them.
 
 mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
-mcp.conformance own The official suites pass for both protocol versions, ours and behind the gateway.
+mcp.conformance own The official suites pass for both protocol versions: ours, behind the gateway, and as a client.
 mcp.resources 000 Context files, documents and skills are resources that can be listed and read.
 mcp.malformed-is-answered own Every request with a readable id is answered, and the session lives on.
 mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
@@ -533,10 +533,7 @@ mcp.cli own mcp list, add, remove, import, test, review, approve and call work.
 mcp.overhead own Search and call through the gateway add milliseconds at 5,000 tools.
 
 catalog.speed 002 A search adds negligible latency: p50 of a millisecond of CPU at 5,000 tools.
-"""
 
-LATER = {
-    "agent and ACP": """
 acp.default-adapter 003 ACP is the agent's default door: sessions, prompts, responses over stdio.
 acp.sessions own Sessions are new, loaded, listed, resumed and closed, and never touch each other.
 acp.cancel own Cancel stops work, sends what is pending and answers cancelled.
@@ -547,7 +544,9 @@ acp.schema own Every message validates against the official schema, both ways.
 acp.mcp-servers own Servers given with a session join the gateway for that session.
 acp.install own acp install writes the editor's configuration; --sandbox wraps the agent.
 acp.not-a-tool-source 003 Another agent is reached by an adapter and is no source of tools.
-""",
+"""
+
+LATER = {
     "console and scale-out": """
 console.why own The operator sees why something was returned, why not, and what it cost.
 store.scale-out own The scale-out store passes the same contract suite as the embedded one.

@@ -331,7 +331,7 @@ def _hanging(arguments: list[str]) -> None:
 
 
 def _exits(arguments: list[str]) -> None:
-    sys.stderr.write("the licence has expired\n")
+    sys.stderr.write(f"{arguments[0] if arguments else 'the licence has expired'}\n")
     sys.exit(1)
 
 

@@ -12,6 +12,7 @@ from onhand.record import Record
 NAME = ".gitignore"
 MAX_BYTES = 256 * 1024  # of one file; the longest in use have a tenth of it
 MAX_PATTERNS = 5_000  # of one file, each of which is compared with every path below it
+IN_A_BLOCK = 64  # groups: about the root of what there can be, which is where the two looks cost least together
 
 
 class Group(Record):
@@ -23,35 +24,65 @@ class Group(Record):
     regex: re.Pattern[str]
 
 
-def verdict(groups: Sequence[Group], inner: str, is_directory: bool) -> bool | None:
+class Block(Record):
+    """Groups that stand one after the other; one look says that none of them matches."""
+
+    groups: tuple[Group, ...]
+    names: re.Pattern[str] | None  # all that are compared with names; None: every group has to be looked at
+    paths: re.Pattern[str] | None  # all others
+
+    def may_match(self, name: str, inner: str) -> bool:
+        """Whether any of the groups may match."""
+        if self.names is None or self.paths is None:
+            return True
+        return bool(self.names.fullmatch(name) or self.paths.fullmatch(inner))
+
+
+def verdict(blocks: Sequence[Block], inner: str, is_directory: bool) -> bool | None:
     """Whether the last group that matches a path leaves it out; None if no group does.
 
     `inner` is relative to the directory that the patterns stand in.
     """
     name = inner.rpartition("/")[2]
-    for group in reversed(groups):
-        if (is_directory or not group.needs_directory) and group.regex.fullmatch(name if group.is_of_names else inner):
-            return not group.is_negated
+    for block in reversed(blocks):
+        for group in reversed(block.groups) if block.may_match(name, inner) else ():
+            compared = name if group.is_of_names else inner
+            if (is_directory or not group.needs_directory) and group.regex.fullmatch(compared):
+                return not group.is_negated
     return None
 
 
-def groups_in(content: bytes) -> tuple[Group, ...]:
+def blocks_in(content: bytes) -> tuple[Block, ...]:
     """What a file says; lines beyond MAX_PATTERNS are left out."""
-    return groups_of(content.decode("utf-8-sig", "surrogateescape").split("\n")[:MAX_PATTERNS])
+    return blocks_of(content.decode("utf-8-sig", "surrogateescape").split("\n")[:MAX_PATTERNS])
 
 
-def leaves_out(groups: Callable[[str], Sequence[Group]], path: str, is_directory: bool) -> bool:
+def leaves_out(blocks: Callable[[str], Sequence[Block]], path: str, is_directory: bool) -> bool:
     """Whether the files of a tree leave out a path of it, that of the nearest directory first.
 
-    `groups` gives what the file of a directory says; the directories on the way to the path are not left out.
+    `blocks` gives what the file of a directory says; the directories on the way to the path are not left out.
     """
     directory = path.rpartition("/")[0]
     while True:
         inner = path[len(directory) + 1 :] if directory else path
-        found = verdict(groups(directory), inner, is_directory)
+        found = verdict(blocks(directory), inner, is_directory)
         if found is not None or not directory:
             return bool(found)
         directory = directory.rpartition("/")[0]
+
+
+def blocks_of(lines: Sequence[str]) -> tuple[Block, ...]:
+    """What the lines of a file say, in blocks if they are many: thousands that take back one another."""
+    groups = groups_of(lines)
+    if len(groups) <= IN_A_BLOCK:
+        return (Block(groups, None, None),)
+    parts = [groups[at : at + IN_A_BLOCK] for at in range(0, len(groups), IN_A_BLOCK)]
+    return tuple(Block(part, _any_of(part, True), _any_of(part, False)) for part in parts)
+
+
+def _any_of(groups: Sequence[Group], of_names: bool) -> re.Pattern[str]:
+    regexes = [group.regex.pattern for group in groups if group.is_of_names == of_names]
+    return re.compile("|".join(regexes) or "(?!)", re.DOTALL)
 
 
 def groups_of(lines: Sequence[str]) -> tuple[Group, ...]:

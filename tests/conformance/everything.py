@@ -7,9 +7,14 @@ Run as a program it serves over HTTP on a free port and prints the address.
 from __future__ import annotations
 
 import hmac
+import io
 import json
+import struct
 import sys
 import warnings
+import wave
+import zlib
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +23,7 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 
+from onhand.listening import Address
 from onhand.mcp import http
 from onhand.mcp.status import no_such_resource
 from onhand.mcp.surface import Surface
@@ -28,8 +34,30 @@ if TYPE_CHECKING:
 Answer = types.CallToolResult | types.InputRequiredResult
 Handler = Callable[["Everything", "Context", types.CallToolRequestParams], Awaitable[Answer]]
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
-WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
+
+def _png() -> str:
+    """A picture of one dark red point."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\x00\x80\x10\x20")) + chunk(b"IEND", b"")
+    return b64encode(b"\x89PNG\r\n\x1a\n" + parts).decode()
+
+
+def _wav() -> str:
+    """A hundredth of a second of silence."""
+    sound = io.BytesIO()
+    with wave.open(sound, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(bytes(160))
+    return b64encode(sound.getvalue()).decode()
+
+
+PNG, WAV = _png(), _wav()
 STATE_KEY = b"a key of this process would do; a test needs no secret"
 STEP_S = 0.05  # between two reports of progress, as the scenario asks
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -481,4 +509,4 @@ def announce(url: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(http.serve, Everything(), http.Address("127.0.0.1", 0), "", announce)
+    anyio.run(http.serve, Everything(), Address("127.0.0.1", 0), "", announce)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 
+from onhand.listening import Address
 from onhand.mcp import http, stdio
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server
@@ -28,4 +29,4 @@ if __name__ == "__main__":
         path = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
         registry = McpRegistry([Server("everything", sys.executable, (__file__, "behind"), path)])
         surface = Transparent(registry, "everything")
-        anyio.run(http.serve, surface, http.Address("127.0.0.1", 0), "", announce)
+        anyio.run(http.serve, surface, Address("127.0.0.1", 0), "", announce)

@@ -58,6 +58,11 @@ def _skills(what: str) -> Run:
     return Run(f"server, skills {what}", NEWEST, words, PRODUCT)
 
 
+def _client(revision: str) -> Run:
+    words = ("client", "--requirements", revision, "--command", f"{sys.executable} tests/conformance/client.py")
+    return Run(f"client, {revision}", NEWEST, words)
+
+
 RUNS = (
     Run("server, stable suite", STABLE, ("server",), EVERYTHING),
     Run("server, 2025-11-25", NEWEST, ("server", "--requirements", "2025-11-25"), EVERYTHING),
@@ -65,6 +70,7 @@ RUNS = (
     Run("behind the gateway, stable suite", STABLE, ("server",), BEHIND),
     Run("behind the gateway, 2025-11-25", NEWEST, ("server", "--requirements", "2025-11-25"), BEHIND),
     Run("behind the gateway, 2026-07-28", NEWEST, ("server", "--requirements", "2026-07-28"), BEHIND),
+    *map(_client, ("2025-11-25", "2026-07-28")),
     *map(_skills, ("enumeration", "manifest", "directory")),
 )
 
@@ -116,8 +122,9 @@ def _done(words: list[str]) -> subprocess.CompletedProcess[str]:
 def _counted(done: subprocess.CompletedProcess[str], results: Path) -> Outcome:
     unscored = re.findall(r"^\s+[✓✗] (\S+) \([a-z-]+\)$", done.stdout, re.MULTILINE)
     scored, other = Counter[str](), Counter[str]()
-    for file in results.glob("*/checks.json"):
-        scenario = re.sub(r"^(server-|client-)?(.*)-\d{4}-\d\d-\d\dT.*$", r"\2", file.parent.name)
+    for file in results.rglob("checks.json"):  # a scenario's name may have a directory in it
+        place = file.parent.relative_to(results).as_posix()
+        scenario = re.sub(r"^(server-|client-)?(.*)-\d{4}-\d\d-\d\dT.*$", r"\2", place)
         is_other = scenario in unscored
         checks = json.loads(file.read_text(encoding="utf-8"))
         (other if is_other else scored).update(check["status"] for check in checks)
@@ -154,12 +161,12 @@ def _node() -> Path:
 def main() -> int:
     """Print the table; fail when a scored check fails."""
     home = Path(os.environ["ONHAND_CONFORMANCE"])
-    print(f"{'run':<32}{'suite':<16}{'passed':>7}{'failed':>7}   not scored: passed, failed")
+    print(f"{'run':<36}{'suite':<16}{'passed':>7}{'failed':>7}   not scored: passed, failed")
     bad = []
     for run in RUNS:
         outcome = outcome_of(run, home)
         other = f"{outcome.unscored_passed:>11}{outcome.unscored_failed:>8}"
-        print(f"{run.name:<32}{run.version:<16}{outcome.passed:>7}{outcome.failed:>7}   {other}", flush=True)
+        print(f"{run.name:<36}{run.version:<16}{outcome.passed:>7}{outcome.failed:>7}   {other}", flush=True)
         if not outcome.ok:
             bad.append(f"\n{run.name} ended with {outcome.code}:\n{outcome.output}")
     print("".join(bad))

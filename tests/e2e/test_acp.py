@@ -109,7 +109,7 @@ def upstream(*arguments: str) -> schema.McpServerStdio:
 @pytest.mark.parametrize("answer", ["allow_once", "reject_once"])
 def test_a_server_that_comes_with_a_session_is_asked_about_and_then_joins_it(tmp_path: Path, answer: str) -> None:
     call = {"name": "theirs__echo", "arguments": {"text": "hello"}}
-    (tmp_path / "script.json").write_text(json.dumps([{"calls": [call]}, "Done."]), encoding="utf-8")
+    (tmp_path / "script.json").write_text(json.dumps([{"calls": [call]}, "Done.", "Again."]), encoding="utf-8")
     editor = Editor([answer, "allow_once"])
 
     async def work() -> list[Any]:
@@ -117,11 +117,13 @@ def test_a_server_that_comes_with_a_session_is_asked_about_and_then_joins_it(tmp
             session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[upstream("plain")])
             said = [schema.TextContentBlock(text="call it", type="text")]
             await agent.prompt(session_id=session.session_id, prompt=said)
+            await agent.prompt(session_id=session.session_id, prompt=said)  # nobody is asked twice
             return editor.of(session.session_id, "tool_call_update")
 
     told = asyncio.run(asyncio.wait_for(work(), 100))
     assert editor.asked[0].title is not None
     assert editor.asked[0].title.startswith("connect_mcp_server")
+    assert len(editor.asked) == (2 if answer == "allow_once" else 1)
     assert told[-1].status == ("completed" if answer == "allow_once" else "failed")
     if answer == "allow_once":
         assert "hello" in told[-1].content[0].content.text

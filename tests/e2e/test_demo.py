@@ -224,7 +224,7 @@ def test_an_answer_is_served_again_unless_the_question_or_its_page_is_another(ch
 
 @requirement("agent.cites-its-source", "agent.operator-lines")
 def test_an_agent_searches_once_and_cites_file_and_section(chapters: list[str]) -> None:
-    lines = lines_of(chapters[14])
+    lines = lines_of(chapters[15])
     pinned = Context(PROJECT).pinned().files
     assert [line for line in lines if line.startswith("# pinned")] == [
         f"# pinned {file.path} ({file.bytes}B)" for file in pinned
@@ -239,20 +239,20 @@ def test_an_agent_searches_once_and_cites_file_and_section(chapters: list[str]) 
 
 
 def test_its_sum_of_tokens_adds_up(chapters: list[str]) -> None:
-    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[15], re.MULTILINE)
+    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[16], re.MULTILINE)
     costs = {name: (int(eager.replace(",", "")), int(lazy.replace(",", ""))) for name, eager, lazy in rows}
     everything, together = costs.pop("together")
     assert sum(eager for eager, _ in costs.values()) == everything
     assert sum(lazy for _, lazy in costs.values()) == together
     saved = f"saved: {everything - together:,} of {everything:,} tokens, {1 - together / everything:.0%}"
-    assert saved in chapters[15]
+    assert saved in chapters[16]
 
 
 def test_its_sum_of_tokens_counts_what_is_on_disk(chapters: list[str]) -> None:
     def in_tokens(directory: Path, pattern: str) -> float:
         return sum(page.stat().st_size for page in directory.rglob(pattern)) / BYTES_PER_TOKEN
 
-    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[15], re.MULTILINE))
+    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[16], re.MULTILINE))
     eager = {name: int(cost.replace(",", "")) for name, cost in shown.items()}
     pages = in_tokens(PROJECT / ".AGENTS", "*.md")
     assert abs(eager["pages of context"] - pages) < pages * 0.01  # without front matter, which is not shown

@@ -178,7 +178,7 @@ def test_a_token_writes_and_metrics_are_configured_like_everything_else(project:
     [
         (["0.0.0.0:0"], {}, "needs a token"),
         (["host:x"], {}, "is not HOST:PORT"),
-        ([], {"ONHAND_GRPC_TOKEN_ENV": "NOT_SET"}, "names $NOT_SET, which is not set"),
+        ([], {"ONHAND_GRPC_TOKEN_ENV": "NOT_SET"}, "NOT_SET is to hold the token"),
         ([], {"ONHAND_GRPC_TLS_CERT": "nope.pem"}, "cannot be read"),
     ],
     ids=["open", "address", "token", "certificate"],

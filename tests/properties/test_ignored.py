@@ -1,5 +1,6 @@
 """Whatever patterns say, the same paths are left out as by git itself."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -17,8 +18,10 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="compares wi
 NAMES = ["a", "b", "ab", "a.b", "!a", "#a"]
 PIECES = ["a", "b", "ab", ".", "*", "**", "/", "?", "!", "#", "\\", " ", "[", "]", "[ab]", "[!a]", "[a-b]", "/**/"]
 lines = st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join)
-# Of a slash that is escaped for no reason, git has several opinions.
-patterns = st.lists(lines.filter(lambda line: "\\/" not in line), max_size=4)
+# Of a slash that is escaped for no reason git has several opinions, and of `**` beside other characters, as in `a**/b`,
+# where older ones look at memory that belongs to something else.
+UNSETTLED = re.compile(r"\\/|[^/*]\*\*|\*\*[^/*]")
+patterns = st.lists(lines.filter(lambda line: not UNSETTLED.search(line)), max_size=4)
 
 
 @pytest.fixture(scope="module")

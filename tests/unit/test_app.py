@@ -1,5 +1,6 @@
 """Which project is meant, and does the configuration reach the parts that do the work?"""
 
+import ast
 import inspect
 import json
 import os
@@ -355,3 +356,14 @@ def test_the_workspace_is_as_the_configuration_asks(write: Write, home: Path, mo
     for path in ("a.lock", "../onhand.toml", str(home / "more" / "b.txt")):
         with pytest.raises(InputError):
             workspace.place_to_write(path)
+
+
+@requirement("project.typed")
+def test_what_is_offered_is_there_and_a_type_checker_knows_it() -> None:
+    tree = ast.parse(Path(app.__file__).read_text(encoding="utf-8"))
+    (typed,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    names = [alias.name for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted(names) == sorted(name for offered in app._HOMES.values() for name in offered.split())
+    assert all(getattr(app, name) for name in names)
+    with pytest.raises(AttributeError, match=r"'onhand\.app' has no attribute 'open_contxt'"):
+        app.open_contxt  # type: ignore[attr-defined]  # noqa: B018

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from onhand.actions.files import contents
 from onhand.actions.workspace import Place, Root, Workspace
 from onhand.errors import InputError
-from onhand.gitignore import MAX_BYTES, NAME, Group, groups_in, groups_of, leaves_out, verdict
+from onhand.gitignore import MAX_BYTES, NAME, Block, blocks_in, blocks_of, leaves_out, verdict
 
 MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so that no honest tree comes near
 MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
@@ -25,24 +25,24 @@ class Ignored:
     def __init__(self, workspace: Workspace, root: Root) -> None:
         self._workspace = workspace
         self._root = root
-        self._read: dict[str, tuple[Group, ...]] = {}
+        self._read: dict[str, tuple[Block, ...]] = {}
 
     def leaves_out(self, inner: str, is_directory: bool) -> bool:
         """Whether an entry is left out, for whoever has come there through directories that are not."""
-        return leaves_out(self._groups, inner, is_directory)
+        return leaves_out(self._blocks, inner, is_directory)
 
-    def _groups(self, directory: str) -> tuple[Group, ...]:
-        groups = self._read.get(directory)
-        if groups is None:
-            groups = self._read[directory] = self._groups_at(Place(self._root, directory).below(NAME))
-        return groups
+    def _blocks(self, directory: str) -> tuple[Block, ...]:
+        blocks = self._read.get(directory)
+        if blocks is None:
+            blocks = self._read[directory] = self._blocks_at(Place(self._root, directory).below(NAME))
+        return blocks
 
-    def _groups_at(self, place: Place) -> tuple[Group, ...]:
+    def _blocks_at(self, place: Place) -> tuple[Block, ...]:
         try:
             content = contents(self._workspace, place, place.inner)
         except InputError:  # it is not there, or no file: as in git, a link is not followed
             return ()
-        return groups_in(content) if len(content) <= MAX_BYTES else ()
+        return blocks_in(content) if len(content) <= MAX_BYTES else ()
 
 
 class Scope(NamedTuple):
@@ -138,8 +138,8 @@ def in_order(places: Sequence[Place]) -> list[Place]:
 
 def matcher(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:
     """Whether a path matches one of some patterns; anchored ones match whole paths only, others names at any depth."""
-    groups = groups_of([_line(one, anchored) for pattern in patterns for one in expanded(pattern)])
-    return lambda inner: bool(verdict(groups, inner, False))
+    blocks = blocks_of([_line(one, anchored) for pattern in patterns for one in expanded(pattern)])
+    return lambda inner: bool(verdict(blocks, inner, False))
 
 
 def _line(pattern: str, anchored: bool) -> str:

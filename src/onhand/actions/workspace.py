@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from onhand.actions.beneath import DIRECTORY, open_beneath
 from onhand.errors import InputError, NotFound
-from onhand.gitignore import Group, groups_of, verdict
+from onhand.gitignore import Block, blocks_of, verdict
 from onhand.text import whole
 
 MAX_PATH_BYTES = 4096  # Linux takes no longer one
@@ -316,14 +316,14 @@ def shown(path: str) -> str:
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
 
 
-def _compiled(patterns: Iterable[str]) -> tuple[Group, ...]:
-    return groups_of([pattern.casefold() for pattern in patterns])
+def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
+    return blocks_of([pattern.casefold() for pattern in patterns])
 
 
-def _is_among(groups: tuple[Group, ...], inner: str) -> bool:
+def _is_among(blocks: tuple[Block, ...], inner: str) -> bool:
     """Whether a path, or a directory that it is in, matches. A file may yet become a directory: it counts as one."""
     parts = inner.casefold().split("/")
-    return any(verdict(groups, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1))
+    return any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1))
 
 
 def _is_of_this_python(place: Place) -> bool:

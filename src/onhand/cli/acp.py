@@ -55,7 +55,7 @@ def _install(arguments: argparse.Namespace) -> int:
     """Write how the editor starts us; the other flags come with it."""
     import os
 
-    from onhand.cli.mcp_install import install, own_command
+    from onhand.cli.mcp_install import install, own_command, warn_if_missing
     from onhand.errors import InputError
     from onhand.mcp.client_files import path_of
 
@@ -71,4 +71,5 @@ def _install(arguments: argparse.Namespace) -> int:
     confined = ["--sandbox"] if arguments.sandbox else []
     entry = {"type": "custom", "command": program, "args": [*words, "acp", *flags, *confined], "env": {}}
     path = path_of("zed", None, os.path.expanduser("~"), os.environ)
+    warn_if_missing("the Agent Client Protocol", "acp")
     return install("zed", path, "onhand", entry, arguments.print, key="agent_servers")

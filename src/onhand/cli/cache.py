@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = app.configured()
     terminal.warn(asked.warnings)
     wanted = asked.documents.embedder if arguments.embedder is None else arguments.embedder
-    embedder, unavailable = chosen(None if wanted == "none" else wanted)
+    embedder, unavailable = chosen(wanted)
     if unavailable:
         terminal.warn([f"{unavailable}; words are compared instead"])
     progress = Progress()

@@ -32,7 +32,7 @@ def run_confined(asked: Config, options: Agent, words: Sequence[str]) -> int:
     kept = state_directory(os.environ)
     os.makedirs(kept, mode=0o700, exist_ok=True)
     policy = policy._replace(
-        readable=(*policy.readable, *_python()),
+        readable=(*policy.readable, *(path for path in _python() if not policy.may_read(path))),
         writable=(*policy.writable, kept),
         domains=tuple(dict.fromkeys((*policy.domains, *([host] if host else [])))),
         cpu_s=24 * 3600,  # of a whole conversation

@@ -99,7 +99,7 @@ def _import(asked: Config, arguments: argparse.Namespace, reader: _Reader) -> _D
         return _Done(Written(), path, "ready")
     _make_directory(path)
     embedder = asked.documents.embedder if arguments.embedder is None else arguments.embedder
-    with app.open_index(path, None if embedder == "none" else embedder) as index:
+    with app.open_index(path, embedder) as index:
         written = index.put(chain([first], documents), reader.on_progress)
         semantic = "ready" if embedder == "none" else index.stats().semantic
     return _Done(written, path, semantic)

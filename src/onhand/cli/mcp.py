@@ -38,6 +38,8 @@ def add_arguments(parser: Parser) -> None:
     add.add_argument("--header", metavar="NAME=VALUE", action="append", default=[], help="a header for the address")
     add.add_argument("--bearer-env", metavar="NAME", help="the variable that holds a token for the address")
     add.add_argument("--oauth", action="store_true", help="log in by OAuth")
+    add.add_argument("--client-id", metavar="ID", help="who you registered us as, where OAuth lets nobody register")
+    add.add_argument("--client-secret-env", metavar="NAME", help="the variable that holds the secret of that")
     add.add_argument("--always", metavar="TOOL", action="append", default=[], help="a tool that is in every list")
     remove = verbs.add_parser("remove", help="take a server out of your own list")
     remove.add_argument("name", metavar="NAME", help="the server")
@@ -95,7 +97,7 @@ def _add(asked: Config, arguments: argparse.Namespace) -> int:
 
     if not KEY.fullmatch(arguments.name):
         raise InputError(f"{arguments.name!r} cannot be a name: letters, digits, - and single _, at most 48")
-    entry: dict[str, Any] = {"always": arguments.always, "oauth": arguments.oauth}
+    entry: dict[str, Any] = {"always": arguments.always, "oauth": arguments.oauth or bool(arguments.client_id)}
     if arguments.command:
         entry |= {
             "command": arguments.command[0],
@@ -107,6 +109,8 @@ def _add(asked: Config, arguments: argparse.Namespace) -> int:
             "url": arguments.url,
             "headers": dict(map(_pair, arguments.header)),
             "bearer_env": arguments.bearer_env,
+            "client_id": arguments.client_id,
+            "client_secret": f"${{{arguments.client_secret_env}}}" if arguments.client_secret_env else "",
         }
     server = _only(servers_in({"mcpServers": {arguments.name: entry}}, "onhand mcp add"))
     before = _own_servers()
@@ -171,6 +175,8 @@ def _import(asked: Config, arguments: argparse.Namespace) -> int:
     for line in added:
         terminal.say(line)
     terminal.say(f"{counted(len(added), 'server')} added of {counted(len(files), 'file')}; try them: onhand mcp test")
+    if added:
+        terminal.say("a client that starts us too loads them twice: take them out of its own file")
     return 0
 
 

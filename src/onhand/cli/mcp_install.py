@@ -8,7 +8,7 @@ import sys
 
 from onhand import app
 from onhand.cli import terminal
-from onhand.errors import InputError
+from onhand.errors import InputError, MissingExtra
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,16 @@ def run(arguments: argparse.Namespace) -> int:
     project = app.configured().project if arguments.project else None
     path = client_files.path_of(arguments.client, project, os.path.expanduser("~"), os.environ)
     entry = client_files.entry_of(arguments.client, own_command(arguments.project))
+    warn_if_missing("MCP", "mcp")
     return install(arguments.client, path, arguments.name, entry, arguments.print)
+
+
+def warn_if_missing(what: str, extra: str) -> None:
+    """Say before a client finds out that what it is to start is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec(extra) is None:  # each of these extras is named like its package
+        terminal.warn([str(MissingExtra(what, extra))])
 
 
 def install(client: str, path: str, name: str, entry: dict[str, Any], only_print: bool, key: str = "") -> int:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from onhand import app
 from onhand.cli import terminal
 from onhand.cli.parser import Parser
-from onhand.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +57,11 @@ async def _served(asked: Config, arguments: argparse.Namespace) -> None:
         await serve_grpc(asked, arguments.grpc, arguments.db)
         return
     surface = _surface(asked)
+    from onhand.listening import address_of, token_in
     from onhand.mcp import http
 
-    address, token = http.address_of(arguments.http), _token(arguments.token_env or asked.serve.token_env)
+    address = address_of(arguments.http, http.DEFAULT_PORT)
+    token = token_in(arguments.token_env or asked.serve.token_env)
     if arguments.grpc is None:
         await http.serve(surface, address, token, _announce)
         return
@@ -79,13 +79,3 @@ def _surface(asked: Config) -> Surface:
 
 def _announce(url: str) -> None:
     terminal.complain(f"onhand: serving MCP at {url}")
-
-
-def _token(variable: str) -> str:
-    """The value of the variable that was named: a secret is given by name only."""
-    if not variable:
-        return ""
-    token = os.environ.get(variable, "").strip()
-    if not token:
-        raise InputError(f"the environment variable {variable} is to hold the token, and is empty: set it")
-    return token

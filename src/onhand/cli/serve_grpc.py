@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from onhand import app
 from onhand.cli import terminal
+from onhand.listening import Address, address_of, is_loopback
 
 if TYPE_CHECKING:
     from onhand.config import Config
@@ -38,17 +39,17 @@ async def grpc_served(asked: Config, address: str, path: str | None = None) -> A
     from onhand.errors import MissingExtra
 
     try:
-        from onhand.grpc.access import address_of, is_loopback
+        from onhand.grpc.access import DEFAULT_PORT
     except ModuleNotFoundError as error:
         raise MissingExtra("search over gRPC", "grpc") from error
-    host, port = address_of(address)
+    host, port = address_of(address, DEFAULT_PORT)
     server = app.open_grpc(asked, path)
     with _logging() as begin_to_log, _metrics(asked.grpc.metrics):
         bound = await server.start(host, port)
         try:
             if not is_loopback(host) and not asked.grpc.tls_cert:
                 terminal.warn(["tokens and documents travel unencrypted: set grpc.tls_cert and grpc.tls_key"])
-            terminal.complain(f"onhand: serving gRPC on {host}:{bound}")
+            terminal.complain(f"onhand: serving gRPC on {Address(host, bound)}")
             begin_to_log()
             yield
         finally:
@@ -61,11 +62,11 @@ def _metrics(address: str) -> Iterator[None]:
     if not address:
         yield
         return
-    from onhand.grpc.access import address_of
-    from onhand.grpc.telemetry import serve_metrics
+    from onhand.grpc.telemetry import DEFAULT_PORT, serve_metrics
 
-    server, port = serve_metrics(*address_of(address))
-    terminal.complain(f"onhand: metrics at http://{address_of(address)[0]}:{port}/metrics")
+    host, port = address_of(address, DEFAULT_PORT)
+    server, bound = serve_metrics(host, port)
+    terminal.complain(f"onhand: metrics at http://{Address(host, bound)}/metrics")
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ Only the `.gitignore` files of the tree itself count: not those above its root, 
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.gitignore import MAX_BYTES, MAX_PATTERNS, NAME, Group, groups_in, leaves_out
+from onhand.gitignore import MAX_BYTES, MAX_PATTERNS, NAME, Block, blocks_in, leaves_out
 
 
 class Ignored:
@@ -13,8 +13,8 @@ class Ignored:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._read: dict[str, tuple[Stamp, tuple[Group, ...], str | None]] = {}
-        self._current: dict[str, tuple[Group, ...]] = {}  # of each directory that was asked about since
+        self._read: dict[str, tuple[Stamp, tuple[Block, ...], str | None]] = {}
+        self._current: dict[str, tuple[Block, ...]] = {}  # of each directory that was asked about since
 
     def look_again(self) -> None:
         """Take note of what changes from now on."""
@@ -28,7 +28,7 @@ class Ignored:
 
     def ignores_entry(self, path: str, is_directory: bool) -> bool:
         """The same, for whoever has come there through directories that are not left out."""
-        return leaves_out(self._groups, path, is_directory)
+        return leaves_out(self._blocks, path, is_directory)
 
     def problems(self) -> list[Problem]:
         """The files that could not be used wholly, and why: of those that were asked about since the last look."""
@@ -38,23 +38,23 @@ class Ignored:
             if problem and directory in self._current
         ]
 
-    def _groups(self, directory: str) -> tuple[Group, ...]:
+    def _blocks(self, directory: str) -> tuple[Block, ...]:
         """What the file of a directory says."""
-        groups = self._current.get(directory)
-        if groups is None:
-            groups = self._current[directory] = self._looked_up(directory)
-        return groups
+        blocks = self._current.get(directory)
+        if blocks is None:
+            blocks = self._current[directory] = self._looked_up(directory)
+        return blocks
 
-    def _looked_up(self, directory: str) -> tuple[Group, ...]:
+    def _looked_up(self, directory: str) -> tuple[Block, ...]:
         found = _found(self._root, f"{directory}/{NAME}" if directory else NAME)
         if found is None:
             self._read.pop(directory, None)
             return ()
-        stamp, groups, _ = self._read.get(directory, (None, (), None))
+        stamp, blocks, _ = self._read.get(directory, (None, (), None))
         if stamp != found.stamp or not files.is_settled(found.stamp):
-            groups, problem = _read(found)
-            self._read[directory] = found.stamp, groups, problem
-        return groups
+            blocks, problem = _read(found)
+            self._read[directory] = found.stamp, blocks, problem
+        return blocks
 
 
 def _found(root: str, inner: str) -> Found | None:
@@ -65,10 +65,10 @@ def _found(root: str, inner: str) -> Found | None:
         return None
 
 
-def _read(found: Found) -> tuple[tuple[Group, ...], str | None]:
+def _read(found: Found) -> tuple[tuple[Block, ...], str | None]:
     try:
         content = files.read_bytes(found, MAX_BYTES)
     except files.Unreadable as reason:
         return (), f"{reason}; what it says is not known"
     is_long = content.count(b"\n") >= MAX_PATTERNS
-    return groups_in(content), f"more than {MAX_PATTERNS:,} lines: the rest is left out" if is_long else None
+    return blocks_in(content), f"more than {MAX_PATTERNS:,} lines: the rest is left out" if is_long else None

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from onhand.embed.embedder import Embedder
     from onhand.embed.http import HttpEmbedder
 
-NAMES = ("auto", "minilm", "gguf", "hashing")
-FORMS = "auto, minilm, gguf, gguf:PATH, gguf:hf:OWNER/REPOSITORY/FILE.gguf, hashing or https://HOST/v1#MODEL"
+NAMES = ("auto", "none", "minilm", "gguf", "hashing")
+FORMS = "auto, none, minilm, gguf, gguf:PATH, gguf:hf:OWNER/REPOSITORY/FILE.gguf, hashing or https://HOST/v1#MODEL"
 
 
 def chosen(wanted: Embedder | str | None) -> tuple[Embedder | None, str | None]:
@@ -20,7 +20,7 @@ def chosen(wanted: Embedder | str | None) -> tuple[Embedder | None, str | None]:
 
     What is asked for by name and cannot be had is an error; "auto" takes the packaged model if it is installed.
     """
-    if wanted is None:
+    if wanted is None or wanted == "none":
         return None, None
     if not isinstance(wanted, str):
         return wanted, None

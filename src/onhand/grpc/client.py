@@ -17,14 +17,15 @@ import grpc
 from onhand.errors import InputError, OnhandError
 from onhand.grpc import exchanges
 from onhand.grpc import search_pb2 as wire
-from onhand.grpc.access import DEFAULT_HOST, DEFAULT_PORT, is_loopback
+from onhand.grpc.access import DEFAULT_PORT
 from onhand.grpc.exchanges import Ask, Exchange, Stream
 from onhand.grpc.statuses import error_of
+from onhand.listening import LOOPBACK_HOST, is_loopback
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-DEFAULT_ADDRESS = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
+DEFAULT_ADDRESS = f"{LOOPBACK_HOST}:{DEFAULT_PORT}"
 DEFAULT_TIMEOUT_S = 30.0
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # that an answer may have: a server sends less unless its operator raised it
 

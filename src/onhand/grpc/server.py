@@ -13,18 +13,20 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from onhand.errors import InputError
-from onhand.grpc.access import TokenRequired, refuse_to_be_open
+from onhand.grpc.access import TokenRequired
 from onhand.grpc.calls import Calls
 from onhand.grpc.observe import log
 from onhand.grpc.reading import ReadHere
 from onhand.grpc.services import SEARCH, WRITE, search_methods, write_methods
 from onhand.grpc.workers import Workers
+from onhand.listening import Address, refuse_to_be_open
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import Documents
     from onhand.grpc.observe import Telemetry
     from onhand.search.index import Index
 
+TO_BE_CLOSED = "name the variable that holds it in grpc.token_env, or set grpc.client_ca"
 READERS = 4  # one searches, and the others read requests and write answers meanwhile
 WRITERS = 1  # writes queue in any case
 MAX_WRITES = 16  # streams and other writes at once
@@ -66,10 +68,10 @@ class Server:
     async def start(self, host: str, port: int) -> int:
         """Listen, and answer from now on; the port, which the system chooses for 0. Call it inside the event loop."""
         settings = self._settings
-        refuse_to_be_open(host, settings.token, settings.client_ca)
+        refuse_to_be_open(host, settings.token, TO_BE_CLOSED, knows_callers=bool(settings.client_ca))
         interceptors = [TokenRequired(settings.token, _log_refused)] if settings.token else []
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(settings))
-        bound = self._listen(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        bound = self._listen(str(Address(host, port)))
         services = self._add_services()
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, ReadHere(self._server))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from onhand.grpc.observe import End
 
+DEFAULT_PORT = 9464  # where OpenTelemetry shows metrics to Prometheus
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 

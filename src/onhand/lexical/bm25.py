@@ -208,7 +208,7 @@ class LexicalIndex:
         scored = self._sum_large(weights, limit, slots) if self._is_large() else self._sum_small(weights, slots)
         ids = self._ids
         ranked = sorted([(-score, ids[slot]) for slot, score in scored])
-        return [Match(document_id, -negative) for negative, document_id in ranked[:limit]]
+        return [Match(document_id, -negative, ()) for negative, document_id in ranked[:limit]]
 
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""

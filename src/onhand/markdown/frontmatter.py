@@ -51,7 +51,8 @@ def _why_none(text: str) -> str | None:
 
 
 # What YAML does not allow, and the line ends of YAML 1.1 that YAML 1.2 has given up.
-_CONTROL = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# Named one by one: the same set as "all but these ranges" costs Python 6 ms to compile.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:

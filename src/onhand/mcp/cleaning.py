@@ -72,8 +72,11 @@ def cleaned(value: Any, levels: int = MAX_DEPTH) -> Any:
 
 def suspicions(definition: Mapping[str, Any], others: Collection[str] = ()) -> tuple[str, ...]:
     """Why a person should look at a tool before a model does; `others` are names of tools of other servers."""
-    said = "\n".join(texts_in(definition))[:MAX_SCANNED_CHARS]
+    everything = "\n".join(texts_in(definition))
+    said = everything[:MAX_SCANNED_CHARS]
     found = [reason for reason, check in _CHECKS.items() if check.search(said)]
+    if len(everything) > len(said):
+        found.append("says more than can be looked through")
     if is_hidden_in(said):
         found.insert(0, "has characters that nobody can see")
     named = sorted(name for name in _IDENTIFIER.findall(said) if name in others) if others and _LED.search(said) else []

@@ -19,6 +19,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from onhand.errors import OnhandError, UpstreamError
 from onhand.mcp import program
+from onhand.mcp.cleaning import clean
 from onhand.mcp.listing import Listing, listed
 from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
 from onhand.mcp.servers import Server, environment, expanded, working_directory
@@ -420,7 +421,7 @@ class Client:
 
     def _failed(self, reason: str) -> None:
         self._detail = reason
-        pause = min(FIRST_PAUSE_S * 2**self._failures, LONGEST_PAUSE_S)
+        pause = pause_after(self._failures)
         self._failures += 1
         self._not_before = anyio.current_time() + pause
         if self._failures < MAX_UNASKED_ATTEMPTS and not self._is_listed and self._tasks is not None:
@@ -433,7 +434,7 @@ class Client:
             await self.answered()
 
     def _reason(self, error: BaseException) -> str:
-        """Why, in a line: what is at the bottom of it, and what the program said last."""
+        """Why, in a line that people can see: what is at the bottom of it, and what the program said last."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, FileNotFoundError) and self.server.command:
@@ -445,10 +446,19 @@ class Client:
         else:
             text = str(error) if isinstance(error, OnhandError) else f"{type(error).__name__}: {error}"
         words = self._last_words()
-        return (f"{text} ({words})" if words else text)[:MAX_REASON_CHARS]
+        return _line(f"{text} ({words})" if words else text)
 
     def _last_words(self) -> str:
-        return next((line for line in reversed(self._said) if line), "")[:MAX_REASON_CHARS]
+        return _line(next((line for line in reversed(self._said) if line), ""))
+
+
+def pause_after(failures: int) -> float:
+    """How long a server is left alone that has failed so often before: twice as long each time, within limits."""
+    return min(FIRST_PAUSE_S * 2.0 ** min(failures, 10), LONGEST_PAUSE_S)  # a server may be down for months
+
+
+def _line(text: str) -> str:
+    return " ".join(clean(text).split())[:MAX_REASON_CHARS]
 
 
 async def _set_level(link: Link, level: types.LoggingLevel) -> None:

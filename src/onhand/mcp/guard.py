@@ -7,12 +7,11 @@ Both are taken apart strictly: `localhost:3001.evil.com` begins like a good one.
 import json
 import re
 from collections import deque
-from hashlib import sha256
-from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
 
 import mcp_types as types
 
+from onhand.listening import LOOPBACK_HOST, Token
 from onhand.mcp.messages import MAX_LINE_BYTES, Refusal, parsed
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ class Guard:
     With a token, every request must carry it; without one, only requests to this machine itself are taken.
     """
 
-    def __init__(self, app: "ASGIApp", token: str = "", *, host: str = "127.0.0.1") -> None:
+    def __init__(self, app: "ASGIApp", token: str = "", *, host: str = LOOPBACK_HOST) -> None:
         self._app = app
-        self._token = sha256(token.encode()).digest() if token else None
+        self._token = Token(token) if token else None
         shown = f"[{host}]" if ":" in host else host.lower()
         self._hosts = None if token and shown not in LOOPBACK else (*LOOPBACK, shown)  # None: any
 
@@ -95,8 +94,7 @@ class Guard:
             return None
         given = _values(scope, b"authorization")
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        # Digests are compared: their lengths are equal whatever was sent.
-        if scheme.lower() == "bearer" and compare_digest(sha256(token.strip().encode()).digest(), self._token):
+        if scheme.lower() == "bearer" and self._token.equals(token.strip()):
             return None
         where = f"{scope.get('scheme', 'http')}://{_values(scope, b'host')[0]}{METADATA_PATH}"
         return Refused(401, "send the server's token as a bearer", challenge=f'Bearer resource_metadata="{where}"')

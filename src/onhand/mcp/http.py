@@ -6,10 +6,10 @@ served at one path.
 
 import socket
 from collections.abc import Callable
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from onhand.errors import InputError
+from onhand.listening import LOOPBACK_HOST, Address, refuse_to_be_open
 from onhand.mcp.guard import Guard
 from onhand.mcp.messages import MAX_LINE_BYTES
 from onhand.mcp.server import build
@@ -19,51 +19,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 PATH = "/mcp"
-LOOPBACK_HOST = "127.0.0.1"
 DEFAULT_PORT = 8321
-MIN_TOKEN_CHARS = 16  # fewer can be guessed
 MAX_CONNECTIONS = 1_000  # at once; further ones are told to come back
 FINISH_S = 2  # for open streams when we are told to end
 
 
-class Address(NamedTuple):
-    """Where to listen; port 0 means any that is free."""
-
-    host: str
-    port: int
-
-
-def address_of(text: str) -> Address:
-    """The address that HOST:PORT names; a missing host is this machine."""
-    host, colon, port = text.rpartition(":")
-    if not colon and not text.isdecimal():
-        host, port = text, str(DEFAULT_PORT)
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise InputError(f"{text[:100]!r} is not HOST:PORT: write an IPv6 address as [::1]:{DEFAULT_PORT}")
-    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 65536):
-        raise InputError(f"{text[:100]!r} is not HOST:PORT: a port is a number up to 65535, such as {DEFAULT_PORT}")
-    return Address(host or LOOPBACK_HOST, int(port))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def application(surface: Surface, host: str = LOOPBACK_HOST, token: str = "") -> "ASGIApp":
     """A surface as an ASGI application; InputError when others could reach it and no token guards it."""
-    if not token and not is_loopback(host):
-        raise InputError(
-            f"others can reach {host}: name the environment variable that holds a token in serve.token_env or by "
-            f"--token-env, or listen on {LOOPBACK_HOST}"
-        )
-    if token and len(token) < MIN_TOKEN_CHARS:
-        raise InputError(f"the token has {len(token)} characters and can be guessed: use {MIN_TOKEN_CHARS} or more")
+    refuse_to_be_open(host, token, "name the variable that holds it in serve.token_env or by --token-env")
     from mcp.server.transport_security import TransportSecuritySettings
 
     app = build(surface).streamable_http_app(
@@ -93,8 +56,7 @@ async def serve(surface: Surface, address: Address, token: str, announce: Callab
             limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=FINISH_S,
         )
-        shown = f"[{address.host}]" if ":" in address.host else address.host
-        announce(f"http://{shown}:{listener.getsockname()[1]}{PATH}")
+        announce(f"http://{address._replace(port=listener.getsockname()[1])}{PATH}")
         await uvicorn.Server(config).serve(sockets=[listener])
 
 
@@ -104,4 +66,4 @@ def _listening(address: Address) -> socket.socket:
         return socket.create_server((address.host, address.port), family=family, backlog=256)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot listen on {address.host}:{address.port}: {reason}; choose another port") from None
+        raise InputError(f"cannot listen on {address}: {reason}; choose another port") from None

@@ -1,24 +1,25 @@
 """How do we log in where a server asks for it? By OAuth, which is the SDK's; here is only where tokens are kept.
 
 A person logs in once, with `onhand mcp test NAME`: the address to open is shown, and the answer comes back to a port of
-this machine. A gateway never asks: it uses what is kept, or says that somebody has to log in.
+this machine. A gateway never asks: it uses what is kept, or says that somebody has to log in. Where nobody may
+register, the configuration says who we are.
 """
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from onhand.errors import UpstreamError
-from onhand.mcp.servers import Server
+from onhand.mcp.servers import Server, expanded
 from onhand.regular import open_file
 from onhand.replace import replace_file
 
 if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider
-    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 MAX_FILE_BYTES = 65_536
 PORT = 8322  # a client is registered with its address, so that it has to stay the same
@@ -29,10 +30,14 @@ Show = Callable[[str], None]
 
 
 class TokenFile:
-    """The SDK's storage of one server's tokens: a file that only its owner can read."""
+    """The SDK's storage of one server's tokens: a file that only its owner can read.
 
-    def __init__(self, path: str) -> None:
+    `known_as` is what the configuration says that we are registered as, or None.
+    """
+
+    def __init__(self, path: str, known_as: "Callable[[], OAuthClientInformationFull | None]" = lambda: None) -> None:
         self._path = path
+        self._known_as = known_as
 
     async def get_tokens(self) -> "OAuthToken | None":
         """The tokens, if somebody has logged in."""
@@ -49,6 +54,9 @@ class TokenFile:
         """What we are registered as."""
         from mcp.shared.auth import OAuthClientInformationFull
 
+        given = self._known_as()
+        if given is not None:
+            return given
         kept = self._read().get("client")
         return OAuthClientInformationFull.model_validate(kept) if kept else None
 
@@ -70,7 +78,7 @@ class TokenFile:
 
 
 def login_of(
-    directory: str, show: Show | None = None, port: int = PORT
+    directory: str, show: Show | None = None, port: int = PORT, environ: Mapping[str, str] | None = None
 ) -> "Callable[[Server], OAuthClientProvider | None]":
     """What logs in to a server that says `oauth`; without `show` nobody can be asked."""
 
@@ -83,7 +91,10 @@ def login_of(
         metadata = OAuthClientMetadata.model_validate(
             {"client_name": "onhand", "redirect_uris": [f"http://127.0.0.1:{port}/callback"], "grant_types": GRANTS}
         )
-        storage = TokenFile(os.path.join(directory, "tokens", f"{server.key}-{server.identity}.json"))
+        path = os.path.join(directory, "tokens", f"{server.key}-{server.identity}.json")
+        address = server.client_id if _describes_us(server) else None
+        known_as = partial(_registered, server, metadata, os.environ if environ is None else environ)
+        storage = TokenFile(path, known_as)
 
         async def redirect(url: str) -> None:
             if show is None:
@@ -92,12 +103,36 @@ def login_of(
                 raise UpstreamError("the server's log-in has no http address: do not use it")
             show(url)
 
-        return OAuthClientProvider(server.url, metadata, storage, redirect, partial(_answered, port))
+        return OAuthClientProvider(server.url, metadata, storage, redirect, partial(_answered, port), address)
 
     return login
 
 
 GRANTS = ["authorization_code", "refresh_token"]
+
+
+def _describes_us(server: Server) -> bool:
+    """Whether what we are known as is the address of a document that says who we are."""
+    from mcp.client.auth.utils import is_valid_client_metadata_url
+
+    return not server.client_secret and is_valid_client_metadata_url(server.client_id)
+
+
+def _registered(
+    server: Server, metadata: "OAuthClientMetadata", environ: Mapping[str, str]
+) -> "OAuthClientInformationFull | None":
+    """What somebody registered us as; the secret is filled in only now, so that a missing one costs this server."""
+    from mcp.shared.auth import OAuthClientInformationFull
+
+    if not server.client_id or _describes_us(server):
+        return None
+    secret = expanded(server.client_secret, environ, f"server {server.key}: client_secret")
+    return OAuthClientInformationFull(
+        client_id=server.client_id,
+        client_secret=secret or None,
+        redirect_uris=metadata.redirect_uris,
+        token_endpoint_auth_method="client_secret_basic" if secret else "none",
+    )
 
 
 async def _answered(port: int) -> Any:

@@ -1,11 +1,12 @@
 """How much of a tool's answer goes into a prompt at once? So many bytes; the rest is read on with a handle.
 
-Texts are cut between characters. A handle cannot be guessed and stands for what is left of one answer; it is forgotten
-when it is old or when newer answers need the room.
+Texts are cut between characters, and have so many bytes together; so have pictures and all else that cannot be cut,
+which is left out whole where there is more. A handle cannot be guessed and stands for what is left of one answer; it is
+forgotten when it is old or when newer answers need the room.
 """
 
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from secrets import token_urlsafe
 from typing import Any
 
@@ -31,12 +32,18 @@ class Outputs:
         """The result within so many bytes of text; `is_checked` where a client checks the structured content."""
         if len(result.model_dump_json()) <= max_bytes:  # in most cases; never fewer than the bytes of its texts
             return result
-        left, content, rest = max_bytes, [], b""
+        left, room, content, rest = max_bytes, max_bytes, [], b""
+        left_out: list[tuple[str, int]] = []
         for block in result.content:
             text = _text_of(block)
             raw = b"" if text is None else whole(text).encode()
             if text is None:
-                content.append(block if len(block.model_dump_json()) <= max_bytes else _left_out(block))
+                size = len(block.model_dump_json())
+                if size <= room:
+                    content.append(block)
+                    room -= size
+                else:
+                    left_out.append((block.type, size))
             elif len(raw) <= left and not rest:
                 content.append(block)
                 left -= len(raw)
@@ -46,6 +53,8 @@ class Outputs:
                 left = 0
                 content += [_with_text(block, kept)] if kept else []
         structured, note = self._structured(result, max_bytes)
+        if left_out:
+            note += _named(left_out)
         if rest:
             handle = self._keep(rest, max_bytes)
             note += f'[{len(rest):,} more bytes: {READ_TOOL}(handle="{handle}") reads on]'
@@ -100,6 +109,6 @@ def _with_text(block: Any, text: str) -> Any:
     return block.model_copy(update={"resource": block.resource.model_copy(update={"text": text})})
 
 
-def _left_out(block: Any) -> types.TextContent:
-    size = len(block.model_dump_json())
-    return types.TextContent(text=f"[{block.type} left out: {size:,} bytes; ask the tool for a smaller one]")
+def _named(left_out: list[tuple[str, int]]) -> str:
+    kinds = ", ".join(f"{count} × {kind}" for kind, count in Counter(kind for kind, _ in left_out).items())
+    return f"[{kinds} left out: {sum(size for _, size in left_out):,} bytes; ask the tool for less] "

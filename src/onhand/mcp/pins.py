@@ -58,15 +58,19 @@ class Pins:
         self._policy = policy
         self._servers: dict[str, dict[str, Any]] = {}
         self._stamp: tuple[int, ...] | None = None
+        self._is_news = False
         self.refresh()
 
     def refresh(self) -> bool:
-        """Read what another process approved; whether there was anything new."""
+        """Read what another process approved; whether there was anything new since this was asked last."""
+        self._read_again()
+        is_news, self._is_news = self._is_news, False
+        return is_news
+
+    def _read_again(self) -> None:
         stamp = self._now()
-        if self._path is None or stamp == self._stamp:
-            return False
-        self._servers, self._stamp = _read(self._path), stamp
-        return True
+        if self._path is not None and stamp != self._stamp:
+            self._servers, self._stamp, self._is_news = _read(self._path), stamp, True
 
     def held_server(self, server: Server) -> str | None:
         """Why a server may not be started or spoken to; None when it may. What is new is entered."""
@@ -119,7 +123,7 @@ class Pins:
 
     def waiting(self, key: str | None = None) -> tuple[Waiting, ...]:
         """What a person is to look at, of one server or of all."""
-        self.refresh()
+        self._read_again()
         found = []
         for name, own in sorted(self._servers.items()):
             if key is not None and name != key:
@@ -136,7 +140,7 @@ class Pins:
 
     def approve(self, key: str, tools: Collection[str] = ()) -> tuple[str, ...]:
         """Approve a server with all that waits of it, or some of its tools; the names of what was approved."""
-        self.refresh()
+        self._read_again()
         waits = [one.tool for one in self.waiting(key)]
         unknown = [name for name in tools if name not in waits]
         if unknown or not waits:
@@ -187,7 +191,7 @@ class Pins:
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             with locked(f"{self._path}.lock"):
-                self.refresh()
+                self._read_again()
                 yield
                 replace_file(self._path, json.dumps({"servers": self._servers}, sort_keys=True).encode())
                 self._stamp = self._now()

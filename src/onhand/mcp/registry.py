@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FIRST_WAIT_S = 8.0  # a program from npm takes some seconds to start; whoever hangs costs so much once
 MAX_LINKS = 10_000  # addresses that results mentioned, by which their servers are known
+MAX_LINK_CHARS = 2_000  # a longer one can still be read under its server's name
 Updated = Callable[[str], Awaitable[None]]
 """Is told the address here of a resource that changed."""
 
@@ -456,7 +457,9 @@ class McpRegistry:
 
     def _remember_links(self, key: str, result: types.CallToolResult) -> None:
         for block in result.content:
-            if isinstance(block, types.ResourceLink) and len(self._owners) < MAX_LINKS:
+            if not isinstance(block, types.ResourceLink) or len(self._owners) >= MAX_LINKS:
+                continue
+            if len(str(block.uri)) <= MAX_LINK_CHARS:
                 self._owners.setdefault(str(block.uri), set()).add(key)
 
     async def _tell(self, address: str) -> None:

@@ -37,6 +37,8 @@ class Server(NamedTuple):
     transport: str = "stdio"  # or http, or sse
     headers: Mapping[str, str] = {}
     oauth: bool = False
+    client_id: str = ""  # what the log-in knows us as, where it lets nobody register; or an address that describes us
+    client_secret: str = ""  # the name of a variable, such as ${SECRET}
     timeout_s: float = 300.0  # of a call
     connect_timeout_s: float = 30.0  # of a connection, and of each request while it is made
     max_concurrent: int = 16
@@ -207,7 +209,7 @@ def _server(name: str, entry: object) -> Server:
         _address(url, where),
         _transport(given, url),
         _headers(given, where),
-        bool(given.get("oauth", False)),
+        *_login(given, where),
         _number(given, "timeout_s", Server._field_defaults["timeout_s"], where),
         _number(given, "connect_timeout_s", Server._field_defaults["connect_timeout_s"], where),
         int(_number(given, "max_concurrent", Server._field_defaults["max_concurrent"], where)),
@@ -249,6 +251,16 @@ def _headers(given: Mapping[str, Any], where: str) -> Mapping[str, str]:
     if any(not name.isascii() or not name.isprintable() or ":" in name or " " in name for name in headers):
         raise InputError(f"{where}: headers has a name that no header can have")
     return headers
+
+
+def _login(given: Mapping[str, Any], where: str) -> tuple[bool, str, str]:
+    """Whether to log in by OAuth, and as whom; clients spell that in several ways."""
+    said = given.get("oauth") or given.get("auth")
+    parts = said if isinstance(said, Mapping) else given
+    name = parts.get("client_id") or parts.get("clientId") or parts.get("CLIENT_ID") or ""
+    secret = parts.get("client_secret") or parts.get("clientSecret") or parts.get("CLIENT_SECRET") or ""
+    is_wanted = parts.get("enabled") is not False if isinstance(said, Mapping) else bool(given.get("oauth", False))
+    return is_wanted, _clean(name, f"{where}: client_id"), _clean(secret, f"{where}: client_secret")
 
 
 def _table(value: object, where: str) -> Mapping[str, str]:

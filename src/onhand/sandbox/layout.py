@@ -44,6 +44,8 @@ def lay_out(policy: Policy) -> Layout:
     for path in policy.writable:
         if not os.path.exists(path):
             raise SandboxError(f"{path} is to be writable and is not there: make it first")
+    for path in (*policy.readable, *policy.writable):
+        _check_links(path, writable)
     readable = _real(policy.readable)
     roots = (*readable, *writable)
     hidden, missing = _denied(policy.denied, writable)
@@ -69,6 +71,17 @@ def lay_out(policy: Policy) -> Layout:
 
 def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
+
+
+def _check_links(path: str, writable: tuple[str, ...]) -> None:
+    """Refuse what is named by a link that commands could turn: the next one would reach whatever it leads to then."""
+    for root in writable:
+        named = _inside(path, root)
+        if named is not None and os.path.exists(named) and os.path.realpath(named) != named:
+            real = os.path.realpath(named)
+            raise SandboxError(
+                f"{path} leads over a link that commands can change: name {real} instead, if you mean it"
+            )
 
 
 def _denied(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[Missing]]:

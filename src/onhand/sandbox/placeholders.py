@@ -18,6 +18,9 @@ from onhand.errors import SandboxError
 from onhand.sandbox.layout import Layout, Missing
 from onhand.sandbox.policy import is_below
 
+# git reads these whenever they are there, so what stands in for one has to say what its absence says.
+_READ = {".git/commondir": b".\n", ".git/config.worktree": b""}
+
 
 class Placeholders:
     """What stands in the writable directories of one command, until `remove`.
@@ -95,8 +98,12 @@ def _put(missing: list[Missing], register: int, owner: tuple[int, int] | None) -
 
 def _make(missing: Missing) -> None:
     """An empty directory or a socket that nobody listens on: git takes no notice of either, so none is committed."""
+    content = _read_content(missing.path)
     if missing.is_directory:
         os.mkdir(missing.path, 0o555)
+    elif content is not None:
+        with open(os.open(missing.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444), "wb") as file:
+            file.write(content)
     else:
         os.mknod(missing.path, stat.S_IFSOCK | 0o444)
 
@@ -117,13 +124,24 @@ def _outermost(missing: Missing, standing: list[str]) -> Missing:
 
 
 def _take_away(path: str) -> None:
-    """Only what is still empty."""
+    """Only what is still as it was made."""
     with suppress(OSError):
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
             os.rmdir(path)
-        elif stat.S_ISSOCK(found.st_mode):
+        elif stat.S_ISSOCK(found.st_mode) or (stat.S_ISREG(found.st_mode) and _says(path, _read_content(path))):
             os.unlink(path)
+
+
+def _read_content(path: str) -> bytes | None:
+    """What a file says that stands in for one that programs read; None for others."""
+    return next((content for name, content in _READ.items() if path.endswith("/" + name)), None)
+
+
+def _says(path: str, content: bytes | None) -> bool:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        return file.read(100) == content
 
 
 def _identity(path: str) -> list[int]:

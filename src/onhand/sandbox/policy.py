@@ -36,6 +36,7 @@ SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
 # stands in for a missing .git has to be one, or every git command would fail.
 PROTECTED = (
     *(".git/hooks/", ".git/config", ".git/info/", ".gitmodules", "onhand.toml", ".onhand/config.toml"),
+    *(".git/commondir", ".git/config.worktree"),  # either brings another configuration into force
     *(".mcp.json", ".claude", ".codex", ".cursor", ".vscode", ".idea"),
 )
 DENIED = (".env",)
@@ -103,7 +104,7 @@ def for_workspace(
     """What a command needs to work in a directory, and no more: the system to read, the directory to write."""
     roots = (workspace, *writable)
     return Policy(
-        readable=(*SYSTEM, *_pythons(), *readable),
+        readable=(*SYSTEM, *_pythons(roots), *readable),
         writable=roots,
         denied=(
             *SECRETS_OF_SYSTEM,
@@ -111,14 +112,25 @@ def for_workspace(
             *(os.path.join(root, name) for root in roots for name in DENIED),
             *denied,
         ),
-        protected=tuple(os.path.join(root, name) for root in roots for name in PROTECTED),
+        protected=(*(os.path.join(root, name) for root in roots for name in PROTECTED), *_running()),
         domains=tuple(domains),
     ).checked()
 
 
-def _pythons() -> tuple[str, ...]:
-    """Where this Python is: what is installed beside us is there for commands too."""
-    return tuple(dict.fromkeys(path for path in (sys.prefix, sys.base_prefix) if os.path.isabs(path)))
+def _pythons(roots: tuple[str, ...]) -> tuple[str, ...]:
+    """Where this Python is: what is installed beside us is there for commands too.
+
+    Not by a link in what they may write: the next command would read whatever they made it lead to.
+    """
+    found = [path for path in (sys.prefix, sys.base_prefix) if os.path.isabs(path)]
+    return tuple(dict.fromkeys(os.path.realpath(path) if _covered(path, roots) else path for path in found))
+
+
+def _running() -> tuple[str, ...]:
+    """What runs us, wherever it is: it sets up the walls of the next command, and has none itself."""
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found = [path for path in (sys.prefix, sys.base_prefix, ours) if os.path.isabs(path)]
+    return tuple(dict.fromkeys(map(os.path.realpath, found)))
 
 
 def _covered(path: str, by: Iterable[str]) -> bool:

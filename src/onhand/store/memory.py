@@ -114,7 +114,7 @@ class MemoryStore:
         scores = _cosines(vector, [self._vectors[document_id] for document_id in ids])
         kept = [pair for pair in zip(scores, ids, strict=True) if min_score is None or pair[0] >= min_score]
         best = nsmallest(limit, kept, key=lambda pair: (-pair[0], pair[1]))
-        return [Match(document_id, score) for score, document_id in best]
+        return [Match(document_id, score, ()) for score, document_id in best]
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0

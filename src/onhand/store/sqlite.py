@@ -149,7 +149,7 @@ class SqliteStore:
             found = searcher.search(query, limit, self._allowed(connection, filter, among))
             ranked = _ranked(connection, found, limit)
             if not explain:
-                return [Match(document_id, score) for document_id, _, score in ranked]
+                return [Match(document_id, score, ()) for document_id, _, score in ranked]
             explanations = searcher.explain(query, [slot for _, slot, _ in ranked])
         return [
             Match(document_id, score, contributions)
@@ -185,7 +185,7 @@ class SqliteStore:
                 min_score=min_score,
                 upto=searcher.last_slot,
             )
-            return [Match(document_id, score) for document_id, _, score in _ranked(connection, found, limit)]
+            return [Match(document_id, score, ()) for document_id, _, score in _ranked(connection, found, limit)]
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0

@@ -68,7 +68,8 @@ def test_servers_are_imported_from_the_files_of_other_clients(run: Run, project:
     (project / ".vscode").mkdir()
     (project / ".vscode" / "mcp.json").write_text('{"servers": {"a": {"command": "other"}, }}')
     done = run("mcp", "import")
-    assert [line.split(":")[0] for line in done.out.splitlines()[:-1]] == ["b", "a"]
+    assert [line.split(":")[0] for line in done.out.splitlines()[:-2]] == ["b", "a"]
+    assert "take them out of its own file" in done.out.splitlines()[-1]
     assert "there is another server a already" in done.err
     assert "'bad' needs either a command or a url" in done.err
     listed = json.loads(run("mcp", "list", "--json").out)["servers"]

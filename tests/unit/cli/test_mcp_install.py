@@ -1,5 +1,6 @@
 """Does `onhand mcp install` write what a client needs, once, or only show it?"""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -51,3 +52,14 @@ def test_a_name_that_a_client_could_not_bear_and_an_unknown_client_are_refused(
     assert main(["mcp", "install", "claude"]) == 2
     assert "put this there by hand" in capsys.readouterr().err
     assert (home / ".claude.json").read_text(encoding="utf-8") == "[]"
+
+
+@requirement("project.missing-extra-names-its-command")
+@pytest.mark.parametrize("words", ["mcp install claude", "acp install zed"])
+def test_an_extra_that_the_client_would_miss_is_named_when_the_entry_is_written(
+    words: str, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(words.split()) == 0
+    extra = words.partition(" ")[0]
+    assert f"needs the '{extra}' extra: pip install 'onhand[{extra}]'" in capsys.readouterr().err

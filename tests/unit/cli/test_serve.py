@@ -23,11 +23,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_to_serve_nothing_is_wrong_usage(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve"]) == 2
-    assert "say what to serve: --grpc HOST:PORT" in capsys.readouterr().err
-
-
 def test_a_directory_without_documents_says_how_to_have_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onhand.corpora.ignored import Ignored
-from onhand.gitignore import MAX_BYTES, MAX_PATTERNS, groups_of
+from onhand.gitignore import MAX_BYTES, MAX_PATTERNS, blocks_of, groups_of
 
 from .conftest import opened
 
@@ -134,6 +134,15 @@ def test_of_thousands_of_lines_that_take_back_one_another_the_last_that_matches_
     assert not ignored.ignores_entry("b/a8", False)
     assert not ignored.ignores("xd9")
     assert ignored.ignores("c9", is_directory=True)
+
+
+def test_most_of_thousands_of_lines_are_passed_over_in_one_look() -> None:
+    lines = [line for number in range(2_000) for line in (f"a{number}", f"!/b/a{number}")]
+    blocks = blocks_of(lines)
+    assert sum(len(block.groups) for block in blocks) == len(lines)
+    assert len(blocks) < 100
+    assert [block.may_match("readme.md", "docs/readme.md") for block in blocks] == [False] * len(blocks)
+    assert sum(block.may_match("a7", "b/a7") for block in blocks) == 1
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,12 @@ def test_each_embedder_has_a_name(all_installed: None, wanted: str, kind: type, 
     assert reason is None
 
 
+@requirement("embed.chosen-by-name")
+@pytest.mark.parametrize("wanted", [None, "none"])
+def test_none_can_be_asked_for_too_and_needs_no_reason(wanted: str | None) -> None:
+    assert chosen(wanted) == (None, None)
+
+
 def test_a_path_is_taken_as_it_is(all_installed: None, tmp_path: Path) -> None:
     (tmp_path / "a:b.gguf").write_bytes(b"x")
     embedder, _ = chosen(f"gguf:{tmp_path}/a:b.gguf")
@@ -112,9 +118,9 @@ def test_what_is_asked_for_by_name_and_not_installed_is_an_error(
         ("minilmm", "did you mean 'minilm'"),
         ("Auto", "did you mean 'auto'"),
         ("hash", "did you mean 'hashing'"),
-        ("nothing like it", "use auto, minilm, gguf"),
-        ("", "use auto, minilm, gguf"),
-        ("x" * 10_000, "use auto, minilm, gguf"),
+        ("nothing like it", "use auto, none, minilm"),
+        ("", "use auto, none, minilm"),
+        ("x" * 10_000, "use auto, none, minilm"),
         ("https://host/v1", "after a #: https://HOST/v1#MODEL"),
         ("https://me:secret@host/v1#m", "a name or password in an address"),
         ("http://example.org/v1?api_key_env=SOME_KEY#m", "not sent unencrypted"),

@@ -12,7 +12,7 @@ import pytest
 
 from loopback import Asked, Loopback, Reply, serving
 from onhand.errors import NotFound, ToolError, UpstreamError
-from onhand.mcp.client import FIRST_PAUSE_S
+from onhand.mcp.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, pause_after
 from onhand.mcp.pins import Pins
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server
@@ -50,6 +50,33 @@ def test_each_failure_is_told_and_the_other_servers_work(behind: Behind) -> None
                 await registry.client("missing").link()
 
     anyio.run(main)
+
+
+@requirement("mcp.descriptions-are-cleaned")
+def test_what_a_dead_server_said_last_is_told_without_what_nobody_would_see(behind: Behind) -> None:
+    async def main() -> None:
+        async with McpRegistry([behind("exits", "exits", "\x1b[31mno\u202e licence\x1b[0m")]) as registry:
+            down = await registry.connect()
+            assert "(no licence)" in down["exits"]
+            assert down["exits"].isprintable()
+
+    anyio.run(main)
+
+
+@requirement("mcp.one-client-per-server")
+def test_pauses_grow_to_a_limit_however_long_a_server_is_down() -> None:
+    pauses = [pause_after(failures) for failures in (0, 1, 2, 100, 100_000)]
+    assert pauses == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
+
+
+@requirement("mcp.one-client-per-server")
+def test_an_address_of_any_length_that_a_result_mentions_is_not_kept() -> None:
+    registry = McpRegistry([Server("a", "x")])
+    links = [types.ResourceLink(name="n", uri=uri) for uri in ("x://short", "x://" + "y" * 100_000)]
+    registry._remember_links("a", types.CallToolResult(content=[*links]))
+    assert registry.owner("x://short") == ("a", "x://short")
+    with pytest.raises(NotFound):
+        registry.owner(links[1].uri)
 
 
 @requirement("mcp.one-client-per-server")

@@ -1,4 +1,4 @@
-"""Does a request over HTTP end with who asked it? And what may an address be?"""
+"""Does a request over HTTP end with who asked it?"""
 
 import json
 from collections.abc import AsyncIterator, MutableMapping
@@ -6,10 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import pytest
 
-from onhand.errors import InputError
-from onhand.mcp.http import Address, address_of, application, is_loopback
+from onhand.mcp.http import application
 from onhand.mcp.surface import Surface
 from onhand.tools import Tool
 from rawmcp import ENVELOPE, request
@@ -85,29 +83,3 @@ def test_a_client_of_the_newer_protocol_that_goes_away_ends_its_call(surface: Su
                 await ended.wait()
 
     anyio.run(main)
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("", Address("127.0.0.1", 8321)),
-        ("8000", Address("127.0.0.1", 8000)),
-        (":8000", Address("127.0.0.1", 8000)),
-        ("localhost", Address("localhost", 8321)),
-        ("0.0.0.0:80", Address("0.0.0.0", 80)),
-        ("[::1]:0", Address("::1", 0)),
-    ],
-)
-def test_an_address_may_leave_out_its_host_or_its_port(text: str, address: Address) -> None:
-    assert address_of(text) == address
-
-
-@pytest.mark.parametrize("text", ["a:b", "localhost:65536", "localhost:-1", "::1", "localhost:１", "a:1:2"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="HOST:PORT"):
-        address_of(text)
-
-
-def test_only_this_machines_own_addresses_are_loopback() -> None:
-    assert all(map(is_loopback, ["localhost", "127.0.0.1", "127.8.8.8", "::1"]))
-    assert not any(map(is_loopback, ["", "0.0.0.0", "::", "192.168.0.1", "localhost.evil.example", "127.0.0.1.nip.io"]))

@@ -32,10 +32,18 @@ def test_texts_are_cut_together_and_everything_else_stays_or_is_named() -> None:
     result = texts("x" * 800, "y" * 800).model_copy()
     result.content = [result.content[0], picture, result.content[1], large]
     shown = capped(result, 1000).content
-    assert [block.type for block in shown] == ["text", "image", "text", "text", "text"]
+    assert [block.type for block in shown] == ["text", "image", "text", "text"]
     assert shown[2].text == "y" * 200  # type: ignore[union-attr]
-    assert "image left out: 5," in shown[3].text  # type: ignore[union-attr]
-    assert "601 more bytes: read_output(" in shown[4].text  # type: ignore[union-attr]
+    assert "1 × image left out: 5," in shown[3].text  # type: ignore[union-attr]
+    assert "601 more bytes: read_output(" in shown[3].text  # type: ignore[union-attr]
+
+
+@requirement("mcp.output-continues")
+def test_many_small_pictures_are_as_much_as_a_large_one() -> None:
+    picture = types.ImageContent(data="A" * 300, mime_type="image/png")
+    shown = capped(types.CallToolResult(content=[picture] * 5000), 1000).content
+    assert [block.type for block in shown] == ["image", "image", "text"]
+    assert "4998 × image left out" in shown[2].text  # type: ignore[union-attr]
 
 
 @requirement("mcp.output-continues")

@@ -98,6 +98,15 @@ def test_an_approval_of_another_process_is_seen(path: str) -> None:
     assert gateway.screened("bank", {"pay": {**PAY, "description": "x"}}) == {}
 
 
+@requirement("mcp.changed-tools-are-held")
+def test_an_approval_is_seen_although_another_list_was_written_down_since(path: str) -> None:
+    gateway = Pins(path)
+    gateway.screened("bank", {"pay": {**PAY, "description": "<IMPORTANT>x"}})
+    Pins(path).approve("bank")
+    gateway.screened("shop", {"buy": {"name": "buy"}})
+    assert gateway.refresh()
+
+
 def test_only_what_waits_can_be_approved(path: str) -> None:
     pins = Pins(path)
     with pytest.raises(NotFound, match="there waits: nothing"):

@@ -71,6 +71,7 @@ def test_files_with_comments_and_in_toml_are_read(tmp_path: Path) -> None:
         ({"url": "http://x", "headers": {"A: b": "c"}}, "no header can have"),
         ({"url": "http://x", "headers": {"A": "b\r\nC: d"}}, "a text on one line"),
         ({"url": "http://x", "bearer_env": "not a name"}, "the name of a variable"),
+        ({"url": "http://x", "oauth": {"clientId": 5}}, "client_id is a text"),
         ({"command": "a", "timeout_s": -1}, "timeout_s is a number above 0"),
         ({"command": "a", "cwd": "\ud800"}, "half of a character"),
     ],
@@ -115,6 +116,26 @@ def test_what_is_shown_of_a_server_has_no_secret() -> None:
     server = one({"url": "https://x.org/?key=s3cret", "bearer_env": "TOKEN"})
     assert "s3cret" not in server.shown
     assert server.headers == {"Authorization": "Bearer ${TOKEN}"}
+
+
+@requirement("mcp.client-files")
+@pytest.mark.parametrize(
+    ("said", "login"),
+    [
+        ({}, (False, "", "")),
+        ({"oauth": True}, (True, "", "")),
+        ({"oauth": True, "client_id": "a", "client_secret": "${B}"}, (True, "a", "${B}")),
+        ({"oauth": {"clientId": "a", "callbackPort": 8080}}, (True, "a", "")),
+        ({"oauth": {"enabled": True, "clientId": "a", "clientSecret": "${B}"}}, (True, "a", "${B}")),
+        ({"oauth": {"enabled": False, "clientId": "a"}}, (False, "a", "")),
+        ({"auth": {"CLIENT_ID": "a", "CLIENT_SECRET": "${env:B}"}}, (True, "a", "${env:B}")),
+        ({"auth": "none"}, (False, "", "")),
+    ],
+)
+def test_who_logs_in_is_read_however_a_client_spells_it(said: dict[str, Any], login: tuple[object, ...]) -> None:
+    server = one({"url": "https://x.org", **said})
+    assert (server.oauth, server.client_id, server.client_secret) == login
+    assert one(as_json([server])["mcpServers"]["it"]) == server
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

@@ -67,6 +67,17 @@ def test_a_file_that_was_there_is_never_touched(place: Path) -> None:
     assert names(place) == {".env"}
 
 
+def test_what_programs_read_is_stood_in_for_by_a_file_that_changes_nothing(place: Path) -> None:
+    (place / ".git").mkdir()
+    policy = Policy(writable=(str(place),), protected=(f"{place}/.git/commondir", f"{place}/.git/config.worktree"))
+    made = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
+    assert (place / ".git" / "commondir").read_text() == ".\n"
+    (place / ".git" / "config.worktree").chmod(0o644)
+    (place / ".git" / "config.worktree").write_text("[core]\n")  # by somebody outside
+    made.remove()
+    assert os.listdir(place / ".git") == ["config.worktree"]
+
+
 def test_a_directory_of_registers_that_others_can_write_is_refused(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

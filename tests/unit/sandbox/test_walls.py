@@ -15,7 +15,7 @@ import pytest
 from onhand.errors import SandboxError
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
-from workplace import NOBODY, Ended, command_lines, give, policy_for, python_inside, run, still_running
+from workplace import NOBODY, Ended, backend, command_lines, give, policy_for, python_inside, run, still_running
 
 Try = Callable[[str], Ended]
 
@@ -119,6 +119,8 @@ def test_secrets_cannot_be_read_by_any_name(sandbox: Sandbox, place: Path, line:
     [
         "mkdir -p .git/hooks && echo evil > .git/hooks/post-checkout",
         "echo evil >> .git/config",
+        "mkdir -p .git other; echo evil > other/config; echo ../other > .git/commondir",
+        "mkdir -p .git; echo evil > .git/config.worktree",
         "mv .git away && mkdir -p .git/hooks && echo evil > .git/hooks/post-checkout",
         "cp -r .git new && rm -rf .git && mv new .git && echo evil > .git/hooks/post-checkout",
         "ln -s /tmp .claude",
@@ -142,6 +144,7 @@ def test_protected_files_stay_as_they_are_or_missing(sandbox: Sandbox, place: Pa
     if has_git:
         assert (place / ".git" / "config").read_text() == "[core]\n"
         assert list((place / ".git" / "hooks").iterdir()) == []
+        assert {path.name for path in (place / ".git").iterdir()} == {"hooks", "config"}
     for name in (".mcp.json", "onhand.toml", ".claude", ".onhand"):
         assert not os.path.lexists(place / name), name
 
@@ -156,6 +159,42 @@ def test_the_workspace_itself_can_be_worked_in(attempt: Try, place: Path) -> Non
 
 
 HAS_GIT = shutil.which("git", path="/usr/bin:/bin") is not None
+
+
+@requirement("sandbox.secrets-unreadable")
+def test_what_runs_us_cannot_be_changed_where_it_is_in_the_workspace(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = place / ".venv" / "lib" / "onhand.py"
+    installed.parent.mkdir(parents=True)
+    installed.write_text("ours")
+    give(place)
+    monkeypatch.setattr(sys, "prefix", str(place / ".venv"))
+    line = "echo evil > .venv/lib/onhand.py; mv .venv away; mkdir -p .venv/lib; echo evil > .venv/lib/onhand.py"
+    run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert installed.read_text() == "ours"
+
+
+@requirement("sandbox.policy")
+def test_a_directory_that_became_a_link_is_not_followed_by_the_next_command(sandbox: Sandbox, place: Path) -> None:
+    (place / "src" / "build").mkdir()
+    give(place)
+    policy = policy_for(place, readable=(str(place / "src" / "build"),))
+    ended = run(sandbox, policy, "/bin/sh", "-c", "rmdir build && ln -s /root build", cwd=place / "src")
+    assert (place / "src" / "build").is_symlink(), ended.printed
+    with pytest.raises(SandboxError, match="leads over a link"):
+        run(sandbox, policy, "/bin/sh", "-c", "ls src/build/", cwd=place)
+
+
+@pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
+def test_git_works_while_something_stands_in_for_what_it_reads(place: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    give(place)
+    line = "git add notes.txt && git -c user.name=a -c user.email=a@b commit -qm one && git log --format=%s"
+    ended = run(
+        backend("bubblewrap"), policy_for(place), "/bin/sh", "-c", line, cwd=place, env={"HOME": "/nonexistent"}
+    )
+    assert (ended.code, ended.printed) == (0, "one\n")
 
 
 @pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
