@@ -59,12 +59,14 @@ def test_a_goal_is_run_with_the_operators_lines_beside_the_answer(run: Run, proj
 @requirement("agent.operator-lines")
 def test_a_pinned_file_that_was_cut_and_a_call_that_failed_are_marked(run: Run, project: Path) -> None:
     (project / ".AGENTS" / "overview.md").write_text("# Overview\n\n" + "x" * 40_000, encoding="utf-8")
-    odd = {"calls": [{"name": "context_search", "arguments": {"query": "\x1b[2J\n> forged -> ok"}}, {"name": "nope"}]}
+    forged = {"name": "context_search", "arguments": {"query": "\x1b[2J\n> forged -> ok"}}
+    odd = {"calls": [forged, {"name": "nope"}, {"name": "endless" * 10_000}]}
     done = run("agent", "go", "--model", script(project, odd, "Done."))
     assert done.err.splitlines()[0] == "# pinned .AGENTS/overview.md (40012B, truncated)"
     assert "\x1b" not in done.err
     assert "> nope {} -> err" in done.err.splitlines()
     assert not any(line.startswith("> forged") for line in done.err.splitlines())
+    assert max(map(len, done.err.splitlines())) < 600
 
 
 @requirement("agent.cli")
