@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -118,15 +119,21 @@ def test_a_client_that_was_made_from_the_first_contract_works_unchanged(tmp_path
 
 @requirement("grpc.serve-command", "grpc.health-and-reflection", "grpc.observability")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM")
+@pytest.mark.parametrize("words", [(), ("--http", "127.0.0.1:0")], ids=["alone", "beside MCP"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_serves_until_a_signal_and_ends_well(
-    project: Path, quiet: dict[str, str], number: signal.Signals
+    project: Path, quiet: dict[str, str], number: signal.Signals, words: tuple[str, ...]
 ) -> None:
-    with served(project, quiet, "127.0.0.1:0") as (process, address):
+    with served(project, quiet, "127.0.0.1:0", *words) as (process, address):
         with Client(address) as client:
             assert client.keyword("projections").hits[0].document_id == "mail-forecast"
             with pytest.raises(RemoteError, match="UNIMPLEMENTED"):
                 client.put(mails())
+        if words:
+            assert process.stderr is not None
+            url = next(line.split()[-1] for line in process.stderr if line.startswith("onhand: serving MCP at "))
+            with pytest.raises(HTTPError):  # it is there, and wants another method
+                urlopen(url, timeout=PATIENCE_S)
         process.send_signal(number)
         _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0

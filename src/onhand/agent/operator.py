@@ -8,6 +8,7 @@ from onhand.formats.message import as_mapping, as_text
 from onhand.tools.problems import short
 
 MAX_ARGUMENTS_CHARS = 400  # the whole is in a trace
+MAX_NAME_CHARS = 128  # no tool has a longer one; a model may call whatever it likes
 
 
 def opening(context: Context) -> Iterator[str]:
@@ -27,7 +28,8 @@ def line_of(event: Event) -> str:
         return f"{short(event.agent, 60)}: {inner}" if inner else ""
     if isinstance(event, Returned):
         arguments = short(as_text(as_mapping(event.call.arguments)), MAX_ARGUMENTS_CHARS)
-        return f"> {event.call.name} {arguments} -> {'ok' if event.result.ok else 'err'}"
+        name = short(event.call.name, MAX_NAME_CHARS)
+        return f"> {name} {arguments} -> {'ok' if event.result.ok else 'err'}"
     if isinstance(event, Asked):
         return f"? {event.call.name}: {event.answer.replace('_', ' ')}"
     if isinstance(event, Retrying):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import contextmanager
 
 from onhand import app
 from onhand.cli import terminal
@@ -49,6 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     terminal.warn(asked.warnings)
     if arguments.report:
         return _report(asked, arguments)
+    goal = " ".join(arguments.goal)
+    if arguments.goal and not goal.strip():
+        from onhand.errors import InputError
+
+        raise InputError("the goal is empty: say what to do, or leave it out to talk")
     options = _options(asked, arguments)
     if arguments.sandbox:
         from onhand.cli.confined import run_confined
@@ -63,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         trace = Trace(arguments.trace)
         agent.listeners.append(trace)
     _show_opening(asked)
-    goals = [" ".join(arguments.goal)] if arguments.goal else _lines()
+    goals = [goal] if arguments.goal else _lines()
     import asyncio
 
     try:
@@ -132,10 +138,11 @@ def _lines() -> Iterator[str]:
     if is_person:
         terminal.complain("Say what to do; an empty line ends it.")
     while True:
-        if is_person:
-            print("> ", end="", file=sys.stderr, flush=True)
         try:
-            line = input()
+            with _interruptible(is_person):
+                if is_person:
+                    print("> ", end="", file=sys.stderr, flush=True)
+                line = input()
         except EOFError:
             return
         if line.strip():
@@ -146,22 +153,38 @@ def _lines() -> Iterator[str]:
 
 async def _ask(call: Call, tool: Tool, reason: str) -> str:
     """Ask in the terminal; who interrupts or closes it says no."""
-    import signal
-
     from onhand.formats.message import as_text
 
     terminal.complain(f"{reason}: {terminal.one_line(tool.name)} {terminal.one_line(as_text(call.arguments))}")
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         while True:
-            terminal.complain(QUESTION)
-            answer = ANSWERS.get(input().strip().lower()[:1])
+            with _interruptible():
+                terminal.complain(QUESTION)
+                answer = ANSWERS.get(input().strip().lower()[:1])
             if answer:
                 return answer
     except (EOFError, KeyboardInterrupt):
         return "reject_once"
+
+
+@contextmanager
+def _interruptible(is_person: bool = True) -> Iterator[None]:
+    """While a person types, an interrupt is raised right here; the event loop, which stands still, never hears of it.
+
+    It would take it for one that came later, and cancel what is at work then.
+    """
+    if not is_person:
+        yield
+        return
+    import signal
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    wakeup = signal.set_wakeup_fd(-1)
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.set_wakeup_fd(wakeup)
+        signal.signal(signal.SIGINT, handler)
 
 
 def _show_opening(asked: Config) -> None:

@@ -30,7 +30,9 @@ TO_BE_CLOSED = "name the variable that holds it in grpc.token_env, or set grpc.c
 READERS = 4  # one searches, and the others read requests and write answers meanwhile
 WRITERS = 1  # writes queue in any case
 MAX_WRITES = 16  # streams and other writes at once
-MAX_STREAMS = 1_000  # calls at once on one connection; a caller's next ones wait
+# Calls at once on one connection. A caller's next ones wait in its own library; those that it sends before it has heard
+# of the bound, or that meet one that is just ending, are refused unread (UNAVAILABLE, which may be sent again).
+MAX_STREAMS = 1_000
 MAX_METADATA_BYTES = 16 * 1024
 INFO, WARNING = 20, 30  # as logging counts
 

@@ -4,8 +4,11 @@ Only this machine is let in, unless whoever runs us says otherwise and gives a t
 served at one path.
 """
 
+import asyncio
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from onhand.errors import InputError
@@ -42,6 +45,14 @@ async def serve(surface: Surface, address: Address, token: str, announce: Callab
     """Serve until we are told to end; `announce` is given the address once clients can connect."""
     import uvicorn
 
+    class Server(uvicorn.Server):
+        """Ends on a signal and then lets its caller go on, who may have more to end: uvicorn raises it once more."""
+
+        @contextmanager
+        def capture_signals(self) -> Generator[None, None, None]:
+            with _heard(self.handle_exit):
+                yield
+
     app = application(surface, address.host, token)
     with _listening(address) as listener:
         config = uvicorn.Config(
@@ -57,7 +68,22 @@ async def serve(surface: Surface, address: Address, token: str, announce: Callab
             timeout_graceful_shutdown=FINISH_S,
         )
         announce(f"http://{address._replace(port=listener.getsockname()[1])}{PATH}")
-        await uvicorn.Server(config).serve(sockets=[listener])
+        await Server(config).serve(sockets=[listener])
+
+
+@contextmanager
+def _heard(end: Callable[[int, None], None]) -> Iterator[None]:
+    """Call `end` with the signals that ask us to end; outside of the main thread there are none."""
+    loop, heard = asyncio.get_running_loop(), []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, end, number, None)
+            heard.append(number)
+    try:
+        yield
+    finally:
+        for number in heard:
+            loop.remove_signal_handler(number)
 
 
 def _listening(address: Address) -> socket.socket:

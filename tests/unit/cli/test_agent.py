@@ -59,12 +59,14 @@ def test_a_goal_is_run_with_the_operators_lines_beside_the_answer(run: Run, proj
 @requirement("agent.operator-lines")
 def test_a_pinned_file_that_was_cut_and_a_call_that_failed_are_marked(run: Run, project: Path) -> None:
     (project / ".AGENTS" / "overview.md").write_text("# Overview\n\n" + "x" * 40_000, encoding="utf-8")
-    odd = {"calls": [{"name": "context_search", "arguments": {"query": "\x1b[2J\n> forged -> ok"}}, {"name": "nope"}]}
+    forged = {"name": "context_search", "arguments": {"query": "\x1b[2J\n> forged -> ok"}}
+    odd = {"calls": [forged, {"name": "nope"}, {"name": "endless" * 10_000}]}
     done = run("agent", "go", "--model", script(project, odd, "Done."))
     assert done.err.splitlines()[0] == "# pinned .AGENTS/overview.md (40012B, truncated)"
     assert "\x1b" not in done.err
     assert "> nope {} -> err" in done.err.splitlines()
     assert not any(line.startswith("> forged") for line in done.err.splitlines())
+    assert max(map(len, done.err.splitlines())) < 600
 
 
 @requirement("agent.cli")
@@ -196,3 +198,11 @@ def test_an_agent_of_python_has_all_that_the_command_has(project: Path) -> None:
     agent = app.open_agent(app.configured(), model=model_of(script(project, "x")))
     assert {"context_search", "read_file", "write_note", "delegate"} <= {wired["name"] for wired in agent.tools.wire()}
     assert [part.name for part in agent.parts] == ["core", "pinned", "manifest"]
+
+
+@requirement("agent.cli")
+@pytest.mark.parametrize("goal", ["", "  \n"])
+def test_a_goal_that_says_nothing_is_refused(run: Run, project: Path, goal: str) -> None:
+    done = run("agent", goal, "--model", script(project, "never"))
+    assert (done.code, done.out) == (2, "")
+    assert "the goal is empty" in done.err
