@@ -1,6 +1,7 @@
 """How is it wired? The only place that turns a configuration into the parts that do the work."""
 
 import os
+from contextlib import suppress
 
 from onhand import __version__, config
 from onhand.config import Config
@@ -89,6 +90,13 @@ def open_notes(asked: Config) -> "Notes":
     if _is_smuggled(asked, asked.notes.path):
         raise ConfigError(f"{path} is a link out of the project: name the directory itself in notes.path")
     return Notes(path, limit=asked.notes.limit, **_learning(asked, "notes", {"path": path}))
+
+
+def make_room_for_notes(asked: Config) -> None:
+    """Make the directory of the notes now: behind the walls of a sandbox, none can be made beside a protected name."""
+    if not _is_smuggled(asked, asked.notes.path):
+        with suppress(OSError):  # whoever writes a note is told why it cannot be
+            os.makedirs(os.path.join(asked.project, asked.notes.path), exist_ok=True)
 
 
 def open_everything(asked: Config) -> "Everything":
