@@ -163,7 +163,10 @@ ABOUT_WORKSPACE = {
     "root": About("The directory that paths are relative to and may not leave.", role="path"),
     "read_only_roots": About("More directories that may be read, by their whole paths.", role="path"),
     "writable_roots": About("More directories that may be read and written, by their whole paths.", role="path"),
-    "deny": About('Files that no tool reads or writes, besides .env, keys and the like, such as ["*.sqlite"].'),
+    "deny": About(
+        'Files that no tool for files reads or writes, besides .env, keys and the like, such as ["*.sqlite"]; what '
+        "commands may not see is in sandbox.denied."
+    ),
     "protect": About("Files that no tool writes, besides .git, AGENTS.md and what else programs obey unseen."),
     "allow": About('Files that are not closed after all, such as [".env.test"].', role="grant"),
 }
