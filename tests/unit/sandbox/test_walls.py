@@ -97,6 +97,7 @@ def test_an_event_loop_and_threads_and_children_work(sandbox: Sandbox, place: Pa
         "cat .env.production",
         "cat src/deep/.env",
         "cat src/server.pem",
+        "cat src/.aws/config; cat src/.aws/*",
         "ln -s .env.production x; cat x",
         "ln .env.production y; cat y",
         "cp -r src copy; cat copy/deep/.env",
@@ -105,7 +106,14 @@ def test_an_event_loop_and_threads_and_children_work(sandbox: Sandbox, place: Pa
     ],
 )
 def test_secrets_cannot_be_read_by_any_name(sandbox: Sandbox, place: Path, line: str) -> None:
-    for name in ("home/.ssh/id_rsa", "home/.aws/credentials", ".env.production", "src/deep/.env", "src/server.pem"):
+    for name in (
+        "home/.ssh/id_rsa",
+        "home/.aws/credentials",
+        ".env.production",
+        "src/deep/.env",
+        "src/server.pem",
+        "src/.aws/config",
+    ):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text("S3CR3T")
     (place / "linked").symlink_to("home/.ssh/id_rsa")
