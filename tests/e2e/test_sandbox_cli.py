@@ -1,15 +1,17 @@
 """`onhand sandbox run` around real commands, and around onhand itself."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from requirements import requirement
-from workplace import backend, give, python_inside, workplace
+from workplace import NOBODY, backend, give, python_inside, workplace
 
 
 @pytest.fixture
@@ -73,6 +75,40 @@ def test_the_whole_of_onhand_runs_inside_and_does_its_work(place: Path, environ:
     done = sandboxed(place, environ, *words, "context", "search", "rollback")
     assert done.returncode == 0, done.stderr
     assert "Run the rollback script twice." in done.stdout
+
+
+@requirement("sandbox.wraps-the-agent")
+def test_an_agent_behind_walls_edits_and_takes_notes_and_fetches_nothing(
+    place: Path, environ: dict[str, str], name: str
+) -> None:
+    calls = [
+        {"name": "write_note", "arguments": {"name": "tides", "description": "When to sail", "body": "At high water."}},
+        {"name": "edit_file", "arguments": {"path": "src/app.py", "old_text": "hello", "new_text": "goodbye"}},
+        {"name": "http_get", "arguments": {"url": "https://example.com/"}},
+    ]
+    (place / "script.json").write_text(json.dumps([{"text": "", "calls": calls}, "Done."]))
+    (place / "home").mkdir()
+    give(place)
+    settings = {"SANDBOX_BACKEND": name, "WEB_ENABLED": "true", "AGENT_ALLOW": "*"}
+    python, packages, user = sys.executable, environ["PYTHONPATH"], None
+    if os.geteuid() == 0:
+        python, installed = python_inside(), os.path.dirname(os.path.dirname(jsonschema_rs.__file__))
+        if _version(python) != sys.version_info[:2] or not all(map(_is_open_to_all, map(Path, (packages, installed)))):
+            pytest.skip("another user can reach neither onhand nor a Python for it")
+        packages = os.pathsep.join((packages, installed))
+        user = NOBODY
+    done = subprocess.run(
+        [python, "-m", "onhand", "agent", "go", "--model", f"scripted:{place}/script.json", "--sandbox"],
+        cwd=place,
+        env={**environ, **{f"ONHAND_{key}": value for key, value in settings.items()},
+             "HOME": str(place / "home"), "PYTHONPATH": packages},
+        capture_output=True, text=True, timeout=100,
+        user=user, group=user, extra_groups=None if user is None else [],
+    )  # fmt: skip
+    assert done.stdout.strip() == "Done.", done.stderr
+    assert "there is no http_get behind the walls" in done.stderr
+    assert "At high water." in (place / ".onhand" / "notes" / "tides.md").read_text()
+    assert (place / "src" / "app.py").read_text() == "print('goodbye')\n"
 
 
 def _version(python: str) -> tuple[int, ...]:

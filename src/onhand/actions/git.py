@@ -42,7 +42,7 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
     if program is None:
         raise InputError("git is not installed: do without it")
     with door(workspace, program, path) as opened:
-        _check_trees(workspace, opened, asked)
+        _check_trees(workspace, opened, asked, program)
         if asked.command in _LOOKS_AT_FILES:
             check_index(program, opened)
         command = [program, "--no-pager", asked.command, *_FORCED.get(asked.command, ()), *asked.options]
@@ -84,10 +84,25 @@ def _paths(workspace: Workspace, opened: Door, path: str, asked: Arguments) -> l
     return ["--", *(os.path.relpath(place.path, opened.top.path) for place in places)]
 
 
-def _check_trees(workspace: Workspace, opened: Door, asked: Arguments) -> None:
+def _check_trees(workspace: Workspace, opened: Door, asked: Arguments, program: str) -> None:
     """What is closed in the workspace is closed in its past too."""
     for path in asked.in_trees:
         if path.startswith("/") or ".." in path.split("/"):
             raise InputError(f"{shown(path)} is no path within a revision: begin it at the repository's top")
         if workspace.is_denied(opened.top.below(path.removeprefix("./"))):
             raise InputError(f"{shown(path)} is closed: it may hold secrets, and no tool shows it; do without it")
+    if (
+        asked.command == "diff"
+        and asked.in_trees
+        and not all(_is_file(program, opened, word) for word in asked.revisions)
+    ):
+        raise InputError(
+            "git diff compares files of revisions, such as v1:a.md v2:a.md: for directories, name the "
+            "revisions, then -- and the directories"
+        )
+
+
+def _is_file(program: str, opened: Door, revision: str) -> bool:
+    """Whether a revision names a file, and no directory: below that, paths would not say what is closed."""
+    said = programs.run([program, "cat-file", "-t", revision], opened.top.path, opened.environment, TIMEOUT_S, 100)
+    return said.out.strip() != b"tree"

@@ -96,7 +96,7 @@ _ONLY_REVISIONS = frozenset({"branch"})
 
 _ONE = r"[A-Za-z0-9_@](?:[A-Za-z0-9_/@{}+-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
 _REVISION = re.compile(rf"(?P<without>\^?)(?P<first>{_ONE})(?:(?P<dots>\.\.\.?)(?P<second>{_ONE})?)?")
-_IN_TREE = re.compile(rf"(?P<revision>{_ONE}):(?P<path>[^\0\n]+)")
+_IN_TREE = re.compile(rf"(?P<revision>{_ONE}):(?P<path>(?:(?!\.\.)[^\0\n])+)")  # behind two dots, another one begins
 
 
 class Arguments(NamedTuple):
@@ -161,6 +161,8 @@ def _option(command: str, known: dict[str, Check | None], word: str, waiting: li
         value = waiting.pop()
     if not check(value):
         raise InputError(f"git {command} {name}: the value {shown(value)} is not allowed; send a plain one")
+    if name == "-S":  # it looks into closed files too, and so confirms a guess; -G sees only lines that are shown
+        name, value = "-G", re.sub(r"[][\\.*^$()+?{}|]", r"\\\g<0>", value)
     return f"{name}={value}" if name.startswith("--") else f"{name}{value}"
 
 
@@ -203,7 +205,8 @@ def _revision(word: str) -> str:
 def _of_commits(word: str) -> str:
     """A revision that can only be a commit's: by its hash alone, any content would be shown, whatever its name."""
     found = _REVISION.fullmatch(word)
-    if not found:
-        return word
+    if not found:  # and below a directory's hash, any file, whatever the directory is called
+        revision, _, path = word.partition(":")
+        return f"{revision}^{{commit}}:{path}"
     second = f"{found['second']}^{{commit}}" if found["second"] else ""
     return f"{found['without']}{found['first']}^{{commit}}{found['dots'] or ''}{second}"

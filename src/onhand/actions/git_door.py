@@ -140,8 +140,14 @@ def _unshown(denied: tuple[str, ...]) -> Iterator[str]:
     """Attributes by which git never shows what closed files say; they count more than those of the repository."""
     for pattern in denied:
         is_open, bare = pattern.startswith("!"), pattern.lstrip("!").strip("/")
-        for form in (f"**/{bare}", f"**/{bare}/**"):
+        for form in (f"**/{_of_any_case(bare)}", f"**/{_of_any_case(bare)}/**"):
             yield f"{form} {'diff' if is_open else '-diff'}\n"
+
+
+def _of_any_case(pattern: str) -> str:
+    """A pattern for names in small and in capital letters, as the workspace compares them."""
+    pieces = re.findall(r"\\.|\[[^\]]*\]|.", pattern, re.DOTALL)
+    return "".join(f"[{one.lower()}{one.upper()}]" if len(one) == 1 and one.isalpha() else one for one in pieces)
 
 
 def _configuration(workspace: Workspace, program: str, common: Place, made: str) -> str:

@@ -42,7 +42,7 @@ def glob(
     notes = walk.notes()
     if not files and "/" not in pattern:
         notes.append(f"this looks in one directory only; to look below it too, send **/{shown(pattern)}")
-    return Globbed(tuple(files[:limit]), len(files) > limit or walk.is_cut, tuple(notes))
+    return Globbed(tuple(files[:limit]), len(files) > limit or walk.is_cut or walk.is_late, tuple(notes))
 
 
 def _asks_for_hidden(pattern: str) -> bool:

@@ -5,7 +5,7 @@ are found by one matcher, in files that were opened below the workspace, so that
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from time import monotonic
 from typing import NamedTuple
 
@@ -13,15 +13,13 @@ from onhand.actions import ripgrep
 from onhand.actions.files import contents
 from onhand.actions.pattern import Line, Pattern
 from onhand.actions.programs import found as found_program
-from onhand.actions.tree import Scope, Walk, expanded, in_order, matcher
+from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, in_order, matcher
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, NotFound
 
 MAX_MATCHES = 1_000
 MAX_CONTEXT = 20  # lines before and after a match
 MAX_LINE_CHARS = 500  # of a line that is shown
-TIMEOUT_S = 20.0
-_LATE = f"the search was ended after {TIMEOUT_S:g} s; choose a smaller path"
 BINARY_BYTES = 8_000  # a file with a NUL among its first ones is no text, as for git
 
 TYPES = {
@@ -137,7 +135,8 @@ def grep(
         places = _by_walking(search, notes) if named is None else named
     matches = list(islice(_matches(search, places, min(context, MAX_CONTEXT), notes), limit + 1))
     is_cut = len(matches) > limit or bool(notes)
-    return Grepped(tuple(matches[:limit]), is_cut, "re2" if named is None else "ripgrep", tuple(notes))
+    said = tuple(dict.fromkeys(notes))
+    return Grepped(tuple(matches[:limit]), is_cut, "re2" if named is None else "ripgrep", said)
 
 
 def _is_directory(workspace: Workspace, place: Place, path: str) -> bool:
@@ -182,12 +181,13 @@ def _by_ripgrep(search: _Search, notes: list[str]) -> Iterator[Place] | None:
     if named is None:
         return None
     if named.is_late:
-        notes.append(_LATE)
-    return (place for place in in_order(named.places) if search.is_wanted(place.inner) and search.scope.has(place))
+        notes.append(LATE)
+    in_time = takewhile(lambda _: not _is_late(search, notes), in_order(named.places))
+    return (place for place in in_time if search.is_wanted(place.inner) and search.scope.has(place))
 
 
 def _by_walking(search: _Search, notes: list[str]) -> Iterator[Place]:
-    walk = Walk(search.scope)
+    walk = Walk(search.scope, search.ends_at)
     yield from (place for place in walk if search.is_wanted(place.inner))
     notes += walk.notes()
 
@@ -195,8 +195,7 @@ def _by_walking(search: _Search, notes: list[str]) -> Iterator[Place]:
 def _matches(search: _Search, places: Iterable[Place], context: int, notes: list[str]) -> Iterator[Match]:
     workspace = search.scope.workspace
     for place in places:
-        if monotonic() > search.ends_at:
-            notes.append(_LATE)
+        if _is_late(search, notes):
             return
         try:
             content = contents(workspace, place, place.inner)
@@ -204,7 +203,17 @@ def _matches(search: _Search, places: Iterable[Place], context: int, notes: list
             continue
         if b"\0" not in content[:BINARY_BYTES]:
             name = workspace.name(place)
-            yield from (_match(name, content, line, context) for line in search.pattern.lines(content))
+            lines = search.pattern.lines(content, lambda: _is_late(search, notes))
+            try:
+                yield from (_match(name, content, line, context) for line in lines)
+            except InputError as error:
+                notes.append(f"{name}: {error}")
+
+
+def _is_late(search: _Search, notes: list[str]) -> bool:
+    late = monotonic() > search.ends_at
+    notes += [LATE] * late
+    return late
 
 
 def _match(name: str, content: bytes, line: Line, context: int) -> Match:

@@ -1,17 +1,21 @@
-"""Which lines does a pattern match? RE2, which takes time in proportion to the text whatever the pattern.
+"""Which lines does a pattern match? RE2, which takes time in proportion to the text times the pattern and no more.
 
 Patterns are matched line by line; `\\d`, `\\w`, `\\s` and `\\b` are of ASCII. For ripgrep, whose expressions are almost
 the same, a pattern is spelled so that it means the same there, or not at all.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from onhand.errors import InputError, MissingExtra
 
 MAX_CHARS = 10_000
 MAX_MEMORY_BYTES = 8 * 1024 * 1024  # of what a pattern is compiled to; ten thousand words take half of it
+# A large pattern may take a step of some nanoseconds for each of its parts and each byte; nobody can interrupt that.
+STEPS_AT_ONCE = 500_000_000
+LEAST_AT_ONCE = 16 * 1024
+LONGEST = 4  # times what is searched at once: a longer line is not looked into
 
 
 class Line(NamedTuple):
@@ -32,14 +36,20 @@ class Pattern:
         self.ignore_case = ignore_case
         self.literal = literal
         self._regex = _compiled(pattern, ignore_case, literal)
+        self._at_once = max(LEAST_AT_ONCE, STEPS_AT_ONCE // max(1, self._regex.programsize))
 
-    def lines(self, content: bytes) -> Iterator[Line]:
-        """The lines that match, in order."""
+    def lines(self, content: bytes, is_over: Callable[[], bool] = lambda: False) -> Iterator[Line]:
+        """The lines that match, in order, until it `is_over`; InputError for a line that would take too long."""
         if not content:
             return
         body = content[:-1] if content.endswith(b"\n") else content
         number, counted, at = 1, 0, 0
-        while found := self._regex.search(body, at):
+        while at <= len(body) and not is_over():
+            until = self._until(body, at)
+            found = self._regex.search(body, at, until)
+            if found is None:
+                at = until + 1
+                continue
             start = body.rfind(b"\n", 0, found.start()) + 1
             end = body.find(b"\n", found.start())
             end = len(body) if end < 0 else end
@@ -47,8 +57,18 @@ class Pattern:
             counted = start
             yield Line(number, start, end)
             at = end + 1
-            if at > len(body):
-                return
+
+    def _until(self, body: bytes, at: int) -> int:
+        """The end of a line up to which is searched at once."""
+        enough = at + self._at_once
+        end = body.find(b"\n", enough)
+        end = len(body) if end < 0 else end
+        if end - at <= LONGEST * self._at_once:
+            return end
+        before = body.rfind(b"\n", at, enough)
+        if before < 0:
+            raise InputError("it has a line that is too long for so large a pattern; send a smaller one")
+        return before
 
 
 def _check(pattern: str, literal: bool) -> None:

@@ -7,6 +7,7 @@ the workspace. Only the `.gitignore` files from the workspace's root downwards c
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from time import monotonic
 from typing import NamedTuple
 
 from onhand.actions.files import contents
@@ -16,6 +17,8 @@ from onhand.gitignore import MAX_BYTES, NAME, Block, blocks_in, blocks_of, leave
 
 MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so that no honest tree comes near
 MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
+TIMEOUT_S = 20.0  # of one search: a tree can be made so that every entry takes long to judge
+LATE = f"the search was ended after {TIMEOUT_S:g} s; choose a smaller path"
 MAX_BRACES = 256  # patterns that one with braces may stand for
 
 
@@ -84,11 +87,14 @@ class Scope(NamedTuple):
 class Walk:
     """The files of a scope, by their parts' bytes; afterwards, what could not be looked at."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, ends_at: float | None = None) -> None:
+        """It ends at a moment of the monotonic clock, TIMEOUT_S from now if none is given."""
         self._scope = scope
         self._room = MAX_ENTRIES
+        self._ends_at = monotonic() + TIMEOUT_S if ends_at is None else ends_at
         self.skipped = 0  # directories that may not be read, or are too deep
         self.is_cut = False  # there were more entries than are looked at
+        self.is_late = False  # there was no time for all of them
 
     def __iter__(self) -> Iterator[Place]:
         waiting = [self._entries(self._scope.start)]
@@ -106,7 +112,8 @@ class Walk:
     def notes(self) -> list[str]:
         """What a reader of the answer should know."""
         notes = [f"{self.skipped:,} directories could not be looked into"] if self.skipped else []
-        return notes + [f"only {MAX_ENTRIES:,} entries were looked at; choose a smaller path"] * self.is_cut
+        notes += [f"only {MAX_ENTRIES:,} entries were looked at; choose a smaller path"] * self.is_cut
+        return notes + [LATE] * self.is_late
 
     def _entries(self, directory: Place) -> Iterator[tuple[Place, bool]]:
         """The files and directories in a directory that are meant."""
@@ -122,6 +129,9 @@ class Walk:
             self.is_cut = True
             return
         for name, is_directory in sorted(found, key=lambda entry: os.fsencode(entry[0])):
+            if monotonic() > self._ends_at:
+                self.is_late = True
+                return
             place = directory.below(name)
             if self._scope.has_entry(place, is_directory):
                 yield place, is_directory

@@ -123,7 +123,7 @@ class Workspace:
     def place_to_write(self, path: str) -> Place:
         """The same for something that is to be written."""
         place = self.place(path)
-        if not place.root.writable:
+        if not self._innermost(place).writable:
             raise InputError(f"{shown(path)} is in a root that is read-only: write below {self.root}")
         if not place.inner:
             raise InputError(f"{shown(path)} is a root of the workspace: name a file in it")
@@ -175,6 +175,12 @@ class Workspace:
             yield number
         finally:
             os.close(number)
+
+    def _innermost(self, place: Place) -> Root:
+        """The smallest root that a place is in: a read-only one counts inside of one that may be written."""
+        path = os.path.join(place.path, "")
+        around = [root for root in self.roots if path.startswith(os.path.join(root.path, ""))]
+        return max(around, key=lambda root: (len(root.path), not root.writable))
 
     def _start(self, path: str) -> Place:
         """The root that a path begins in, and the rest of it as it was given."""

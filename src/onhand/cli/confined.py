@@ -9,6 +9,7 @@ import os
 import sys
 
 from onhand import app
+from onhand.cli import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from onhand.config import Config
     from onhand.config.options import Agent
+    from onhand.sandbox.policy import Policy
 
 FLAG = "--sandbox"
 
@@ -31,14 +33,18 @@ def run_confined(asked: Config, options: Agent, words: Sequence[str]) -> int:
     policy = app.open_policy(asked)
     kept = state_directory(os.environ)
     os.makedirs(kept, mode=0o700, exist_ok=True)
+    app.make_room_for_notes(asked)
     policy = policy._replace(
-        readable=(*policy.readable, *(path for path in _python() if not policy.may_read(path))),
+        readable=(*policy.readable, *needed(policy)),
         writable=(*policy.writable, kept),
         domains=tuple(dict.fromkeys((*policy.domains, *([host] if host else [])))),
         cpu_s=24 * 3600,  # of a whole conversation
     ).checked()
     settings = [name for name in os.environ if name.startswith(("ONHAND_", "XDG_", "PYTHON"))]
     variables = environment_of(os.environ, ("HOME", *settings, *([key] if key else []), *asked.shell.environment))
+    if asked.web.enabled:
+        terminal.warn(["there is no http_get behind the walls: it would connect by itself, which nothing there can"])
+        variables["ONHAND_WEB_ENABLED"] = "false"
     backend = "auto" if asked.sandbox.backend == "none" else asked.sandbox.backend
     command = [sys.executable, "-m", "onhand", *(word for word in words if word != FLAG)]
     process = choose(policy, backend).start(policy, Command(command, os.getcwd(), variables))
@@ -49,10 +55,13 @@ def run_confined(asked: Config, options: Agent, words: Sequence[str]) -> int:
         raise
 
 
-def _python() -> list[str]:
-    """What this interpreter needs to run us: itself, its packages, and our own."""
+def needed(policy: Policy) -> list[str]:
+    """What this interpreter needs to run us and a policy does not let it read: itself, its packages, and our own.
+
+    What is in the project is left out: to name it would open the secrets in it.
+    """
     import onhand
 
     ours = os.path.dirname(os.path.dirname(os.path.abspath(onhand.__file__)))
     paths = [sys.prefix, sys.base_prefix, ours, *(path for path in sys.path if os.path.isdir(path))]
-    return list(dict.fromkeys(os.path.realpath(path) for path in paths))
+    return [path for path in dict.fromkeys(map(os.path.realpath, paths)) if not policy.may_read(path)]

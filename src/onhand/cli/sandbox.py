@@ -79,6 +79,9 @@ def _notes(policy: "Policy") -> list[str]:
     if rules.LEAST_VERSION <= version < rules.SIGNAL_VERSION:
         notes.append("with landlock, commands can send signals to your other processes: Linux 6.12 would stop that")
     if version:
+        notes.append(
+            "with landlock, commands can change the modes and times of your files elsewhere, not what they say"
+        )
         notes.append("with landlock, a directory that holds protected names takes no new files; its sub-directories do")
     if os.geteuid() == 0:
         root_owned = [path for path in policy.writable if os.path.exists(path) and os.stat(path).st_uid == 0]

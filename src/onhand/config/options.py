@@ -169,6 +169,11 @@ ABOUT_WORKSPACE = {
     "protect": About(
         "Files that no tool writes, besides .git, AGENTS.md and what else programs obey unseen.", role="limit"
     ),
+    "deny": About(
+        'Files that no tool for files reads or writes, besides .env, keys and the like, such as ["*.sqlite"]; what '
+        "commands may not see is in sandbox.denied."
+    ),
+    "protect": About("Files that no tool writes, besides .git, AGENTS.md and what else programs obey unseen."),
     "allow": About('Files that are not closed after all, such as [".env.test"].', role="grant"),
 }
 

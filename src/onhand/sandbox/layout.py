@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from onhand.errors import SandboxError
-from onhand.sandbox.policy import MAX_PATHS, SECRET_NAME, Policy, is_below
+from onhand.sandbox.policy import MAX_PATHS, SECRET_DIRECTORY, SECRET_NAME, Policy, is_below
 
 MAX_LOOKED_AT = 200_000  # entries of a workspace that are looked at for secrets: less than a second
 SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
@@ -143,7 +143,7 @@ def _first_missing(path: str, is_directory: bool) -> Missing:
 
 
 def _secrets(root: str) -> Iterator[str]:
-    """Files whose name says that they hold a secret, as far as there is time to look."""
+    """What has a name that says that it holds a secret, as far as there is time to look."""
     looked_at = 0
     directories = [root]
     while directories:
@@ -156,7 +156,9 @@ def _secrets(root: str) -> Iterator[str]:
             return
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in SKIPPED:
+                if entry.name.lower() in SECRET_DIRECTORY:
+                    yield entry.path
+                elif entry.name not in SKIPPED:
                     directories.append(entry.path)
             elif SECRET_NAME.fullmatch(entry.name):
                 yield os.path.realpath(entry.path)

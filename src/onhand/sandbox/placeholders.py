@@ -100,7 +100,7 @@ def _make(missing: Missing) -> None:
     """An empty directory or a socket that nobody listens on: git takes no notice of either, so none is committed."""
     content = _read_content(missing.path)
     if missing.is_directory:
-        os.mkdir(missing.path, 0o555)
+        os.mkdir(missing.path)  # behind the walls it is read-only; in front of them, its owner may fill it
     elif content is not None:
         with open(os.open(missing.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444), "wb") as file:
             file.write(content)

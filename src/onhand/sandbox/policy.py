@@ -29,9 +29,11 @@ SECRETS_OF_HOME = (
 )
 SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
     r"\.env(?:\.(?!example$|sample$|template$|dist$)[\w.-]+)?|\.envrc|\.netrc|\.npmrc|\.pypirc|\.git-credentials"
-    r"|[^/]*\.(?:pem|key|p12|pfx|keystore|jks)|id_(?:rsa|dsa|ecdsa|ed25519)|credentials\.json",
+    r"|[^/]*\.(?:pem|key|p8|p12|pfx|keystore|jks|kdbx|ppk|ovpn)|id_(?:rsa|dsa|(?:ecdsa|ed25519)(?:_sk)?)|\.htpasswd"
+    r"|\.pgpass|\.my\.cnf|\.vault-token|\.dockercfg|\.boto|\.s3cfg|service-account[^/]*\.json|credentials\.json",
     re.IGNORECASE,
 )
+SECRET_DIRECTORY = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".password-store"})
 # What runs, or decides what runs, when a person or an agent next works in the workspace. A slash ends a directory: what
 # stands in for a missing .git has to be one, or every git command would fail.
 PROTECTED = (

@@ -20,6 +20,7 @@ CONNECT_S = 10.0
 IDLE_S = 300.0
 PORTS = {80, 443}  # of a domain that names none
 _REQUEST = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8000}) HTTP/1\.[01]\r\n")
+_FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
 
 
@@ -144,7 +145,10 @@ def _authority(text: str, default: int) -> tuple[str, int]:
 def _forwarded(fields: bytes, method: bytes, path: str, host: str) -> bytes:
     """The request for the server itself, for one answer: a second request could name another host."""
     ours = (b"host:", b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:", b"upgrade:")
-    kept = [row for row in fields.split(b"\r\n") if row and not row.lower().startswith(ours)]
+    every = [row for row in fields.split(b"\r\n") if row]
+    if not all(map(_FIELD.fullmatch, every)):  # a server may find another host in it
+        raise InputError("this is no request for a proxy: a line of it is no field of a head")
+    kept = [row for row in every if not row.lower().startswith(ours)]
     rows = [method + b" " + path.encode() + b" HTTP/1.1", b"Host: " + host.removesuffix(":80").encode(), *kept]
     return b"\r\n".join([*rows, b"Connection: close", b"", b""])
 

@@ -68,6 +68,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
 _CLONE, _CLONE3, _IOCTL = (56, 220), (435, 435), (16, 29)
 _MKNOD, _MKNODAT = (133, None), (259, 33)
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
+_PRLIMIT64 = (302, 261)
 
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone(2) takes
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal as if its user had
@@ -107,6 +108,8 @@ def program(inet: bool = False) -> bytes:
     rows += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
     for numbers, mode in ((_MKNOD, 1), (_MKNODAT, 2)):
         rows += _when(numbers[column], _refuse_values(mode, (_CHARACTER_DEVICE, _BLOCK_DEVICE), _FORMAT))
+    # Of other processes, limits would end them where a signal could not.
+    rows += _when(_PRLIMIT64[column], [_argument(0), (_EQUAL, 1, 0, 0), _refuse(), _allow()])
     rows += _when(_SOCKETPAIR[column], _allow_sockets((_UNIX,), (_STREAM, _SEQPACKET)))
     rows += _when(_SOCKET[column], _allow_sockets((_INET, _INET6), (_STREAM,)) if inet else [_refuse()])
     return b"".join(struct.pack("=HBBI", *row) for row in [*rows, _allow()])

@@ -13,7 +13,7 @@ from onhand.actions import grep as grepping
 from onhand.actions.glob import Globbed, glob
 from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
 from onhand.actions.programs import found
-from onhand.actions.tree import MAX_DEPTH, expanded
+from onhand.actions.tree import LATE, MAX_DEPTH, Scope, Walk, expanded
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, MissingExtra, NotFound
 from requirements import requirement
@@ -78,6 +78,14 @@ def test_what_is_ignored_hidden_or_closed_is_left_out(workspace: Workspace, tree
     assert glob(workspace, ".hidden/*").files == (".hidden/x.py",)
     assert glob(workspace, "x.py", path="build").files == ("build/x.py",)  # asked for by name
     assert glob(workspace, "**", path="sub").files == ("sub/build/x.py", "sub/ok.txt")
+
+
+@requirement("actions.glob")
+def test_a_walk_ends_when_its_time_is_over_and_says_so(workspace: Workspace, tree: Tree) -> None:
+    tree({"a.txt": "x"})
+    walk = Walk(Scope.at(workspace, workspace.place(".")), ends_at=0.0)
+    assert list(walk) == []
+    assert walk.notes() == [LATE]
 
 
 @requirement("actions.glob")

@@ -251,6 +251,34 @@ def test_what_is_closed_is_closed_in_the_past_too(workspace: Workspace, reposito
 
 
 @requirement("actions.git-read-only", "actions.confined")
+def test_no_spelling_of_a_name_or_a_revision_shows_what_is_closed(
+    workspace: Workspace, repository: Path, run: Git
+) -> None:
+    for name in ("Server.PEM", "sub/.ENV.local", "sub/.config/gcloud/token", "sub/.AWS/credentials"):
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text("TOKEN=hidden\n", encoding="utf-8")
+    run("add", "-A", "-f")
+    run("commit", "-qm", "Third commit")
+
+    def hash_of(word: str) -> str:
+        words = ["git", "rev-parse", word]
+        return subprocess.run(words, cwd=repository, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert "TOKEN" not in said(workspace, "log", "-p")
+    assert said(workspace, "log", "-S", "TOKEN=hid") == said(workspace, "log", "-G", "TOKEN=hid") == ""
+    for words in (
+        f"diff HEAD:f.txt..{hash_of('HEAD:Server.PEM')}",
+        "diff HEAD:f.txt..HEAD:Server.PEM",
+        f"show {hash_of('HEAD:sub/.AWS')}:credentials",
+        "diff HEAD:sub HEAD:sub/.config",
+    ):
+        with pytest.raises(InputError):
+            said(workspace, *words.split())
+    assert "+two" in said(workspace, "diff", "HEAD~2:f.txt", "HEAD~1:f.txt")
+    assert said(workspace, "show", "HEAD~2:f.txt") == "one\n"
+
+
+@requirement("actions.git-read-only", "actions.confined")
 def test_a_repository_outside_is_not_read(workspace: Workspace, root: Path, run: Git, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from onhand.actions.pattern import MAX_CHARS, Pattern, spelled_for_ripgrep
+from onhand.actions.pattern import LEAST_AT_ONCE, MAX_CHARS, Pattern, spelled_for_ripgrep
 from onhand.errors import InputError
 from requirements import requirement
 
@@ -102,6 +102,28 @@ def _seconds(pattern: str, size: int) -> float:
     began = process_time()
     list(compiled.lines(b"a" * size + b"!"))
     return process_time() - began
+
+
+LARGE = "|".join(f"(x.{{{count}}}y)" for count in range(700, 720)) + "|^needle$|^$"
+
+
+def test_a_large_pattern_is_searched_for_piece_by_piece_and_finds_the_same() -> None:
+    plain, odd = [b"hay" * 30] * 1500, {0: b"needle", 700: b"needle", 701: b"", 1499: b"needle"}
+    content = b"\n".join(odd.get(number, line) for number, line in enumerate(plain))
+    assert len(content) > 4 * LEAST_AT_ONCE
+    assert numbers(LARGE, content) == [1, 701, 702, 1500]
+
+
+def test_a_line_that_would_take_too_long_is_told_after_those_before_it() -> None:
+    lines = Pattern(LARGE).lines(b"needle\n" + b"x" * (64 << 20))
+    assert next(lines).number == 1
+    with pytest.raises(InputError, match="too long for so large a pattern"):
+        next(lines)
+
+
+def test_a_search_that_is_over_finds_no_more() -> None:
+    over = iter([False, True])
+    assert len(list(Pattern("a").lines(b"a\na\na", lambda: next(over)))) == 1
 
 
 def test_a_literal_has_no_signs() -> None:

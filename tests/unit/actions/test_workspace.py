@@ -286,3 +286,14 @@ def test_a_workspace_needs_a_directory(tmp_path: Path) -> None:
 def test_a_path_in_a_message_cannot_move_a_cursor_or_begin_a_line() -> None:
     assert shown("a\x1b[2J\nb\u202e" + "c" * 500).startswith("a\\x1b[2J\\nb\\u202ecc")
     assert len(shown("c" * 500)) == 200
+
+
+def test_a_read_only_root_is_one_inside_of_another_root_too(root: Path) -> None:
+    (root / "vendor" / "patched").mkdir(parents=True)
+    vendor, patched = str(root / "vendor"), str(root / "vendor" / "patched")
+    workspace = Workspace(root, read_only_roots=[vendor], writable_roots=[patched])
+    for path in ("vendor/a.c", f"{vendor}/a.c", f"{vendor}/deep/a.c"):
+        with pytest.raises(InputError, match="read-only"):
+            workspace.place_to_write(path)
+    assert workspace.place_to_write("vendor/patched/a.c").path == f"{patched}/a.c"
+    assert workspace.place_to_write("vendored.c").inner == "vendored.c"

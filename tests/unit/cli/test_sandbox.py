@@ -1,13 +1,15 @@
 """The sandbox from the command line: what this machine can do, and a command behind the walls."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from onhand.cli.confined import needed
 from onhand.cli.main import main
 from onhand.errors import SandboxError
-from onhand.sandbox.policy import Policy
+from onhand.sandbox.policy import Policy, for_workspace
 from onhand.sandbox.sandbox import Command, choose, tries
 from requirements import requirement
 
@@ -48,3 +50,16 @@ def test_a_policy_that_cannot_be_meant_is_wrong_usage(
     assert main(["sandbox", "run", "--domain", "no domain", "--", "true"]) == 2
     assert "is no domain" in capfd.readouterr().err
     assert main(["sandbox", "run"]) == 2
+
+
+@requirement("sandbox.secrets-unreadable")
+def test_where_python_looks_for_modules_opens_no_secret_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, library = tmp_path / "project", tmp_path / "library"
+    for directory in (project / "src", library):
+        directory.mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [str(project / "src"), str(library), *sys.path])
+    paths = needed(for_workspace(str(project)))
+    assert str(library) in paths
+    assert str(project / "src") not in paths

@@ -26,6 +26,15 @@ def test_secrets_in_what_is_writable_are_found_at_any_depth(tmp_path: Path) -> N
     assert set(layout.hidden) == {str(tmp_path / "a" / "b" / ".env"), str(tmp_path / "a" / "tls.key")}
 
 
+def test_a_directory_of_secrets_is_hidden_as_a_whole(tmp_path: Path) -> None:
+    for name in ("deploy/.aws/credentials", "deploy/.SSH/config", "docs/aws/credentials"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "docs" / ".htpasswd").write_text("x")
+    hidden = {str(tmp_path / name) for name in ("deploy/.aws", "deploy/.SSH", "docs/.htpasswd")}
+    assert set(lay_out(Policy(writable=(str(tmp_path),))).hidden) == hidden
+
+
 def test_what_only_looks_like_a_secret_can_be_opened_by_naming_its_directory(tmp_path: Path) -> None:
     (tmp_path / "tests" / "certificates").mkdir(parents=True)
     (tmp_path / "tests" / "certificates" / "test.pem").write_text("x")

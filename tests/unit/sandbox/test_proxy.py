@@ -92,6 +92,14 @@ def test_an_allowed_name_that_stands_for_a_private_address_is_refused(door: tupl
     assert b"not public" in answer
 
 
+@requirement("sandbox.domains")
+@pytest.mark.parametrize("field", [b"Host : evil.test", b"X: a\nHost: evil.test", b" Host: evil.test", b"evil.test"])
+def test_a_head_in_which_a_server_could_find_another_host_is_refused(door: tuple[str, int], field: bytes) -> None:
+    request = b"GET http://example.com/ HTTP/1.1\r\n%s\r\n\r\n"
+    assert b"no field of a head" in ask(door, request % field)
+    assert b"not public" in ask(door, request % b"Accept: */*")  # it goes as far as the address
+
+
 def test_a_head_without_end_is_refused(door: tuple[str, int]) -> None:
     answer = ask(door, b"GET http://example.com/ HTTP/1.1\r\n" + b"X: y\r\n" * (MAX_HEAD_BYTES // 4))
     assert answer == b"" or answer.startswith(b"HTTP/1.1 403")

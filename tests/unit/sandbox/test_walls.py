@@ -34,6 +34,8 @@ for name, numbers in calls.items():
     result = libc.syscall(numbers[0 if x86 else 1], 0, 0, 0, 0, 0)
     if result >= 0 or ctypes.get_errno() != errno.EPERM:
         print("passed:", name, result, ctypes.get_errno())
+if libc.syscall(302 if x86 else 261, os.getppid(), 0, 0, 0) == 0 or ctypes.get_errno() != errno.EPERM:
+    print("passed: limits of another process")
 for family, kind in [(f, k) for f in (1, 2, 10, 16, 17, 40) for k in (1, 2, 3)]:
     try:
         socket.socket(family, kind).close()
@@ -95,6 +97,7 @@ def test_an_event_loop_and_threads_and_children_work(sandbox: Sandbox, place: Pa
         "cat .env.production",
         "cat src/deep/.env",
         "cat src/server.pem",
+        "cat src/.aws/config; cat src/.aws/*",
         "ln -s .env.production x; cat x",
         "ln .env.production y; cat y",
         "cp -r src copy; cat copy/deep/.env",
@@ -103,7 +106,14 @@ def test_an_event_loop_and_threads_and_children_work(sandbox: Sandbox, place: Pa
     ],
 )
 def test_secrets_cannot_be_read_by_any_name(sandbox: Sandbox, place: Path, line: str) -> None:
-    for name in ("home/.ssh/id_rsa", "home/.aws/credentials", ".env.production", "src/deep/.env", "src/server.pem"):
+    for name in (
+        "home/.ssh/id_rsa",
+        "home/.aws/credentials",
+        ".env.production",
+        "src/deep/.env",
+        "src/server.pem",
+        "src/.aws/config",
+    ):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text("S3CR3T")
     (place / "linked").symlink_to("home/.ssh/id_rsa")
