@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         open_editor_agent as open_editor_agent,
     )
     from onhand.app.corpora import (
+        make_room_for_notes as make_room_for_notes,
         open_context as open_context,
         open_everything as open_everything,
         open_notes as open_notes,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "project": "configured",
-    "corpora": "open_context open_everything open_notes open_rules open_skills search_everything",
+    "corpora": "make_room_for_notes open_context open_everything open_notes open_rules open_skills search_everything",
     "documents": "documents_path open_documents open_index",
     "tools": "PLAN_PATH open_catalog open_plan open_registry",
     "actions": "open_policy open_workspace walls_of",

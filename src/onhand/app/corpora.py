@@ -64,6 +64,15 @@ def open_notes(asked: Config) -> "Notes":
     return Notes(path, limit=asked.notes.limit, **_learning(asked, "notes", {"path": path}))
 
 
+def make_room_for_notes(asked: Config) -> None:
+    """Make the directory of the notes now: behind the walls of a sandbox, none can be made beside a protected name."""
+    from contextlib import suppress
+
+    if not is_smuggled(asked, asked.notes.path):
+        with suppress(OSError):  # whoever writes a note is told why it cannot be
+            os.makedirs(os.path.join(asked.project, asked.notes.path), exist_ok=True)
+
+
 def open_everything(asked: Config) -> "Everything":
     """One search across all that the configuration offers, those with more authority first."""
     from onhand.app.documents import documents_if_any
