@@ -74,7 +74,7 @@ class EditorAgent:
     ) -> schema.InitializeResponse:
         """Say which version is spoken, whichever was asked for, and what can be done."""
         self._is_initialized = True
-        self._abilities = client_capabilities
+        self._abilities = _offered(client_capabilities)
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=schema.Implementation(name="onhand", title="onhand", version=self._version),
@@ -276,6 +276,14 @@ class EditorAgent:
     def _check_initialized(self) -> None:
         if not self._is_initialized:
             raise RequestError(-32600, "initialize comes first")
+
+
+def _offered(said: object) -> schema.ClientCapabilities | None:
+    """What an editor can do for us. Where it says so in a form that is none, the SDK leaves a dict, and it is not."""
+    if not isinstance(said, schema.ClientCapabilities):
+        return None
+    files: object = said.fs
+    return said if isinstance(files, schema.FileSystemCapabilities | None) else said.model_copy(update={"fs": None})
 
 
 def _set_mode(session: Session, mode: str) -> None:

@@ -132,6 +132,14 @@ def test_the_version_that_is_spoken_is_named_whichever_is_asked_for(version: int
     assert answer["result"]["protocolVersion"] == 1
 
 
+@requirement("acp.client-abilities")
+@pytest.mark.parametrize("abilities", [5, [], {"fs": 5}, {"fs": None}, None])
+def test_what_an_editor_offers_in_no_form_is_not_used_and_a_session_begins(tmp_path: Path, abilities: Any) -> None:
+    begin = asking("initialize", {"protocolVersion": 1, "clientCapabilities": abilities}, "init")
+    answers = exchanged([begin, asking("session/new", {"cwd": str(tmp_path), "mcpServers": []})])
+    assert [answer["id"] for answer in answers if "result" in answer] == ["init", 7, "last"]
+
+
 @requirement("acp.default-adapter")
 def test_halves_of_characters_become_whole() -> None:
     message = parsed(rb'{"jsonrpc":"2.0","id":1,"method":"m","params":{"t":"a\ud83d"}}')
