@@ -139,10 +139,11 @@ def test_what_may_write_needs_approval_unless_it_was_allowed(run: Run, project: 
 
 
 @requirement("agent.cli")
-def test_the_sandbox_is_never_silently_left_out(run: Run, project: Path) -> None:
+def test_the_sandbox_is_never_silently_left_out(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONHAND_SANDBOX_WRITABLE", str(project / "gone"))  # so that no policy can be kept
     done = run("agent", "go", "--sandbox", "--model", script(project, "never"))
-    assert (done.code, done.out) == (2, "")
-    assert "--sandbox needs the sandbox" in done.err
+    assert (done.code, done.out) == (1, "")
+    assert "gone is to be writable and is not there" in done.err or "no sandbox works here" in done.err
 
 
 @requirement("agent.cli")
