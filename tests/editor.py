@@ -130,16 +130,21 @@ async def editing(
     """An editor and an agent at the two ends of two pipes, initialized."""
     reading, to_agent = os.pipe()
     from_agent, writing = os.pipe()
-    agent = EditorAgent(open, History(history), "1.2.3")
-    serving = asyncio.create_task(converse(agent, reading, writing))
-    client = ClientSideConnection(editor, Wire(from_agent, to_agent), observers=[editor.see])  # type: ignore[arg-type]
+    agent, wire, theirs = (
+        EditorAgent(open, History(history), "1.2.3"),
+        Wire(reading, writing),
+        Wire(from_agent, to_agent),
+    )
+    serving = asyncio.create_task(converse(agent, wire))
+    client = ClientSideConnection(editor, theirs, observers=[editor.see])  # type: ignore[arg-type]
     try:
         await client.initialize(protocol_version=1, client_capabilities=abilities)
         yield client
     finally:
-        os.close(to_agent)
+        # Each descriptor by the thread that uses it: a number that is free again may be somebody else's by then.
+        await theirs._writer.run(lambda: os.close(to_agent))
         await serving
-        os.close(writing)
+        await wire._writer.run(lambda: os.close(writing))
+        await theirs._reader.run(lambda: os.close(from_agent))
+        await wire._reader.run(lambda: os.close(reading))
         await client.close()
-        os.close(from_agent)
-        os.close(reading)

@@ -145,8 +145,13 @@ def test_the_command_serves_until_a_signal_and_ends_well(
 
 @requirement("grpc.serve-command", "grpc.writes-are-opt-in", "grpc.security", "grpc.observability")
 def test_a_token_writes_and_metrics_are_configured_like_everything_else(project: Path, quiet: dict[str, str]) -> None:
-    (project / "onhand.toml").write_text("[grpc]\nwrites = true\nlog_queries = true\n", encoding="utf-8")
-    asked = {"ONHAND_GRPC_TOKEN_ENV": "MY_TOKEN", "MY_TOKEN": TOKEN, "ONHAND_GRPC_METRICS": "127.0.0.1:0"}
+    asked = {
+        "ONHAND_GRPC_TOKEN_ENV": "MY_TOKEN",
+        "MY_TOKEN": TOKEN,
+        "ONHAND_GRPC_METRICS": "127.0.0.1:0",
+        "ONHAND_GRPC_WRITES": "true",
+        "ONHAND_GRPC_LOG_QUERIES": "true",
+    }
     environ = {**quiet, **asked}
     process = subprocess.Popen(
         [sys.executable, "-m", "onhand", "serve", "--grpc", "0.0.0.0:0"],

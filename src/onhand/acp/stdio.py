@@ -127,13 +127,13 @@ def _problem(message: Json, id: str | int | None) -> Refused | None:
 async def serve(agent: EditorAgent) -> None:
     """Serve one editor over the standard streams until it closes them."""
     with claimed_streams() as (reading, writing):
-        await converse(agent, reading, writing)
+        await converse(agent, Wire(reading, writing))
 
 
-async def converse(agent: EditorAgent, reading: int, writing: int) -> None:
-    """Serve one editor over two descriptors until the first one ends."""
+async def converse(agent: EditorAgent, wire: Wire) -> None:
+    """Serve one editor until it has gone."""
     # Closing and resuming sessions are stable in the protocol; the SDK still calls them unstable.
-    connection = AgentSideConnection(agent, Wire(reading, writing), listening=False, use_unstable_protocol=True)
+    connection = AgentSideConnection(agent, wire, listening=False, use_unstable_protocol=True)
     try:
         await connection.listen()
     finally:

@@ -4,6 +4,8 @@ It shields the SDK: a line is never longer than `MAX_LINE_BYTES`, what is no mes
 once, and only so many requests are at work at a time. What it carries it does not know.
 """
 
+import asyncio
+
 import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -95,11 +97,17 @@ async def converse(surface: Surface, reading: int, writing: int) -> None:
     inbox, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outbox, sent = anyio.create_memory_object_stream[SessionMessage](0)
     wire = Wire(reading, writing, inbox)
-    async with anyio.create_task_group() as group:
-        group.start_soon(wire.receive)
-        group.start_soon(_send_all, wire, sent, group.cancel_scope)
-        await server.run(received, outbox, server.create_initialization_options())
-        group.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(wire.receive)
+            group.start_soon(_send_all, wire, sent, group.cancel_scope)
+            await server.run(received, outbox, server.create_initialization_options())
+            group.cancel_scope.cancel()
+    except* anyio.BrokenResourceError:
+        pass  # an interrupt met the SDK while it handed on a message
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _send_all(

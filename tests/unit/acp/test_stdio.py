@@ -12,7 +12,7 @@ import pytest
 from editor import opener
 from onhand.acp.agent import EditorAgent
 from onhand.acp.history import History
-from onhand.acp.stdio import Refused, converse, parsed
+from onhand.acp.stdio import Refused, Wire, converse, parsed
 from requirements import requirement
 
 INITIALIZE = {"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {"protocolVersion": 1}}
@@ -27,7 +27,8 @@ def exchanged(lines: Sequence[bytes]) -> list[dict[str, Any]]:
         reading, to_agent = os.pipe()
         from_agent, writing = os.pipe()
         agent = EditorAgent(opener(lambda _: []), History(None), "1")
-        serving = asyncio.create_task(converse(agent, reading, writing))
+        wire = Wire(reading, writing)
+        serving = asyncio.create_task(converse(agent, wire))
         answers: list[dict[str, Any]] = []
         with open(to_agent, "wb", buffering=0) as out, open(from_agent, "rb") as back:
             for line in [*lines, json.dumps(LAST).encode()]:
@@ -36,8 +37,8 @@ def exchanged(lines: Sequence[bytes]) -> list[dict[str, Any]]:
                 answers.append(json.loads(await asyncio.to_thread(back.readline)))
             out.close()
             await serving
-            os.close(writing)
-            os.close(reading)
+            await wire._writer.run(lambda: os.close(writing))  # by the thread that may still write
+            await wire._reader.run(lambda: os.close(reading))
         return answers
 
     return asyncio.run(asyncio.wait_for(talk(), 60))
