@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import contextmanager
 
 from onhand import app
 from onhand.cli import terminal
@@ -139,10 +138,7 @@ def _lines() -> Iterator[str]:
         terminal.complain("Say what to do; an empty line ends it.")
     while True:
         try:
-            with _interruptible(is_person):
-                if is_person:
-                    print("> ", end="", file=sys.stderr, flush=True)
-                line = input()
+            line = _typed("> ") if is_person else input()
         except EOFError:
             return
         if line.strip():
@@ -158,33 +154,37 @@ async def _ask(call: Call, tool: Tool, reason: str) -> str:
     terminal.complain(f"{reason}: {terminal.one_line(tool.name)} {terminal.one_line(as_text(call.arguments))}")
     try:
         while True:
-            with _interruptible():
-                terminal.complain(QUESTION)
-                answer = ANSWERS.get(input().strip().lower()[:1])
+            answer = ANSWERS.get(_typed(QUESTION).strip().lower()[:1])
             if answer:
                 return answer
     except (EOFError, KeyboardInterrupt):
         return "reject_once"
 
 
-@contextmanager
-def _interruptible(is_person: bool = True) -> Iterator[None]:
-    """While a person types, an interrupt is raised right here; the event loop, which stands still, never hears of it.
+def _typed(prompt: str) -> str:
+    """The line that a person types. An interrupt meanwhile is raised right here, even one just before the wait.
 
-    It would take it for one that came later, and cancel what is at work then.
+    The event loop, which stands still, never hears of it: it would take it for one that came later, and cancel what is
+    at work then.
     """
-    if not is_person:
-        yield
-        return
+    import os
+    import select
     import signal
 
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    wakeup = signal.set_wakeup_fd(-1)
+    wakeup = signal.set_wakeup_fd(waking)
     try:
-        yield
+        print(prompt, end="", file=sys.stderr, flush=True)
+        if os.name != "nt":  # where only sockets can be waited for
+            select.select([sys.stdin, woken], [], [])
+        return input()
     finally:
         signal.set_wakeup_fd(wakeup)
         signal.signal(signal.SIGINT, handler)
+        os.close(woken)
+        os.close(waking)
 
 
 def _show_opening(asked: Config) -> None:
