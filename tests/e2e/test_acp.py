@@ -19,6 +19,8 @@ from acp import schema
 from acp.stdio import spawn_agent_process
 
 from editor import Editor
+from onhand.memory.plan import Plan
+from onhand.memory.relations import Relations
 from requirements import requirement
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +130,34 @@ def test_a_server_that_comes_with_a_session_is_asked_about_and_then_joins_it(tmp
     if answer == "allow_once":
         assert "hello" in told[-1].content[0].content.text
         assert [asked.title for asked in editor.asked][1:] == ["theirs__echo"]
+
+
+@requirement("acp.updates")
+def test_the_plan_of_a_project_is_told_whenever_it_changes(tmp_path: Path) -> None:
+    def begin(relations: Relations) -> None:
+        relations.add("form", context={"description": "Build the form", "status": "pending"})
+
+    (tmp_path / ".onhand").mkdir()
+    Plan(tmp_path / ".onhand" / "plan.journal").change(begin)
+    steps = [
+        {"calls": [{"name": "plan_update", "arguments": {"id": "form", "status": status}}]}
+        for status in ("in_progress", "done")
+    ]
+    (tmp_path / "script.json").write_text(json.dumps([*steps, "Built."]), encoding="utf-8")
+    editor = Editor()
+
+    async def work() -> list[Any]:
+        async with editing(editor, tmp_path) as agent:
+            session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+            said = [schema.TextContentBlock(text="build it", type="text")]
+            await agent.prompt(session_id=session.session_id, prompt=said)
+            return editor.of(session.session_id, "plan")
+
+    told = asyncio.run(asyncio.wait_for(work(), 100))
+    assert [[(one.content, one.status) for one in update.entries] for update in told] == [
+        [("Build the form", "in_progress")],
+        [("Build the form", "completed")],
+    ]
 
 
 @requirement("acp.install")
