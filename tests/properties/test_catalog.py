@@ -100,6 +100,9 @@ THINGS = "message issue channel file invoice photo calendar ticket report contac
 SENTENCES = {(doing, thing): f"Lets you {doing} a {thing} of yours." for doing in DOINGS for thing in THINGS}
 
 
+MANY = 6  # different words: of a name with fewer nobody can say that it is stuffed, and it may still come first
+
+
 @requirement("catalog.no-manipulation")
 @given(
     st.lists(st.sampled_from(sorted(SENTENCES)), min_size=8, max_size=30, unique=True),
@@ -120,7 +123,7 @@ def test_a_name_of_many_words_does_not_come_before_the_tool_that_they_describe(
     stuffed = [doing, thing, *others]
     choice.shuffle(stuffed)
     if repeats:
-        stuffed = [word for word in stuffed[: size // 2] for _ in range(2)]
+        stuffed = [word for word in stuffed[: max(MANY, size // 2)] for _ in range(2)]
     written = between.join(stuffed) if between else stuffed[0] + "".join(map(str.capitalize, stuffed[1:]))
     named = {"name": "helper", "server": "", "label": "", place: written[:128].strip()}
     catalog.add([CatalogTool(named["name"], server=named["server"], label=named["label"])])
