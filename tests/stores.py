@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from onhand.document import Document
-from onhand.store import indexing, sqlite
+from onhand.store import indexing, moment
 from onhand.store.entry import Entry
 from onhand.store.memory import MemoryStore
 from onhand.store.sqlite import SqliteStore
@@ -27,10 +27,10 @@ def searching(kind: str) -> Iterator[None]:
     """Let SQLite's stores search in one of their two ways, however large they are."""
     with pytest.MonkeyPatch.context() as patch:
         if kind == "plain":
-            patch.setattr(sqlite, "NUMPY_PAYS", sys.maxsize)
-            patch.setattr(sqlite, "sys", SimpleNamespace(modules={}, byteorder=sys.byteorder))
+            patch.setattr(moment, "NUMPY_PAYS", sys.maxsize)
+            patch.setattr(moment, "sys", SimpleNamespace(modules={}))
         else:
-            patch.setattr(sqlite, "NUMPY_PAYS", 0)
+            patch.setattr(moment, "NUMPY_PAYS", 0)
         yield
 
 

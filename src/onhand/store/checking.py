@@ -12,6 +12,7 @@ from onhand.lexical import segment as segments
 from onhand.store import indexing
 from onhand.store.entry import Damage, content_hash
 from onhand.store.opening import UNREADABLE
+from onhand.store.tables import DOCUMENT, document_of
 
 if TYPE_CHECKING:
     from onhand.lexical.ranking import Ranking
@@ -59,8 +60,6 @@ def _pages(connection: sqlite3.Connection) -> Iterator[Damage]:
 
 
 def _documents(connection: sqlite3.Connection) -> Iterator[Damage]:
-    from onhand.store.sqlite import DOCUMENT, document_of
-
     for row in connection.execute(f"SELECT hash, {DOCUMENT} FROM documents ORDER BY slot"):
         try:
             is_whole = content_hash(document_of(row[1:])) == row[0]

@@ -1,7 +1,8 @@
 """Documents in one SQLite file, the embedded default. Safe to share between threads and processes.
 
 Documents and vectors are the truth; what they are found by is derived from them in the transaction that writes them,
-so there is nothing to catch up with after a crash. How words are kept is the business of onhand.store.indexing.
+so there is nothing to catch up with after a crash. Here is who holds a connection and when: what the statements say is
+in onhand.store.tables, how words are kept in onhand.store.indexing, how they are searched in onhand.store.moment.
 """
 
 from __future__ import annotations
@@ -9,33 +10,26 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import sys
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from itertools import islice
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
-from zlib import crc32
 
-from onhand.document import EVERYTHING, Document, Filter, Match, microseconds, time_of
+from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.errors import StoreError
-from onhand.lexical import segment as segments
-from onhand.lexical.plain_searcher import PlainSearcher
 from onhand.lexical.ranking import Ranking, ranking
-from onhand.store import indexing
+from onhand.store import indexing, tables
 from onhand.store.entry import (
     HEAD_CHARS,
-    TALLIED,
     Damage,
     Entry,
     Head,
     Summary,
-    Tally,
     content_hash,
     refuse_contradiction,
 )
+from onhand.store.moment import Moment, moment_of
 from onhand.store.opening import UNREADABLE, begin_writing, is_read_only, open_file, stamp, translated
 from onhand.store.order import parse_order
 
@@ -45,13 +39,9 @@ if TYPE_CHECKING:
     from onhand.lexical.searcher import Searcher
     from onhand.store.vectors import Vectors
 
-NUMPY_PAYS = 20_000  # documents from which on a search gains more than the import of numpy costs
-MANY_TIES = 1000  # equal scores at the border: then ids are walked in their order, instead of reading all of these
 SPARE_VECTORS = 1000  # besides one for each that lives: of documents that are gone; then the copy is made anew
 FEW_ALLOWED = 5000  # documents that are put in order by reading each, instead of walking through all in order
 
-DOCUMENT = "id, title, text, author, tags, scope, created_us, metadata, kind, source_path"
-_HEAD = "id, title, substr(text, 1, ?), author, tags, scope, created_us, kind, source_path"
 _ORDER = {"created_time": "created_us", "title": "title", "author": "author", "scope": "scope", "document_id": "id"}
 
 
@@ -64,7 +54,7 @@ class SqliteStore:
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
         self._frozen: tuple[int, ...] | None = None  # how a file looked that is read without a look at its log
-        self._moment: _Moment | None = None
+        self._moment: Moment | None = None
         self._vectors: tuple[str, Vectors] | None = None  # token of the copy, copy
         self._is_copy_ours = False  # nobody has looked yet
         self._is_closed = False
@@ -80,36 +70,36 @@ class SqliteStore:
         more: bool = False,
         only_unchanged: bool = False,
     ) -> None:
-        rows = [_row(entry) for entry in entries]
+        rows = [tables.row_of(entry) for entry in entries]
         with self._writing() as connection:
             if facts:
-                refuse_contradiction(_facts(connection), facts)
-                _note(connection, facts)
+                refuse_contradiction(tables.facts(connection), facts)
+                tables.note(connection, facts)
             if only_unchanged:
-                rows = [row for row in rows if (there := _find(connection, row.id)) and there[1] == row.digest]
+                rows = [row for row in rows if (there := tables.find(connection, row.id)) and there[1] == row.digest]
             self._drop_foreign_copy(connection, rows)
-            gone = [slot for row in rows if (slot := _put(connection, row)) is not None]
+            gone = [slot for row in rows if (slot := tables.put(connection, row)) is not None]
             indexing.bury(connection, gone)
             indexing.index_tail(connection, self._ranking, more)
 
     def delete(self, ids: Collection[str]) -> int:
         with self._writing() as connection:
-            found = [_find(connection, document_id) for document_id in dict.fromkeys(ids)]
+            found = [tables.find(connection, document_id) for document_id in dict.fromkeys(ids)]
             gone = [there[0] for there in found if there]
             for slot in gone:
-                _drop(connection, slot)
+                tables.drop(connection, slot)
             indexing.bury(connection, gone)
         return len(gone)
 
     def get(self, document_id: str) -> Document | None:
         with self._reading() as connection:
             row = connection.execute(
-                f"SELECT hash, {DOCUMENT} FROM documents WHERE id = ?",
+                f"SELECT hash, {tables.DOCUMENT} FROM documents WHERE id = ?",
                 (document_id,),
             ).fetchone()
             if row is None:
                 return None
-            document = document_of(row[1:])
+            document = tables.document_of(row[1:])
             if document.id != document_id or content_hash(document) != row[0]:
                 raise StoreError(
                     f"document {document_id!r} in {self.path} is not what was written: "
@@ -122,7 +112,7 @@ class SqliteStore:
         with self._reading() as connection:
             for document_id in ids:
                 row = connection.execute(
-                    f"SELECT {_HEAD} FROM documents WHERE id = ?",
+                    f"SELECT {tables.HEAD} FROM documents WHERE id = ?",
                     (4 * HEAD_CHARS, document_id),
                 ).fetchone()
                 if row:
@@ -132,7 +122,7 @@ class SqliteStore:
 
     def known(self, documents: Sequence[Document]) -> dict[str, bool]:
         with self._reading() as connection:
-            found = [(document, _find(connection, document.id)) for document in documents]
+            found = [(document, tables.find(connection, document.id)) for document in documents]
         return {document.id: there[1] == content_hash(document) for document, there in found if there}
 
     def keyword(
@@ -147,7 +137,7 @@ class SqliteStore:
         with self._reading() as connection:
             searcher = self._searcher(connection)
             found = searcher.search(query, limit, self._allowed(connection, filter, among))
-            ranked = _ranked(connection, found, limit)
+            ranked = tables.ranked(connection, found, limit)
             if not explain:
                 return [Match(document_id, score, ()) for document_id, _, score in ranked]
             explanations = searcher.explain(query, [slot for _, slot, _ in ranked])
@@ -161,7 +151,7 @@ class SqliteStore:
 
     def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
         with self._reading() as connection:
-            there = _find(connection, document_id)
+            there = tables.find(connection, document_id)
             return self._searcher(connection).telling(query, there[0]) if there else {}
 
     def nearest(
@@ -180,12 +170,12 @@ class SqliteStore:
             found = vectors.nearest(
                 vector,
                 allowed=None if allowed is None else searcher.slots(allowed),
-                dead=searcher.gone() if len(vectors) > _count_vectors(connection, searcher) else (),
+                dead=searcher.gone() if len(vectors) > tables.count_vectors(connection, searcher) else (),
                 limit=limit,
                 min_score=min_score,
                 upto=searcher.last_slot,
             )
-            return [Match(document_id, score, ()) for document_id, _, score in _ranked(connection, found, limit)]
+            return [Match(document_id, score, ()) for document_id, _, score in tables.ranked(connection, found, limit)]
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
@@ -208,7 +198,7 @@ class SqliteStore:
                 )
                 return [document_id for (document_id,) in rows]
             wanted = set(map(int, slots))
-            return _walk(connection, f"SELECT id, slot FROM documents ORDER BY {order}", wanted, limit, offset)
+            return tables.walk(connection, f"SELECT id, slot FROM documents ORDER BY {order}", wanted, limit, offset)
 
     def count(self, filter: Filter = EVERYTHING) -> int:
         with self._reading() as connection:
@@ -216,7 +206,7 @@ class SqliteStore:
 
     def vectors(self) -> int:
         with self._reading() as connection:
-            return _count_vectors(connection, self._searcher(connection))
+            return tables.count_vectors(connection, self._searcher(connection))
 
     def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
         with self._reading() as connection:
@@ -224,7 +214,7 @@ class SqliteStore:
             if allowed is not None:
                 wanted = set(map(int, self._searcher(connection).slots(allowed)))
                 query = "SELECT id, slot FROM documents WHERE has_vector = 0 ORDER BY id"
-                return _walk(connection, query, wanted, limit, 0)
+                return tables.walk(connection, query, wanted, limit, 0)
             rows = connection.execute("SELECT id FROM documents WHERE has_vector = 0 ORDER BY id LIMIT ?", (limit,))
             return [document_id for (document_id,) in rows]
 
@@ -232,11 +222,11 @@ class SqliteStore:
         with self._writing() as connection:
             connection.execute("DELETE FROM vectors")
             connection.execute("UPDATE documents SET has_vector = 0 WHERE has_vector")
-            _note(connection, {**facts, **_new_copy()})
+            tables.note(connection, {**facts, **tables.new_copy()})
 
     def facts(self) -> dict[str, str]:
         with self._reading() as connection:
-            return _facts(connection)
+            return tables.facts(connection)
 
     def generation(self) -> str:
         with self._reading() as connection:
@@ -250,9 +240,9 @@ class SqliteStore:
             ).fetchone()
             return Summary(
                 documents,
-                _tally(connection, "SELECT author AS value FROM documents"),
-                _tag_tally(connection),
-                _tally(connection, "SELECT scope AS value FROM documents"),
+                tables.tally(connection, "SELECT author AS value FROM documents"),
+                tables.tag_tally(connection),
+                tables.tally(connection, "SELECT scope AS value FROM documents"),
                 earliest,
                 latest,
             )
@@ -266,7 +256,7 @@ class SqliteStore:
     def rebuild(self) -> None:
         with self._writing() as connection:
             indexing.rebuild(connection, self._ranking)
-            _note(connection, _new_copy())
+            tables.note(connection, tables.new_copy())
 
     def close(self) -> None:
         with self._lock:
@@ -301,7 +291,7 @@ class SqliteStore:
 
     def _match_ranking(self, connection: sqlite3.Connection) -> None:
         """A file whose terms another ranking made is indexed anew."""
-        made_by = _made_by(connection)
+        made_by = tables.made_by(connection)
         if made_by == self._ranking.name:
             self._finish_import(connection)
             return
@@ -317,10 +307,10 @@ class SqliteStore:
 
     def _index_anew(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        if _made_by(connection) != self._ranking.name:  # another process may have been quicker
+        if tables.made_by(connection) != self._ranking.name:  # another process may have been quicker
             indexing.rebuild(connection, self._ranking)
-            _note(connection, {"store.ranking": self._ranking.name, **_new_copy()})
-            _next_generation(connection)
+            tables.note(connection, {"store.ranking": self._ranking.name, **tables.new_copy()})
+            tables.next_generation(connection)
         connection.execute("COMMIT")
 
     def _finish_import(self, connection: sqlite3.Connection) -> None:
@@ -331,7 +321,7 @@ class SqliteStore:
         try:
             begin_writing(connection, patience_s=0)
             indexing.index_tail(connection, self._ranking)
-            _next_generation(connection)
+            tables.next_generation(connection)
             connection.execute("COMMIT")
         except (sqlite3.Error, *UNREADABLE):
             if connection.in_transaction:
@@ -365,7 +355,7 @@ class SqliteStore:
                 begin_writing(connection)
                 self._refuse_other_ranking(connection)
                 yield connection
-                _next_generation(connection)
+                tables.next_generation(connection)
                 connection.execute("COMMIT")
             finally:
                 _roll_back(connection)
@@ -375,12 +365,12 @@ class SqliteStore:
         generation = connection.execute("SELECT value FROM facts WHERE name = 'store.generation'").fetchone()
         if self._moment is None or self._moment.generation != generation:
             self._refuse_other_ranking(connection)
-            self._moment = _moment(connection, self._ranking, generation, self._moment)
+            self._moment = moment_of(connection, self._ranking, generation, self._moment)
         return self._moment.searcher
 
     def _refuse_other_ranking(self, connection: sqlite3.Connection) -> None:
         """Another version of onhand may have indexed the file anew since it was opened here."""
-        if _made_by(connection) != self._ranking.name:
+        if tables.made_by(connection) != self._ranking.name:
             raise StoreError(f"{self.path} has been indexed anew by another version of onhand: open it again with that")
 
     def _copied_vectors(self, connection: sqlite3.Connection) -> Vectors | None:
@@ -398,12 +388,12 @@ class SqliteStore:
         def rows_above(slot: int) -> Iterator[tuple[int, bytes]]:
             return connection.execute("SELECT slot, data FROM vectors WHERE slot > ? ORDER BY slot", (slot,))
 
-        if len(vectors) > 2 * _count_vectors(connection, self._searcher(connection)) + SPARE_VECTORS:
+        if len(vectors) > 2 * tables.count_vectors(connection, self._searcher(connection)) + SPARE_VECTORS:
             vectors.discard()
         vectors.catch_up(rows_above)
         return vectors
 
-    def _drop_foreign_copy(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+    def _drop_foreign_copy(self, connection: sqlite3.Connection, rows: Sequence[tables.Row]) -> None:
         """Give a copy of the vectors up that has slots which this file has not given out yet.
 
         Somebody has put an older file in this place. While we write, nobody else gives out slots.
@@ -420,7 +410,7 @@ class SqliteStore:
             copy = open_vectors(directory, len(vector) // 4, token)
             last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
             if isinstance(copy, PlainVectors) or copy.last_slot > (last[0] if last else 0):
-                _note(connection, _new_copy())
+                tables.note(connection, tables.new_copy())
             copy.close()
 
     def _copy_damages(self, connection: sqlite3.Connection) -> list[Damage]:
@@ -437,221 +427,14 @@ class SqliteStore:
         allowed = None if filter == EVERYTHING else searcher.allowed(filter)
         if among is None:
             return allowed
-        found = (_find(connection, document_id) for document_id in among)
+        found = (tables.find(connection, document_id) for document_id in among)
         return searcher.among(allowed, [there[0] for there in found if there])
-
-
-class _Moment(NamedTuple):
-    """The index as of one generation."""
-
-    generation: Any
-    stored: dict[tuple[int, int], indexing.Stored]  # number, dead → segment
-    searcher: Searcher
-
-
-def _moment(connection: sqlite3.Connection, ranks: Ranking, generation: Any, before: _Moment | None) -> _Moment:
-    """Read what changed since the moment before."""
-    known = before.stored if before else {}
-    numbers = connection.execute("SELECT number, length(dead) FROM segments ORDER BY first_slot").fetchall()
-    stored = {key: known.get(key) or indexing.stored(connection, key[0]) for key in numbers}
-    parts = [one.segment for one in stored.values()]
-    dead = [slot for one in stored.values() for slot in one.dead]
-    tail: dict[tuple[int, str], tuple[int, bytes]] = {}
-    waiting = list(indexing.rows(connection, ranks, indexing.last_slot(connection) + 1, indexing.MAX_SLOT))
-    if waiting:
-        built, postings = segments.build(waiting, ranks.tokenizer, len(ranks.fields))
-        parts.append(built)
-        tail = {(kind, term): (size, data) for kind, term, size, data in postings}
-    places = {number: place for place, (number, _) in enumerate(numbers)}
-    own = ",".join(map(str, places))
-    wanted = f"SELECT segment, size, data FROM postings WHERE segment IN ({own}) AND kind = ? AND term = ?"
-
-    def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
-        found = sorted((places[number], size, data) for number, size, data in connection.execute(wanted, (kind, term)))
-        last = tail.get((kind, term))
-        return [(size, data) for _, size, data in found] + ([last] if last else [])
-
-    documents = sum(part.documents for part in parts) - len(dead)
-    searcher: Searcher
-    if documents >= NUMPY_PAYS or "numpy" in sys.modules:
-        try:
-            from onhand.lexical.numpy_searcher import NumpySearcher
-
-            searcher = NumpySearcher(ranks, parts, dead, fetch)
-        except ImportError:
-            searcher = PlainSearcher(ranks, parts, dead, fetch)
-    else:
-        searcher = PlainSearcher(ranks, parts, dead, fetch)
-    return _Moment(generation, stored, searcher)
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
     """End a transaction; SQLite has done so already after some errors."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def _find(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int | None] | None:
-    """Slot, hash and checksum of the vector, of a document."""
-    found: tuple[int, str, int | None] | None = connection.execute(
-        "SELECT slot, hash, checksum FROM documents LEFT JOIN vectors USING (slot) WHERE id = ?", (document_id,)
-    ).fetchone()
-    return found
-
-
-class _Row(NamedTuple):
-    """An entry as it is kept."""
-
-    id: str
-    values: tuple[Any, ...]  # of DOCUMENT
-    digest: str
-    vector: bytes | None
-
-
-def _row(entry: Entry) -> _Row:
-    document, vector = entry
-    values = (
-        document.id,
-        document.title,
-        document.text.encode(),
-        document.author,
-        json.dumps(document.tags, ensure_ascii=False),
-        document.scope,
-        None if document.created_time is None else microseconds(document.created_time),
-        json.dumps(document.metadata, ensure_ascii=False),
-        document.kind,
-        document.source_path,
-    )
-    return _Row(document.id, values, content_hash(document), None if vector is None else _spelled(vector))
-
-
-def _put(connection: sqlite3.Connection, row: _Row) -> int | None:
-    """Keep a document; the slot of the one that it replaces. One that is there unchanged stays as it is."""
-    there = _find(connection, row.id)
-    checksum = None if row.vector is None else crc32(row.vector)
-    if there and there[1:] == (row.digest, checksum):
-        return None
-    if there:
-        _drop(connection, there[0])
-    slot = connection.execute(
-        f"INSERT INTO documents ({DOCUMENT}, hash, has_vector) VALUES ({', '.join('?' * 12)})",
-        (*row.values, row.digest, row.vector is not None),
-    ).lastrowid
-    if row.vector is not None:
-        connection.execute("INSERT INTO vectors (slot, checksum, data) VALUES (?, ?, ?)", (slot, checksum, row.vector))
-    return there[0] if there else None
-
-
-def _spelled(vector: array[float]) -> bytes:
-    if sys.byteorder == "big":
-        vector = vector[:]
-        vector.byteswap()
-    return vector.tobytes()
-
-
-def _drop(connection: sqlite3.Connection, slot: int) -> None:
-    connection.execute("DELETE FROM documents WHERE slot = ?", (slot,))
-    connection.execute("DELETE FROM vectors WHERE slot = ?", (slot,))
-
-
-def document_of(row: Sequence[Any]) -> Document:
-    document_id, title, text, author, tags, scope, created_us, metadata, kind, source_path = row
-    return Document(
-        document_id,
-        title,
-        text.decode("utf-8", "replace"),
-        author,
-        tuple(json.loads(tags)),
-        scope,
-        None if created_us is None else time_of(created_us),
-        json.loads(metadata),
-        kind,
-        source_path,
-    )
-
-
-def _made_by(connection: sqlite3.Connection) -> str | None:
-    """The name of the ranking that the terms of a file are of."""
-    found = connection.execute("SELECT value FROM facts WHERE name = 'store.ranking'").fetchone()
-    return found[0] if found else None
-
-
-def _facts(connection: sqlite3.Connection) -> dict[str, str]:
-    return dict(connection.execute("SELECT name, value FROM facts WHERE name NOT LIKE 'store.%'"))
-
-
-def _note(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
-    connection.executemany("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", facts.items())
-
-
-def _next_generation(connection: sqlite3.Connection) -> None:
-    connection.execute(
-        "INSERT INTO facts (name, value) VALUES ('store.generation', '1') "
-        "ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
-    )
-
-
-def _tag_tally(connection: sqlite3.Connection) -> Tally:
-    """Counted here: SQLite's own reader of JSON ends a text at a NUL."""
-    spelled = connection.execute("SELECT tags FROM documents WHERE tags != '[]'")
-    counts = Counter(tag for (tags,) in spelled for tag in json.loads(tags) if tag)
-    most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return Tally(tuple(most[:TALLIED]), len(most))
-
-
-def _tally(connection: sqlite3.Connection, values: str) -> Tally:
-    counted = f"SELECT value, count(*) AS number FROM ({values}) WHERE value != '' GROUP BY value"
-    most = connection.execute(f"{counted} ORDER BY number DESC, value LIMIT {TALLIED}").fetchall()
-    (distinct,) = connection.execute(f"SELECT count(*) FROM ({counted})").fetchone()
-    return Tally(tuple(most), distinct)
-
-
-def _count_vectors(connection: sqlite3.Connection, searcher: Searcher) -> int:
-    (without,) = connection.execute("SELECT count(*) FROM documents WHERE has_vector = 0").fetchone()
-    return searcher.documents - int(without)
-
-
-def _new_copy() -> dict[str, str]:
-    """The fact by which a copy of the vectors that was made before is known to be of others."""
-    from secrets import token_hex
-
-    return {"store.vectors": token_hex(8)}
-
-
-def _ranked(
-    connection: sqlite3.Connection, found: Sequence[tuple[int, float]], limit: int
-) -> list[tuple[str, int, float]]:
-    """Id, slot and score of the best, by descending score, then id; `found` is by descending score."""
-    if not found or limit < 1:
-        return []
-    least = found[:limit][-1][1]
-    better = [(slot, score) for slot, score in found if score > least]
-    equal = {slot for slot, score in found if score == least}
-    few = equal if len(equal) <= MANY_TIES else set()
-    ids = _ids(connection, [slot for slot, _ in better] + list(few))
-    named = sorted(((ids[slot], slot, score) for slot, score in better), key=lambda one: (-one[2], one[0]))
-    if few:
-        last = sorted((ids[slot], slot) for slot in few)
-    else:
-        ordered = connection.execute("SELECT id, slot FROM documents ORDER BY id")
-        last = []
-        for document_id, slot in ordered:
-            if slot in equal:
-                last.append((document_id, slot))
-                if len(last) + len(named) >= limit:
-                    break
-    return (named + [(document_id, slot, least) for document_id, slot in last])[:limit]
-
-
-def _ids(connection: sqlite3.Connection, slots: Sequence[int]) -> dict[int, str]:
-    wanted = "SELECT slot, id FROM documents WHERE slot IN (SELECT value FROM json_each(?))"
-    return dict(connection.execute(wanted, (json.dumps(slots),)))
-
-
-def _walk(connection: sqlite3.Connection, ordered: str, wanted: Collection[int], limit: int, offset: int) -> list[str]:
-    """Some ids of an ordered query, of the wanted slots only."""
-    ids = (document_id for document_id, slot in connection.execute(ordered) if slot in wanted)
-    return list(islice(ids, offset, offset + limit))
 
 
 # SQLite's locks are known to a process as a whole, and a child would believe to hold those of its parent: so nobody
