@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     # ruff: noqa: I001  # what is offered of a file stands together
     from onhand.app.actions import open_policy as open_policy, open_workspace as open_workspace, walls_of as walls_of
     from onhand.app.agent import (
+        agent_options as agent_options,
         join_servers as join_servers,
         open_agent as open_agent,
         open_editor_agent as open_editor_agent,
@@ -51,7 +52,7 @@ _HOMES = {
     "actions": "open_policy open_workspace walls_of",
     "mcp": "has_servers mcp_file open_mcp open_pins open_servers open_surface",
     "grpc": "open_grpc",
-    "agent": "join_servers open_agent open_editor_agent",
+    "agent": "agent_options join_servers open_agent open_editor_agent",
 }
 
 if not TYPE_CHECKING:  # or a type checker would believe that every name exists

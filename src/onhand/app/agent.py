@@ -84,6 +84,18 @@ def open_agent(
     return agent
 
 
+def agent_options(asked: Config, flags: "Mapping[str, Any]") -> "AgentOptions":
+    """What is configured, with the flags in its place; the address and the key of one provider are not for another."""
+    configured = asked.agent
+    if "model" in flags and configured.model and _provider(flags["model"]) != _provider(configured.model):
+        configured = configured._replace(base_url="", api_key_env="")
+    return configured._replace(**flags)
+
+
+def _provider(model: str) -> str:
+    return model.partition(":")[0]
+
+
 def _rights(options: "AgentOptions") -> "tuple[Rule, ...]":
     """What the configuration forbids and allows, whatever else is asked about."""
     from onhand.agent.approval import Rule
@@ -91,7 +103,7 @@ def _rights(options: "AgentOptions") -> "tuple[Rule, ...]":
     return (*(Rule("deny", name) for name in options.deny), *(Rule("allow", name) for name in options.allow))
 
 
-def open_editor_agent(flags: "Mapping[str, Any] | None" = None) -> "EditorAgent":
+def open_editor_agent(flags: "Mapping[str, Any]") -> "EditorAgent":
     """The agent of an editor, which opens a project with every session; `flags` override the configured options."""
     from onhand.acp.agent import EditorAgent, Wanted
     from onhand.acp.editor_tools import through
@@ -102,7 +114,7 @@ def open_editor_agent(flags: "Mapping[str, Any] | None" = None) -> "EditorAgent"
     async def opened(wanted: Wanted) -> Conversation:
         session = wanted.session
         asked = configured(session.directory)
-        options = asked.agent._replace(**flags or {})
+        options = agent_options(asked, flags)
 
         def hands(tools: "Sequence[Tool]") -> "Sequence[Tool]":
             return through(session.client, session.session_id, session.abilities, open_workspace(asked), tools)

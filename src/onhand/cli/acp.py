@@ -9,21 +9,15 @@ import argparse
 import sys
 
 from onhand import app
+from onhand.cli.model_flags import add_model_arguments, model_flags
 from onhand.cli.parser import Parser
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the model and the sandbox, and what enters us into an editor's settings."""
     parser.add_argument("verb", metavar="install EDITOR", nargs="*", help="write our entry into an editor's file: zed")
     parser.add_argument("--print", action="store_true", help="with install: only show the entry and where it belongs")
-    parser.add_argument("--model", metavar="MODEL", help="anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE")
-    parser.add_argument("--base-url", metavar="URL", help="the address of the model's server (agent.base_url)")
-    parser.add_argument("--api-key-env", metavar="NAME", help="the variable with its key (agent.api_key_env)")
-    parser.add_argument("--sandbox", action="store_true", help="run the whole agent inside the sandbox")
+    add_model_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,13 +34,12 @@ def run(arguments: argparse.Namespace) -> int:
         if error.name and error.name.split(".")[0] in ("acp", "pydantic"):
             raise MissingExtra("the Agent Client Protocol", "acp") from None
         raise
-    given = {"model": arguments.model, "base_url": arguments.base_url, "api_key_env": arguments.api_key_env}
-    flags: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    flags = model_flags(arguments)
     if arguments.sandbox:
         from onhand.cli.confined import run_confined
 
         asked = app.configured()
-        return run_confined(asked, asked.agent._replace(**flags), sys.argv[1:])
+        return run_confined(asked, app.agent_options(asked, flags), sys.argv[1:])
     asyncio.run(serve(app.open_editor_agent(flags)))
     return 0
 
@@ -61,12 +54,7 @@ def _install(arguments: argparse.Namespace) -> int:
 
     if arguments.verb != ["install", "zed"]:
         raise InputError(f"{' '.join(arguments.verb)[:100]!r} cannot be done: `onhand acp install zed` can")
-    flags = [
-        word
-        for name in ("model", "base_url", "api_key_env")
-        if (value := getattr(arguments, name))
-        for word in (f"--{name.replace('_', '-')}", value)
-    ]
+    flags = [word for name, value in model_flags(arguments).items() for word in (f"--{name.replace('_', '-')}", value)]
     program, *words = own_command()
     confined = ["--sandbox"] if arguments.sandbox else []
     entry = {"type": "custom", "command": program, "args": [*words, "acp", *flags, *confined], "env": {}}

@@ -7,6 +7,7 @@ import sys
 
 from onhand import app
 from onhand.cli import terminal
+from onhand.cli.model_flags import add_model_arguments, model_flags
 from onhand.cli.parser import Parser, positive
 
 TYPE_CHECKING = False
@@ -28,12 +29,9 @@ QUESTION = "allow it? [y]es, [a]lways, [n]o, ne[v]er: "
 def add_arguments(parser: Parser) -> None:
     """Declare the goal, the model and the limits."""
     parser.add_argument("goal", metavar="GOAL", nargs="*", help="what to do, or to find out; without it, talk")
-    parser.add_argument("--model", metavar="MODEL", help="anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE")
-    parser.add_argument("--base-url", metavar="URL", help="the address of the model's server (agent.base_url)")
-    parser.add_argument("--api-key-env", metavar="NAME", help="the variable with its key (agent.api_key_env)")
+    add_model_arguments(parser)
     parser.add_argument("--max-turns", metavar="N", type=positive, help="end after so many turns (agent.max_turns)")
     parser.add_argument("--allow", metavar="TOOL", action="append", help="let it run without asking; may be repeated")
-    parser.add_argument("--sandbox", action="store_true", help="run the whole agent inside the sandbox")
     parser.add_argument("--trace", metavar="FILE", help="write every event to a file, as lines of JSON")
     parser.add_argument("--replay", metavar="FILE", help="show the run of a trace again, without a model or tools")
     parser.add_argument("--report", action="store_true", help="what each part of the prompt costs; nothing is asked")
@@ -82,21 +80,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _options(asked: Config, arguments: argparse.Namespace) -> Options:
     """What is configured, with the flags in its place."""
-    configured = asked.agent
-    if arguments.model and configured.model and _kind(arguments.model) != _kind(configured.model):
-        configured = configured._replace(base_url="", api_key_env="")  # these are of another provider
-    flags = {
-        "model": arguments.model,
-        "base_url": arguments.base_url,
-        "api_key_env": arguments.api_key_env,
-        "max_turns": arguments.max_turns,
-        "allow": (*configured.allow, *arguments.allow) if arguments.allow else None,
-    }
-    return configured._replace(**{name: value for name, value in flags.items() if value is not None})
-
-
-def _kind(model: str) -> str:
-    return model.partition(":")[0]
+    flags = model_flags(arguments)
+    if arguments.max_turns is not None:
+        flags["max_turns"] = arguments.max_turns
+    if arguments.allow:
+        flags["allow"] = (*asked.agent.allow, *arguments.allow)
+    return app.agent_options(asked, flags)
 
 
 async def _talked(asked: Config, agent: Agent, goals: Iterable[str], as_json: bool) -> int:

@@ -58,7 +58,7 @@ def _endpoint(wanted: str) -> HttpEmbedder:
     from urllib.parse import parse_qsl, unquote, urlencode
 
     from onhand.embed.http import HttpEmbedder
-    from onhand.embed.web import accepted_url
+    from onhand.endpoint import accepted_url
 
     parts = accepted_url(wanted)
     if not parts.fragment:

@@ -14,7 +14,7 @@ from urllib.request import Request
 
 from onhand.embed.embedder import Kind, accepted_texts, unit
 from onhand.embed.prompts import Prompts, prompts_of
-from onhand.embed.web import (
+from onhand.endpoint import (
     PASSING,
     USER_AGENT,
     Redirects,

@@ -11,7 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request
 
-from onhand.embed.web import USER_AGENT, Redirects, accepted_url, is_loopback, opener
+from onhand.endpoint import USER_AGENT, Redirects, accepted_url, is_loopback, opener
 from onhand.errors import EmbedderError, InputError
 
 HUB = "https://huggingface.co"

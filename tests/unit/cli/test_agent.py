@@ -180,6 +180,20 @@ def test_the_key_of_one_provider_is_not_sent_to_the_address_of_another(
 
 
 @requirement("agent.cli")
+def test_a_flag_for_another_provider_leaves_the_address_and_the_key_of_the_configured_one_behind(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONHAND_AGENT_MODEL", "openai:local")
+    monkeypatch.setenv("ONHAND_AGENT_BASE_URL", "http://localhost:1/v1")
+    monkeypatch.setenv("ONHAND_AGENT_API_KEY_ENV", "OUR_KEY")
+    asked = app.configured()
+    other = app.agent_options(asked, {"model": "anthropic:x"})
+    assert (other.model, other.base_url, other.api_key_env) == ("anthropic:x", "", "")
+    same = app.agent_options(asked, {"model": "openai:y"})
+    assert (same.model, same.base_url, same.api_key_env) == ("openai:y", "http://localhost:1/v1", "OUR_KEY")
+
+
+@requirement("agent.cli")
 def test_every_form_of_a_model_is_made_without_being_asked(tmp_path: Path) -> None:
     assert isinstance(model_of("anthropic:x", max_output_tokens=5), AnthropicModel)
     assert isinstance(model_of("openai:x", "http://localhost:1/v1"), OpenAiModel)

@@ -18,7 +18,7 @@ from urllib.request import HTTPHandler, HTTPSHandler, Request
 
 from onhand.agent.events import Answered, ModelEvent, Retrying, Stream
 from onhand.agent.models.threaded import Tell, threaded
-from onhand.embed.web import (
+from onhand.endpoint import (
     PASSING,
     USER_AGENT,
     Redirects,

@@ -9,7 +9,7 @@ from typing import Any
 
 from onhand.agent.events import Answered, ModelEvent, Stream, Text, Thought, Usage
 from onhand.agent.models.http import DONE, PATIENT, Endpoint, Later, Patience
-from onhand.embed.web import PASSING, accepted_url
+from onhand.endpoint import PASSING, accepted_url
 from onhand.errors import ModelError
 from onhand.formats.message import Message, as_text
 from onhand.formats.openai import ChatFormat
