@@ -68,6 +68,7 @@ class Session:
         self.session_id, self.directory = session_id, directory
         self.client, self.abilities = client, abilities
         self.mode = "ask"
+        self._approval = Approval(ask=self.ask, root=directory)
         self._journal: Journal | None = None
         self._conversation: Conversation | None = None
         self._narrator = updates.Narrator(directory)
@@ -83,6 +84,7 @@ class Session:
         """Listen to the agent of a conversation and decide for it."""
         self._conversation = conversation
         conversation.agent.listeners.append(self._hear)
+        conversation.agent.approval = self._approval
         self.set_mode(self.mode)
 
     def keep(self, journal: Journal | None) -> None:
@@ -100,8 +102,7 @@ class Session:
     def set_mode(self, mode: str) -> None:
         """Decide by another mode from the next call on."""
         assert self._conversation is not None, "begin() comes first"
-        rules = (*self._conversation.rules, *MODES[mode].rules)
-        self.agent.approval = Approval(rules, self.ask, self.directory)
+        self._approval.decide_by((*self._conversation.rules, *MODES[mode].rules))
         self.mode = mode
 
     async def prompt(self, text: str) -> Outcome:

@@ -55,13 +55,17 @@ class Approval:
     """A policy, and somebody to ask. Without anybody, what would be asked is refused."""
 
     def __init__(self, rules: Iterable[Rule] = DEFAULT, ask: Ask | None = None, root: str = ".") -> None:
+        self._ask = ask
+        self._root = os.path.realpath(root)
+        self._always: dict[tuple[str, str, str], str] = {}
+        self.decide_by(rules)
+
+    def decide_by(self, rules: Iterable[Rule]) -> None:
+        """Decide by these rules from the next call on; what was answered for always stays answered."""
         self._rules = tuple(rules)
         for rule in self._rules:
             if rule.action not in ACTIONS:
                 raise InputError(f"a rule allows, asks or denies: {rule.action[:60]!r} is none of {', '.join(ACTIONS)}")
-        self._ask = ask
-        self._root = os.path.realpath(root)
-        self._always: dict[tuple[str, str, str], str] = {}
 
     async def check(self, call: Call, tool: Tool, tell: Listener) -> Refusal | None:
         """Why a call may not run; None if it may. An answer for always holds for this tool as it is now."""

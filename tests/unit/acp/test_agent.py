@@ -100,6 +100,30 @@ def test_an_answer_for_always_is_asked_for_once(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "new new2\n"
 
 
+@requirement("acp.permissions")
+def test_an_answer_for_always_outlives_a_change_of_mode(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old old2\n", encoding="utf-8")
+    editor = Editor(["allow_always"])
+    script: list[Line] = [
+        calling("edit_file", path="a.txt", old_string="old ", new_string="new "),
+        "First.",
+        calling("edit_file", path="a.txt", old_string="old2", new_string="new2"),
+        "Second.",
+    ]
+
+    async def work() -> None:
+        async with editing(editor, opener(lambda _: script)) as agent:
+            session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+            await agent.prompt(session_id=session.session_id, prompt=text("go"))
+            for mode in ("read", "ask"):
+                await agent.set_session_mode(session_id=session.session_id, mode_id=mode)
+            await agent.prompt(session_id=session.session_id, prompt=text("go on"))
+
+    run(work)
+    assert len(editor.asked) == 1
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "new new2\n"
+
+
 def waiting_tool(started: Event) -> Tool:
     async def handler(arguments: dict[str, Any]) -> str:
         started.set()
