@@ -7,7 +7,7 @@ export PIP_NO_INPUT = 1
 
 .PHONY: demo test check peers conformance bench golden docs proto clean
 
-demo: $(VENV)/.base
+demo: $(VENV)/.doors
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev
@@ -52,6 +52,11 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.pip
 	@echo "installing onhand …"
 	@$(PIP) install -c constraints.txt -e .
 	@$(BIN)/python -m compileall -q src
+	@touch $@
+
+$(VENV)/.doors: $(VENV)/.base
+	@echo "installing what the doors need …"
+	@$(PIP) install -c constraints.txt -e '.[mcp,grpc]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base

@@ -4,6 +4,7 @@ make demo
 """
 
 import asyncio
+import importlib.util
 import json
 import os
 import re
@@ -55,6 +56,7 @@ from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.memory.plan_tool import tools_over
 from onhand.sandbox.policy import for_workspace
 from onhand.sandbox.sandbox import Command, choose
+from onhand.search.result import Result
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import read_catalog
 from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
@@ -124,6 +126,8 @@ def main() -> int:
         asked_before(copy)
         behind_walls()
         an_agent(copy)
+        one_server_for_all()
+        over_the_wire(mail)
     what_it_saves(context, rules, skills, registry, session)
     return 0
 
@@ -398,6 +402,54 @@ def quietly(line: str) -> None:
         terminal.say(fill(line, WIDTH, initial_indent="   ", subsequent_indent="     "))
 
 
+def one_server_for_all() -> None:
+    chapter(
+        "16. One server for all",
+        "`onhand serve` in the configuration of an MCP client, and another server with the hundred tools of chapter 11 "
+        "behind it. Both are real, and so is the client.",
+    )
+    if is_missing("mcp", "MCP"):
+        return
+    from one_server_for_all import CALLS, ask
+
+    names, answers = ask()
+    say_wrapped(f"the client has {len(names)} tools: {', '.join(names)}", indent=3)
+    for (name, arguments), answer in zip(CALLS, answers, strict=True):
+        show_call(name, arguments, answer)
+
+
+def over_the_wire(index: Index) -> None:
+    chapter("17. Documents from any language", "The mailbox of chapter 6, over gRPC. The same ids, order and scores:")
+    if is_missing("grpc", "gRPC"):
+        return
+    query, by_sarah = "Q3 forecast", Filter(author=("sarah",), tags=("email",))
+    over = asyncio.run(asked_over_grpc(index, query, by_sarah))
+    here = index.fused(query, by_sarah, limit=2)
+    for one, other in zip(over.hits, here.hits, strict=True):
+        is_same = (one.document_id, one.score) == (other.document_id, other.score)
+        terminal.say(f"   {one.score:.2f}  {one.title}  ({'as' if is_same else 'not as'} in this process)")
+
+
+async def asked_over_grpc(index: Index, query: str, filter: Filter) -> Result:
+    from onhand.grpc import AsyncClient
+    from onhand.grpc.server import Server
+
+    server = Server(Documents(index))
+    port = await server.start("127.0.0.1", 0)
+    async with AsyncClient(f"127.0.0.1:{port}") as client:
+        found = await client.fused(query, filter, limit=2)
+    await server.stop(grace_s=1)
+    return found
+
+
+def is_missing(module: str, what: str) -> bool:
+    """Whether a door cannot be opened here; then that is said."""
+    if importlib.util.find_spec(module):
+        return False
+    terminal.say(f"   {what} is not installed here: pip install '.[{module}]'")
+    return True
+
+
 def behind_walls() -> None:
     """One blocked read, one blocked connection, one allowed edit; or, where nothing can confine a command, that."""
     with tempfile.TemporaryDirectory() as directory:
@@ -438,7 +490,7 @@ def _hand_over(directory: Path) -> None:
 
 def what_it_saves(context: Context, rules: Rules, skills: Skills, registry: Registry, session: Session) -> None:
     chapter(
-        "16. What it saves",
+        "18. What it saves",
         f"Tokens of one turn, estimated at {BYTES_PER_TOKEN} bytes each: everything in the prompt, or what "
         "stands there now, with one look-up of each kind. Of the searches in chapter 3 the longest answer counts.",
     )
@@ -490,10 +542,15 @@ def row(name: str, tokens: int) -> None:
 
 
 def call(registry: Registry, name: str, arguments: dict[str, Any], view: Session | None = None) -> None:
-    """Call a tool as a model would, and show the call and the beginning of its answer."""
+    """Call a tool as a model would, and show that."""
+    show_call(name, arguments, registry.call(name, arguments, view=view).text)
+
+
+def show_call(name: str, arguments: dict[str, Any], answer: str) -> None:
+    """A call and the beginning of its answer."""
     said = f"{name}({json.dumps(arguments, ensure_ascii=False)})"
     terminal.say(fill(said, WIDTH, initial_indent="   ", subsequent_indent="     "), heading=True)
-    quote(registry.call(name, arguments, view=view).text.splitlines(), most=8)
+    quote(answer.splitlines(), most=8)
 
 
 def chapter(title: str, explanation: str) -> None:

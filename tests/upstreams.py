@@ -88,6 +88,26 @@ class Many(Kind):
         return said(params.name)
 
 
+class Strict(Kind):
+    """Refuses what is no whole number: one tool by its result, the other as the protocol does."""
+
+    tools = tuple(
+        types.Tool(
+            name=name,
+            description="Weigh a parcel.",
+            input_schema={"type": "object", "properties": {"grams": {"type": "integer"}}, "required": ["grams"]},
+        )
+        for name in ("weigh", "refuse")
+    )
+
+    async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
+        if isinstance((params.arguments or {}).get("grams"), int):
+            return said("weighed")
+        if params.name == "refuse":
+            raise MCPError(code=types.INVALID_PARAMS, message="no such parcel")
+        return said("no such parcel").model_copy(update={"is_error": True})
+
+
 class Faithful(Kind):
     """Everything that can pass through."""
 
@@ -350,6 +370,7 @@ def _floods_errors(arguments: list[str]) -> None:
 KINDS = {
     "plain": Kind,
     "many": Many,
+    "strict": Strict,
     "faithful": Faithful,
     "asking": Asking,
     "changing": Changing,

@@ -36,7 +36,9 @@ TITLES = [
     "13. Asked before",
     "14. Behind walls",
     "15. An agent",
-    "16. What it saves",
+    "16. One server for all",
+    "17. Documents from any language",
+    "18. What it saves",
 ]
 
 
@@ -89,7 +91,7 @@ def lines_of(chapter: str) -> list[str]:
 def test_its_chapters_are_numbered_without_a_gap_and_fit_into_a_terminal(chapters: list[str]) -> None:
     assert [chapter.partition("\n")[0] for chapter in chapters[1:]] == TITLES
     lines = [line for chapter in chapters[1:] for line in chapter.splitlines()]
-    assert len(lines) < 300
+    assert len(lines) < 320
     assert [line for line in lines if line.isascii() and len(line) > 100] == []
 
 
@@ -238,21 +240,36 @@ def test_an_agent_searches_once_and_cites_file_and_section(chapters: list[str]) 
     assert 'a human author (.AGENTS/security.md, "Filesystem boundaries for automation").' in shown
 
 
+@requirement("mcp.in-tool-search", "catalog.signatures")
+def test_a_client_of_mcp_has_few_tools_and_through_them_a_hundred(chapters: list[str]) -> None:
+    shown = " ".join(lines_of(chapters[16]))
+    assert "the client has 13 tools: context_search, " in shown
+    called, refused = chapters[16].split("call_tool({")[1:]
+    assert "│ office__stripe_create_refund(charge, amount?: int" in chapters[16]
+    assert '│ done: {"charge": "ch_3PqT", "amount": 4000}' in called
+    assert "│ charge is required" in refused
+
+
+@requirement("grpc.same-as-other-doors")
+def test_documents_come_over_grpc_as_they_are_in_this_process(chapters: list[str]) -> None:
+    assert chapters[17].count("(as in this process)") == 2
+
+
 def test_its_sum_of_tokens_adds_up(chapters: list[str]) -> None:
-    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[16], re.MULTILINE)
+    rows = re.findall(r"^ +(\S.*?)  +([\d,]+) +([\d,]+)$", chapters[18], re.MULTILINE)
     costs = {name: (int(eager.replace(",", "")), int(lazy.replace(",", ""))) for name, eager, lazy in rows}
     everything, together = costs.pop("together")
     assert sum(eager for eager, _ in costs.values()) == everything
     assert sum(lazy for _, lazy in costs.values()) == together
     saved = f"saved: {everything - together:,} of {everything:,} tokens, {1 - together / everything:.0%}"
-    assert saved in chapters[16]
+    assert saved in chapters[18]
 
 
 def test_its_sum_of_tokens_counts_what_is_on_disk(chapters: list[str]) -> None:
     def in_tokens(directory: Path, pattern: str) -> float:
         return sum(page.stat().st_size for page in directory.rglob(pattern)) / BYTES_PER_TOKEN
 
-    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[16], re.MULTILINE))
+    shown = dict(re.findall(r"^ +(\S.*?)  +([\d,]+) +[\d,]+$", chapters[18], re.MULTILINE))
     eager = {name: int(cost.replace(",", "")) for name, cost in shown.items()}
     pages = in_tokens(PROJECT / ".AGENTS", "*.md")
     assert abs(eager["pages of context"] - pages) < pages * 0.01  # without front matter, which is not shown

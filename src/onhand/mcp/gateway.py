@@ -12,10 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import mcp_types as types
+from mcp import MCPError
 
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.mcp.cleaning import clean, cleaned
 from onhand.mcp.front import Front
+from onhand.mcp.misfit import explained
 from onhand.mcp.naming import public_address, public_name
 from onhand.mcp.outputs import READ_TOOL, Outputs
 from onhand.mcp.paging import page
@@ -146,10 +148,16 @@ class Gateway(Front):
             await self.registry.settled()
             route = self.registry.route(name)
             result = await self.registry.execute(name, arguments, ctx, params)
+        except MCPError as error:
+            if is_direct or error.code != types.INVALID_PARAMS:
+                raise
+            result = _failed(error)
         except OnhandError as error:
             return _failed(error)
         if isinstance(result, types.InputRequiredResult):
             return result
+        if not is_direct:
+            result = explained(result, self.registry.catalog.get(name), arguments)
         checked = is_direct and route.tool.output_schema is not None
         return self._outputs.capped(result, self.registry.server(route.key).max_output_bytes, checked)
 
@@ -468,5 +476,5 @@ def _said(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=clean(text))])
 
 
-def _failed(error: OnhandError) -> types.CallToolResult:
+def _failed(error: OnhandError | MCPError) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=whole(str(error)))], is_error=True)

@@ -95,6 +95,25 @@ def test_mistakes_are_answered_with_what_to_do_next(behind: Behind, fronted: Fro
     anyio.run(main)
 
 
+@requirement("catalog.signatures")
+@pytest.mark.parametrize("name", ["strict__weigh", "strict__refuse"])
+def test_a_server_that_refuses_arguments_that_do_not_fit_is_explained(
+    name: str, behind: Behind, fronted: Fronted
+) -> None:
+    async def main() -> None:
+        async with fronted(behind("strict", "strict")) as (_, client):
+            wrong = await client.call_tool("call_tool", {"name": name, "arguments": {"gram": "many"}})
+            assert wrong.is_error
+            refusal, advice = (part.text for part in wrong.content)
+            assert refusal == "no such parcel"
+            assert "grams is required" in advice
+            assert json.loads(advice.partition("the whole definition: ")[2])["name"] == name
+            right = await client.call_tool("call_tool", {"name": name, "arguments": {"grams": 5}})
+            assert text_of(right) == "weighed"
+
+    anyio.run(main)
+
+
 @requirement("mcp.faithful")
 @ERAS
 def test_content_and_structured_content_and_meta_pass_unchanged(mode: str, behind: Behind, fronted: Fronted) -> None:
