@@ -80,7 +80,8 @@ class _Line(LogRecord):
         return json.dumps(self.facts, default=str)
 
 
-_SHARED = makeLogRecord({"name": LOG.name, "pathname": __file__, "filename": "observe.py", "module": "observe"}).__dict__
+_PLACE = {"name": LOG.name, "pathname": __file__, "filename": "observe.py", "module": "observe"}
+_SHARED = makeLogRecord(_PLACE).__dict__
 
 
 def _request_id(given: str) -> str:

@@ -140,8 +140,8 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        # Or a stream would count until Python has let go of it, and the caller's next one, which it sends once the last is
-        # answered, would be refused unread (UNAVAILABLE). What is pending is bounded below.
+        # Or a stream would count until Python has let go of it, and the caller's next one, which it sends once the last
+        # is answered, would be refused unread (UNAVAILABLE). What is pending is bounded below.
         ("grpc.http.overload_protection", 0),
         ("grpc.server.max_pending_requests", MAX_PENDING),  # 1,000 if not set, which ten callers can exceed
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
