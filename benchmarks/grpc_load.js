@@ -18,5 +18,6 @@ export default function () {
 export function handleSummary(data) {
   const { med, 'p(99)': p99, count } = data.metrics.grpc_req_duration.values;
   const seconds = data.state.testRunDurationMs / 1000;
-  return { stdout: JSON.stringify({ rate: count / seconds, p50: med, p99, failed: data.metrics.checks.values.fails }) };
+  const { fails: failed } = data.metrics.checks.values;
+  return { stdout: JSON.stringify({ calls: count, rate: count / seconds, p50: med, p99, failed }) };
 }

@@ -128,7 +128,7 @@ def k6() -> str | None:
 
 
 def load(program: str, address: str, method: Method, requests: Path, callers: int, seconds: float) -> dict[str, float]:
-    """Calls a second, p50 and p99 in milliseconds, and how many failed, while so many callers asked."""
+    """How many calls, a second, and failed, with p50 and p99 in milliseconds, while so many callers asked."""
     environ = {"ADDRESS": address, "METHOD": SERVICE[1:] + method.name, "PROTO": str(PROTO), "REQUESTS": str(requests)}
     command = [program, "run", "--quiet", f"--vus={callers}", f"--duration={seconds}s", str(HERE / "grpc_load.js")]
     done = subprocess.run(command, env={**os.environ, **environ}, capture_output=True, encoding="utf-8", check=False)
@@ -262,7 +262,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             built(path, corpus.documents[: options.documents])
             print(f"{options.documents:,} documents written in {time.monotonic() - start:.0f} s")
         with served(path) as (pid, address):
-            _print_load(address, corpus.queries, options.seconds, Path(directory))
+            _print_load(pid, address, corpus.queries, options.seconds, Path(directory))
             _print_cpu(pid, address, path, corpus.queries)
             _print_cancelled(pid, address, corpus.queries, options.cancelled)
             written = [one._replace(id=f"new-{one.id}") for one in corpus.documents[options.documents :]]
@@ -276,19 +276,21 @@ def main(argv: Sequence[str] | None = None) -> None:
                 client.delete([one.id for one in written])
 
 
-def _print_load(address: str, queries: Sequence[str], seconds: float, directory: Path) -> None:
+def _print_load(pid: int, address: str, queries: Sequence[str], seconds: float, directory: Path) -> None:
     program = k6()
     if program is None:
         print("\nno load: k6 is missing; install the bench group (`make bench` does)")
         return
-    print(f"\n{'load':<18}{'callers':>8}{'calls/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'failed':>8}")
+    print(f"\n{'load':<18}{'callers':>8}{'calls/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'failed':>8}{'CPU ms a call':>15}")
     for method in METHODS:
         requests = directory / f"{method.name}.json"
         requests.write_text(json.dumps([MessageToDict(method.request(query)) for query in queries]), encoding="utf-8")
         load(program, address, method, requests, 1, seconds / 2)
         for callers in (1, 8):
+            before = cpu_s(pid)
             it = load(program, address, method, requests, callers, seconds)
-            row = f"{it['rate']:>10.0f}{it['p50']:>10.2f}{it['p99']:>10.2f}{it['failed']:>8.0f}"
+            each = (cpu_s(pid) - before) * 1000 / it["calls"]
+            row = f"{it['rate']:>10.0f}{it['p50']:>10.2f}{it['p99']:>10.2f}{it['failed']:>8.0f}{each:>15.2f}"
             print(f"{method.name:<18}{callers:>8}{row}", flush=True)
 
 
