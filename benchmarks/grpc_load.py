@@ -3,29 +3,38 @@
     python -m benchmarks.grpc_load                              everything, in a file that is made and thrown away
     python -m benchmarks.grpc_load --file documents.db          keep the file there, and use the one that is there
 
-Load: callers that each send the next call when the last one is answered, for every method; the caller is a process of
-its own on the same machine. CPU: of the server process for one call at a time, from the kernel's own clock of each of
-its threads, next to the same call of `Documents` in this process; the difference is the door. Snippets of hits are cut
-when they are read, which the door does: they are shown by themselves, and `door` is without them. Cancelled: memory and
-open files of the server before and after. Health: how long a check took while another caller wrote documents.
+Load: k6 (of the bench group) with callers that each send the next call when the last one is answered, on the same
+machine. CPU: of the server process from one call to the next, one call at a time, from the kernel's own clock of each
+of its threads; some calls in turn with the same calls of `Documents` in this process, and with those of a bare server
+that answers with as many bytes. `door` is the server without `Documents` and without the snippets of hits, which are
+cut when they are read. Cancelled: memory and open files of the server before and after. Health: how long a check took
+while another caller wrote documents.
 """
 
 import argparse
 import asyncio
+import json
 import os
+import shutil
+import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
+from benchmarks import grpc_floor
 from benchmarks.keyword import made_up
 from onhand import Document, Filter, app
 from onhand.corpora.documents import Documents
@@ -35,31 +44,34 @@ from onhand.grpc import search_pb2 as wire
 
 SERVICE = "/search.v1.SearchService/"
 OPTIONS = [("grpc.enable_http_proxy", 0)]
-WARM = 200  # calls before any is counted
+HERE = Path(__file__).parent
+PROTO = HERE.parent / "proto" / "onhand" / "search" / "v1"
+ROUND = 25  # calls to one before it is the next one's turn; what is compared is compared within a round
+WARM = 5  # calls of a round that are not counted
 
 
 class Method(NamedTuple):
     """A call of the contract, and the same of `Documents`."""
 
     name: str
-    request: Callable[[str], bytes]
+    request: Callable[[str], Message]
     direct: Callable[[Documents, str], Any]
 
 
 METHODS = [
     Method(
         "KeywordSearch",
-        lambda query: wire.KeywordSearchRequest(query=query).SerializeToString(),
+        lambda query: wire.KeywordSearchRequest(query=query),
         lambda documents, query: documents.keyword(query, explain=False),
     ),
     Method(
         "SemanticSearch",
-        lambda query: wire.SemanticSearchRequest(query=query, min_score=0).SerializeToString(),
+        lambda query: wire.SemanticSearchRequest(query=query, min_score=0),
         lambda documents, query: documents.semantic(query, min_score=0.0),
     ),
     Method(
         "FilterDocuments",
-        lambda query: wire.FilterRequest(filter=wire.Filter(scope=[f"scope{len(query) % 10}"])).SerializeToString(),
+        lambda query: wire.FilterRequest(filter=wire.Filter(scope=[f"scope{len(query) % 10}"])),
         lambda documents, query: documents.filter(Filter(scope=(f"scope{len(query) % 10}",))),
     ),
 ]
@@ -96,24 +108,34 @@ def built(path: Path, documents: Sequence[Document]) -> None:
         index.put(documents, batch=4096)
 
 
-async def load(address: str, method: Method, queries: Sequence[str], callers: int, seconds: float) -> list[float]:
-    """How long each call took, in milliseconds, while so many callers asked."""
-    took: list[float] = []
-    async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
-        call: Any = channel.unary_unary(SERVICE + method.name)
-        requests = [method.request(query) for query in queries]
-        end = time.monotonic() + seconds
+@contextmanager
+def bare() -> Iterator[tuple[int, str]]:
+    """A server process that does nothing: its id and address."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "benchmarks.grpc_floor"]
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, encoding="ascii")
+    assert process.stdout
+    try:
+        yield process.pid, f"127.0.0.1:{process.stdout.readline().strip()}"
+    finally:
+        process.terminate()
+        process.communicate()
 
-        async def caller(place: int) -> None:
-            number = place
-            while time.monotonic() < end:
-                start = time.perf_counter()
-                await call(requests[number % len(requests)])
-                took.append((time.perf_counter() - start) * 1000)
-                number += callers
 
-        await asyncio.gather(*(caller(place) for place in range(callers)))
-    return took
+def k6() -> str | None:
+    """Where k6 is, which the bench group puts beside Python."""
+    return shutil.which("k6", path=sysconfig.get_path("scripts")) or shutil.which("k6")
+
+
+def load(program: str, address: str, method: Method, requests: Path, callers: int, seconds: float) -> dict[str, float]:
+    """How many calls, a second, and failed, with p50 and p99 in milliseconds, while so many callers asked."""
+    environ = {"ADDRESS": address, "METHOD": SERVICE[1:] + method.name, "PROTO": str(PROTO), "REQUESTS": str(requests)}
+    command = [program, "run", "--quiet", f"--vus={callers}", f"--duration={seconds}s", str(HERE / "grpc_load.js")]
+    done = subprocess.run(command, env={**os.environ, **environ}, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    said: dict[str, float] = json.loads(done.stdout)
+    return said
 
 
 def cpu_s(pid: int) -> float:
@@ -125,32 +147,56 @@ def cpu_s(pid: int) -> float:
 
 
 class Cost(NamedTuple):
-    """CPU milliseconds of one call: in the server, in `Documents` itself, and to cut the snippets of its hits."""
+    """CPU milliseconds of one call at p50: of the server, of gRPC alone, of `Documents`, and of the snippets."""
 
     server: float
+    floor: float
     direct: float
     snippets: float
+    door: float  # the first without the last two
 
 
-def costs(pid: int, address: str, method: Method, queries: Sequence[str], documents: Documents) -> list[Cost]:
-    """Each query through the door and at once without it, so that both meet the machine in the same state."""
-    took = []
+def cost(pid: int, address: str, method: Method, queries: Sequence[str], documents: Documents) -> Cost:
+    """What a call costs, some queries through the door and then the same without it: the machine's moods meet both."""
+    rounds = []
+    with ExitStack() as opened:
+        bare_pid, bare_address = opened.enter_context(bare())
+        bare_call = opened.enter_context(_method(bare_address, grpc_floor.METHOD))
+        call = opened.enter_context(_method(address, SERVICE + method.name))
+        for start in range(0, len(queries), ROUND):
+            some = queries[start : start + ROUND]
+            requests = [method.request(query).SerializeToString() for query in some]
+            size = str(len(call(requests[0]))).encode()
+            direct, snippets = zip(*(_direct(method, documents, query) for query in some), strict=True)
+            parts = (_served(pid, call, requests), _served(bare_pid, bare_call, [size] * len(some)), direct, snippets)
+            server, floor, alone, cut = (statistics.median(took[WARM:]) * 1000 for took in parts)
+            rounds.append(Cost(server, floor, alone, cut, server - alone - cut))
+    return Cost(*map(statistics.median, zip(*rounds, strict=True)))
+
+
+@contextmanager
+def _method(address: str, name: str) -> Iterator[Any]:
     with grpc.insecure_channel(address, OPTIONS) as channel:
-        call: Any = channel.unary_unary(SERVICE + method.name)
-        for number, query in enumerate(queries):
-            request = method.request(query)
-            before = cpu_s(pid)
-            call(request)
-            server = cpu_s(pid) - before
-            times = [time.thread_time()]
-            answer = method.direct(documents, query)
-            times.append(time.thread_time())
-            for hit in answer.hits:
-                hit.snippet  # noqa: B018  # cut when it is read
-            times.append(time.thread_time())
-            if number >= WARM:
-                took.append(Cost(server * 1000, (times[1] - times[0]) * 1000, (times[2] - times[1]) * 1000))
-    return took
+        yield channel.unary_unary(name)
+
+
+def _served(pid: int, call: Any, requests: Sequence[bytes]) -> list[float]:
+    """CPU seconds of a process from each call to the next, so that what it does after an answer counts too."""
+    clock = [cpu_s(pid)]
+    for request in requests:
+        call(request)
+        clock.append(cpu_s(pid))
+    return [after - before for before, after in pairwise(clock)]
+
+
+def _direct(method: Method, documents: Documents, query: str) -> tuple[float, float]:
+    """CPU seconds of the call itself, and of cutting the snippets."""
+    begun = time.thread_time()
+    answer = method.direct(documents, query)
+    found = time.thread_time()
+    for hit in answer.hits:
+        hit.snippet  # noqa: B018  # cut when it is read
+    return found - begun, time.thread_time() - found
 
 
 def cancelled(pid: int, address: str, queries: Sequence[str], calls: int) -> list[tuple[str, float, int]]:
@@ -158,7 +204,7 @@ def cancelled(pid: int, address: str, queries: Sequence[str], calls: int) -> lis
     rows: list[tuple[str, float, int]] = []
     with grpc.insecure_channel(address, OPTIONS) as channel:
         call: Any = channel.unary_unary(SERVICE + "KeywordSearch")
-        requests = [METHODS[0].request(query) for query in queries]
+        requests = [METHODS[0].request(query).SerializeToString() for query in queries]
         for name in ("before", f"{calls:,} cancelled", f"{2 * calls:,} cancelled", f"{3 * calls:,} cancelled"):
             if rows:
                 for start in range(0, calls, 50):
@@ -216,7 +262,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             built(path, corpus.documents[: options.documents])
             print(f"{options.documents:,} documents written in {time.monotonic() - start:.0f} s")
         with served(path) as (pid, address):
-            _print_load(address, corpus.queries, options.seconds)
+            _print_load(pid, address, corpus.queries, options.seconds, Path(directory))
             _print_cpu(pid, address, path, corpus.queries)
             _print_cancelled(pid, address, corpus.queries, options.cancelled)
             written = [one._replace(id=f"new-{one.id}") for one in corpus.documents[options.documents :]]
@@ -230,26 +276,32 @@ def main(argv: Sequence[str] | None = None) -> None:
                 client.delete([one.id for one in written])
 
 
-def _print_load(address: str, queries: Sequence[str], seconds: float) -> None:
-    print(f"\n{'load':<18}{'callers':>8}{'calls/s':>10}{'p50 ms':>10}{'p99 ms':>10}")
+def _print_load(pid: int, address: str, queries: Sequence[str], seconds: float, directory: Path) -> None:
+    program = k6()
+    if program is None:
+        print("\nno load: k6 is missing; install the bench group (`make bench` does)")
+        return
+    print(f"\n{'load':<18}{'callers':>8}{'calls/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'failed':>8}{'CPU ms a call':>15}")
     for method in METHODS:
-        asyncio.run(load(address, method, queries, 1, seconds / 2))
+        requests = directory / f"{method.name}.json"
+        requests.write_text(json.dumps([MessageToDict(method.request(query)) for query in queries]), encoding="utf-8")
+        load(program, address, method, requests, 1, seconds / 2)
         for callers in (1, 8):
-            took = asyncio.run(load(address, method, queries, callers, seconds))
-            p50, p99 = percentiles(took)
-            print(f"{method.name:<18}{callers:>8}{len(took) / seconds:>10.0f}{p50:>10.2f}{p99:>10.2f}", flush=True)
+            before = cpu_s(pid)
+            it = load(program, address, method, requests, callers, seconds)
+            each = (cpu_s(pid) - before) * 1000 / it["calls"]
+            row = f"{it['rate']:>10.0f}{it['p50']:>10.2f}{it['p99']:>10.2f}{it['failed']:>8.0f}{each:>15.2f}"
+            print(f"{method.name:<18}{callers:>8}{row}", flush=True)
 
 
 def _print_cpu(pid: int, address: str, path: Path, queries: Sequence[str]) -> None:
-    print(f"\n{'CPU ms a call, p50':<20}{'server':>8}{'Index':>8}{'snippets':>10}{'door':>8}{'door and snippets':>20}")
+    print(f"\n{'CPU ms a call, p50':<20}{'server':>8}{'Index':>8}{'snippets':>10}{'door':>8}{'bare gRPC':>12}")
     with app.open_index(path, HashingEmbedder()) as index:
         documents = Documents(index)
         for method in METHODS:
-            took = costs(pid, address, method, queries, documents)
-            server, bare, cut = (float(np.median(column)) for column in zip(*took, strict=True))
-            both = float(np.median([one.server - one.direct for one in took]))
-            door = float(np.median([one.server - one.direct - one.snippets for one in took]))
-            print(f"{method.name:<20}{server:>8.2f}{bare:>8.2f}{cut:>10.2f}{door:>8.2f}{both:>20.2f}", flush=True)
+            it = cost(pid, address, method, queries, documents)
+            row = f"{it.server:>8.2f}{it.direct:>8.2f}{it.snippets:>10.2f}{it.door:>8.2f}{it.floor:>12.2f}"
+            print(f"{method.name:<20}{row}", flush=True)
 
 
 def _print_cancelled(pid: int, address: str, queries: Sequence[str], calls: int) -> None:

@@ -1,4 +1,4 @@
-"""What can be typed, set and called? Writes docs/reference/*.md, and the output shown in README.md, for `make docs`.
+"""What can be typed, set, called and sent? Writes docs/reference/*.md and the output shown in README.md: `make docs`.
 
 The pages are made from the parsers and not from what `--help` prints, because that differs between Python versions.
 """
@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import fill
 
+from docs import contract
 from docs.shown import refreshed
 
 from onhand.actions.jobs import Jobs
@@ -45,7 +46,7 @@ def pages() -> dict[str, str]:
     toolbox = Toolbox([])
     tools.append(delegate(Agent(ScriptedModel([]), toolbox), toolbox))
     tools += [*shell_tools_over(Jobs(), str, dict, walls_of(Policy())), tool_over(lambda attributes, text: text)]
-    made = {"cli.md": cli_page(), "config.md": config_page(), "tools.md": tools_page(tools)}
+    made = {"cli.md": cli_page(), "config.md": config_page(), "tools.md": tools_page(tools), "grpc.md": contract.page()}
     return {name: NOTE + text for name, text in made.items()}
 
 

@@ -502,6 +502,7 @@ grpc.serve-command own onhand serve --grpc answers until a signal, inside of any
 grpc.writes own Documents are put in a stream of batches and deleted; what is answered for is durable, and stats tell what is there.
 grpc.generated-code-is-current own The generated code is of the contract as it is, and works with the oldest packages allowed.
 grpc.examples own Examples in Python and Node ask a server, and the tests run them.
+grpc.reference own A page has every service, method, message and field of the contract, and what is said of each.
 
 mcp.serve 003 serve offers the configured tools, resources and prompts over stdio and HTTP.
 mcp.conformance own The official suites pass for both protocol versions: ours, behind the gateway, and as a client.

@@ -94,11 +94,11 @@ class _Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.thread = Thread(target=self._write, daemon=True)
-        self._waiting: deque[str] = deque(maxlen=LOG_LINES)
+        self._waiting: deque[logging.LogRecord] = deque(maxlen=LOG_LINES)
         self._has_ended = Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._waiting.append(record.getMessage())
+        self._waiting.append(record)
 
     def end(self) -> None:
         self._has_ended.set()
@@ -109,6 +109,6 @@ class _Lines(logging.Handler):
         is_last = False
         while not is_last:
             is_last = self._has_ended.wait(LOG_EVERY_S)
-            lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            lines = [self._waiting.popleft().getMessage() for _ in range(len(self._waiting))]
             if lines:
                 terminal.complain("\n".join(lines))

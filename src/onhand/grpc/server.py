@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from onhand.search.index import Index
 
 TO_BE_CLOSED = "name the variable that holds it in grpc.token_env, or set grpc.client_ca"
-READERS = 4  # one searches, and the others read requests and write answers meanwhile
+# One search runs at a time in any case (`Documents`). A second thread would only fetch its memory anew for each call,
+# which costs more CPU than all that the door does in it.
+READERS = 1
 WRITERS = 1  # writes queue in any case
 MAX_WRITES = 16  # streams and other writes at once
-# Calls at once on one connection. A caller's next ones wait in its own library; those that it sends before it has heard
-# of the bound, or that meet one that is just ending, are refused unread (UNAVAILABLE, which may be sent again).
-MAX_STREAMS = 1_000
+MAX_STREAMS = 1_000  # calls at once on one connection; a caller's next ones wait in its own library
+MAX_PENDING = 10_000  # calls of all connections that nobody has looked at yet, at 5 KiB each; more are cut off
 MAX_METADATA_BYTES = 16 * 1024
 INFO, WARNING = 20, 30  # as logging counts
 
@@ -139,6 +140,11 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
+        # Or a stream would count until Python has let go of it, and the caller's next one, which it sends once the last
+        # is answered, would be refused unread (UNAVAILABLE). What is pending is bounded below.
+        ("grpc.http.overload_protection", 0),
+        ("grpc.server.max_pending_requests", MAX_PENDING),  # 1,000 if not set, which ten callers can exceed
+        ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.so_reuseport", 0),  # or another process could take a part of the calls

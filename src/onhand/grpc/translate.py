@@ -70,11 +70,12 @@ def shortest(single: float) -> float:
 def response_of(answer: Answer) -> wire.SearchResponse:
     """A page of hits as a message."""
     response = wire.SearchResponse(
-        hits=[_hit_message(hit) for hit in answer.hits],
         next_page_token=answer.next_page_token,
         notes=map(_without_places, answer.notes),
         reason=_without_places(answer.reason or ""),
     )
+    for hit in answer.hits:
+        _add_hit(response, hit)
     if answer.total is not None:
         response.total_size = answer.total
     if answer.min_score is not None:
@@ -82,8 +83,9 @@ def response_of(answer: Answer) -> wire.SearchResponse:
     return response
 
 
-def _hit_message(hit: Hit) -> wire.SearchHit:
-    return wire.SearchHit(
+def _add_hit(response: wire.SearchResponse, hit: Hit) -> None:
+    """Fill the hit in where it stands: to make it first and put it there copies it."""
+    message = response.hits.add(
         document_id=hit.document_id,
         title=short(hit.title, MAX_TITLE_CHARS),
         snippet=hit.snippet,
@@ -94,13 +96,11 @@ def _hit_message(hit: Hit) -> wire.SearchHit:
         tags=_as_many_as_fit(hit.tags),
         scope=short(hit.scope, MAX_NAME_CHARS),
         kind=short(hit.kind, MAX_NAME_CHARS),
-        layers=map(_layer_message, hit.layers),
     )
-
-
-def _layer_message(layer: Layer) -> wire.Layer:
-    terms = [wire.Contribution(term=term, field=field, score=score) for term, field, score in layer.terms]
-    return wire.Layer(name=layer.name, rank=layer.rank, score=layer.score, share=layer.share, terms=terms)
+    for name, rank, score, share, terms in hit.layers:
+        layer = message.layers.add(name=name, rank=rank, score=score, share=share)
+        for term, field, part in terms:
+            layer.terms.add(term=term, field=field, score=part)
 
 
 def _as_many_as_fit(tags: Sequence[str]) -> list[str]:

@@ -32,6 +32,8 @@ _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 def plain_text(text: str) -> str:
     """The text without HTML, on one line: nothing that comes out can be taken for markup."""
+    if "<" not in text and "&" not in text:
+        return " ".join(text.split())
     from html import unescape
 
     bare = unescape(_HUGE_REFERENCE.sub("\ufffd", _without_markup(text)))
@@ -75,6 +77,9 @@ class _Unit(NamedTuple):
 
 
 def _units(text: str, wanted: frozenset[str], tokenizer: Tokenizer) -> Iterator[_Unit]:
+    if not wanted:  # as in a list that nobody searched by words
+        yield from (_Unit(*match.span(), wanted) for match in _UNIT.finditer(text))
+        return
     for match in _UNIT.finditer(text):
         start, end = match.span()
         terms = _unspaced_terms(text[start : end + 1]) if match.lastgroup else tokenizer.terms(match.group())

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from docs import contract
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from onhand.grpc import search_pb2 as wire
@@ -103,3 +104,20 @@ def test_every_message_and_method_of_the_contract_says_what_it_is_for() -> None:
         if re.match(r"(service|  rpc) ", line) and not before.strip().startswith("//")
     ]
     assert bare == []
+
+
+@requirement("grpc.reference")
+def test_the_reference_has_every_method_and_every_field_with_its_number_and_what_is_said_of_it() -> None:
+    page = contract.page()
+    _, *parts = re.split(r"^## ", page, flags=re.MULTILINE)
+    sections = {part.partition("\n")[0]: part for part in parts}
+    services, messages = wire.DESCRIPTOR.services_by_name, wire.DESCRIPTOR.message_types_by_name
+    assert list(sections) == [*services, *messages]
+    for name, service in services.items():
+        assert re.findall(r"^### (.+)$", sections[name], re.MULTILINE) == [method.name for method in service.methods]
+    for name, message in messages.items():
+        rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", sections[name], re.MULTILINE)
+        assert rows == [(str(field.number), field.name) for field in message.fields]
+    assert "| 3 | `limit` | int32 | Hits on a page: 10 if not set, at most 50. |" in sections["KeywordSearchRequest"]
+    assert "| 3 | `embedder` | map of string to string |" in sections["GetStatsResponse"]
+    assert "Takes a stream of [PutDocumentsRequest](#putdocumentsrequest)" in sections["WriteService"]

@@ -3,7 +3,9 @@
 import asyncio
 import socket
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from threading import Event
 from typing import Any
 
@@ -320,6 +322,19 @@ def test_more_calls_than_the_bound_are_refused_and_the_others_answered() -> None
         embedder.go_on.set()
         assert sum(future.code() is Code.OK for future in futures) == 8
         assert keyword(channel, "dock").hits
+
+
+@requirement("grpc.security")
+@pytest.mark.parametrize(("connections", "calls"), [(1, 2_500), (5, 1_000)])
+def test_thousands_of_calls_at_once_are_answered_or_told_to_try_again(connections: int, calls: int) -> None:
+    with serving() as running, ExitStack() as opened:
+        channels = [opened.enter_context(raw_channel(running.address)) for _ in range(connections)]
+        asked = [raw_call(channel, SEARCH + "KeywordSearch") for channel in channels]
+        futures = [call.future(b"\n\x04dock", timeout=PATIENCE_S) for _ in range(calls) for call in asked]
+        codes = Counter(future.code() for future in futures)
+        assert set(codes) <= {Code.OK, Code.RESOURCE_EXHAUSTED}
+        assert codes[Code.OK] >= 64  # as many as may wait
+        assert keyword(channels[0], "dock").hits
 
 
 @requirement("grpc.security")
