@@ -287,7 +287,7 @@ class Sandbox(Record):
     denied: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     memory_mb: int = 4_096
-    cpu_s: int = 600
+    cpu_s: int = 3_600
     processes: int = 256
 
 
@@ -305,8 +305,10 @@ ABOUT_SANDBOX = {
         'What commands may reach, such as ["pypi.org", "*.pythonhosted.org"]; without any there is no network.',
         role="network",
     ),
-    "memory_mb": About("The most memory of each process, in MiB.", role="grant", minimum=16),
-    "cpu_s": About("The most processor time of each process.", role="grant", minimum=1),
+    "memory_mb": About(
+        "The most memory of a command's processes, each and all together, in MiB.", role="grant", minimum=16
+    ),
+    "cpu_s": About("The most processor time of a command's processes together, in seconds.", role="grant", minimum=1),
     "processes": About("The most processes and threads of a command.", role="grant", minimum=1),
 }
 
