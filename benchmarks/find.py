@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from onhand.actions.find_tools import MATCHES
 from onhand.actions.grep import MAX_MATCHES, grep
 from onhand.actions.programs import found
 from onhand.actions.workspace import Workspace
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.find", description=__doc__)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--limit", type=int, default=MAX_MATCHES, help=f"matches; a model gets {MATCHES} by default")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
         tree(Path(directory), asked.files)
@@ -86,19 +88,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         titles = f"{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'CPU':>7}{'without':>9}{'ratio':>7}{'CPU':>7}"
         print(f"{asked.files:,} files; {'pattern':20}{titles}")
         for name, pattern in PATTERNS.items():
-            _print_row(name, workspace, program, pattern, asked.rounds)
+            _print_row(name, workspace, program, pattern, asked.limit, asked.rounds)
 
 
-def _print_row(name: str, workspace: Workspace, program: str, pattern: str, rounds: int) -> None:
+def _print_row(name: str, workspace: Workspace, program: str, pattern: str, limit: int, rounds: int) -> None:
     command = [program, "--no-config", "--line-number", "--no-heading", "-e", pattern, "./"]
 
     def direct() -> None:
         subprocess.run(command, cwd=workspace.root, env={"PATH": os.defpath}, capture_output=True)
 
     acts: list[Callable[[], object]] = [
-        lambda: grep(workspace, pattern, limit=MAX_MATCHES),
+        lambda: grep(workspace, pattern, limit=limit),
         direct,
-        lambda: grep(workspace, pattern, limit=MAX_MATCHES, use_ripgrep=False),
+        lambda: grep(workspace, pattern, limit=limit, use_ripgrep=False),
     ]
     for act in acts:  # once before it counts: imports, and the system's cache of files
         act()
