@@ -85,7 +85,7 @@ token_env = "MY_TOKEN"
 """
 
 
-@requirement("trust.programs-are-held-back", "trust.own-words-need-none")
+@requirement("trust.limits-are-kept", "trust.programs-are-held-back", "trust.own-words-need-none")
 def test_a_clone_cannot_take_back_what_the_users_own_file_forbids(world: World) -> None:
     world.say_as_user(STRICT)
     strict = config.load(str(world.project), environ=world.environ)
@@ -105,6 +105,7 @@ def test_a_clone_cannot_take_back_what_the_users_own_file_forbids(world: World) 
     assert (trusting.agent.deny, trusting.sandbox.denied, trusting.sandbox.memory_mb) == ((), (), 99999)
 
 
+@requirement("trust.limits-are-kept")
 def test_a_clone_may_forbid_more(world: World) -> None:
     world.say_as_user(STRICT)
     world.say(
@@ -122,6 +123,7 @@ def test_a_clone_may_forbid_more(world: World) -> None:
     assert asked.warnings == ()
 
 
+@requirement("trust.limits-are-kept")
 def test_what_a_clone_closes_is_closed_beside_what_the_user_closes(world: World) -> None:
     world.say_as_user('[sandbox]\ndenied = ["~/private"]\n')
     world.say('[sandbox]\ndenied = ["data"]\n')

@@ -316,7 +316,7 @@ os.write(writer, b"1234")
 """
 
 
-@requirement("sandbox.policy")
+@requirement("sandbox.sums")
 def test_what_each_may_have_many_may_not_have_together(sandbox: Sandbox, place: Path) -> None:
     policy = policy_for(place)._replace(memory_bytes=200 << 20)
     words = (python_inside(), "-c", HOLDING)
@@ -331,13 +331,13 @@ def test_what_each_may_have_many_may_not_have_together(sandbox: Sandbox, place: 
     assert said == "onhand: the command was ended: its processes together had more than 200 MiB of memory\n"
 
 
-@requirement("sandbox.policy")
+@requirement("sandbox.sums")
 def test_memory_that_several_share_counts_once() -> None:
     said = subprocess.check_output([sys.executable, "-c", SHARING], text=True, timeout=60)
     assert said == " memory\n"
 
 
-@requirement("sandbox.policy")
+@requirement("sandbox.sums")
 def test_processor_time_is_of_all_together_also_of_those_that_have_ended(sandbox: Sandbox, place: Path) -> None:
     policy = policy_for(place)._replace(cpu_s=2)
     one = "import time\nwhile time.process_time() < 1: pass"
@@ -349,6 +349,7 @@ def test_processor_time_is_of_all_together_also_of_those_that_have_ended(sandbox
     )
 
 
+@requirement("sandbox.sums")
 def test_a_command_that_nobody_listens_to_is_ended_all_the_same(sandbox: Sandbox, place: Path) -> None:
     policy = policy_for(place)._replace(cpu_s=2)
     line = "for i in 1 2 3 4; do (while :; do :; done) & done; yes"
