@@ -29,8 +29,10 @@ REASONS = {  # why what a project file says needs trust, by the role of the opti
     "grant": "lets a model or a caller do more, or do it without asking you",
     "limit": "leaves out what you forbid",
     "closed": "leaves out what you forbid",
+    "opened": "opens what is closed to commands",
     "model": "chooses who is given what your documents say",
 }
+PATHS = ("path", "closed", "opened")
 LIMITS = ("limit", "closed")  # roles of lists that a project file can make longer, and shorter only with trust
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 
@@ -107,7 +109,7 @@ def resolve(
     said = layers.merged()
     values = {option.key: option.default for option in options} | {key: it.value for key, it in said.items()}
     for option in options:
-        if option.about.role in ("path", "closed"):
+        if option.about.role in PATHS:
             allowed = trusted or option.key in said
             base = start if option.key in layers.flags else project
             values[option.key] = _settled(values[option.key], base, project, allowed, environ)
@@ -226,7 +228,7 @@ def _is_more(option: Option, said: "Any", own: "Any") -> bool:
         return not set(own) <= set(said)
     if option.about.role == "grant" and option.about.choices:
         return option.about.choices.index(said) > option.about.choices.index(own)
-    if option.about.role == "grant" and isinstance(said, tuple):
+    if option.about.role in ("grant", "opened") and isinstance(said, tuple):
         return not set(said) <= set(own)
     if option.about.role == "grant" and option.kind in ("integer", "number"):
         return bool(said > own)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         "grant",  # lets a model or a caller do more: from a project file it needs trust; choices go from less to more
         "limit",  # forbids: a project file needs trust to leave out what the user's file forbids, and may add to it
         "closed",  # a path that is forbidden: the same, wherever it leads
+        "opened",  # a path that is not forbidden after all: from a project file it needs trust, wherever it leads
         "model",  # is given what documents say: from a project file it needs trust
         "network",  # reaches the network: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
@@ -298,7 +299,10 @@ ABOUT_SANDBOX = {
         role="program",
         choices=("auto", "bubblewrap", "landlock", "none"),
     ),
-    "readable": About("More files and directories that commands may read.", role="path"),
+    "readable": About(
+        "More files and directories that commands may read, also those in the project whose names look secret.",
+        role="opened",
+    ),
     "writable": About("More directories that commands may write.", role="path"),
     "denied": About("More files and directories that commands may neither read nor write.", role="closed"),
     "domains": About(
@@ -455,6 +459,7 @@ KIND_WORDS = {
 _ROLE_WORDS = {
     "path": "a path",
     "closed": "a path",
+    "opened": "a path",
     "inner": "a relative path without '..'",
     "secret": "the name of an environment variable",
 }

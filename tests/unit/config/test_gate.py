@@ -124,6 +124,16 @@ def test_a_clone_may_forbid_more(world: World) -> None:
 
 
 @requirement("trust.limits-are-kept")
+@pytest.mark.parametrize("path", ["deploy", ".", "keys/prod.key", "../other"])
+def test_a_clone_cannot_open_to_commands_what_looks_secret(world: World, path: str) -> None:
+    world.say(f'[sandbox]\nreadable = ["{path}"]\n')
+    assert world.load().sandbox.readable == ()
+    assert "opens what is closed to commands" in world.load().warnings[0]
+    world.trust()
+    assert len(world.load().sandbox.readable) == 1
+
+
+@requirement("trust.limits-are-kept")
 def test_what_a_clone_closes_is_closed_beside_what_the_user_closes(world: World) -> None:
     world.say_as_user('[sandbox]\ndenied = ["~/private"]\n')
     world.say('[sandbox]\ndenied = ["data"]\n')
