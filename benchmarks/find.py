@@ -1,19 +1,23 @@
 """What does a search in files cost beside ripgrep called directly? `python -m benchmarks.find --files 5000`
 
 Each round runs our grep, ripgrep itself with the same options, and our grep without ripgrep, one after the other over
-the same tree of Python-like files. Printed are the medians of the rounds in milliseconds and their ratio to ripgrep.
+the same tree of Python-like files. Printed are the medians of the rounds in milliseconds and their ratio to ripgrep:
+in time on the clock and, since others may use the machine too, in processor time of all processes.
 """
 
 import argparse
 import os
 import random
+import resource
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from onhand.actions.find_tools import MATCHES
 from onhand.actions.grep import MAX_MATCHES, grep
 from onhand.actions.programs import found
 from onhand.actions.workspace import Workspace
@@ -23,7 +27,9 @@ PATTERNS = {
     "regular expression": r"def \w+_token\(",
     "nothing": "there_is_no_such_word",
     "common word": "return",
+    "in the last files": "late_marker",  # more files than matches are asked for, none of them among the first
 }
+LATE_FROM = "package25"  # of the directories by name, so that about half of the files come later
 WORDS = "value token user path index query result count total config state cache entry node field".split()
 
 
@@ -36,6 +42,8 @@ def tree(root: Path, files: int) -> None:
         lines = [_function(chosen, line) for line in range(40)]
         if number % 500 == 0:
             lines.append("# needle_4711\n")
+        if f"package{number % 40}" >= LATE_FROM:
+            lines.append("# late_marker\n")
         (place / f"file{number}.py").write_text("".join(lines), encoding="utf-8")
 
 
@@ -44,11 +52,23 @@ def _function(chosen: random.Random, line: int) -> str:
     return f"def {name}_{other}(value):\n    {value} = {line}\n    return value\n"
 
 
-def timed(act: Callable[[], object]) -> float:
+class Time(NamedTuple):
     """Milliseconds that something takes."""
-    began = time.perf_counter()
+
+    wall: float
+    cpu: float
+
+
+def timed(act: Callable[[], object]) -> Time:
+    """How long something takes, its child processes included."""
+    began, used = time.perf_counter(), _used()
     act()
-    return 1000 * (time.perf_counter() - began)
+    return Time(1000 * (time.perf_counter() - began), 1000 * (_used() - used))
+
+
+def _used() -> float:
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, whose))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -56,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.find", description=__doc__)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--limit", type=int, default=MAX_MATCHES, help=f"matches; a model gets {MATCHES} by default")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
         tree(Path(directory), asked.files)
@@ -64,29 +85,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if program is None:
             print("ripgrep is not installed: pip install 'onhand[actions]'")
             return
-        print(f"{asked.files:,} files; {'pattern':20}{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'without':>9}{'ratio':>7}")
+        titles = f"{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'CPU':>7}{'without':>9}{'ratio':>7}{'CPU':>7}"
+        print(f"{asked.files:,} files; {'pattern':20}{titles}")
         for name, pattern in PATTERNS.items():
-            _print_row(name, workspace, program, pattern, asked.rounds)
+            _print_row(name, workspace, program, pattern, asked.limit, asked.rounds)
 
 
-def _print_row(name: str, workspace: Workspace, program: str, pattern: str, rounds: int) -> None:
+def _print_row(name: str, workspace: Workspace, program: str, pattern: str, limit: int, rounds: int) -> None:
     command = [program, "--no-config", "--line-number", "--no-heading", "-e", pattern, "./"]
 
     def direct() -> None:
         subprocess.run(command, cwd=workspace.root, env={"PATH": os.defpath}, capture_output=True)
 
     acts: list[Callable[[], object]] = [
-        lambda: grep(workspace, pattern, limit=MAX_MATCHES),
+        lambda: grep(workspace, pattern, limit=limit),
         direct,
-        lambda: grep(workspace, pattern, limit=MAX_MATCHES, use_ripgrep=False),
+        lambda: grep(workspace, pattern, limit=limit, use_ripgrep=False),
     ]
     for act in acts:  # once before it counts: imports, and the system's cache of files
         act()
-    ours, theirs, without = (
-        statistics.median(times) for times in zip(*([timed(act) for act in acts] for _ in range(rounds)), strict=True)
-    )
-    row = f"{name:34}{ours:7.1f}  {theirs:7.1f}  {ours / theirs:5.2f}  {without:7.1f}  {without / theirs:5.2f}"
-    print(row, flush=True)
+    taken = zip(*([timed(act) for act in acts] for _ in range(rounds)), strict=True)
+    ours, theirs, without = (Time(*map(statistics.median, zip(*times, strict=True))) for times in taken)
+    row = f"{name:34}{ours.wall:7.1f}  {theirs.wall:7.1f}  {_ratios(ours, theirs)}"
+    print(f"{row}  {without.wall:7.1f}  {_ratios(without, theirs)}", flush=True)
+
+
+def _ratios(one: Time, other: Time) -> str:
+    return f"{one.wall / other.wall:5.2f}  {one.cpu / other.cpu:5.2f}"
 
 
 if __name__ == "__main__":

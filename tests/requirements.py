@@ -61,6 +61,7 @@ trust.paths-are-held-back 003 A path of a project file that leaves the project i
 trust.programs-are-held-back 003 What came with a clone starts no program and uses no secret before trust.
 trust.for-one-directory 003 Trust holds for one directory alone and not for those inside or beside it.
 trust.said-once 003 trust is said once, shows what it allows, and can be taken back.
+trust.limits-are-kept own Before trust, a project file adds to what the user forbids and neither takes away nor raises a limit.
 trust.own-words-need-none own What the user's own file, variables and flags say needs no trust.
 trust.corrupt-store-trusts-nothing own A damaged record of trusted directories is reported and trusts nothing.
 trust.store-is-private own Only its owner can read the record of trusted directories.
@@ -472,6 +473,7 @@ actions.http-no-private-network own Private, loopback, link-local and metadata a
 sandbox.wraps-the-agent 003 The sandbox is optional and wraps the whole agent process.
 sandbox.drops-privileges own As root the sandbox becomes another user first, and no capability is left inside.
 sandbox.policy own A policy limits paths, network, memory, CPU, processes and time.
+sandbox.sums own Memory and processor time are limited for all processes of a command together.
 sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
 sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
 sandbox.domains own Network is off, or limited to the allowed domains.

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 MAX_TRIES = 3  # to read a file that somebody is writing to
+PIECE_BYTES = 64 * 1024  # room is made for all that is asked for, and most often nothing more comes
 
 
 def open_file(path: str) -> "BinaryIO":
@@ -26,7 +27,9 @@ def read_whole(descriptor: int, max_bytes: int) -> bytes:
         before = os.fstat(descriptor)
         os.lseek(descriptor, 0, os.SEEK_SET)
         content = os.read(descriptor, min(before.st_size, max_bytes) + 1)
-        while len(content) <= max_bytes and (more := os.read(descriptor, max_bytes + 1 - len(content))):
+        while len(content) <= max_bytes and (
+            more := os.read(descriptor, min(PIECE_BYTES, max_bytes + 1 - len(content)))
+        ):
             content += more
         if len(content) > max_bytes:
             raise OSError(errno.EFBIG, f"grew past {max_bytes:,} bytes while it was read: try again")

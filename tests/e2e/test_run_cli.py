@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from requirements import requirement
+from workplace import backend, give, workplace
 
 pytestmark = requirement("actions.run-command")
 
@@ -42,6 +43,30 @@ def test_a_session_of_work_in_a_project(environ: dict[str, str], project: Path) 
         refused = ran(environ, project, "write_file", json.dumps({"path": path, "content": "x"}), code=1)
         assert refused["structured"]["success"] is False
     assert (project.parent / "secret.txt").read_text(encoding="utf-8") == "do not tell"
+
+
+@requirement("actions.shell", "sandbox.never-silently-open")
+def test_commands_and_pages_are_at_a_persons_word_and_behind_the_same_walls(
+    environ: dict[str, str], project: Path
+) -> None:
+    listed = [sys.executable, "-m", "onhand", "run"]
+    said = subprocess.check_output(listed, cwd=project, env=environ, text=True, timeout=60)
+    assert {"run_command", "http_get", "read_file"} <= {line.split()[0] for line in said.splitlines()}
+    refused = ran(environ, project, "http_get", '{"url": "https://127.0.0.1/"}', code=1)
+    assert "is not a public address" in refused["text"]
+    assert "unknown tool" in ran(environ, project, "run_command", '{"command": "true"}', "--read-only", code=1)["text"]
+    nowhere = {**environ, "ONHAND_SANDBOX_BACKEND": "none"}
+    assert ran(nowhere, project, "run_command", '{"command": "echo $((6 * 7))"}')["structured"]["stdout"] == "42\n"
+
+
+@requirement("actions.run-command", "sandbox.secrets-unreadable")
+def test_a_command_at_a_persons_word_sees_no_secret(environ: dict[str, str]) -> None:
+    backend("bubblewrap")
+    with workplace() as place:
+        (place / ".env").write_text("TOKEN=s3cr3t", encoding="utf-8")
+        give(place)
+        answer = ran(environ, place, "run_command", '{"command": "cat .env; cat notes.txt", "timeout": 30000}')
+    assert (answer["structured"]["stdout"], answer["structured"]["success"]) == ("hello\n", True)
 
 
 @requirement("actions.write-file")

@@ -66,6 +66,7 @@ def workspace(files: dict[str, bytes], ignored: dict[str, list[str]]) -> Iterato
     st.booleans(),
     st.sampled_from([None, "*.py", "a/**", "*", "**/*.{log,md}"]),
     st.sampled_from([".", "a"]),
+    st.sampled_from([1, 2, 100]),
 )
 def test_ripgrep_changes_nothing_but_the_time_it_takes(
     files: dict[str, bytes],
@@ -75,6 +76,7 @@ def test_ripgrep_changes_nothing_but_the_time_it_takes(
     hidden: bool,
     glob: str | None,
     path: str,
+    limit: int,
 ) -> None:
     with workspace(files, ignored) as made:
         if found("rg", made) is None:
@@ -91,6 +93,7 @@ def test_ripgrep_changes_nothing_but_the_time_it_takes(
                     ignore_case=ignore_case,
                     hidden=hidden,
                     context=1,
+                    limit=limit,
                     use_ripgrep=use_ripgrep,
                 )
             except InputError as error:

@@ -1,9 +1,10 @@
 """What do the tools of this room have in common? A text for the model, the same as JSON, and one form of failure."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from onhand.actions.spellings import SPELLINGS
 from onhand.errors import NotFound, OnhandError, ToolError
 from onhand.tools import Output, Tool
 
@@ -20,7 +21,6 @@ def action(
     handler: Callable[[dict[str, Any]], Output],
     *,
     read_only: bool = True,
-    aliases: Mapping[str, str] | None = None,
 ) -> Tool:
     """A tool that says `success`, and when it fails `error` and whether what it was about `exists`."""
     schema: Schema = {"type": "object", "properties": properties}
@@ -43,7 +43,7 @@ def action(
         answered,
         read_only=read_only,
         max_output_bytes=MAX_OUTPUT_BYTES,
-        aliases=aliases or {},
+        aliases=SPELLINGS.get(name, {}),
     )
 
 

@@ -51,22 +51,6 @@ _EDIT: Schema = {
     "required": ["old_string", "new_string"],
     "additionalProperties": False,
 }
-# As agents of other houses spell them.
-_ALIASES = {
-    "file_path": "path",
-    "filePath": "path",
-    "startLine": "start_line",
-    "endLine": "end_line",
-    "createDirs": "create_dirs",
-    "expectedHash": "expected_hash",
-    "oldString": "old_string",
-    "oldText": "old_string",
-    "old_text": "old_string",
-    "newString": "new_string",
-    "newText": "new_string",
-    "new_text": "new_string",
-    "replaceAll": "replace_all",
-}
 
 
 def reading_tools(workspace: Workspace) -> list[Tool]:
@@ -82,7 +66,6 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             },
             ["path"],
             lambda given: _read(workspace, **given),
-            aliases=_ALIASES,
         ),
         action(
             "list_files",
@@ -90,9 +73,8 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             {"path": {**_PATH, "description": "A directory; the workspace itself by default."}},
             [],
             lambda given: _list(workspace, **given),
-            aliases=_ALIASES,
         ),
-        action("stat_file", STAT, {"path": _PATH}, ["path"], lambda given: _stat(workspace, **given), aliases=_ALIASES),
+        action("stat_file", STAT, {"path": _PATH}, ["path"], lambda given: _stat(workspace, **given)),
     ]
 
 
@@ -111,7 +93,6 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             ["path", "content"],
             lambda given: _write(workspace, **given),
             read_only=False,
-            aliases=_ALIASES,
         ),
         action(
             "edit_file",
@@ -133,7 +114,6 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             ["path"],
             lambda given: _edit(workspace, **given),
             read_only=False,
-            aliases=_ALIASES,
         ),
     ]
 

@@ -154,11 +154,16 @@ def _within(lines: list[str], max_bytes: int) -> tuple[str, int]:
 
 def contents(workspace: Workspace, place: Place, path: str) -> bytes:
     """The bytes of a file at one moment."""
-    with told(path), open(workspace.open_file(place, path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError(f"{shown(path)} has {size:,} bytes, more than {MAX_FILE_BYTES:,}: it cannot be read here")
-        return read_whole(file.fileno(), MAX_FILE_BYTES)
+    number = workspace.open_file(place, path)
+    try:
+        with told(path):
+            size = os.fstat(number).st_size
+            if size > MAX_FILE_BYTES:
+                too_much = f"more than {MAX_FILE_BYTES:,}: it cannot be read here"
+                raise InputError(f"{shown(path)} has {size:,} bytes, {too_much}")
+            return read_whole(number, MAX_FILE_BYTES)
+    finally:
+        os.close(number)
 
 
 def text_of(content: bytes, path: str) -> tuple[str, str, str | None]:

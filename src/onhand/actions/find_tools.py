@@ -26,13 +26,6 @@ GREP = (
 
 _PATH: Schema = {"type": "string", "description": "Where to look; the whole workspace by default."}
 _HIDDEN: Schema = {"type": "boolean", "description": "Hidden files too."}
-_GLOB_ALIASES = {"cwd": "path", "maxResults": "limit", "max_results": "limit"}
-_GREP_ALIASES = {
-    **_GLOB_ALIASES,
-    "ignoreCase": "ignore_case",
-    "include": "glob",
-    "fixed_strings": "literal",
-}
 
 
 def tools_over(workspace: Workspace) -> list[Tool]:
@@ -60,7 +53,6 @@ def tools_over(workspace: Workspace) -> list[Tool]:
             },
             ["pattern"],
             lambda given: _glob(workspace, **given),
-            aliases=_GLOB_ALIASES,
         ),
         action(
             "grep",
@@ -88,7 +80,6 @@ def tools_over(workspace: Workspace) -> list[Tool]:
             },
             ["pattern"],
             lambda given: _grep(workspace, **given),
-            aliases=_GREP_ALIASES,
         ),
     ]
 

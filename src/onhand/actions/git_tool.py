@@ -25,8 +25,7 @@ def tool_over(workspace: Workspace) -> Tool:
         },
         "path": {"type": "string", "description": "A directory in the repository; the workspace by default."},
     }
-    aliases = {"arguments": "args", "cwd": "path"}
-    return action("git", DESCRIPTION, properties, ["args"], lambda given: _told(workspace, **given), aliases=aliases)
+    return action("git", DESCRIPTION, properties, ["args"], lambda given: _told(workspace, **given))
 
 
 def _told(workspace: Workspace, args: list[str], path: str = ".") -> Output:

@@ -5,21 +5,24 @@ are found by one matcher, in files that were opened below the workspace, so that
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, takewhile
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
 from time import monotonic
 from typing import NamedTuple
 
-from onhand.actions import ripgrep
 from onhand.actions.files import contents
 from onhand.actions.pattern import Line, Pattern
 from onhand.actions.programs import found as found_program
-from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, in_order, matcher
+from onhand.actions.ripgrep import Naming
+from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, matcher
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, NotFound
 
 MAX_MATCHES = 1_000
 MAX_CONTEXT = 20  # lines before and after a match
 MAX_LINE_CHARS = 500  # of a line that is shown
+PATIENCE = 64  # files in a row without a match: so long the first ones are looked into while ripgrep works
 BINARY_BYTES = 8_000  # a file with a NUL among its first ones is no text, as for git
 
 TYPES = {
@@ -98,14 +101,17 @@ class Grepped(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class _Search(NamedTuple):
-    """What is looked for, and where."""
+@dataclass(slots=True)
+class _Search:
+    """What is looked for, and where; what came of it so far."""
 
     scope: Scope
     pattern: Pattern
     is_wanted: Callable[[str], bool]
     names: tuple[str, ...]  # of files that may be wanted; empty when any may
     ends_at: float
+    notes: list[str] = field(default_factory=list)  # what a reader of the answer should know
+    misses: int = 0  # files that a walk came through since the last match
 
 
 def grep(
@@ -127,16 +133,14 @@ def grep(
     is_wanted, names = _filter(glob, type)
     place = workspace.place(path)
     search = _Search(Scope.at(workspace, place, hidden), compiled, is_wanted, names, monotonic() + TIMEOUT_S)
-    notes: list[str] = []
-    named = None
-    places: Iterable[Place] = [place]
-    if _is_directory(workspace, place, path):
-        named = _by_ripgrep(search, notes) if use_ripgrep else None
-        places = _by_walking(search, notes) if named is None else named
-    matches = list(islice(_matches(search, places, min(context, MAX_CONTEXT), notes), limit + 1))
-    is_cut = len(matches) > limit or bool(notes)
-    said = tuple(dict.fromkeys(notes))
-    return Grepped(tuple(matches[:limit]), is_cut, "re2" if named is None else "ripgrep", said)
+    is_directory = _is_directory(workspace, place, path)
+    naming = _naming(search) if use_ripgrep and is_directory else None
+    with naming or nullcontext():
+        places = _places(search, naming, limit) if is_directory else iter([place])
+        matches = list(islice(_matches(search, places, min(context, MAX_CONTEXT)), limit + 1))
+    is_cut = len(matches) > limit or bool(search.notes)
+    engine = "ripgrep" if naming and naming.could_tell else "re2"
+    return Grepped(tuple(matches[:limit]), is_cut, engine, tuple(dict.fromkeys(search.notes)))
 
 
 def _is_directory(workspace: Workspace, place: Place, path: str) -> bool:
@@ -172,30 +176,42 @@ def _is_simple(name: str) -> bool:
     return bool(name) and name != "**" and all(char.isalnum() or char in "*_.-" for char in name)
 
 
-def _by_ripgrep(search: _Search, notes: list[str]) -> Iterator[Place] | None:
-    """The files to look into as ripgrep names them; None where it is not at hand or cannot tell."""
+def _naming(search: _Search) -> Naming | None:
+    """ripgrep, looking for files; None where it is not at hand or the pattern may mean something else to it."""
     program = found_program("rg", search.scope.workspace) if search.pattern.for_ripgrep is not None else None
-    if program is None:
-        return None
-    named = ripgrep.candidates(program, search.scope, search.pattern, search.names, TIMEOUT_S)
-    if named is None:
-        return None
-    if named.is_late:
-        notes.append(LATE)
-    in_time = takewhile(lambda _: not _is_late(search, notes), in_order(named.places))
-    return (place for place in in_time if search.is_wanted(place.inner) and search.scope.has(place))
+    return Naming(program, search.scope, search.pattern, search.names, TIMEOUT_S) if program else None
 
 
-def _by_walking(search: _Search, notes: list[str]) -> Iterator[Place]:
+def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Place]:
+    """The files to look into, in order: as ripgrep names them, or all of them.
+
+    Once ripgrep has named more files than matches are asked for, the first files of a walk are likely to have enough.
+    So they are walked through while it goes on; what it says counts from where the walk was when it was done.
+    """
     walk = Walk(search.scope, search.ends_at)
-    yield from (place for place in walk if search.is_wanted(place.inner))
-    notes += walk.notes()
+    walking, last = iter(walk), None
+    if naming:
+        naming.wait(limit)
+        while not naming.is_over and search.misses < PATIENCE and (place := next(walking, None)):
+            last = place
+            search.misses += 1
+            if search.is_wanted(place.inner):
+                yield place
+            naming.look()
+        naming.wait()
+        named = naming.named(last)
+        if named:
+            search.notes.extend([LATE] * named.is_late)
+            yield from (place for place in named.places if search.is_wanted(place.inner) and search.scope.has(place))
+            return
+    yield from (place for place in walking if search.is_wanted(place.inner))
+    search.notes.extend(walk.notes())
 
 
-def _matches(search: _Search, places: Iterable[Place], context: int, notes: list[str]) -> Iterator[Match]:
+def _matches(search: _Search, places: Iterable[Place], context: int) -> Iterator[Match]:
     workspace = search.scope.workspace
     for place in places:
-        if _is_late(search, notes):
+        if _is_late(search):
             return
         try:
             content = contents(workspace, place, place.inner)
@@ -203,16 +219,18 @@ def _matches(search: _Search, places: Iterable[Place], context: int, notes: list
             continue
         if b"\0" not in content[:BINARY_BYTES]:
             name = workspace.name(place)
-            lines = search.pattern.lines(content, lambda: _is_late(search, notes))
             try:
-                yield from (_match(name, content, line, context) for line in lines)
+                for line in search.pattern.lines(content, lambda: _is_late(search)):
+                    search.misses = 0
+                    yield _match(name, content, line, context)
             except InputError as error:
-                notes.append(f"{name}: {error}")
+                search.notes.append(f"{name}: {error}")
 
 
-def _is_late(search: _Search, notes: list[str]) -> bool:
+def _is_late(search: _Search) -> bool:
     late = monotonic() > search.ends_at
-    notes += [LATE] * late
+    if late:
+        search.notes.append(LATE)
     return late
 
 

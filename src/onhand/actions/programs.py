@@ -11,7 +11,7 @@ from shutil import which
 from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryFile
 from threading import Timer
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from onhand.actions.workspace import Workspace
 
@@ -50,39 +50,61 @@ def run(
     command: Sequence[str], directory: str, environment: Mapping[str, str], timeout_s: float, max_bytes: int
 ) -> Ran:
     """Run a program to its end, or to the end of its time or its room; then it and all that it started are killed."""
-    late: list[bool] = []
+    with Program(command, directory, environment, timeout_s) as program:
+        out = program.stdout.read(max_bytes + 1)
+        is_cut = len(out) > max_bytes
+        if is_cut:
+            program.end()
+        return program.ended()._replace(out=out[:max_bytes], is_cut=is_cut)
 
-    def end_late() -> None:
-        late.append(True)
-        _end(process)
 
-    with TemporaryFile() as complaints:
-        process = Popen(  # noqa: S603  # a list and no shell; the program is absolute
+class Program:
+    """A program at work. When its time is over, or whoever started it leaves, it is killed with all that it started."""
+
+    def __init__(
+        self, command: Sequence[str], directory: str, environment: Mapping[str, str], timeout_s: float
+    ) -> None:
+        self._is_late = False
+        self._complaints = TemporaryFile()  # noqa: SIM115  # until __exit__
+        self._process = Popen(  # noqa: S603  # a list and no shell; the program is absolute
             list(command),
             cwd=directory,
             env=dict(environment),
             stdin=DEVNULL,
             stdout=PIPE,
-            stderr=complaints,
+            stderr=self._complaints,
             start_new_session=True,
         )
-        timer = Timer(timeout_s, end_late)
-        timer.daemon = True
-        timer.start()
-        try:
-            with process:
-                assert process.stdout is not None  # by PIPE
-                out = process.stdout.read(max_bytes + 1)
-                if len(out) > max_bytes:
-                    _end(process)
-        finally:
-            timer.cancel()
-        complaints.seek(0)
-        err = complaints.read(MAX_ERROR_BYTES).decode("utf-8", "replace").strip()
-    return Ran(process.returncode, out[:max_bytes], err, len(out) > max_bytes, bool(late))
+        self._timer = Timer(timeout_s, self._end_late)
+        self._timer.daemon = True
+        self._timer.start()
 
+    @property
+    def stdout(self) -> IO[bytes]:
+        assert self._process.stdout is not None  # by PIPE
+        return self._process.stdout
 
-def _end(process: "Popen[bytes]") -> None:
-    """Kill the program's group, while its number is still its own."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+    def end(self) -> None:
+        """Kill the program's group, while its number is still its own."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def ended(self) -> Ran:
+        """Wait for its end: the code and the complaints. What it said is for whoever read it."""
+        code = self._process.wait()
+        self._complaints.seek(0)
+        err = self._complaints.read(MAX_ERROR_BYTES).decode("utf-8", "replace").strip()
+        return Ran(code, b"", err, is_late=self._is_late)
+
+    def _end_late(self) -> None:
+        self._is_late = True
+        self.end()
+
+    def __enter__(self) -> "Program":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._timer.cancel()
+        with self._complaints, self._process:
+            pass

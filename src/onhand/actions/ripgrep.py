@@ -4,17 +4,20 @@ It opens paths as it finds them, where a race may lead it anywhere. Nothing that
 """
 
 import os
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from math import inf
 from typing import NamedTuple
 
-from onhand.actions import programs
 from onhand.actions.files import MAX_FILE_BYTES
 from onhand.actions.pattern import Pattern
-from onhand.actions.tree import MAX_DEPTH, Scope
+from onhand.actions.programs import Program
+from onhand.actions.tree import MAX_DEPTH, Scope, rank, unranked
 from onhand.actions.workspace import Place
-from onhand.errors import InputError
 
 MAX_NAMED_BYTES = 32 * 1024 * 1024  # of the paths that it names
+PIECE_BYTES = 64 * 1024
 
 # Its own settings would be those of whoever set this machine up; what is ignored is what tree.py ignores.
 _OPTIONS = (
@@ -26,26 +29,63 @@ _OPTIONS = (
 
 
 class Named(NamedTuple):
-    """What ripgrep names."""
+    """What ripgrep named."""
 
-    places: list[Place]
+    places: Iterator[Place]  # in the order of a walk
     is_late: bool  # the time was too short to find all
 
 
-def candidates(program: str, scope: Scope, pattern: Pattern, names: Sequence[str], timeout_s: float) -> Named | None:
-    """The files of a scope that may have a match, of such names if some are given; None when ripgrep cannot tell."""
-    command = [program, *_OPTIONS, *["--hidden"] * scope.hidden, *["--ignore-case"] * pattern.ignore_case]
-    command += ["--fixed-strings"] * pattern.literal
-    command += [f"--type-add=onhand:{name}" for name in names] + ["--type=onhand"] * bool(names)
-    start = scope.start
-    command += [f"--regexp={pattern.for_ripgrep}", "--", f"./{start.inner}"]
-    environment = {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
-    ran = programs.run(command, start.root.path, environment, timeout_s, MAX_NAMED_BYTES)
-    if ran.is_cut:
-        raise InputError("too many files match: narrow them by path, glob or type, or send a sharper pattern")
-    # 1: nothing matches. 2: a file could not be read, of which it says nothing, or the pattern is too large for it.
-    if not ran.is_late and (ran.code not in (0, 1, 2) or ran.err):
-        return None
-    *named, _ = ran.out.split(b"\0")
-    inners = [os.fsdecode(name).removeprefix("./") for name in named]
-    return Named([Place(start.root, inner) for inner in inners], ran.is_late)
+class Naming:
+    """ripgrep at work in a scope, until it is over. Whoever leaves it ends it."""
+
+    def __init__(self, program: str, scope: Scope, pattern: Pattern, names: Sequence[str], timeout_s: float) -> None:
+        """Look for files that may have a match, of such names if some are given."""
+        command = [program, *_OPTIONS, *["--hidden"] * scope.hidden, *["--ignore-case"] * pattern.ignore_case]
+        command += ["--fixed-strings"] * pattern.literal
+        command += [f"--type-add=onhand:{name}" for name in names] + ["--type=onhand"] * bool(names)
+        command += [f"--regexp={pattern.for_ripgrep}", "--", f"./{scope.start.inner}"]
+        environment = {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
+        self._root = scope.start.root
+        self._program = Program(command, self._root.path, environment, timeout_s)
+        self._pipe = self._program.stdout.fileno()
+        self._said = bytearray()
+        self._count = 0
+        self.is_over = False
+        self.could_tell = True
+
+    def wait(self, enough: float = inf) -> None:
+        """Wait until it is over, or has named more files than that."""
+        os.set_blocking(self._pipe, True)
+        while not self.is_over and self._count <= enough:
+            self._take(os.read(self._pipe, PIECE_BYTES))
+        os.set_blocking(self._pipe, False)
+
+    def look(self) -> None:
+        """Take what it has said meanwhile, for whoever waited before."""
+        with suppress(BlockingIOError):
+            self._take(os.read(self._pipe, PIECE_BYTES))
+
+    def named(self, after: Place | None) -> Named | None:
+        """All that it named, once it is over, from behind a place on; None when it could not tell."""
+        if len(self._said) > MAX_NAMED_BYTES:
+            self._program.end()
+        ran = self._program.ended()
+        # 1: nothing matches. 2: a file could not be read, of which it says nothing, or the pattern is too large for it.
+        self.could_tell = ran.is_late or (ran.code in (0, 1, 2) and not ran.err)
+        if not self.could_tell:
+            return None
+        *names, _ = bytes(self._said).split(b"\0")
+        ranks = sorted(rank(name.removeprefix(b"./")) for name in names)
+        rest = ranks[bisect_right(ranks, rank(os.fsencode(after.inner))) :] if after else ranks
+        return Named((Place(self._root, os.fsdecode(unranked(one))) for one in rest), ran.is_late)
+
+    def _take(self, piece: bytes) -> None:
+        self._said += piece
+        self._count += piece.count(0)
+        self.is_over = not piece or len(self._said) > MAX_NAMED_BYTES
+
+    def __enter__(self) -> "Naming":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._program.__exit__()

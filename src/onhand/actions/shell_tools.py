@@ -8,6 +8,7 @@ from typing import Any
 from onhand.actions.environment import checked
 from onhand.actions.jobs import Job, Jobs
 from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
+from onhand.actions.spellings import SPELLINGS
 from onhand.tools import Output, Tool
 
 MAX_OUTPUT_BYTES = 64 * 1024
@@ -55,7 +56,7 @@ def tools_over(
         waiting = asyncio.to_thread(jobs.run, command, cwd=cwd, timeout_s=time, environment=variables, stop=stop)
         work = asyncio.ensure_future(waiting)
         try:
-            return _ran(*await asyncio.shield(work))
+            return _ran(*await asyncio.shield(work), time)
         except asyncio.CancelledError:
             stop.set()
             await asyncio.wait({work})  # it ends at once, and everything that it started with it
@@ -116,12 +117,17 @@ def _tool(
     name: str, description: str, properties: dict[str, Any], required: list[str], handler: Any, **options: Any
 ) -> Tool:
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return Tool(name, description, schema, handler, max_output_bytes=MAX_OUTPUT_BYTES, **options)
+    aliases = SPELLINGS.get(name, {})
+    return Tool(name, description, schema, handler, max_output_bytes=MAX_OUTPUT_BYTES, aliases=aliases, **options)
 
 
-def _ran(ran: Ran, job: str) -> Output:
-    how = {"timeout": "ended: its time was over", "stop": "ended: it was stopped", "": f"exit code {ran.exit_code}"}
-    lines = [f"[{how[ran.ended_by]}, {ran.duration_s:.2f} s]"]
+def _ran(ran: Ran, job: str, timeout_s: float) -> Output:
+    how = {
+        "timeout": f"ended: its time of {timeout_s:g} s was over",
+        "stop": "ended: it was stopped",
+        "": f"exit code {ran.exit_code}",
+    }[ran.ended_by]
+    lines = [f"[{how}, {ran.duration_s:.2f} s]"]
     for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
         if text:
             lines.append(f"{name}:\n{text.rstrip()}")
@@ -129,6 +135,8 @@ def _ran(ran: Ran, job: str) -> Output:
         lines.append(f'[all of it: read_output(job="{job}")]')
     structured = {
         "success": ran.ok,
+        "error": None if ran.ok else how,
+        "command": ran.command[:MAX_COMMAND_SHOWN],
         "exit_code": ran.exit_code,
         "ended_by": ran.ended_by or None,
         "duration_s": round(ran.duration_s, 3),

@@ -67,7 +67,7 @@ class Scope(NamedTuple):
         name = place.inner.rpartition("/")[2]
         if name == ".git" or (name.startswith(".") and not self.hidden):
             return False
-        return not self.ignored.leaves_out(place.inner, is_directory) and not self.workspace.is_denied(place)
+        return not self.ignored.leaves_out(place.inner, is_directory) and not self.workspace.denies_entry(place)
 
     def has(self, place: Place) -> bool:
         """Whether a file is meant, wherever it came from."""
@@ -141,9 +141,14 @@ def _is_plain(entry: "os.DirEntry[str]") -> bool:
     return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
 
 
-def in_order(places: Sequence[Place]) -> list[Place]:
-    """Places as a walk would come to them."""
-    return sorted(places, key=lambda place: os.fsencode(place.inner).replace(b"/", b"\0"))  # part by part
+def rank(path: bytes) -> bytes:
+    """What a path is sorted by, to come where a walk comes to it: part by part."""
+    return path.replace(b"/", b"\0")
+
+
+def unranked(rank: bytes) -> bytes:
+    """The path of a rank."""
+    return rank.replace(b"\0", b"/")
 
 
 def matcher(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:

@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import NamedTuple
 
 from onhand.actions.beneath import DIRECTORY, open_beneath
@@ -137,6 +138,10 @@ class Workspace:
     def is_denied(self, place: Place) -> bool:
         """Whether a place is neither read nor written."""
         return _is_among(self._denied, place.inner) and not _is_among(self._allowed, place.inner)
+
+    def denies_entry(self, place: Place) -> bool:
+        """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
+        return bool(verdict(self._denied, place.inner.casefold(), True)) and self.is_denied(place)
 
     def is_protected(self, place: Place) -> bool:
         """Whether a place is read and never written: also when nothing is there yet."""
@@ -323,11 +328,17 @@ def shown(path: str) -> str:
 
 
 def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
-    return blocks_of([pattern.casefold() for pattern in patterns])
+    """Patterns, to be held against every path. A file may yet become a directory: it counts as one.
+
+    Between two exceptions their order means nothing, so that they can stand by kind: few looks instead of many.
+    """
+    lines = [pattern.casefold().rstrip("/") for pattern in patterns]
+    runs = (list(run) for _, run in groupby(lines, lambda line: line.startswith("!")))
+    return blocks_of([line for run in runs for line in sorted(run, key=lambda line: "/" in line)])
 
 
 def _is_among(blocks: tuple[Block, ...], inner: str) -> bool:
-    """Whether a path, or a directory that it is in, matches. A file may yet become a directory: it counts as one."""
+    """Whether a path, or a directory that it is in, matches."""
     parts = inner.casefold().split("/")
     return any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1))
 

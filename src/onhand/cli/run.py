@@ -9,9 +9,11 @@ from onhand.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from onhand.config import Config
     from onhand.tools import Registry, Result
 
 MAX_INPUT_CHARS = 64 * 1024 * 1024
+_OF_COMMANDS = ("run_command", "read_output", "list_jobs", "stop_job")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -28,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Call the tool; the exit code is 1 when it refused or failed. A person's own word needs no configuration."""
     from onhand import app
 
-    asked = app.configured()
+    asked = _with_all(app.configured(), arguments.tool, arguments.read_only)
     terminal.warn(asked.warnings)
     registry = app.open_registry(asked, workspace_tools="read" if arguments.read_only else "write")
     if arguments.tool is None:
@@ -39,6 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         terminal.print_json(_envelope(result))
     return 0 if result.ok else 1
+
+
+def _with_all(asked: Config, tool: str | None, read_only: bool) -> Config:
+    """The configuration with tools for commands and pages, where one of them is meant: to try walls costs time."""
+    if tool in (None, *_OF_COMMANDS) and not read_only:
+        asked = asked._replace(shell=asked.shell._replace(enabled=True))
+    if tool in (None, "http_get"):
+        asked = asked._replace(web=asked.web._replace(enabled=True))
+    return asked
 
 
 def _given(text: str) -> str:

@@ -20,8 +20,8 @@ def add_arguments(parser: "ArgumentParser") -> None:
     run.add_argument("--write", metavar="PATH", action="append", default=[], help="more that it may write")
     run.add_argument("--deny", metavar="PATH", action="append", default=[], help="more that it may not see")
     run.add_argument("--domain", metavar="DOMAIN", action="append", default=[], help="what it may reach")
-    run.add_argument("--memory", metavar="MIB", type=int, help="the most memory of each process")
-    run.add_argument("--cpu", metavar="SECONDS", type=int, help="the most processor time of each process")
+    run.add_argument("--memory", metavar="MIB", type=int, help="the most memory of its processes together")
+    run.add_argument("--cpu", metavar="SECONDS", type=int, help="the most processor time of its processes together")
     run.add_argument("--processes", metavar="N", type=int, help="the most processes and threads")
     run.add_argument("--time", metavar="SECONDS", type=float, help="end it after so long")
     run.add_argument("--backend", choices=("auto", "bubblewrap", "landlock"), help="what confines it")
@@ -74,7 +74,10 @@ def _notes(policy: "Policy") -> list[str]:
         return []
     from onhand.sandbox import kernel, rules
 
-    notes = []
+    notes = [
+        f"memory ({policy.memory_bytes >> 20} MiB) and processor time ({policy.cpu_s} s) of all processes of a command "
+        "together are watched, and may be passed for a moment; those of each process the kernel keeps"
+    ]
     version = kernel.landlock_version()
     if rules.LEAST_VERSION <= version < rules.SIGNAL_VERSION:
         notes.append("with landlock, commands can send signals to your other processes: Linux 6.12 would stop that")

@@ -28,8 +28,12 @@ REASONS = {  # why what a project file says needs trust, by the role of the opti
     "secret": "uses a secret of yours",
     "grant": "lets a model or a caller do more, or do it without asking you",
     "limit": "leaves out what you forbid",
+    "closed": "leaves out what you forbid",
+    "opened": "opens what is closed to commands",
     "model": "chooses who is given what your documents say",
 }
+PATHS = ("path", "closed", "opened")
+LIMITS = ("limit", "closed")  # roles of lists that a project file can make longer, and shorter only with trust
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 
 
@@ -37,7 +41,7 @@ class Ask(Record):
     """Something that needs the user's trust in the project's directory."""
 
     key: str
-    value: str | tuple[str, ...]  # of a list, the entries that need trust
+    value: str | tuple[str, ...]  # of a list, the entries that need trust; of a limit, those that it leaves out
     source: str
     reason: str
 
@@ -100,12 +104,12 @@ def resolve(
     asks = _asks(options, project, layers, environ)
     trusted = bool(asks) and _trusts(project, environ, warnings)
     if not trusted:
-        _hold_back(asks, project, layers, warnings)
+        _hold_back(options, asks, project, layers, warnings)
 
     said = layers.merged()
     values = {option.key: option.default for option in options} | {key: it.value for key, it in said.items()}
     for option in options:
-        if option.about.role == "path":
+        if option.about.role in PATHS:
             allowed = trusted or option.key in said
             base = start if option.key in layers.flags else project
             values[option.key] = _settled(values[option.key], base, project, allowed, environ)
@@ -158,6 +162,10 @@ class _Layers:
         """What overrides the project file."""
         return {**self.environment, **self.flags}
 
+    def own(self, option: Option) -> "Any":
+        """What counts without the project file: the user's own word, or the default."""
+        return self.user[option.key].value if option.key in self.user else option.default
+
     def merged(self) -> "Layer":
         return {**self.user, **self.project, **self.own_words()}
 
@@ -202,20 +210,28 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
             outside = _outside(said.value if said else option.default, project, environ)
             if outside:
                 asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
-        elif said and _is_more(option, said.value, layers.user[key].value if key in layers.user else option.default):
-            value = said.value if isinstance(said.value, str | tuple) else str(said.value).lower()
-            asks.append(Ask(key, value, said.source, REASONS[role]))
+        elif said and _is_more(option, said.value, layers.own(option)):
+            asks.append(Ask(key, _asked(option, said.value, layers.own(option)), said.source, REASONS[role]))
     return tuple(asks)
+
+
+def _asked(option: Option, said: "Any", own: "Any") -> str | tuple[str, ...]:
+    """What needs trust, to be shown; of a limit, what it leaves out."""
+    if option.about.role in LIMITS:
+        return tuple(entry for entry in own if entry not in said)
+    return said if isinstance(said, str | tuple) else str(said).lower()
 
 
 def _is_more(option: Option, said: "Any", own: "Any") -> bool:
     """Whether a project file says more than what counts without it: the user's own word, or the default."""
-    if option.about.role == "limit":
+    if option.about.role in LIMITS:
         return not set(own) <= set(said)
     if option.about.role == "grant" and option.about.choices:
         return option.about.choices.index(said) > option.about.choices.index(own)
-    if option.about.role == "grant" and isinstance(said, tuple):
+    if option.about.role in ("grant", "opened") and isinstance(said, tuple):
         return not set(said) <= set(own)
+    if option.about.role == "grant" and option.kind in ("integer", "number"):
+        return bool(said > own)
     return said != own and said not in (False, ())
 
 
@@ -229,12 +245,17 @@ def _trusts(project: str, environ: Mapping[str, str], warnings: list[str]) -> bo
         return False
 
 
-def _hold_back(asks: tuple[Ask, ...], project: str, layers: _Layers, warnings: list[str]) -> None:
-    """Take what was asked for out of the project's layer; the rest of a list stays."""
+def _hold_back(
+    options: Sequence[Option], asks: tuple[Ask, ...], project: str, layers: _Layers, warnings: list[str]
+) -> None:
+    """Take what was asked for out of the project's layer; the rest of a list stays, and so does what it forbids."""
+    known = {option.key: option for option in options}
     for ask in asks:
         said: Said | None = layers.project.pop(ask.key, None)
         if said and isinstance(said.value, tuple) and isinstance(ask.value, tuple):
             rest = tuple(entry for entry in said.value if entry not in ask.value)
+            if known[ask.key].about.role in LIMITS:
+                rest = (*ask.value, *rest)
             if rest:
                 layers.project[ask.key] = said._replace(value=rest)
         value = ", ".join(map(repr, (ask.value,) if isinstance(ask.value, str) else ask.value))

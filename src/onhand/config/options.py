@@ -20,7 +20,9 @@ if TYPE_CHECKING:
         "inner",  # a path inside another option's directory: never absolute, never with '..'
         "program",  # starts a program: from a project file it needs trust
         "grant",  # lets a model or a caller do more: from a project file it needs trust; choices go from less to more
-        "limit",  # forbids: a project file needs trust to leave out what the user's file forbids
+        "limit",  # forbids: a project file needs trust to leave out what the user's file forbids, and may add to it
+        "closed",  # a path that is forbidden: the same, wherever it leads
+        "opened",  # a path that is not forbidden after all: from a project file it needs trust, wherever it leads
         "model",  # is given what documents say: from a project file it needs trust
         "network",  # reaches the network: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
@@ -286,7 +288,7 @@ class Sandbox(Record):
     denied: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     memory_mb: int = 4_096
-    cpu_s: int = 600
+    cpu_s: int = 3_600
     processes: int = 256
 
 
@@ -297,16 +299,21 @@ ABOUT_SANDBOX = {
         role="program",
         choices=("auto", "bubblewrap", "landlock", "none"),
     ),
-    "readable": About("More files and directories that commands may read.", role="path"),
+    "readable": About(
+        "More files and directories that commands may read, also those in the project whose names look secret.",
+        role="opened",
+    ),
     "writable": About("More directories that commands may write.", role="path"),
-    "denied": About("More files and directories that commands may neither read nor write.", role="path"),
+    "denied": About("More files and directories that commands may neither read nor write.", role="closed"),
     "domains": About(
         'What commands may reach, such as ["pypi.org", "*.pythonhosted.org"]; without any there is no network.',
         role="network",
     ),
-    "memory_mb": About("The most memory of each process, in MiB.", minimum=16),
-    "cpu_s": About("The most processor time of each process.", minimum=1),
-    "processes": About("The most processes and threads of a command.", minimum=1),
+    "memory_mb": About(
+        "The most memory of a command's processes, each and all together, in MiB.", role="grant", minimum=16
+    ),
+    "cpu_s": About("The most processor time of a command's processes together, in seconds.", role="grant", minimum=1),
+    "processes": About("The most processes and threads of a command.", role="grant", minimum=1),
 }
 
 
@@ -451,6 +458,8 @@ KIND_WORDS = {
 }
 _ROLE_WORDS = {
     "path": "a path",
+    "closed": "a path",
+    "opened": "a path",
     "inner": "a relative path without '..'",
     "secret": "the name of an environment variable",
 }

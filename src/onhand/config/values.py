@@ -125,7 +125,7 @@ def _checked_text(option: Option, given: object) -> str:
     if not given and option.default == "":
         return given  # there is none, as where nobody says anything
     role = option.about.role
-    if role in ("path", "inner") and (not given.strip() or "\0" in given):
+    if role in ("path", "inner", "closed", "opened") and (not given.strip() or "\0" in given):
         raise _Unusable
     if role == "inner" and not _stays_inside(given):
         raise _Unusable

@@ -57,8 +57,6 @@ class BubblewrapSandbox:
             "cwd": "/",
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
-            "wall_s": policy.wall_s,
-            "limits": confined.limits_of(policy),
             "landlock": None,
         }
         return confined.start(order, policy, command, (filter_fd, options_fd), [placeholders.remove])

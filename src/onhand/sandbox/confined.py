@@ -116,14 +116,15 @@ def _reaches(user: tuple[int, int], path: str) -> bool:
         above = os.path.dirname(above)
 
 
-def limits_of(policy: Policy) -> dict[str, int]:
-    """The limits that the kernel keeps for each process."""
-    return {
+def _limits(policy: Policy) -> dict[str, Any]:
+    """What may be used: by each process, which the kernel sees to, and by all together, which is watched."""
+    each = {
         "RLIMIT_AS": policy.memory_bytes,
         "RLIMIT_CPU": policy.cpu_s,
         "RLIMIT_FSIZE": policy.file_bytes,
         "RLIMIT_NPROC": policy.processes,
     }
+    return {"limits": each, "together": (policy.memory_bytes, policy.cpu_s), "wall_s": policy.wall_s}
 
 
 def proxied(environment: dict[str, str], domains: tuple[str, ...]) -> dict[str, str]:
@@ -148,7 +149,7 @@ def start(
     theirs: list[int] = list(pass_fds)
     process = None
     try:
-        order_fd = nameless_file(marshal.dumps(order))
+        order_fd = nameless_file(marshal.dumps(order | _limits(policy)))
         theirs.append(order_fd)
         report, report_fd = os.pipe()
         lifeline_fd, lifeline = os.pipe()

@@ -50,8 +50,6 @@ class LandlockSandbox:
             "cwd": command.cwd,
             "environment": confined.proxied(environment, policy.domains),
             "user": user,
-            "wall_s": policy.wall_s,
-            "limits": confined.limits_of(policy),
             "landlock": {
                 "handled": rules.handled(version, tcp=not policy.domains),  # with them it has a network of its own
                 "rules": [*(rule for rule in found if rule[1]), (temporary, writing)],

@@ -19,6 +19,7 @@ from time import monotonic
 
 from onhand.descendants import descendants
 from onhand.sandbox import kernel
+from onhand.sandbox.usage import excess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ else:
     import _signal as signal
 
 OUT_OF_TIME = 124  # as timeout(1) says it
+LOOK_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
 PROXY_PORT = 3128  # in a network of its own, so it is always free
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 
@@ -54,8 +56,9 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
     if child == 0:
         _become(order, report_fd)
     os.close(report_fd)
-    code = _attend(child, wakeup, lifeline_fd, order["wall_s"])
+    code, reason = _attend(child, wakeup, lifeline_fd, order)
     _end_everything()
+    _complain(reason)
     os._exit(code)
 
 
@@ -179,26 +182,52 @@ def _wake_on_signals() -> int:
     return reader
 
 
-def _attend(child: int, wakeup: int, lifeline_fd: int, wall_s: float | None) -> int:
-    """Wait for the command, its time, a signal or the end of whoever ordered us; what comes first decides the code."""
-    deadline = None if wall_s is None else monotonic() + wall_s
+def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") -> tuple[int, str]:
+    """Wait for the command, its time, what it may use, a signal or the end of whoever ordered us.
+
+    What comes first decides the code, and what a person would wonder about is a sentence.
+    """
+    deadline = None if order["wall_s"] is None else monotonic() + order["wall_s"]
     poller = select.poll()
     poller.register(wakeup, select.POLLIN)
     poller.register(lifeline_fd, select.POLLIN)
+    look_at = monotonic() + LOOK_S
     while True:
         ended, status = _reaped(child)
         if ended:
             code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
-        left = None if deadline is None else deadline - monotonic()
-        if left is not None and left <= 0:
-            return OUT_OF_TIME
-        for descriptor, _ in poller.poll(None if left is None else max(1, left * 1000)):
+            return code if code >= 0 else 128 - code, ""
+        now = monotonic()
+        if deadline is not None and now >= deadline:
+            return OUT_OF_TIME, ""
+        if now >= look_at:
+            passed = excess(os.getpid(), *order["together"])
+            if passed:
+                return _used_up(passed, *order["together"])
+            look_at = monotonic() + LOOK_S
+        next_at = look_at if deadline is None else min(look_at, deadline)
+        for descriptor, _ in poller.poll(max(1, (next_at - now) * 1000)):
             if descriptor == lifeline_fd:
-                return 128 + signal.SIGKILL
+                return 128 + signal.SIGKILL, ""
             numbers = os.read(wakeup, 512)
             if any(number != signal.SIGCHLD for number in numbers):
-                return 128 + signal.SIGTERM
+                return 128 + signal.SIGTERM, ""
+
+
+def _used_up(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
+    """The code that the kernel gives to whoever passes the same limit alone, and a sentence."""
+    if passed == "memory":
+        return 128 + signal.SIGKILL, f"its processes together had more than {memory_bytes >> 20} MiB of memory"
+    return 128 + signal.SIGXCPU, f"its processes together used more than {cpu_s} s of processor time"
+
+
+def _complain(reason: str) -> None:
+    """Say why the command was ended where it would have said it, unless nobody reads that."""
+    if reason and select.select([], [2], [], 0)[1]:  # else whoever waits for us would wait for ever
+        try:
+            os.write(2, f"onhand: the command was ended: {reason}\n".encode())
+        except OSError:
+            return
 
 
 def _reaped(child: int) -> tuple[bool, int]:

@@ -60,8 +60,8 @@ class Policy(NamedTuple):
     denied: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()  # "example.com", "*.example.com", "example.com:8443"
-    memory_bytes: int = 4 << 30  # of each process: what no unprivileged process can exceed without a control group
-    cpu_s: int = 600  # of each process
+    memory_bytes: int = 4 << 30  # of each process, which the kernel keeps, and of all together, which is watched
+    cpu_s: int = 3600  # the same; a command of the foreground may keep six processors busy for all of its time
     processes: int = 256
     file_bytes: int = 1 << 30  # of each file that is written
     wall_s: float | None = None

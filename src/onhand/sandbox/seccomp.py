@@ -7,7 +7,7 @@ every family, new namespaces, other processes' memory, and calls that go around 
 import platform
 import struct
 
-EPERM, ENOSYS = 1, 38
+EPERM, ENOSYS, EOPNOTSUPP = 1, 38, 95
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54  # BPF_LD|W|ABS, BPF_RET|K, BPF_ALU|AND|K
 _EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45  # BPF_JMP|JEQ|K, |JGE|K, |JSET|K
@@ -65,6 +65,19 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "modify_ldt": (154, None),
     "vhangup": (153, 58),
 }
+# Extended attributes of files: Landlock does not know these calls, so that they would reach every file of the user.
+# Programs are used to file systems that have none. Modes and times are out of its reach too, and yet have to be left
+# open: without them linkers make no programs, git makes no repositories, and tar and touch fail.
+_UNSUPPORTED: dict[str, tuple[int, int]] = {
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "setxattrat": (463, 463),
+    "removexattrat": (466, 466),
+}
 _CLONE, _CLONE3, _IOCTL = (56, 220), (435, 435), (16, 29)
 _MKNOD, _MKNODAT = (133, None), (259, 33)
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
@@ -103,6 +116,8 @@ def program(inet: bool = False) -> bytes:
     ]
     for numbers in _REFUSED.values():
         rows += _when(numbers[column], [_refuse()])
+    for numbers in _UNSUPPORTED.values():
+        rows += _when(numbers[column], [_refuse(EOPNOTSUPP)])
     rows += _when(_CLONE3[column], [_refuse(ENOSYS)])  # its flags are in memory; libraries fall back to clone
     rows += _when(_CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(), _allow()])
     rows += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))

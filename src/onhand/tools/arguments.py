@@ -45,8 +45,12 @@ class Arguments:
         """The arguments by the names of the schema; of one that is given by two names, the second is refused."""
         renamed: dict[str, Any] = {}
         for name, value in arguments.items():
-            known = self._aliases.get(name, name)
-            renamed[name if known in renamed or (known != name and known in arguments) else known] = value
+            alias = self._aliases.get(name, name)
+            known = alias if isinstance(alias, str) else alias.name
+            if known in renamed or (known != name and known in arguments):
+                renamed[name] = value
+            else:
+                renamed[known] = value if isinstance(alias, str) else _in_units(value, alias.per)
         return renamed
 
     def _problems(self, arguments: dict[str, Any]) -> Iterator[str]:
@@ -58,6 +62,16 @@ class Arguments:
         for error in islice(errors, 10 * MAX_PROBLEMS):
             if not (unknown_names and _is_about_unknown(error)):
                 yield from sentences(error, self._schema)
+
+
+def _in_units(value: Any, per: int) -> Any:
+    """A number of smaller units in whole ones; whatever else it is, the schema judges it as it came."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    try:
+        return value / per
+    except OverflowError:
+        return value
 
 
 def parsed(sent: object) -> dict[str, Any]:

@@ -20,7 +20,14 @@ _SMALL = 2**63
 MAX_INTEGER_BITS = 14_000  # Python refuses to print integers of more than 4300 digits
 
 
-_NO_ALIASES: Mapping[str, str] = MappingProxyType({})
+class Alias(NamedTuple):
+    """Another name of an argument, under which numbers count in a smaller unit."""
+
+    name: str
+    per: int  # how many of them make one
+
+
+_NO_ALIASES: Mapping[str, str | Alias] = MappingProxyType({})
 
 
 class Output(NamedTuple):
@@ -39,7 +46,7 @@ class _Fields(NamedTuple):
     max_output_bytes: int
     timeout_s: float | None
     strict_arguments: bool
-    aliases: Mapping[str, str]
+    aliases: Mapping[str, str | Alias]
     output_schema: dict[str, Any] | None
 
 
@@ -58,7 +65,7 @@ class Tool(_Fields):
         max_output_bytes: int = 8192,
         timeout_s: float | None = 30.0,  # None: no limit
         strict_arguments: bool = True,  # refuse arguments that the schema does not name
-        aliases: Mapping[str, str] = _NO_ALIASES,  # other names of arguments that are understood and not shown
+        aliases: Mapping[str, str | Alias] = _NO_ALIASES,  # other names of arguments, understood and not shown
         output_schema: Mapping[str, Any] | None = None,  # of the structured output, where every answer has one
     ) -> Self:
         """Check every field; InputError says which one cannot be used and why."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from onhand.actions import grep as grepping
+from onhand.actions import ripgrep
 from onhand.actions.glob import Globbed, glob
 from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
 from onhand.actions.programs import found
@@ -267,6 +268,55 @@ def test_a_program_that_cannot_tell_is_done_without(
     monkeypatch.setattr(grepping, "found_program", lambda name, workspace: shutil.which("ls"))
     answer = grep(workspace, "x")
     assert ([match.file for match in answer.matches], answer.engine) == (["a.txt"], "re2")
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Something else in ripgrep's place, which names and does what a script says."""
+
+    def made(script: str) -> None:
+        path = tmp_path / "rg"
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        path.chmod(0o755)
+        monkeypatch.setattr(grepping, "found_program", lambda name, workspace: str(path))
+
+    return made
+
+
+@requirement("actions.grep")
+def test_enough_matches_in_the_first_files_are_not_kept_waiting(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
+) -> None:
+    tree({f"{number}.txt": "x\nx\n" for number in range(5)})
+    stand_in(f"printf './4.txt\\0./3.txt\\0./0.txt\\0'; echo $$ > {tmp_path}/pid; exec sleep 1000")
+    found = grep(workspace, "x", limit=2)
+    assert [(match.file, match.line) for match in found.matches] == [("0.txt", 1), ("0.txt", 2)]
+    assert (found.is_cut, found.engine, found.notes) == (True, "ripgrep", ())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text(encoding="utf-8")), 0)
+
+
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize("end", ["echo broken >&2; exit 3", "exit 3", "kill -9 $$"])
+def test_a_program_that_breaks_off_after_many_names_loses_nothing(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], end: str
+) -> None:
+    tree({f"{number:03}.txt": "x\n" if number > grepping.PATIENCE else "" for number in range(grepping.PATIENCE + 5)})
+    stand_in(f"printf './066.txt\\0./065.txt\\0'; {end}")
+    found = grep(workspace, "x", limit=3)
+    assert ([match.file for match in found.matches], found.is_cut) == (["065.txt", "066.txt", "067.txt"], True)
+    assert found.engine == "re2"
+
+
+@requirement("actions.grep-fallback")
+def test_more_names_than_anybody_keeps_are_done_without(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ripgrep, "MAX_NAMED_BYTES", 1000)
+    tree({"a.txt": "", "b.txt": "x\n"})
+    stand_in("while printf './a.txt\\0'; do :; done")
+    found = grep(workspace, "x", limit=1000)
+    assert ([match.file for match in found.matches], found.engine) == (["b.txt"], "re2")
 
 
 @requirement("actions.grep-fallback", "project.missing-extra-names-its-command")

@@ -10,6 +10,7 @@ import pytest
 from onhand.actions.environment import environment_of
 from onhand.actions.jobs import Jobs
 from onhand.actions.shell_tools import tools_over
+from onhand.actions.spellings import SPELLINGS
 from onhand.actions.workspace import Workspace
 from onhand.tools import Call, Registry
 from requirements import requirement
@@ -34,6 +35,8 @@ def test_a_command_that_fails_is_an_answer_and_no_error(registry: Registry) -> N
     assert "stdout:\nout\nstderr:\nerr" in result.text
     said = result.structured
     assert (said["success"], said["exit_code"], said["stdout"], said["stderr"]) == (False, 2, "out\n", "err\n")
+    assert (said["error"], said["command"]) == ("exit code 2", "echo out; echo err >&2; exit 2")
+    assert registry.call("run_command", {"command": "true"}).structured["error"] is None
 
 
 def test_the_directory_stays_in_the_workspace(registry: Registry, tmp_path: Path) -> None:
@@ -66,9 +69,24 @@ def test_arguments_that_make_no_sense_are_refused(registry: Registry, arguments:
 @requirement("actions.shell-timeout")
 def test_a_command_that_takes_too_long_says_that_it_was_ended(registry: Registry) -> None:
     result = registry.call("run_command", {"command": "echo begun; sleep 600", "timeout_s": 0.3})
-    assert result.text.startswith("[ended: its time was over")
+    assert result.text.startswith("[ended: its time of 0.3 s was over, ")
     assert result.structured["ended_by"] == "timeout"
+    assert result.structured["error"] == "ended: its time of 0.3 s was over"
     assert result.structured["stdout"] == "begun\n"
+
+
+@requirement("actions.both-spellings", "actions.shell-timeout")
+@pytest.mark.parametrize("spelling", SPELLINGS["run_command"])
+def test_a_time_without_its_unit_is_in_milliseconds_and_the_answer_says_so(registry: Registry, spelling: str) -> None:
+    result = registry.call("run_command", {"command": "sleep 600", spelling: 300})
+    assert result.text.startswith("[ended: its time of 0.3 s was over, ")
+    assert registry.call("run_command", {"command": "true", spelling: 30000, "cwd": "."}).structured["success"]
+    for value in (0, -5, True, "30000", None, 10**12, 10**400):
+        refused = registry.call("run_command", {"command": "true", spelling: value})
+        assert not refused.ok, value
+    assert f"unknown argument '{spelling}'" in (
+        registry.call("run_command", {"command": "true", "timeout_s": 5, spelling: 5000}).text
+    )
 
 
 @requirement("actions.shell-timeout")

@@ -9,7 +9,9 @@ import pytest
 
 from onhand.actions import file_tools, find_tools, git_tool
 from onhand.actions.answers import MAX_OUTPUT_BYTES
+from onhand.actions.spellings import SPELLINGS
 from onhand.actions.workspace import Workspace
+from onhand.digest import digest
 from onhand.tools import Registry, Result
 from requirements import requirement
 
@@ -66,26 +68,47 @@ def test_a_failure_says_so_in_words_and_in_fields(registry: Registry) -> None:
         assert failed(registry, "read_file", **arguments).structured is None  # refused before it ran
 
 
+# Arguments of a call that does something, by the names that a model is shown.
+CALLS: dict[str, dict[str, Any]] = {
+    "read_file": {"path": "sub/a.py", "start_line": 2, "end_line": 2},
+    "list_files": {"path": "sub"},
+    "stat_file": {"path": "sub/a.py"},
+    "write_file": {"path": "sub/a.py", "content": "y", "create_dirs": True, "expected_hash": digest(b"x = 1\nX = 1\n")},
+    "edit_file": {
+        "path": "sub/a.py",
+        "old_string": "= 1",
+        "new_string": "= 2",
+        "replace_all": True,
+        "expected_hash": digest(b"x = 1\nX = 1\n"),
+    },
+    "glob": {"pattern": "*.py", "path": "sub", "limit": 1},
+    "grep": {"pattern": "x.*1", "path": "sub", "glob": "*.py", "ignore_case": True, "literal": False, "limit": 1},
+    "git": {"args": ["status", "-s"], "path": "sub"},
+}
+
+
 @requirement("actions.both-spellings")
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize(
-    ("old", "new"), [("old_string", "new_string"), ("oldString", "newString"), ("oldText", "newText")]
+    ("tool", "spelling"), [(tool, spelling) for tool in CALLS for spelling in SPELLINGS[tool]], ids="-".join
 )
-def test_an_edit_is_understood_in_every_spelling(registry: Registry, root: Path, old: str, new: str) -> None:
-    (root / "config.json").write_text('{"debug": false}', encoding="utf-8")
-    edited = done(registry, "edit_file", path="config.json", **{old: "false", new: "true"})
-    assert (edited.structured["content"], edited.structured["replacements"]) == ('{"debug": true}', 1)
-    assert edited.structured["exists"] is True
+def test_an_argument_is_understood_in_every_spelling(registry: Registry, root: Path, tool: str, spelling: str) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True, timeout=60)
+
+    def called(**arguments: Any) -> Any:
+        (root / "sub/a.py").write_text("x = 1\nX = 1\n", encoding="utf-8")
+        return done(registry, tool, **arguments).structured
+
+    name = str(SPELLINGS[tool][spelling])
+    others = {key: value for key, value in CALLS[tool].items() if key != name}
+    assert called(**others, **{spelling: CALLS[tool][name]}) == called(**CALLS[tool])
 
 
 @requirement("actions.both-spellings")
-def test_the_other_arguments_have_both_spellings_too(registry: Registry, root: Path) -> None:
-    done(registry, "write_file", path="new/a.py", content="x = 1\nX = 1\n", createDirs=True)
-    assert done(registry, "read_file", file_path="new/a.py", startLine=2, endLine=2).structured["content"] == "X = 1\n"
-    grepped = done(registry, "grep", pattern="X", ignoreCase=True, maxResults=1)
-    assert (grepped.structured["count"], grepped.structured["is_cut"]) == (1, True)
-    assert done(registry, "glob", pattern="*.py", cwd="new").structured["files"] == ["new/a.py"]
-    done(registry, "edit_file", path="new/a.py", oldString="= 1", newString="= 2", replaceAll=True)
-    assert (root / "new/a.py").read_text(encoding="utf-8") == "x = 2\nX = 2\n"
+def test_every_tool_with_other_spellings_is_called_in_them_here_or_is_the_shell(registry: Registry) -> None:
+    assert set(SPELLINGS) == {*CALLS, "run_command"}
+    for tool in registry:
+        assert not set(tool.aliases) & set(tool.input_schema["properties"]), tool.name
 
 
 @requirement("actions.both-spellings")
@@ -99,8 +122,12 @@ def test_two_spellings_of_one_argument_are_not_guessed_between(registry: Registr
 
 @requirement("actions.both-spellings")
 def test_a_model_is_shown_one_spelling(registry: Registry) -> None:
-    shown = str(registry.wire())
-    assert not [name for name in ("oldText", "oldString", "createDirs", "startLine", "maxResults") if name in shown]
+    shown = registry.wire()
+    for tool in shown:
+        assert not set(SPELLINGS.get(tool["name"], ())) & set(tool["input_schema"]["properties"])
+    assert not [
+        name for name in ("oldText", "oldString", "createDirs", "startLine", "maxResults") if name in str(shown)
+    ]
 
 
 @requirement("actions.edit-file")

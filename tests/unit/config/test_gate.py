@@ -73,6 +73,11 @@ workspace_tools = "read"
 base_url = "http://localhost:1/v1"
 [workspace]
 deny = ["*.sqlite"]
+[sandbox]
+denied = ["~/private", "inner"]
+memory_mb = 512
+cpu_s = 60
+processes = 32
 [mcp]
 trust = "ask"
 [grpc]
@@ -80,7 +85,7 @@ token_env = "MY_TOKEN"
 """
 
 
-@requirement("trust.programs-are-held-back", "trust.own-words-need-none")
+@requirement("trust.limits-are-kept", "trust.programs-are-held-back", "trust.own-words-need-none")
 def test_a_clone_cannot_take_back_what_the_users_own_file_forbids(world: World) -> None:
     world.say_as_user(STRICT)
     strict = config.load(str(world.project), environ=world.environ)
@@ -88,30 +93,54 @@ def test_a_clone_cannot_take_back_what_the_users_own_file_forbids(world: World) 
         '[agent]\ndeny = []\nallow = ["write_note", "plan_*", "delegate"]\nworkspace_tools = "write"\nbase_url = ""\n'
         '[workspace]\ndeny = ["*.log"]\n[mcp]\ntrust = "auto"\n'
         '[grpc]\ntoken_env = ""\nwrites = true\nmetrics = "0.0.0.0:9464"\n'
+        "[sandbox]\ndenied = []\nmemory_mb = 99999\ncpu_s = 61\nprocesses = 1000\n"
     )
     held = config.load(str(world.project), environ=world.environ)
-    assert (held.agent, held.workspace, held.mcp, held.grpc) == (
-        strict.agent,
-        strict.workspace,
-        strict.mcp,
-        strict.grpc,
-    )
-    assert len(held.warnings) == 9
+    assert (held.agent, held.mcp, held.grpc, held.sandbox) == (strict.agent, strict.mcp, strict.grpc, strict.sandbox)
+    assert held.sandbox.denied == (str(world.home / "private"), "inner")
+    assert held.workspace.deny == ("*.sqlite", "*.log")  # what it forbids itself counts
+    assert len(held.warnings) == 13
     world.trust()
-    assert config.load(str(world.project), environ=world.environ).agent.deny == ()
+    trusting = config.load(str(world.project), environ=world.environ)
+    assert (trusting.agent.deny, trusting.sandbox.denied, trusting.sandbox.memory_mb) == ((), (), 99999)
 
 
+@requirement("trust.limits-are-kept")
 def test_a_clone_may_forbid_more(world: World) -> None:
     world.say_as_user(STRICT)
     world.say(
         '[agent]\ndeny = ["write_file", "run_command"]\nallow = []\nworkspace_tools = "none"\n'
         '[workspace]\ndeny = ["*.log", "*.sqlite"]\n'
+        '[sandbox]\ndenied = ["~/private", "inner", "../other", "data"]\nmemory_mb = 256\nprocesses = 32\n'
     )
     asked = config.load(str(world.project), environ=world.environ)
     assert asked.agent.deny == ("write_file", "run_command")
     assert (asked.agent.allow, asked.agent.workspace_tools) == ((), "none")
     assert asked.workspace.deny == ("*.log", "*.sqlite")
+    outside = (str(world.home / "private"), str(world.project.parent / "other"))
+    assert asked.sandbox.denied == (outside[0], "inner", outside[1], "data")
+    assert (asked.sandbox.memory_mb, asked.sandbox.cpu_s) == (256, 60)
     assert asked.warnings == ()
+
+
+@requirement("trust.limits-are-kept")
+@pytest.mark.parametrize("path", ["deploy", ".", "keys/prod.key", "../other"])
+def test_a_clone_cannot_open_to_commands_what_looks_secret(world: World, path: str) -> None:
+    world.say(f'[sandbox]\nreadable = ["{path}"]\n')
+    assert world.load().sandbox.readable == ()
+    assert "opens what is closed to commands" in world.load().warnings[0]
+    world.trust()
+    assert len(world.load().sandbox.readable) == 1
+
+
+@requirement("trust.limits-are-kept")
+def test_what_a_clone_closes_is_closed_beside_what_the_user_closes(world: World) -> None:
+    world.say_as_user('[sandbox]\ndenied = ["~/private"]\n')
+    world.say('[sandbox]\ndenied = ["data"]\n')
+    assert world.load().sandbox.denied == (str(world.home / "private"), "data")
+    (warning,) = world.load().warnings
+    assert "sandbox.denied ('~/private') is held back because it leaves out what you forbid" in warning
+    assert world.load(ONHAND_SANDBOX_DENIED="other").sandbox.denied == ("other",)
 
 
 def test_what_the_environment_overrides_is_not_worth_a_warning(world: World) -> None:

@@ -34,6 +34,17 @@ for name, numbers in calls.items():
     result = libc.syscall(numbers[0 if x86 else 1], 0, 0, 0, 0, 0)
     if result >= 0 or ctypes.get_errno() != errno.EPERM:
         print("passed:", name, result, ctypes.get_errno())
+for change in (lambda: os.setxattr("notes.txt", "user.x", b"y"), lambda: os.removexattr("notes.txt", "user.x")):
+    try:
+        change()
+        print("passed: an attribute was changed")
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            print("refused otherwise:", error)
+for number in (463, 466):
+    ctypes.set_errno(0)
+    if libc.syscall(number, 0, 0, 0, 0, 0, 0) >= 0 or ctypes.get_errno() != errno.EOPNOTSUPP:
+        print("passed:", number, ctypes.get_errno())
 if libc.syscall(302 if x86 else 261, os.getppid(), 0, 0, 0) == 0 or ctypes.get_errno() != errno.EPERM:
     print("passed: limits of another process")
 for family, kind in [(f, k) for f in (1, 2, 10, 16, 17, 40) for k in (1, 2, 3)]:
@@ -279,6 +290,74 @@ def test_a_limit_ends_what_exceeds_it(sandbox: Sandbox, place: Path, limit: dict
     policy = policy_for(place)._replace(**limit)  # type: ignore[arg-type]  # numbers, as the test says
     ended = run(sandbox, policy, python_inside(), "-c", code, cwd=place)
     assert ended.code not in (0, None)
+
+
+HOLDING = """
+import os
+for _ in range(4):
+    if os.fork() == 0:
+        held = os.urandom(1 << 20) * 100
+        os.read(0, 1)
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+"""
+SHARING = """
+import os
+from onhand.sandbox.usage import excess
+held = os.urandom(1 << 20) * 100
+reader, writer = os.pipe()
+for _ in range(4):
+    if os.fork() == 0:
+        os.read(reader, 1)
+        os._exit(0)
+print(excess(os.getpid(), 300 << 20, 1000), excess(os.getpid(), 20 << 20, 1000))
+os.write(writer, b"1234")
+"""
+
+
+@requirement("sandbox.sums")
+def test_what_each_may_have_many_may_not_have_together(sandbox: Sandbox, place: Path) -> None:
+    policy = policy_for(place)._replace(memory_bytes=200 << 20)
+    words = (python_inside(), "-c", HOLDING)
+    reader, writer = os.pipe()  # nobody ever writes: without a limit they would wait for ever
+    with open(reader, "rb") as never, open(writer, "wb"):
+        command = Command(words, str(place), {"PATH": "/usr/bin:/bin"}, never, subprocess.PIPE, subprocess.STDOUT)
+        process = sandbox.start(policy, command)
+        assert process.stdout is not None
+        with process.stdout:
+            said = process.stdout.read().decode()
+        assert process.wait(60) == 128 + signal.SIGKILL
+    assert said == "onhand: the command was ended: its processes together had more than 200 MiB of memory\n"
+
+
+@requirement("sandbox.sums")
+def test_memory_that_several_share_counts_once() -> None:
+    said = subprocess.check_output([sys.executable, "-c", SHARING], text=True, timeout=60)
+    assert said == " memory\n"
+
+
+@requirement("sandbox.sums")
+def test_processor_time_is_of_all_together_also_of_those_that_have_ended(sandbox: Sandbox, place: Path) -> None:
+    policy = policy_for(place)._replace(cpu_s=2)
+    one = "import time\nwhile time.process_time() < 1: pass"
+    line = f"while :; do {python_inside()} -c '{one}'; done"
+    ended = run(sandbox, policy, "/bin/sh", "-c", line, cwd=place)
+    assert ended.code == 128 + signal.SIGXCPU
+    assert (
+        ended.printed == "onhand: the command was ended: its processes together used more than 2 s of processor time\n"
+    )
+
+
+@requirement("sandbox.sums")
+def test_a_command_that_nobody_listens_to_is_ended_all_the_same(sandbox: Sandbox, place: Path) -> None:
+    policy = policy_for(place)._replace(cpu_s=2)
+    line = "for i in 1 2 3 4; do (while :; do :; done) & done; yes"
+    command = Command(["/bin/sh", "-c", line], str(place), {}, subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT)
+    process = sandbox.start(policy, command)
+    assert process.wait(60) == 128 + signal.SIGXCPU
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 def test_what_a_command_leaves_behind_ends_with_it(attempt: Try) -> None:
