@@ -14,7 +14,7 @@ from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from onhand.embed.embedder import unit
+from onhand.embed.embedder import is_in_process, unit
 from onhand.errors import EmbedderError, InputError, StoreError
 from onhand.memory import age, steps
 from onhand.memory.bounded import Bounded, TooLate
@@ -42,6 +42,7 @@ MAX_ENTRIES = 1000
 TTL_S = 24 * 60 * 60.0
 EMBED_TIMEOUT_S = 10.0  # who waits longer for a look into a cache had better have computed
 SHARED = Scope()  # for who has nothing to tell apart
+SHARED_KEY = SHARED.key
 
 Documents = Mapping[str, str] | Sequence[str]
 
@@ -82,7 +83,8 @@ class SemanticCache:
     Without an embedder similarity goes by words. `ttl_s` counts from when an answer was stored. `version_of` tells the
     present version of a document, None when it is gone: an answer drawn from another version is not served.
     `on_persist`, plain or async, gets all entries as JSON values, which `initial_entries` takes; with `auto_persist`
-    after each change. An embedder that takes longer than `embed_timeout_s` is not waited for.
+    after each change. An embedder that takes longer than `embed_timeout_s` is not waited for, unless it works in this
+    process.
     """
 
     def __init__(
@@ -179,7 +181,8 @@ class SemanticCache:
 
     def clear_expired(self) -> int:
         """Take out what is too old to be served; how many there were."""
-        return self._take_out(self._is_expired)
+        now = self._clock()
+        return self._take_out(lambda entry: self._is_expired(entry, now))
 
     def clear(self) -> None:
         """Take out everything, and count from zero."""
@@ -236,7 +239,7 @@ class SemanticCache:
         vector = None
         with self._lock:
             same = self._entries.exact(question.scope, question.text)
-        if same is not None and self._is_served(same):
+        if same is not None and self._is_served(same, self._clock()):
             found = Lookup(True, "the same question", same, "exact", 1.0)
         else:
             vector, why_not = yield steps.Work(partial(self._vector, question.text))
@@ -255,13 +258,14 @@ class SemanticCache:
 
     def _near(self, question: _Question, vector: "array[float] | None") -> list[tuple[Entry, float]]:
         """The most similar entry that may be served, and what comes near it; where none is similar enough, the best."""
+        now = self._clock()
         while True:
             with self._lock:
                 near = self._entries.near(question.scope, question.text, vector, self._threshold, self._margin)
             if not near or near[0][1] < self._threshold:
                 return near
-            if self._is_served(near[0][0]):
-                return near[:1] + [one for one in near[1:] if self._is_served(one[0])]
+            if self._is_served(near[0][0], now):
+                return near[:1] + [one for one in near[1:] if self._is_served(one[0], now)]
 
     def _counted(self, found: Lookup) -> Lookup:
         with self._lock:
@@ -279,7 +283,8 @@ class SemanticCache:
         if self._embedder is None:
             return None, None
         try:
-            (vector,) = self._bounded.call(partial(self._embedder.embed, [text], "similarity"))
+            embed = partial(self._embedder.embed, [text], "similarity")
+            (vector,) = embed() if is_in_process(self._embedder) else self._bounded.call(embed)
             vector = unit(vector, "what the embedder gave")
             if self._entries.dimension not in (0, len(vector)):
                 raise EmbedderError("what the embedder gave is not as long as it was before")
@@ -289,16 +294,16 @@ class SemanticCache:
         except Exception as error:  # of anybody's embedder: a cache that cannot compare is a cache that misses
             return None, f"the question could not be embedded: {type(error).__name__}"
 
-    def _is_served(self, entry: Entry) -> bool:
+    def _is_served(self, entry: Entry, now: age.Moment) -> bool:
         """Whether an entry may be given to anybody: young enough, and its documents are as they were."""
-        if self._is_expired(entry) or self._is_outdated(entry):
+        if self._is_expired(entry, now) or self._is_outdated(entry):
             with self._lock:
                 self._entries.remove(entry.id)
             return False
         return True
 
-    def _is_expired(self, entry: Entry) -> bool:
-        return age.age_s(entry.born, self._clock()) >= self._ttl_s
+    def _is_expired(self, entry: Entry, now: age.Moment) -> bool:
+        return age.age_s(entry.born, now) >= self._ttl_s
 
     def _is_outdated(self, entry: Entry) -> bool:
         if self._version_of is None:
@@ -425,7 +430,7 @@ class SemanticCache:
         stamp, now = self._stamp() if entries else "", self._clock()
         for entry in entries:
             self._next_id = max(self._next_id, entry.id + 1)
-            if not self._is_expired(entry):
+            if not self._is_expired(entry, now):
                 self._entries.put(entry._replace(born=age.by_the_clocks_of(now, entry.born)), stamp)
 
     def _stamp(self) -> str:
@@ -471,7 +476,7 @@ class SemanticCache:
 
 
 def _question(query: str, scope: Scope) -> _Question:
-    return _Question(accepted_query(query), scope.key)
+    return _Question(accepted_query(query), SHARED_KEY if scope is SHARED else scope.key)
 
 
 def _told(error: BaseException) -> str:

@@ -804,3 +804,20 @@ def test_hits_of_threads_are_all_counted() -> None:
     assert stale is not None
     cache.lookup("q")
     assert cache._entries.use(stale).hit_count == 3  # looked up by one thread while another used it
+
+
+@requirement("cache.embedder-is-bounded")
+def test_only_an_embedder_that_says_it_waits_for_nobody_works_in_the_thread_of_who_asks() -> None:
+    class Where(Told):
+        def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
+            threads.append(threading.current_thread())
+            return super().embed(texts, kind)
+
+    class Here(Where):
+        in_process = True
+
+    threads: list[threading.Thread] = []
+    SemanticCache(Where()).lookup(BUTTON)
+    SemanticCache(Here()).lookup(BUTTON)
+    here = threading.current_thread()
+    assert [thread is here for thread in threads] == [False, True]
