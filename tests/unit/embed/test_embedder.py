@@ -2,6 +2,7 @@
 
 from array import array
 from math import hypot
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,7 @@ def test_a_vector_of_length_one_stays_as_it_is_to_the_last_bit_and_is_a_copy() -
     assert vector[0] != 5.0
 
 
-@pytest.mark.parametrize("numbers", [[], [0.0], [float("nan")], [float("inf")], ["x"], None])
-def test_what_points_nowhere_is_refused(numbers: list[float]) -> None:
+@pytest.mark.parametrize("numbers", [[], [0.0], [float("nan")], [float("inf")], array("f", [0.0]), ["x"], None])
+def test_what_points_nowhere_is_refused(numbers: Any) -> None:
     with pytest.raises(EmbedderError, match="it is no vector"):
         unit(numbers, "it")
-    if numbers and numbers != ["x"]:
-        with pytest.raises(EmbedderError, match="it is no vector"):
-            unit(array("f", numbers), "it")
