@@ -18,7 +18,7 @@ from onhand.embed.embedder import is_in_process, unit
 from onhand.errors import EmbedderError, InputError, StoreError
 from onhand.memory import age, steps
 from onhand.memory.bounded import Bounded, TooLate
-from onhand.memory.decision import MARGIN, THRESHOLD, Candidate, decide
+from onhand.memory.decision import BY_MEANING, BY_WORDS, Candidate, Demand, decide
 from onhand.memory.entries import MAX_COMPARED_CHARS, Entries, normal
 from onhand.memory.entry import (
     Computed,
@@ -80,19 +80,20 @@ class _Question(NamedTuple):
 class SemanticCache:
     """Answers to questions, found again by the same question or one that means the same.
 
-    Without an embedder similarity goes by words. `ttl_s` counts from when an answer was stored. `version_of` tells the
-    present version of a document, None when it is gone: an answer drawn from another version is not served.
-    `on_persist`, plain or async, gets all entries as JSON values, which `initial_entries` takes; with `auto_persist`
-    after each change. An embedder that takes longer than `embed_timeout_s` is not waited for, unless it works in this
-    process.
+    Without an embedder similarity goes by words. A threshold or margin that is not given is the one that suits how
+    questions are compared: 0.85 and 0.13 by meaning, 0.8 and 0.27 by words. `ttl_s` counts from when an answer was
+    stored. `version_of` tells the present version of a document, None when it is gone: an answer drawn from another
+    version is not served. `on_persist`, plain or async, gets all entries as JSON values, which `initial_entries` takes;
+    with `auto_persist` after each change. An embedder that takes longer than `embed_timeout_s` is not waited for,
+    unless it works in this process.
     """
 
     def __init__(
         self,
         embedder: "Embedder | None" = None,
         *,
-        threshold: float = THRESHOLD,
-        margin: float = MARGIN,
+        threshold: float | None = None,
+        margin: float | None = None,
         max_entries: int = MAX_ENTRIES,
         ttl_s: float = TTL_S,
         embed_timeout_s: float = EMBED_TIMEOUT_S,
@@ -102,9 +103,12 @@ class SemanticCache:
         version_of: Callable[[str], str | None] | None = None,
         clock: Callable[[], age.Moment] = age.now,
     ) -> None:
-        _check_settings(threshold, margin, max_entries, ttl_s, embed_timeout_s)
+        usual = BY_WORDS if embedder is None else BY_MEANING
+        self._demand = Demand(
+            usual.threshold if threshold is None else threshold, usual.margin if margin is None else margin
+        )
+        _check_settings(self._demand, max_entries, ttl_s, embed_timeout_s)
         self._embedder, self._bounded = embedder, Bounded(embed_timeout_s)
-        self._threshold, self._margin = threshold, margin
         self._max_entries, self._ttl_s = max_entries, ttl_s
         self._persisting = Persisting(on_persist, self._picture) if on_persist else None
         self._auto_persist = auto_persist
@@ -251,7 +255,7 @@ class SemanticCache:
     def _similar(self, question: _Question, vector: "array[float] | None") -> Lookup:
         near = self._near(question, vector)
         candidates = [Candidate(similarity, entry.query, entry.response) for entry, similarity in near]
-        hit, reason, runner_up = decide(question.text, candidates, self._threshold, self._margin)
+        hit, reason, runner_up = decide(question.text, candidates, self._demand)
         similarity = candidates[0].similarity if candidates else 0.0
         kind = "lexical" if self._embedder is None else "semantic"
         return Lookup(hit, reason, near[0][0] if hit else None, kind if hit else "", similarity, runner_up)
@@ -261,8 +265,8 @@ class SemanticCache:
         now = self._clock()
         while True:
             with self._lock:
-                near = self._entries.near(question.scope, question.text, vector, self._threshold, self._margin)
-            if not near or near[0][1] < self._threshold:
+                near = self._entries.near(question.scope, question.text, vector, *self._demand)
+            if not near or near[0][1] < self._demand.threshold:
                 return near
             if self._is_served(near[0][0], now):
                 return near[:1] + [one for one in near[1:] if self._is_served(one[0], now)]
@@ -491,8 +495,8 @@ def _copy_of(response: Any) -> Any:
         return response
 
 
-def _check_settings(threshold: Any, margin: Any, max_entries: Any, ttl_s: Any, embed_timeout_s: Any) -> None:
-    for name, value in (("threshold", threshold), ("margin", margin)):
+def _check_settings(demand: Demand, max_entries: Any, ttl_s: Any, embed_timeout_s: Any) -> None:
+    for name, value in demand._asdict().items():
         if not isinstance(value, int | float) or not 0 <= value <= 1:  # which NaN is not
             raise InputError(f"the {name} must be from 0 to 1, not {value!r:.60}")
     if isinstance(max_entries, bool) or not isinstance(max_entries, int) or max_entries < 0:

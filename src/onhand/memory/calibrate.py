@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from onhand.errors import InputError
-from onhand.memory.decision import MARGIN, THRESHOLD
+from onhand.memory.decision import BY_MEANING, BY_WORDS
 from onhand.memory.entries import MAX_COMPARED_CHARS
 from onhand.memory.guards import contradict, disagreement
 from onhand.memory.shelf import Shelf, VectorShelf, WordShelf
@@ -25,7 +25,7 @@ BATCH = 64  # questions that are embedded together
 FLOOR = 0.4  # no similarity below it is worth a look
 RIVALS = 20  # of a question, among which the next that could be meant is looked for
 THRESHOLDS = tuple(round(0.5 + step / 100, 2) for step in range(50))
-MARGINS = tuple(step / 100 for step in range(21))
+MARGINS = tuple(step / 100 for step in range(31))
 
 
 class Pair(NamedTuple):
@@ -112,11 +112,12 @@ def calibrate(
         )
     cached = list(dict.fromkeys(pair.cached for pair in short))
     judged = _judged(short, cached, embedder, on_progress)
+    usual = BY_WORDS if embedder is None else BY_MEANING
     every = [_measure(judged, threshold, margin) for threshold in THRESHOLDS for margin in MARGINS]
     return Calibration(
         _frontier(every),
-        _measure(judged, THRESHOLD, MARGIN),
-        _measure([one._replace(agrees=True) for one in judged], THRESHOLD, 0.0),
+        _measure(judged, *usual),
+        _measure([one._replace(agrees=True) for one in judged], usual.threshold, 0.0),
         _proposed(judged, precision),
         precision,
         len(judged),
