@@ -32,7 +32,7 @@ from onhand.memory.entry import (
     copied,
 )
 from onhand.memory.flight import Abandoned, Flights, board, leave, waiting_for
-from onhand.memory.persisting import Persisting, is_async
+from onhand.memory.persisting import Persisting, accepted_many, is_async
 from onhand.memory.tally import Stats, Tally
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class SemanticCache:
         _check_settings(self._demand, max_entries, ttl_s, embed_timeout_s)
         self._embedder, self._bounded = embedder, Bounded(embed_timeout_s)
         self._max_entries, self._ttl_s = max_entries, ttl_s
-        self._persisting = Persisting(on_persist, self._picture) if on_persist else None
+        self._persisting = Persisting(on_persist, self._picture) if on_persist is not None else None
         self._auto_persist = auto_persist
         self._version_of = version_of
         self._clock = clock
@@ -121,7 +121,7 @@ class SemanticCache:
         self._withdrawals = 0  # how often something was taken back: what was begun before is not stored after
         self._persist_error: str | None = None
         self._closed = False
-        self._hydrate([accepted_entry(given) for given in initial_entries])
+        self._hydrate([accepted_entry(given) for given in accepted_many(initial_entries, "initial_entries")])
 
     def lookup(self, query: str, scope: Scope = SHARED) -> Lookup:
         """Whether a question was answered before; a miss says why."""
@@ -172,6 +172,8 @@ class SemanticCache:
         `compute` gives a response or a `Computed`. While it runs, whoever asks the same waits for it; when it raises,
         all of them get the error, nothing is kept, and the next one to ask computes again.
         """
+        if not callable(compute):
+            raise InputError(f"compute must be a function that gives the answer, not {compute!r:.60}")
         given = Computed(None, accepted_labels(tags, "tags"), accepted_documents(documents))
         procedure = self._answer(_question(query, scope), compute, given, blocks=not is_async(compute))
         return steps.soon(procedure) if is_async(compute) else steps.run(procedure)
@@ -480,6 +482,8 @@ class SemanticCache:
 
 
 def _question(query: str, scope: Scope) -> _Question:
+    if not isinstance(scope, Scope):
+        raise InputError(f"the scope must be a Scope, such as Scope(user=…), not {scope!r:.60}")
     return _Question(accepted_query(query), SHARED_KEY if scope is SHARED else scope.key)
 
 
@@ -497,7 +501,7 @@ def _copy_of(response: Any) -> Any:
 
 def _check_settings(demand: Demand, max_entries: Any, ttl_s: Any, embed_timeout_s: Any) -> None:
     for name, value in demand._asdict().items():
-        if not isinstance(value, int | float) or not 0 <= value <= 1:  # which NaN is not
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:  # which NaN is not
             raise InputError(f"the {name} must be from 0 to 1, not {value!r:.60}")
     if isinstance(max_entries, bool) or not isinstance(max_entries, int) or max_entries < 0:
         raise InputError(f"max_entries must be a whole number of at least 0, not {max_entries!r:.60}")

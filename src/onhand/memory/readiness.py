@@ -45,6 +45,11 @@ class Readiness:
         """The ids of the ready steps, in the order in which they were added."""
         return self._ready_ids[:limit]
 
+    def waiting(self) -> list[str]:
+        """The ids of pending steps that are held back, in the order of their nodes."""
+        held = (node for id, node in self._nodes.items() if self._held_by[id] and node.status == "pending")
+        return [node.id for node in held if node.edge_type not in self._containers]
+
     def __len__(self) -> int:
         return len(self._ready_ids)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from onhand.errors import InputError, NotFound
 from onhand.memory.node import Node, accepted, accepted_fields, copied
-from onhand.memory.persisting import Persisting
+from onhand.memory.persisting import Persisting, accepted_many
 from onhand.memory.readiness import CONTAINERS, Readiness, Reason
 
 Removed = list[str]
@@ -35,7 +35,7 @@ class Relations:
         on_change: Callable[[Node | Removed], object] | None = None,
         containers: Set[str] = CONTAINERS,
     ) -> None:
-        self._persisting = Persisting(on_persist, self.all) if on_persist else None
+        self._persisting = Persisting(on_persist, self.all) if on_persist is not None else None
         self._auto_persist = auto_persist
         self._on_change = on_change
         self._nodes: dict[str, Node] = {}
@@ -195,6 +195,10 @@ class Relations:
         """The ids of the steps that can begin now."""
         return self._readiness.ids(limit)
 
+    def waiting_ids(self) -> list[str]:
+        """The ids of the steps that are pending and cannot begin yet."""
+        return self._readiness.waiting()
+
     def why_not_ready(self, id: str) -> Reason | None:
         """Why a step cannot begin; None when it can."""
         self._known(id)
@@ -216,7 +220,7 @@ class Relations:
 
     def _hydrate(self, initial: Iterable[Node | Mapping[str, Any]]) -> None:
         nodes: dict[str, Node] = {}
-        for given in initial:
+        for given in accepted_many(initial, "initial_nodes"):
             node = accepted(given)
             if node.id in nodes:
                 raise InputError(f"Node '{node.id}' already exists: each id may stand once among the initial nodes")
