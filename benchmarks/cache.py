@@ -8,8 +8,7 @@ the same too, and nobody labelled them. Every row of ours stands beside a bare t
 same number of hits on the same questions: what GPTCache and others do with this model. Of the questions, those with odd
 numbers asked for the margin by meaning and those with even ones for that by words; the others are shown as held out.
 Further down is what each further hit costs. `absent` repeats the run with the duplicates of the question taken out, so
-that every hit counts as wrong. Vectors are those of MiniLM;
-to make them takes two minutes, and `--vectors` keeps them.
+that every hit counts as wrong. Vectors are those of MiniLM; to make them takes two minutes, and `--vectors` keeps them.
 
 Speed: questions against entries, the question's vector at hand. The numpy scan is `matrix @ query` and argmax over a
 matrix in memory, and no more; ours is a whole lookup. CPU time of the process, one thread of BLAS, question by
