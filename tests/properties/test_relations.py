@@ -66,6 +66,7 @@ def check(relations: Relations) -> None:
         is_work = node.edge_type not in CONTAINERS and node.status == "pending"
         ready = is_work and not any(holds(nodes, parent) for parent in node.parents)
         assert (relations.why_not_ready(id) is None) == ready == (id in relations.ready_ids())
+        assert (id in relations.waiting_ids()) == (is_work and not ready)
     order = relations.topological()
     assert sorted(order) == sorted(nodes)
     assert all(order.index(parent) < order.index(id) for id in order for parent in nodes[id].parents)

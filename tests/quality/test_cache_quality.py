@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onhand.memory.decision import MARGIN, THRESHOLD
+from onhand.memory.decision import BY_MEANING, BY_WORDS
 from requirements import requirement
 
 DATA = Path(os.environ.get("ONHAND_DATA", "")) / "qqp_cache"
@@ -24,11 +24,11 @@ def test_wrong_hits_are_at_most_a_quarter_of_a_bare_thresholds_on_each_half_and_
     every = cache.read(DATA, None)
     for share in cache.SHARES:
         data = cache.fewer(every, share)
-        ours = cache.ours(data, THRESHOLD, MARGIN, absent=False)
-        nearest = cache.ranked(data, absent=False)
-        for side in (cache.side(ours, nearest, half) for half in (0, 1)):
-            assert side.hits > len(data.queries) / 2 / 3
-            assert side.wrong * 4 <= side.bare_wrong, share
+        meaning, words = cache.ours(data, BY_MEANING), cache.ours(data, BY_WORDS, by_words=True)
+        for ours, nearest in ((meaning, cache.ranked(data, False)), (words, cache.nearest_by_words(data))):
+            for side in (cache.side(ours, nearest, (half,)) for half in (0, 1)):
+                assert side.hits > len(data.queries) / 2 / 4
+                assert side.wrong * 4 <= side.bare_wrong, share
 
 
 @requirement("cache.quality")

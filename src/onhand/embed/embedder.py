@@ -11,6 +11,7 @@ from onhand.text import whole
 Kind = Literal["query", "document", "similarity"]  # some models are told what a text is for
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SMALLEST_LENGTH = 1e-9  # of what a model gave; less is a vector of zeros, and points nowhere
+ROUNDING = 1e-6  # what a vector of 32-bit numbers may be longer or shorter than one
 
 
 class Embedder(Protocol):
@@ -18,7 +19,8 @@ class Embedder(Protocol):
 
     `name` and `prompt_format` say all that decides which vectors can be compared: an index made by one embedder is
     never searched by another. Asking for `name` or `dimension` may have to look at the model, and fail as `embed` does.
-    Any text has a vector, an empty one too; of a text longer than the model reads, its beginning counts.
+    Any text has a vector, an empty one too; of a text longer than the model reads, its beginning counts. One that works
+    in this process and waits for nobody may say so (`is_in_process`): it cannot hang, and nobody watches it.
     """
 
     @property
@@ -41,6 +43,11 @@ class Embedder(Protocol):
         """One vector of 32-bit floats for each text, in their order."""
 
 
+def is_in_process(embedder: Embedder) -> bool:
+    """Whether an embedder says that it waits for no server, no other process and no person."""
+    return getattr(embedder, "in_process", False) is True
+
+
 def accepted_texts(texts: Sequence[str], kind: str) -> list[str]:
     """The texts, each of them whole, or an error when they or their kind cannot be embedded."""
     if kind not in KINDS:
@@ -54,12 +61,15 @@ def accepted_texts(texts: Sequence[str], kind: str) -> list[str]:
 
 
 def unit(numbers: Iterable[float], what: str) -> "array[float]":
-    """The numbers as a vector of length one, or an error when they point nowhere."""
+    """The numbers as a vector of length one, or an error when they point nowhere. What is one stays as it is."""
+    is_vector = isinstance(numbers, array) and numbers.typecode == "f"
     try:
-        values = [float(number) for number in numbers]
+        values = numbers if is_vector else [float(number) for number in numbers]
         length = hypot(*values)
     except (TypeError, ValueError, OverflowError):
         raise EmbedderError(f"{what} is no vector: it has values that are no numbers") from None
     if not isfinite(length) or length < SMALLEST_LENGTH:
         raise EmbedderError(f"{what} is no vector: its length is {length}")
+    if is_vector and abs(length - 1) <= ROUNDING:
+        return array("f", values)
     return array("f", [value / length for value in values])

@@ -22,6 +22,7 @@ class HashingEmbedder:
 
     prompt_format = "plain"
     min_score: float | None = None
+    in_process = True
 
     def __init__(self, dimension: int = DIMENSION) -> None:
         self.name = f"hashing-{dimension}"

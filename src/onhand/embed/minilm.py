@@ -37,6 +37,7 @@ class MiniLmEmbedder:
     dimension = DIMENSION
     prompt_format = "plain"
     min_score = MIN_SCORE
+    in_process = True
 
     def __init__(self, max_tokens: int = MAX_TOKENS, threads: int | None = None) -> None:
         self._max_tokens = max_tokens

@@ -14,11 +14,11 @@ from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from onhand.embed.embedder import unit
+from onhand.embed.embedder import is_in_process, unit
 from onhand.errors import EmbedderError, InputError, StoreError
 from onhand.memory import age, steps
 from onhand.memory.bounded import Bounded, TooLate
-from onhand.memory.decision import MARGIN, THRESHOLD, Candidate, decide
+from onhand.memory.decision import BY_MEANING, BY_WORDS, Candidate, Demand, decide
 from onhand.memory.entries import MAX_COMPARED_CHARS, Entries, normal
 from onhand.memory.entry import (
     Computed,
@@ -32,7 +32,7 @@ from onhand.memory.entry import (
     copied,
 )
 from onhand.memory.flight import Abandoned, Flights, board, leave, waiting_for
-from onhand.memory.persisting import Persisting, is_async
+from onhand.memory.persisting import Persisting, accepted_many, is_async
 from onhand.memory.tally import Stats, Tally
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ MAX_ENTRIES = 1000
 TTL_S = 24 * 60 * 60.0
 EMBED_TIMEOUT_S = 10.0  # who waits longer for a look into a cache had better have computed
 SHARED = Scope()  # for who has nothing to tell apart
+SHARED_KEY = SHARED.key
 
 Documents = Mapping[str, str] | Sequence[str]
 
@@ -79,18 +80,20 @@ class _Question(NamedTuple):
 class SemanticCache:
     """Answers to questions, found again by the same question or one that means the same.
 
-    Without an embedder similarity goes by words. `ttl_s` counts from when an answer was stored. `version_of` tells the
-    present version of a document, None when it is gone: an answer drawn from another version is not served.
-    `on_persist`, plain or async, gets all entries as JSON values, which `initial_entries` takes; with `auto_persist`
-    after each change. An embedder that takes longer than `embed_timeout_s` is not waited for.
+    Without an embedder similarity goes by words. A threshold or margin that is not given is the one that suits how
+    questions are compared: 0.85 and 0.13 by meaning, 0.8 and 0.27 by words. `ttl_s` counts from when an answer was
+    stored. `version_of` tells the present version of a document, None when it is gone: an answer drawn from another
+    version is not served. `on_persist`, plain or async, gets all entries as JSON values, which `initial_entries` takes;
+    with `auto_persist` after each change. An embedder that takes longer than `embed_timeout_s` is not waited for,
+    unless it works in this process.
     """
 
     def __init__(
         self,
         embedder: "Embedder | None" = None,
         *,
-        threshold: float = THRESHOLD,
-        margin: float = MARGIN,
+        threshold: float | None = None,
+        margin: float | None = None,
         max_entries: int = MAX_ENTRIES,
         ttl_s: float = TTL_S,
         embed_timeout_s: float = EMBED_TIMEOUT_S,
@@ -100,11 +103,14 @@ class SemanticCache:
         version_of: Callable[[str], str | None] | None = None,
         clock: Callable[[], age.Moment] = age.now,
     ) -> None:
-        _check_settings(threshold, margin, max_entries, ttl_s, embed_timeout_s)
+        usual = BY_WORDS if embedder is None else BY_MEANING
+        self._demand = Demand(
+            usual.threshold if threshold is None else threshold, usual.margin if margin is None else margin
+        )
+        _check_settings(self._demand, max_entries, ttl_s, embed_timeout_s)
         self._embedder, self._bounded = embedder, Bounded(embed_timeout_s)
-        self._threshold, self._margin = threshold, margin
         self._max_entries, self._ttl_s = max_entries, ttl_s
-        self._persisting = Persisting(on_persist, self._picture) if on_persist else None
+        self._persisting = Persisting(on_persist, self._picture) if on_persist is not None else None
         self._auto_persist = auto_persist
         self._version_of = version_of
         self._clock = clock
@@ -115,7 +121,7 @@ class SemanticCache:
         self._withdrawals = 0  # how often something was taken back: what was begun before is not stored after
         self._persist_error: str | None = None
         self._closed = False
-        self._hydrate([accepted_entry(given) for given in initial_entries])
+        self._hydrate([accepted_entry(given) for given in accepted_many(initial_entries, "initial_entries")])
 
     def lookup(self, query: str, scope: Scope = SHARED) -> Lookup:
         """Whether a question was answered before; a miss says why."""
@@ -166,6 +172,8 @@ class SemanticCache:
         `compute` gives a response or a `Computed`. While it runs, whoever asks the same waits for it; when it raises,
         all of them get the error, nothing is kept, and the next one to ask computes again.
         """
+        if not callable(compute):
+            raise InputError(f"compute must be a function that gives the answer, not {compute!r:.60}")
         given = Computed(None, accepted_labels(tags, "tags"), accepted_documents(documents))
         procedure = self._answer(_question(query, scope), compute, given, blocks=not is_async(compute))
         return steps.soon(procedure) if is_async(compute) else steps.run(procedure)
@@ -179,7 +187,8 @@ class SemanticCache:
 
     def clear_expired(self) -> int:
         """Take out what is too old to be served; how many there were."""
-        return self._take_out(self._is_expired)
+        now = self._clock()
+        return self._take_out(lambda entry: self._is_expired(entry, now))
 
     def clear(self) -> None:
         """Take out everything, and count from zero."""
@@ -236,7 +245,7 @@ class SemanticCache:
         vector = None
         with self._lock:
             same = self._entries.exact(question.scope, question.text)
-        if same is not None and self._is_served(same):
+        if same is not None and self._is_served(same, self._clock()):
             found = Lookup(True, "the same question", same, "exact", 1.0)
         else:
             vector, why_not = yield steps.Work(partial(self._vector, question.text))
@@ -248,20 +257,21 @@ class SemanticCache:
     def _similar(self, question: _Question, vector: "array[float] | None") -> Lookup:
         near = self._near(question, vector)
         candidates = [Candidate(similarity, entry.query, entry.response) for entry, similarity in near]
-        hit, reason, runner_up = decide(question.text, candidates, self._threshold, self._margin)
+        hit, reason, runner_up = decide(question.text, candidates, self._demand)
         similarity = candidates[0].similarity if candidates else 0.0
         kind = "lexical" if self._embedder is None else "semantic"
         return Lookup(hit, reason, near[0][0] if hit else None, kind if hit else "", similarity, runner_up)
 
     def _near(self, question: _Question, vector: "array[float] | None") -> list[tuple[Entry, float]]:
         """The most similar entry that may be served, and what comes near it; where none is similar enough, the best."""
+        now = self._clock()
         while True:
             with self._lock:
-                near = self._entries.near(question.scope, question.text, vector, self._threshold, self._margin)
-            if not near or near[0][1] < self._threshold:
+                near = self._entries.near(question.scope, question.text, vector, *self._demand)
+            if not near or near[0][1] < self._demand.threshold:
                 return near
-            if self._is_served(near[0][0]):
-                return near[:1] + [one for one in near[1:] if self._is_served(one[0])]
+            if self._is_served(near[0][0], now):
+                return near[:1] + [one for one in near[1:] if self._is_served(one[0], now)]
 
     def _counted(self, found: Lookup) -> Lookup:
         with self._lock:
@@ -279,7 +289,8 @@ class SemanticCache:
         if self._embedder is None:
             return None, None
         try:
-            (vector,) = self._bounded.call(partial(self._embedder.embed, [text], "similarity"))
+            embed = partial(self._embedder.embed, [text], "similarity")
+            (vector,) = embed() if is_in_process(self._embedder) else self._bounded.call(embed)
             vector = unit(vector, "what the embedder gave")
             if self._entries.dimension not in (0, len(vector)):
                 raise EmbedderError("what the embedder gave is not as long as it was before")
@@ -289,16 +300,16 @@ class SemanticCache:
         except Exception as error:  # of anybody's embedder: a cache that cannot compare is a cache that misses
             return None, f"the question could not be embedded: {type(error).__name__}"
 
-    def _is_served(self, entry: Entry) -> bool:
+    def _is_served(self, entry: Entry, now: age.Moment) -> bool:
         """Whether an entry may be given to anybody: young enough, and its documents are as they were."""
-        if self._is_expired(entry) or self._is_outdated(entry):
+        if self._is_expired(entry, now) or self._is_outdated(entry):
             with self._lock:
                 self._entries.remove(entry.id)
             return False
         return True
 
-    def _is_expired(self, entry: Entry) -> bool:
-        return age.age_s(entry.born, self._clock()) >= self._ttl_s
+    def _is_expired(self, entry: Entry, now: age.Moment) -> bool:
+        return age.age_s(entry.born, now) >= self._ttl_s
 
     def _is_outdated(self, entry: Entry) -> bool:
         if self._version_of is None:
@@ -425,7 +436,7 @@ class SemanticCache:
         stamp, now = self._stamp() if entries else "", self._clock()
         for entry in entries:
             self._next_id = max(self._next_id, entry.id + 1)
-            if not self._is_expired(entry):
+            if not self._is_expired(entry, now):
                 self._entries.put(entry._replace(born=age.by_the_clocks_of(now, entry.born)), stamp)
 
     def _stamp(self) -> str:
@@ -471,7 +482,9 @@ class SemanticCache:
 
 
 def _question(query: str, scope: Scope) -> _Question:
-    return _Question(accepted_query(query), scope.key)
+    if not isinstance(scope, Scope):
+        raise InputError(f"the scope must be a Scope, such as Scope(user=…), not {scope!r:.60}")
+    return _Question(accepted_query(query), SHARED_KEY if scope is SHARED else scope.key)
 
 
 def _told(error: BaseException) -> str:
@@ -486,9 +499,9 @@ def _copy_of(response: Any) -> Any:
         return response
 
 
-def _check_settings(threshold: Any, margin: Any, max_entries: Any, ttl_s: Any, embed_timeout_s: Any) -> None:
-    for name, value in (("threshold", threshold), ("margin", margin)):
-        if not isinstance(value, int | float) or not 0 <= value <= 1:  # which NaN is not
+def _check_settings(demand: Demand, max_entries: Any, ttl_s: Any, embed_timeout_s: Any) -> None:
+    for name, value in demand._asdict().items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:  # which NaN is not
             raise InputError(f"the {name} must be from 0 to 1, not {value!r:.60}")
     if isinstance(max_entries, bool) or not isinstance(max_entries, int) or max_entries < 0:
         raise InputError(f"max_entries must be a whole number of at least 0, not {max_entries!r:.60}")

@@ -93,7 +93,7 @@ def accepted_query(query: object) -> str:
 def accepted_response(response: object) -> Any:
     """A response that can be given again: text, or a copy of a JSON value; InputError when it cannot."""
     if isinstance(response, str) and response.strip():
-        return response
+        return whole(response)
     if response is None or isinstance(response, str):
         raise InputError("an empty answer is not kept")
     return plain(response, "the response")

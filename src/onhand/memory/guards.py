@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from onhand.lexical.stem import stem
+from onhand.lexical.stem import stem as stem_of
 from onhand.lexical.tokenize import FUNCTION_WORDS, fold
 
-REMEMBERED = 4_096  # questions whose particulars are kept: those of the cache come again and again
+REMEMBERED = 4_096  # questions whose particulars are kept, and words: those of the cache come again and again
+
+stem = lru_cache(REMEMBERED)(stem_of)
 
 NUMBERS = {
     word: str(number)
@@ -59,6 +61,7 @@ _NUMBER = re.compile(r"\d++(?:[.,]\d++)*")
 _QUOTED = re.compile(r'(?<!")"++([^"]{1,200})"|“([^”]{1,200})”|«([^»]{1,200})»|(?<!`)`++([^`]{1,200})`')
 _DATE_OR_VERSION = re.compile(r"\d+(?:[-./:]\d+){2,}")  # its numbers have an order
 _LETTER_THEN_DIGIT = re.compile(r"[^\W\d_]\d")
+_OF_NOTATIONS = re.compile(r"[_\\@#/\d]")  # every notation has one of these
 _AROUND = ".,;:!?()[]{}<>\"'“”«»`…"
 _SENTENCE_ENDS = frozenset(".?!:")
 MAX_NOTATION_CHARS = 200
@@ -155,7 +158,7 @@ def _names(tokens: Sequence[tuple[str, bool]]) -> Iterator[str]:
 
 def _notations(text: str) -> Iterator[str]:
     """What is not spelled as words are: a path, an address, an identifier, a date, a version."""
-    for chunk in text.split():
+    for chunk in text.split() if _OF_NOTATIONS.search(text) else ():
         piece = chunk.strip(_AROUND)[:MAX_NOTATION_CHARS].lower()
         if (
             not {"_", "\\", "@", "#"}.isdisjoint(piece.strip("_\\@#"))
@@ -233,7 +236,8 @@ def _are_opposite(a: Particulars, b: Particulars) -> bool:
 
 def _negates(words: frozenset[str], others: frozenset[str]) -> bool:
     """Whether one of the words is another one with a syllable before it that turns it round."""
-    return any(word.startswith(prefix) and word[len(prefix) :] in others for word in words for prefix in NEGATING)
+    turned = [word for word in words if word.startswith(NEGATING)]
+    return any(word.startswith(prefix) and word[len(prefix) :] in others for word in turned for prefix in NEGATING)
 
 
 def _directions_differ(a: Particulars, b: Particulars) -> bool:

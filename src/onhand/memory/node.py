@@ -40,7 +40,11 @@ class Node(NamedTuple):
 
 def accepted(node: Node | Mapping[str, Any]) -> Node:
     """The node as we keep it, with a context of its own; InputError says what cannot be used."""
-    id, parents, edge_type, context, time = node if isinstance(node, Node) else _fields(node)
+    return accepted_fields(*(node if isinstance(node, Node) else _fields(node)))
+
+
+def accepted_fields(id: object, parents: object, edge_type: object, context: object, time: object) -> Node:
+    """A node of these fields, which nobody has looked at yet."""
     if not isinstance(parents, (tuple, list)) and (isinstance(parents, str) or not isinstance(parents, Sequence)):
         raise InputError(f"node {short(id)}: parents must be a list of ids, not {parents!r:.60}")
     if len(parents) > MAX_PARENTS:
@@ -49,7 +53,7 @@ def accepted(node: Node | Mapping[str, Any]) -> Node:
         raise InputError(f"node {short(id)}: created_at_ms must be milliseconds since 1970, not {time!r:.60}")
     return Node(
         accepted_name(id, "an id"),
-        tuple(dict.fromkeys([accepted_name(parent, "a parent's id") for parent in parents])),
+        tuple(dict.fromkeys([accepted_name(parent, "a parent's id") for parent in parents])) if parents else (),
         accepted_name(edge_type, "an edge type"),
         accepted_context(context, id),
         int(time),
@@ -58,9 +62,9 @@ def accepted(node: Node | Mapping[str, Any]) -> Node:
 
 def accepted_name(name: object, what: str) -> str:
     """An id or an edge type: some text on one line."""
-    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
-        raise InputError(f"{what} must be 1 to {MAX_NAME_CHARS} printable characters, not {name!r:.60}")
-    return name
+    if isinstance(name, str) and len(name) <= MAX_NAME_CHARS and name.isprintable() and name.strip():
+        return name
+    raise InputError(f"{what} must be 1 to {MAX_NAME_CHARS} printable characters, not {name!r:.60}")
 
 
 def accepted_context(context: object, id: object) -> dict[str, Any]:
@@ -117,11 +121,16 @@ def _fields(node: object) -> tuple[Any, ...]:
 
 
 def _chars(value: Any) -> int:
-    if isinstance(value, dict):
-        return sum(len(key) + _chars(item) + 4 for key, item in value.items())
-    if isinstance(value, list):
-        return sum(_chars(item) + 2 for item in value)
-    return len(value) if isinstance(value, str) else 8
+    if type(value) is str:
+        return len(value)
+    chars = 8
+    if type(value) is dict:
+        for key, item in value.items():
+            chars += len(key) + 4 + (len(item) if type(item) is str else _chars(item))
+    elif type(value) is list:
+        for item in value:
+            chars += 2 + _chars(item)
+    return chars
 
 
 def _copy(value: Any) -> Any:

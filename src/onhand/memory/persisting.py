@@ -6,12 +6,13 @@ neither files nor what it hands over. Safe between threads and event loops.
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from threading import Lock
 from typing import Any
 
+from onhand.errors import InputError
 from onhand.memory import steps
 
 
@@ -19,6 +20,8 @@ class Persisting:
     """Hands what `picture` gives to `function`."""
 
     def __init__(self, function: Callable[[Any], object], picture: Callable[[], Any]) -> None:
+        if not callable(function):
+            raise InputError(f"on_persist must be a function that is given everything, not {function!r:.60}")
         self._function, self._picture = function, picture
         self.is_async = is_async(function)
         self._lock = Lock()
@@ -57,6 +60,13 @@ class Persisting:
 
     async def _awaited(self, picture: Any) -> None:
         await self._function(picture)  # type: ignore[misc]
+
+
+def accepted_many(given: object, what: str) -> Iterable[Any]:
+    """What was handed over before and comes back; InputError when it is nothing to go through."""
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
+        raise InputError(f"{what} must be a list of what on_persist was given, not {given!r:.60}")
+    return given
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -174,13 +174,13 @@ def _ready(relations: Relations, limit: int) -> Output:
     more = len(relations.ready_ids()) - len(nodes)
     lines = [f"- {node.id}: {short(node.description, 300)}" for node in nodes] or ["nothing can begin now"]
     lines += [f"({more} more can begin)"] if more else []
-    open_steps = (node for node in relations.by_status("pending") if not relations.is_container(node))
-    waiting = [reason for node in open_steps if (reason := relations.why_not_ready(node.id))]
-    lines += [f"{reason.id} {reason.text}" for reason in waiting[:limit]]
+    waiting = relations.waiting_ids()
+    reasons = [reason for id in waiting[:limit] if (reason := relations.why_not_ready(id))]
+    lines += [f"{reason.id} {reason.text}" for reason in reasons]
     lines += [f"({len(waiting) - limit} more wait)"] if len(waiting) > limit else []
     structured = {
         "ready": [as_json(node) for node in nodes],
-        "waiting": [{"id": one.id, "reason": one.text, "waits_for": list(one.waits_for)} for one in waiting[:limit]],
+        "waiting": [{"id": one.id, "reason": one.text, "waits_for": list(one.waits_for)} for one in reasons],
     }
     return Output("\n".join(lines), structured)
 

@@ -45,6 +45,11 @@ class Readiness:
         """The ids of the ready steps, in the order in which they were added."""
         return self._ready_ids[:limit]
 
+    def waiting(self) -> list[str]:
+        """The ids of pending steps that are held back, in the order of their nodes."""
+        held = (node for id, node in self._nodes.items() if self._held_by[id] and node.status == "pending")
+        return [node.id for node in held if node.edge_type not in self._containers]
+
     def __len__(self) -> int:
         return len(self._ready_ids)
 
@@ -102,8 +107,8 @@ class Readiness:
         waiting = list(ids)
         while waiting:
             id = waiting.pop()
-            self._set_ready(id, self._is_ready(id))
-            holds = self._is_holding(id)
+            ready, holds = self._meaning(id)
+            self._set_ready(id, ready)
             before = self._holds.get(id)
             self._holds[id] = holds
             if before is None or before == holds:
@@ -112,15 +117,13 @@ class Readiness:
                 self._held_by[child] += 1 if holds else -1
                 waiting.append(child)
 
-    def _is_ready(self, id: str) -> bool:
-        node = self._nodes[id]
-        return node.status == "pending" and node.edge_type not in self._containers and not self._held_by[id]
-
-    def _is_holding(self, id: str) -> bool:
-        node = self._nodes[id]
+    def _meaning(self, id: str) -> tuple[bool, bool]:
+        """Whether a node is ready, and whether it holds its children back."""
+        node, is_held = self._nodes[id], self._held_by[id] > 0
+        status = node.status
         if node.edge_type in self._containers:
-            return bool(self._held_by[id]) or node.status == "failed"
-        return node.status not in (None, "done")
+            return False, is_held or status == "failed"
+        return status == "pending" and not is_held, status is not None and status != "done"
 
     def _set_ready(self, id: str, ready: bool) -> None:
         place = self._places[id]

@@ -4,14 +4,14 @@ What goes out are copies. Where the nodes are kept is the caller's: `on_persist`
 file, no tool and no prompt. Not safe between threads: its owner holds a lock (memory/plan.py does).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Reversible, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Reversible, Sequence, Set
 from heapq import heapify, heappop, heappush
 from time import time
 from typing import Any
 
 from onhand.errors import InputError, NotFound
-from onhand.memory.node import Node, accepted, copied
-from onhand.memory.persisting import Persisting
+from onhand.memory.node import Node, accepted, accepted_fields, copied
+from onhand.memory.persisting import Persisting, accepted_many
 from onhand.memory.readiness import CONTAINERS, Readiness, Reason
 
 Removed = list[str]
@@ -35,7 +35,7 @@ class Relations:
         on_change: Callable[[Node | Removed], object] | None = None,
         containers: Set[str] = CONTAINERS,
     ) -> None:
-        self._persisting = Persisting(on_persist, self.all) if on_persist else None
+        self._persisting = Persisting(on_persist, self.all) if on_persist is not None else None
         self._auto_persist = auto_persist
         self._on_change = on_change
         self._nodes: dict[str, Node] = {}
@@ -57,8 +57,7 @@ class Relations:
     ) -> Node:
         """Add a node below nodes that are there."""
         now = int(time() * 1000) if created_at_ms is None else created_at_ms
-        # Unchecked as yet: `accepted` looks at each of them.
-        node = accepted(Node(id, parents, edge_type, {} if context is None else context, now))  # type: ignore[arg-type]
+        node = accepted_fields(id, parents, edge_type, {} if context is None else context, now)
         self._check_parents(node)
         if node.id in self._nodes:
             raise InputError(f"Node '{node.id}' already exists: update it, or choose another id")
@@ -153,11 +152,11 @@ class Relations:
 
     def ancestor_ids(self, id: str) -> list[str]:
         """The ids of `ancestors`."""
-        return list(self._walk(id, self._parents_of))
+        return self._walk(id, self._parents_of)
 
     def descendant_ids(self, id: str) -> list[str]:
         """The ids of `descendants`."""
-        return list(self._walk(id, self._children_of))
+        return self._walk(id, self._children_of)
 
     def roots(self) -> list[Node]:
         """The nodes that hang on nothing."""
@@ -196,6 +195,10 @@ class Relations:
         """The ids of the steps that can begin now."""
         return self._readiness.ids(limit)
 
+    def waiting_ids(self) -> list[str]:
+        """The ids of the steps that are pending and cannot begin yet."""
+        return self._readiness.waiting()
+
     def why_not_ready(self, id: str) -> Reason | None:
         """Why a step cannot begin; None when it can."""
         self._known(id)
@@ -217,7 +220,7 @@ class Relations:
 
     def _hydrate(self, initial: Iterable[Node | Mapping[str, Any]]) -> None:
         nodes: dict[str, Node] = {}
-        for given in initial:
+        for given in accepted_many(initial, "initial_nodes"):
             node = accepted(given)
             if node.id in nodes:
                 raise InputError(f"Node '{node.id}' already exists: each id may stand once among the initial nodes")
@@ -294,16 +297,16 @@ class Relations:
     def _children_of(self, id: str) -> Reversible[str]:
         return self._children.get(id, ())
 
-    def _walk(self, id: str, following: Callable[[str], Reversible[str]]) -> Iterator[str]:
+    def _walk(self, id: str, following: Callable[[str], Reversible[str]]) -> list[str]:
         """Everything that can be reached, in pre-order, each once; not recursive, so as deep as it gets."""
-        seen = {id}
-        waiting = list(reversed(following(id)))
+        found = {id: None}
+        waiting = [*reversed(following(id))]
         while waiting:
-            found = waiting.pop()
-            if found not in seen:
-                seen.add(found)
-                yield found
-                waiting.extend(reversed(following(found)))
+            one = waiting.pop()
+            if one not in found:
+                found[one] = None
+                waiting += reversed(following(one))
+        return list(found)[1:]
 
     def _copies(self, ids: Iterable[str]) -> list[Node]:
         return [copied(self._nodes[id]) for id in ids]

@@ -7,9 +7,10 @@ They know neither answers nor who asks. Not safe between threads: their owner ho
 import sys
 from array import array
 from collections import Counter
+from collections.abc import Iterable
 from math import log, sqrt
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from onhand.document import Document
 from onhand.lexical.ranking import ranking
@@ -17,16 +18,10 @@ from onhand.search.index import Index
 from onhand.store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
+    from onhand.memory.matrix import Matrix
 
 MANY = 200  # vectors, above which numpy saves more time than it takes to import
 NEAREST = 10  # questions by words, of which the best and its rival are taken
-HEAD = 0.375  # of a vector's numbers, read for all; less leaves too many for which the rest has to be read
-ALIGNED = 16  # numbers: rows of a multiple of these are read faster
-SLACK = 1e-5  # what single precision may be off
 DECIMALS = 9  # so that equal questions are equally similar however they were added up
 
 
@@ -57,7 +52,7 @@ class VectorShelf:
         self._numbers: list[int] = []
         self._rows: list[array[float]] = []
         self._places: dict[int, int] = {}
-        self._matrix: _Matrix | None = None
+        self._matrix: Matrix | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -81,81 +76,19 @@ class VectorShelf:
 
     def near(self, query: str, vector: "array[float] | None", floor: float, margin: float) -> list[Near]:
         assert vector is not None
-        places = self._candidates(vector, floor, margin)
-        found = [Near(self._numbers[place], _product(self._rows[place], vector)) for place in places]
-        return _within(margin, floor, found)
+        found = self._products(vector, floor, margin)
+        return _within(margin, floor, [Near(self._numbers[place], _rounded(product)) for place, product in found])
 
-    def _candidates(self, vector: "array[float]", floor: float, margin: float) -> "range | list[int]":
-        if self._matrix is None and (len(self._rows) >= MANY or "numpy" in sys.modules) and _has_numpy():
-            self._matrix = _Matrix(self._rows)
-        count = len(self._rows)
-        return range(count) if self._matrix is None else self._matrix.near(count, vector, floor, margin)
+    def _products(self, vector: "array[float]", floor: float, margin: float) -> "Iterable[tuple[int, float]]":
+        """The places of the best and of what may come near it, with their products."""
+        is_worth_it = len(self._rows) >= MANY or (self._rows and "numpy" in sys.modules)
+        if self._matrix is None and is_worth_it and _has_numpy():
+            from onhand.memory.matrix import Matrix
 
-
-class _Matrix:
-    """Rows of numbers, of which a first part is kept apart and read for every question.
-
-    Of two vectors of length one, what the other parts can add is at most the product of their lengths (Cauchy and
-    Schwarz). So rows are left out only when they cannot reach the floor.
-    """
-
-    def __init__(self, rows: "list[array[float]]") -> None:
-        import numpy
-
-        self._numpy: Any = numpy
-        self._dimension = len(rows[0]) if rows else 0
-        self._split = max(1, round(self._dimension * HEAD / ALIGNED) * ALIGNED)
-        capacity = max(64, 2 * len(rows))
-        self._heads: Floats = numpy.empty((capacity, self._split), numpy.float32)
-        self._tails: Floats = numpy.empty((capacity, self._dimension - self._split), numpy.float32)
-        self._lengths: Floats = numpy.empty(capacity, numpy.float32)
-        for place, row in enumerate(rows):
-            self.put(place, row)
-
-    def put(self, place: int, row: "array[float]") -> None:
-        if place >= len(self._heads):
-            self._grow()
-        values = self._numpy.frombuffer(row, self._numpy.float32)
-        self._heads[place] = values[: self._split]
-        self._tails[place] = values[self._split :]
-        self._lengths[place] = self._numpy.linalg.norm(values[self._split :])
-
-    def near(self, count: int, vector: "array[float]", floor: float, margin: float) -> list[int]:
-        """The places of the best row and, if it reaches the floor, of those within the margin, and hardly any other."""
-        numpy = self._numpy
-        if not count:
-            return []
-        query = numpy.frombuffer(vector, numpy.float32)
-        head, tail = query[: self._split], query[self._split :]
-        products = self._heads[:count] @ head
-        reach = products + self._lengths[:count] * numpy.linalg.norm(tail)
-        likely = int(reach.argmax())
-        found = float(products[likely] + self._tails[likely] @ tail)  # the best is no worse
-        places, exact = self._above(found - SLACK - (margin if found >= floor - SLACK else 0.0), products, reach, tail)
-        best = float(exact.max())
-        if found < floor - SLACK <= best:
-            places, exact = self._above(best - SLACK - margin, products, reach, tail)
-        least = best - SLACK - (margin if best >= floor - SLACK else 0.0)
-        return [int(place) for place in places[exact >= least]]
-
-    def _above(self, least: float, products: "Floats", reach: "Floats", tail: "Floats") -> "tuple[Any, Floats]":
-        """The places of the rows whose product is at least that, and their products."""
-        numpy = self._numpy
-        places = numpy.flatnonzero(reach >= least)
-        if len(places) > len(reach) // 8:  # `least` tells little apart: read on for all
-            exact = products + self._tails[: len(reach)] @ tail
-            places = numpy.flatnonzero(exact >= least)
-            return places, exact[places]
-        exact = products[places] + self._tails[places] @ tail
-        return places[exact >= least], exact[exact >= least]
-
-    def _grow(self) -> None:
-        numpy = self._numpy
-        for name in ("_heads", "_tails", "_lengths"):
-            old = getattr(self, name)
-            new = numpy.empty((2 * len(old), *old.shape[1:]), numpy.float32)
-            new[: len(old)] = old
-            setattr(self, name, new)
+            self._matrix = Matrix(self._rows)
+        if self._matrix is None:
+            return ((place, sum(map(mul, row, vector))) for place, row in enumerate(self._rows))
+        return self._matrix.near(len(self._rows), vector, floor, margin)
 
 
 class WordShelf:
@@ -213,6 +146,5 @@ def _has_numpy() -> bool:
     return find_spec("numpy") is not None
 
 
-def _product(one: "array[float]", other: "array[float]") -> float:
-    product: float = sum(map(mul, one, other))
+def _rounded(product: float) -> float:
     return round(max(-1.0, min(1.0, product)), DECIMALS)

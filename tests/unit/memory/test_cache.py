@@ -5,6 +5,7 @@ import json
 import threading
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -698,6 +699,10 @@ def test_what_is_empty_unfinished_or_no_json_is_given_and_not_kept(value: Any) -
         ({"threshold": float("nan")}, "the threshold must be from 0 to 1, not nan"),
         ({"threshold": 1.1}, "the threshold must be from 0 to 1"),
         ({"threshold": "0.8"}, "the threshold must be from 0 to 1"),
+        ({"threshold": True}, "the threshold must be from 0 to 1"),
+        ({"on_persist": 5}, "on_persist must be a function"),
+        ({"initial_entries": 5}, "initial_entries must be a list of what on_persist was given"),
+        ({"initial_entries": {}}, "initial_entries must be a list"),
         ({"margin": -0.1}, "the margin must be from 0 to 1"),
         ({"max_entries": -1}, "max_entries must be a whole number"),
         ({"max_entries": True}, "max_entries must be a whole number"),
@@ -716,6 +721,29 @@ def test_what_is_no_question_is_refused(query: Any) -> None:
     with pytest.raises(InputError, match="the question"):
         SemanticCache().lookup(query)
     SemanticCache().store("\ud83d\ude42 and \ud800", "halves of characters")
+
+
+@pytest.mark.parametrize("scope", ["ann", None, {"user": "ann"}, ("", "", (), "ann", "", "")])
+def test_what_is_no_scope_is_refused(scope: Any) -> None:
+    for call in (SemanticCache().lookup, partial(SemanticCache().get_or_compute, compute=lambda: "x")):
+        with pytest.raises(InputError, match="the scope must be a Scope"):
+            call("what is asked", scope=scope)
+
+
+def test_what_computes_nothing_is_refused() -> None:
+    cache = SemanticCache()
+    with pytest.raises(InputError, match="compute must be a function"):
+        cache.get_or_compute("what is asked", "the answer")  # type: ignore[call-overload]
+    assert cache.get_or_compute("what is asked", lambda: "the answer").response == "the answer"
+
+
+@requirement("cache.persistence")
+def test_an_answer_with_half_a_character_is_kept_as_text_that_can_be_written() -> None:
+    cache = SemanticCache()
+    assert cache.get_or_compute("what is asked", lambda: "so \ud800").cached is False
+    found = cache.lookup("what is asked").entry
+    assert found is not None
+    assert found.response == "so \ufffd"
 
 
 @requirement("cache.persistence")
@@ -804,3 +832,20 @@ def test_hits_of_threads_are_all_counted() -> None:
     assert stale is not None
     cache.lookup("q")
     assert cache._entries.use(stale).hit_count == 3  # looked up by one thread while another used it
+
+
+@requirement("cache.embedder-is-bounded")
+def test_only_an_embedder_that_says_it_waits_for_nobody_works_in_the_thread_of_who_asks() -> None:
+    class Where(Told):
+        def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
+            threads.append(threading.current_thread())
+            return super().embed(texts, kind)
+
+    class Here(Where):
+        in_process = True
+
+    threads: list[threading.Thread] = []
+    SemanticCache(Where()).lookup(BUTTON)
+    SemanticCache(Here()).lookup(BUTTON)
+    here = threading.current_thread()
+    assert [thread is here for thread in threads] == [False, True]

@@ -6,7 +6,7 @@ import pytest
 
 from onhand.embed.hashing import HashingEmbedder
 from onhand.errors import InputError
-from onhand.memory.calibrate import Measured, Pair, calibrate, read_pairs
+from onhand.memory.calibrate import Measured, Pair, _Judged, _proposed, calibrate, read_pairs
 from requirements import requirement
 
 pytestmark = requirement("cache.calibrate")
@@ -45,6 +45,17 @@ def test_a_proposal_that_misses_the_precision_elsewhere_is_told() -> None:
     assert found.proposed.precision < 0.9
     assert not found.is_reached
     assert calibrate(made_up(), precision=0.95).is_reached
+
+
+def test_what_just_reaches_the_precision_by_luck_is_not_proposed() -> None:
+    """Of each hundred hits above 0.8 one is wrong, and of each hundred below it three: 0.98 for all of them."""
+    judged = [_Judged(half, 0.9, 1.0, True, number >= 10) for half in (0, 1) for number in range(1000)]
+    judged += [_Judged(half, 0.7, 1.0, True, number >= 30) for half in (0, 1) for number in range(1000)]
+    proposed = _proposed(judged, 0.98)
+    assert proposed is not None
+    assert (proposed.threshold, proposed.hits, proposed.wrong) == (0.9, 1000, 10)
+    few = [one for number, one in enumerate(judged) if number % 100 == 50]
+    assert _proposed(few, 0.98) is not None  # too few for any room: what there is, measured on the other half
 
 
 def test_the_frontier_trades_precision_for_hits_row_by_row() -> None:

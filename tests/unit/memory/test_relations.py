@@ -258,9 +258,12 @@ def test_what_was_handed_over_makes_the_same_graph_again_in_any_order() -> None:
         ([Node("a", parents=(1,))], "a parent's id must be"),  # type: ignore[arg-type]
         ([Node("a", created_at_ms=float("inf"))], "created_at_ms must be milliseconds"),  # type: ignore[arg-type]
         ([Node("a", created_at_ms="now")], "created_at_ms must be milliseconds"),  # type: ignore[arg-type]
+        (None, "initial_nodes must be a list of what on_persist was given"),
+        ("abc", "initial_nodes must be a list of what on_persist was given"),
+        ({"id": "a"}, "initial_nodes must be a list of what on_persist was given"),
     ],
 )
-def test_initial_nodes_are_checked(nodes: list[Any], text: str) -> None:
+def test_initial_nodes_are_checked(nodes: Any, text: str) -> None:
     with pytest.raises(InputError) as raised:
         Relations(initial_nodes=nodes)
     assert text in str(raised.value)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from array import array
 from math import sqrt
+from operator import mul
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ MARGIN = 0.3
 
 
 def expected(rows: "dict[int, array[float]]", query: "array[float]", floor: float) -> list[Near]:
-    found = [Near(number, shelf_module._product(row, query)) for number, row in rows.items()]
+    found = [Near(number, shelf_module._rounded(sum(map(mul, row, query)))) for number, row in rows.items()]
     found.sort(key=lambda one: (-one.similarity, one.number))
     best = found[0].similarity
     return [one for one in found if one.similarity >= best - MARGIN] if best >= floor else found[:1]
