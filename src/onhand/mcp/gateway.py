@@ -35,6 +35,7 @@ SURFACES = ("stable", "activate")
 TTL_MS = 60_000  # of lists that change only when a server's do
 DESCRIPTION_CHARS = 120
 MAX_NAMED_SERVERS = 40
+MAX_NAMED_PROBLEMS = 5
 MAX_ACTIVATED = 64  # tools that one client may have added to its list
 OTHER_LIMIT = 3  # resources and prompts that a search shows
 
@@ -220,8 +221,15 @@ class Gateway(Front):
         lines = [
             f"{word}: {'; '.join(states[state][:MAX_NAMED_SERVERS])}." for state, word in words.items() if states[state]
         ]
+        lines += self._not_used()
         waits = "1 tool waits" if held == 1 else f"{held} tools wait"
         return [*lines, f"{waits} for a person's approval."] if held else lines
+
+    def _not_used(self) -> list[str]:
+        """What servers listed in vain: whoever looks for it should know that it will not be found."""
+        told = [f"{one.key}: {plain_line(problem, 200)}" for one in self.registry.status() for problem in one.problems]
+        more = f"; and {len(told) - MAX_NAMED_PROBLEMS:,} more" if len(told) > MAX_NAMED_PROBLEMS else ""
+        return [f"Not usable: {'; '.join(told[:MAX_NAMED_PROBLEMS])}{more}."] if told else []
 
     def _describe(self, name: str) -> types.CallToolResult:
         known = self._own_tools.get(name) if self._own_tools else None
