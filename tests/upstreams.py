@@ -368,6 +368,28 @@ def _half(arguments: list[str]) -> None:
     )
 
 
+def _skilled(arguments: list[str]) -> None:
+    """Has a good skill, and among its answers what no answer may have."""
+
+    def directory(asked: Any) -> Any:
+        children = [{"uri": "skill://good/SKILL.md"}, {"uri": "skill://good/a\u202eb"}, {"name": "none"}, 5]
+        return {"result": {"resources": children if asked["params"]["uri"] == "skill://good" else 5}}
+
+    def skill(name: str) -> dict[str, Any]:
+        return {"uri": f"skill://{name}/SKILL.md", "frontmatter": {"name": name, "description": "d"}, "resources": []}
+
+    listed = [skill("good"), skill("hid\u200bden"), 5]
+    _raw(
+        {
+            **_shaken("skilled"),
+            "tools/list": {"result": {"tools": []}},
+            "skills/list": {"result": {"skills": listed}},
+            "skills/get": {"result": {"skill": skill("hid\u200bden")}},
+            "resources/directory/read": directory,
+        }
+    )
+
+
 def _line(number: int, result: str) -> bytes:
     return b'{"jsonrpc":"2.0","id":%d,"result":%s}' % (number, result.encode())
 
@@ -403,6 +425,7 @@ PROGRAMS = {
     "malformed": _malformed,
     "unfit": _unfit,
     "half": _half,
+    "skilled": _skilled,
     "hanging": _hanging,
     "exits": _exits,
     "floods": _floods_errors,

@@ -4,7 +4,6 @@ Each is found in the one Index, under a name that is its server's for ever. What
 called. It knows no door: a surface, a command and Python code call the same methods.
 """
 
-import logging
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from onhand.mcp.surface import Context
-
-_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 FIRST_WAIT_S = 8.0  # a program from npm takes some seconds to start; whoever hangs costs so much once
@@ -214,9 +211,9 @@ class McpRegistry:
                 self._take_in(key, listing)
 
     def search(self, query: str, limit: int = 5) -> Found:
-        """The tools that fit a query best."""
+        """The tools that fit a query best, each with the words that it was found by."""
         self.refresh()
-        return self.catalog.search(query, limit)
+        return self.catalog.search(query, limit, explain=True)
 
     def discover_relevant(self, intent: str, limit: int = 5) -> Relevant:
         """The tools, resources and prompts that fit an intent."""
@@ -434,11 +431,7 @@ class McpRegistry:
         self._listings[key] = listing
         self._take_in_tools(key, listing, problems)
         self._take_in_others(key, listing, problems)
-        told = self._problems.get(key, ())
         self._problems[key] = tuple(dict.fromkeys(problems))[: lists.MAX_PROBLEMS]
-        for problem in self._problems[key]:
-            if problem not in told:
-                _log.warning("%s: %s", key, problem)
         for changed in self.on_changed:
             changed()
 
