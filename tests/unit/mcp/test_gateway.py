@@ -57,7 +57,7 @@ def test_a_tool_is_found_described_and_called(mode: str, behind: Behind, fronted
             assert "one__echo(text): Say the same again." in text_of(found)
             hit = found.structured_content["hits"][0]
             assert hit["name"] == "one__echo"
-            assert {"say", "same", "again"} <= hit["terms"].keys()
+            assert "say" in hit["terms"]
             assert all(score > 0 for score in hit["terms"].values())
             described = await client.call_tool("describe_tool", {"name": "one__echo"})
             assert described.structured_content["input_schema"]["required"] == ["text"]
