@@ -296,6 +296,7 @@ def _odd(arguments: list[str]) -> None:
     def called(asked: Any) -> Any:
         number = asked["id"]
         how = asked["params"]["name"]
+        size = int(arguments[0]) if arguments else 40_000_000
         text = json.dumps({"content": [{"type": "text", "text": "x"}]})
         return {
             "half": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\\ud800b"}]}}' % number,
@@ -303,7 +304,7 @@ def _odd(arguments: list[str]) -> None:
             "five": {"result": 5},
             "other": b'{"jsonrpc":"2.0","id":987654,"result":{}}\n' + _line(number, text),
             "flood": b'{"result":{"content":[{"type":"text","text":"'
-            + b"x" * 40_000_000
+            + b"x" * (size if how == "flood" else 0)
             + b'"}]},"jsonrpc":"2.0","id":%d}' % number,
             "noise": b"starting up...\n\n" + _line(number, text),
             "nothing": {"result": {}},
@@ -406,8 +407,8 @@ def _exits(arguments: list[str]) -> None:
 
 
 def _floods_errors(arguments: list[str]) -> None:
-    for _ in range(64):
-        sys.stderr.write("e" * 1_000_000)
+    for _ in range(int(arguments[0]) if arguments else 64):
+        sys.stderr.write("e" * 1_048_576)
     run(Kind(arguments))
 
 

@@ -25,7 +25,7 @@ from onhand.mcp.listing import Listing, listed
 from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
 from onhand.mcp.servers import Server, environment, expanded, working_directory
 from onhand.mcp.sifting import sift_lists
-from onhand.mcp.status import is_ended, is_expired, wants_newer
+from onhand.mcp.status import is_ended, is_expired, is_no_message, wants_newer, web_status
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -105,6 +105,7 @@ class Client:
         self._attempts: dict[bool, _Attempt] = {}
         self._turns = anyio.Semaphore(server.max_concurrent)
         self._said: deque[str] = deque(maxlen=program.KEPT_STDERR_LINES)
+        self._web_status = 0  # of the last answer of an address
         self._failures = 0
         self._not_before = 0.0
         self._detail = ""
@@ -312,10 +313,14 @@ class Client:
             return
         from mcp.client.streamable_http import streamable_http_client
 
+        async def note(response: Any) -> None:
+            self._web_status = response.status_code  # which the SDK keeps to itself
+
         async with (
             create_mcp_http_client(headers, auth=self._auth) as http,
             streamable_http_client(url, http_client=http, max_sse_event_size=program.MAX_LINE_BYTES) as streams,
         ):
+            http.event_hooks = {"response": [note]}
             yield streams
 
     def known(self) -> None:
@@ -447,6 +452,8 @@ class Client:
             text = "it ended at once"
         elif isinstance(error, TimeoutError):
             text = "no answer in time"
+        elif isinstance(error, MCPError) and is_no_message(error):
+            text = web_status(self._web_status)
         elif isinstance(error, ValidationError):
             first = error.errors(include_url=False)[0]
             text = f"it does not keep to MCP: {'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -44,3 +44,15 @@ def wants_newer(errors: BaseExceptionGroup[MCPError]) -> bool:
         error = error.exceptions[0]
     newer = (types.UNSUPPORTED_PROTOCOL_VERSION, types.METHOD_NOT_FOUND)
     return isinstance(error, MCPError) and error.code in newer
+
+
+def is_no_message(error: MCPError) -> bool:
+    """Whether an address answered with nothing but a status, which the SDK keeps to itself."""
+    return error.message in ("Server returned an error response", "Not Found")
+
+
+def web_status(status: int) -> str:
+    """What an address means by a status, and what to do."""
+    if status in (401, 403):
+        return f"it asks who we are, with status {status}: give it a token (bearer_env), or log in (oauth)"
+    return f"it answers with status {status}: check the url"

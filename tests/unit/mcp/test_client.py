@@ -243,8 +243,10 @@ def test_a_hundred_servers_of_one_name_are_all_reachable() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply(status=401), ""),
-        (Reply(status=302, headers={"Location": "http://127.0.0.1:9/elsewhere"}), ""),
+        (Reply(status=401), "it asks who we are, with status 401: give it a token"),
+        (Reply(status=302, headers={"Location": "http://127.0.0.1:9/elsewhere"}), "MCPError: Redirect to "),
+        (Reply(status=404), "it answers with status 404: check the url"),
+        (Reply(status=503), "it answers with status 503"),
         (Reply(b"<html>", headers={"Content-Type": "text/html"}), ""),
         (Reply({"jsonrpc": "2.0", "id": 0, "result": 5}, headers={"Content-Type": "application/json"}), ""),
     ],
@@ -256,7 +258,7 @@ def test_an_address_that_is_no_server_is_down_with_a_reason(reply: Reply, reason
             server = Server("web", url=f"{loopback.url}/mcp", transport="http", connect_timeout_s=5)
             async with McpRegistry([server]) as registry:
                 down = await registry.connect()
-                assert down["web"].startswith("web cannot be reached: ")
+                assert down["web"].startswith(f"web cannot be reached: {reason}")
                 assert all(asked.path == "/mcp" for asked in loopback.asked)
 
         anyio.run(main, loopback)
