@@ -357,6 +357,16 @@ def _unfit(arguments: list[str]) -> None:
     )
 
 
+def _given(arguments: list[str]) -> None:
+    """Lists what is in a file, whatever that is; every call is answered with the name of its tool."""
+
+    def called(asked: Any) -> Any:
+        return {"result": {"content": [{"type": "text", "text": asked["params"]["name"]}]}}
+
+    tools = json.loads(Path(arguments[0]).read_text())
+    _raw({**_shaken("given"), "tools/list": {"result": {"tools": tools}}, "tools/call": called})
+
+
 def _half(arguments: list[str]) -> None:
     """Has tools; its other lists are none, or are refused."""
     _raw(
@@ -425,6 +435,7 @@ PROGRAMS = {
     "odd": _odd,
     "malformed": _malformed,
     "unfit": _unfit,
+    "given": _given,
     "half": _half,
     "skilled": _skilled,
     "hanging": _hanging,
