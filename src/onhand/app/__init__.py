@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         open_pins as open_pins,
         open_servers as open_servers,
         open_surface as open_surface,
+        problems_listed as problems_listed,
     )
     from onhand.app.project import configured as configured
     from onhand.app.tools import (
@@ -50,7 +51,7 @@ _HOMES = {
     "documents": "documents_path open_documents open_index",
     "tools": "PLAN_PATH open_catalog open_plan open_registry",
     "actions": "open_policy open_workspace walls_of",
-    "mcp": "has_servers mcp_file open_mcp open_pins open_servers open_surface",
+    "mcp": "has_servers mcp_file open_mcp open_pins open_servers open_surface problems_listed",
     "grpc": "open_grpc",
     "agent": "agent_options join_servers open_agent open_editor_agent",
 }

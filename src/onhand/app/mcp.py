@@ -58,15 +58,30 @@ def open_mcp(asked: Config, show_login: "Callable[[str], None] | None" = None) -
     from onhand.mcp.registry import McpRegistry
 
     servers, problems = open_servers(asked)
-    kept = os.path.join(cache_directory(os.environ), "mcp", _whose_servers(asked))
     registry = McpRegistry(
         servers,
         open_pins(asked),
-        lists_directory=kept if asked.kept.between_runs else None,
+        lists_directory=_kept_lists(asked),
         auth_of=login_of(os.path.dirname(mcp_file()), show_login),
         version=__version__,
     )
     return registry, problems
+
+
+def problems_listed(asked: Config) -> dict[str, tuple[str, ...]]:
+    """What could not be used of what each server listed last, as far as that is kept; nothing is started."""
+    from onhand.mcp.listing import kept
+
+    known = {
+        server.key: kept(_kept_lists(asked), server.key, server.identity) for server in open_servers(asked).servers
+    }
+    return {key: listing.problems for key, listing in known.items() if listing is not None}
+
+
+def _kept_lists(asked: Config) -> str | None:
+    """Where lists of servers are kept for the next start."""
+    directory = os.path.join(cache_directory(os.environ), "mcp", _whose_servers(asked))
+    return directory if asked.kept.between_runs else None
 
 
 def _need_mcp() -> None:

@@ -73,19 +73,32 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(asked: Config, arguments: argparse.Namespace) -> int:
     servers, problems = app.open_servers(asked)
     terminal.warn(problems)
+    listed = app.problems_listed(asked)
     waiting: dict[str, int] = {}
     for one in app.open_pins(asked).waiting():
         waiting[one.server] = waiting.get(one.server, 0) + 1
     if arguments.json:
         terminal.print_json(
-            {"servers": [{"name": s.key, "runs": s.shown, "waiting": waiting.get(s.key, 0)} for s in servers]}
-        )
+            {
+                "servers": [
+                    {"name": s.key, "runs": s.shown, "waiting": waiting.get(s.key, 0),
+                     "problems": list(listed.get(s.key, ()))}
+                    for s in servers
+                ]
+            }
+        )  # fmt: skip
         return 0
     rows = [(s.key, s.shown, _state(s, waiting.get(s.key, 0))) for s in servers]
     terminal.print_table(rows, header=("server", "runs", "state")) if rows else terminal.say(
         "there are no servers: `onhand mcp add NAME -- COMMAND…`, or `onhand mcp import`"
     )
+    _warn_of(listed)
     return 0
+
+
+def _warn_of(listed: dict[str, tuple[str, ...]]) -> None:
+    """Say what of a server's list cannot be used: only who runs the server can mend it."""
+    terminal.warn(f"{key}: {problem}" for key, problems in listed.items() for problem in problems)
 
 
 def _state(server: Server, waiting: int) -> str:
@@ -198,7 +211,7 @@ def _test(asked: Config, arguments: argparse.Namespace) -> int:
             for one in states:
                 what = down.get(one.key) or f"{counted(one.tools, 'tool')}" + (f", {one.held} held" if one.held else "")
                 terminal.say(f"{one.key}: {what}")
-                terminal.warn(one.problems)
+                _warn_of({one.key: one.problems})
         return 1 if down else 0
 
     return _with_registry(asked, tried, shows_login=True)
@@ -206,6 +219,8 @@ def _test(asked: Config, arguments: argparse.Namespace) -> int:
 
 def _review(asked: Config, arguments: argparse.Namespace) -> int:
     waiting = app.open_pins(asked).waiting(arguments.name)
+    listed = app.problems_listed(asked)
+    _warn_of({key: listed[key] for key in listed if arguments.name in (None, key)})
     if arguments.json:
         terminal.print_json([{**one._asdict(), "difference": one.difference} for one in waiting])
         return 0

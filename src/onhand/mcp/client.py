@@ -24,6 +24,8 @@ from onhand.mcp.cleaning import clean
 from onhand.mcp.listing import Listing, listed
 from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
 from onhand.mcp.servers import Server, environment, expanded, working_directory
+from onhand.mcp.sifting import sift_lists
+from onhand.mcp.status import is_ended, is_expired, is_no_message, wants_newer, web_status
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -103,6 +105,7 @@ class Client:
         self._attempts: dict[bool, _Attempt] = {}
         self._turns = anyio.Semaphore(server.max_concurrent)
         self._said: deque[str] = deque(maxlen=program.KEPT_STDERR_LINES)
+        self._web_status = 0  # of the last answer of an address
         self._failures = 0
         self._not_before = 0.0
         self._detail = ""
@@ -172,10 +175,10 @@ class Client:
                     with speaking_for(ctx):
                         return await send(link)
                 except MCPError as error:
-                    if _is_expired(error) and not is_last:  # it never began: a restarted server forgot the session
+                    if is_expired(error) and not is_last:  # it never began: a restarted server forgot the session
                         link.lost.set()
                         continue
-                    if error.code == types.CONNECTION_CLOSED:
+                    if is_ended(error):
                         link.lost.set()
                         said = f" ({self._last_words()})" if self._last_words() else ""
                         raise UpstreamError(
@@ -222,7 +225,7 @@ class Client:
                 try:
                     await self._connected("legacy" if legacy else "auto", legacy, attempt, link, scope)
                 except* MCPError as errors:
-                    if not legacy or attempt.link is not None or not _wants_newer(errors):
+                    if not legacy or attempt.link is not None or not wants_newer(errors):
                         raise
                     await self._connected("auto", legacy, attempt, link, scope)
                 reason = "the connection ended"
@@ -257,6 +260,7 @@ class Client:
         async with client, anyio.create_task_group() as tasks:
             link.session, link.tasks = client.session, tasks
             declare_clients(link.session)
+            sift_lists(link.session)
             self._list(link, await listed(link.session))
             scope.deadline = math.inf
             self._failures, self._not_before, self._detail = 0, 0.0, ""
@@ -309,10 +313,14 @@ class Client:
             return
         from mcp.client.streamable_http import streamable_http_client
 
+        async def note(response: Any) -> None:
+            self._web_status = response.status_code  # which the SDK keeps to itself
+
         async with (
             create_mcp_http_client(headers, auth=self._auth) as http,
             streamable_http_client(url, http_client=http, max_sse_event_size=program.MAX_LINE_BYTES) as streams,
         ):
+            http.event_hooks = {"response": [note]}
             yield streams
 
     def known(self) -> None:
@@ -440,10 +448,12 @@ class Client:
             error = error.exceptions[0]
         if isinstance(error, FileNotFoundError) and self.server.command:
             text = f"there is no program {self.server.command!r}: install it, or correct the command"
-        elif isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+        elif isinstance(error, MCPError) and is_ended(error):
             text = "it ended at once"
         elif isinstance(error, TimeoutError):
             text = "no answer in time"
+        elif isinstance(error, MCPError) and is_no_message(error):
+            text = web_status(self._web_status)
         elif isinstance(error, ValidationError):
             first = error.errors(include_url=False)[0]
             text = f"it does not keep to MCP: {'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -468,17 +478,3 @@ def _line(text: str) -> str:
 async def _set_level(link: Link, level: types.LoggingLevel) -> None:
     request = types.SetLevelRequest(params=types.SetLevelRequestParams(level=level))
     await link.session.send_request(request, types.EmptyResult)
-
-
-def _is_expired(error: MCPError) -> bool:
-    """Whether an HTTP server no longer knows our session: it answered 404, so it did nothing."""
-    return error.code == types.INVALID_REQUEST and error.message == "Session terminated"
-
-
-def _wants_newer(errors: BaseExceptionGroup[MCPError]) -> bool:
-    """Whether a server refused the older handshake because it knows only the newer protocol."""
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    newer = (types.UNSUPPORTED_PROTOCOL_VERSION, types.METHOD_NOT_FOUND)
-    return isinstance(error, MCPError) and error.code in newer

@@ -4,6 +4,7 @@ What gateway and transparent surface have in common: they stand in front of a re
 Nothing here knows what is listed or called.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from onhand.mcp.surface import Context
 
+_log = logging.getLogger(__name__)
+
 END_S = 5.0  # for telling servers that a client has gone
 
 
@@ -44,6 +47,7 @@ class Front(Surface):
         self._clients: dict[int, Any] = {}  # by the identity of a connection: a session that can be told of changes
         self._subscribed: dict[tuple[int, str], Callable[[], Awaitable[None]]] = {}
         self._changed = anyio.Event()
+        self._logged: set[str] = set()
         self._life = AsyncExitStack()
 
     @property
@@ -152,6 +156,7 @@ class Front(Surface):
         while True:
             await self._changed.wait()
             self._changed = anyio.Event()
+            self._log_problems()
             tools = self.lists_their_tools()
             events: list[ServerEvent] = [ResourcesListChanged(), PromptsListChanged()]
             for event in [*events, ToolsListChanged()] if tools else events:
@@ -162,3 +167,10 @@ class Front(Surface):
                     await session.send_prompt_list_changed()
                     if tools:
                         await session.send_tool_list_changed()
+
+    def _log_problems(self) -> None:
+        """Write down once what of a list cannot be used: whoever misses a tool looks into our log."""
+        told = {f"{one.key}: {problem}" for one in self.registry.status() for problem in one.problems}
+        for problem in sorted(told - self._logged):
+            _log.warning("%s", problem)
+        self._logged = told

@@ -8,13 +8,13 @@ and prompts of all servers are listed under names of their own. Ranking is the c
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import mcp_types as types
 from mcp import MCPError
 
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
+from onhand.mcp import their_skills
 from onhand.mcp.cleaning import clean, cleaned
 from onhand.mcp.front import Front
 from onhand.mcp.misfit import explained
@@ -37,6 +37,7 @@ SURFACES = ("stable", "activate")
 TTL_MS = 60_000  # of lists that change only when a server's do
 DESCRIPTION_CHARS = 120
 MAX_NAMED_SERVERS = 40
+MAX_NAMED_PROBLEMS = 5
 MAX_ACTIVATED = 64  # tools that one client may have added to its list
 OTHER_LIMIT = 3  # resources and prompts that a search shows
 
@@ -80,12 +81,8 @@ class Gateway(Front):
 
     @property
     def methods(self) -> Mapping[str, Method]:
-        """Those of our own surface; lists of skills have those of the servers too."""
-        methods = dict(self._own.methods) if self._own else {}
-        for name, answer in (("skills/list", self._list_skills), ("skills/get", self._get_skill)):
-            if name in methods:
-                methods[name] = methods[name]._replace(answer=partial(answer, methods[name].answer))
-        return methods
+        """Those of our own surface; where they are about skills, those of the servers are there too."""
+        return their_skills.beside(self, self._own.methods) if self._own else {}
 
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
         """Of one of our own tools; of others, their servers check it."""
@@ -228,8 +225,15 @@ class Gateway(Front):
         lines = [
             f"{word}: {'; '.join(states[state][:MAX_NAMED_SERVERS])}." for state, word in words.items() if states[state]
         ]
+        lines += self._not_used()
         waits = "1 tool waits" if held == 1 else f"{held} tools wait"
         return [*lines, f"{waits} for a person's approval."] if held else lines
+
+    def _not_used(self) -> list[str]:
+        """What servers listed in vain: whoever looks for it should know that it will not be found."""
+        told = [f"{one.key}: {plain_line(problem, 200)}" for one in self.registry.status() for problem in one.problems]
+        more = f"; and {len(told) - MAX_NAMED_PROBLEMS:,} more" if len(told) > MAX_NAMED_PROBLEMS else ""
+        return [f"Not usable: {'; '.join(told[:MAX_NAMED_PROBLEMS])}{more}."] if told else []
 
     def _describe(self, name: str) -> types.CallToolResult:
         known = self._own_tools.get(name) if self._own_tools else None
@@ -289,17 +293,6 @@ class Gateway(Front):
             return result
         contents = [one.model_copy(update={"uri": public_address(key, str(one.uri))}) for one in result.contents]
         return result.model_copy(update={"contents": contents})
-
-    async def _list_skills(self, own: Any, ctx: "Context", params: Any) -> Any:
-        """Our own skills, then, behind the last of them, those of the servers."""
-        self.meet(ctx)
-        listed = await own(ctx, params)
-        return listed if "nextCursor" in listed else {**listed, "skills": [*listed["skills"], *self.registry.skills()]}
-
-    async def _get_skill(self, own: Any, ctx: "Context", params: Any) -> Any:
-        self.meet(ctx)
-        theirs = next((skill for skill in self.registry.skills() if skill["uri"] == params.uri), None)
-        return await own(ctx, params) if theirs is None else {"skill": theirs, "ttlMs": 0, "cacheScope": "private"}
 
     async def list_prompts(
         self, ctx: "Context", params: types.PaginatedRequestParams | None

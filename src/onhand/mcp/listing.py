@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onhand.errors import OnhandError
+from onhand.mcp.cleaning import clean
 from onhand.regular import open_file
 
 if TYPE_CHECKING:
@@ -18,20 +19,21 @@ if TYPE_CHECKING:
 Items = tuple[dict[str, Any], ...]
 MAX_PAGES = 1_000
 MAX_ITEMS = 50_000  # of each kind
+MAX_PROBLEMS = 100  # of items that cannot be used
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
 
 class Listing(NamedTuple):
     """What a server said it offers, as it said it; the wire's JSON."""
 
-    tools: tuple[dict[str, Any], ...] = ()
-    resources: tuple[dict[str, Any], ...] = ()
-    templates: tuple[dict[str, Any], ...] = ()
-    prompts: tuple[dict[str, Any], ...] = ()
+    tools: Items = ()
+    resources: Items = ()
+    templates: Items = ()
+    prompts: Items = ()
     instructions: str = ""
     ttl_s: float | None = None  # after which it should be asked again
     problems: tuple[str, ...] = ()
-    skills: tuple[dict[str, Any], ...] = ()  # of the skills extension
+    skills: Items = ()  # of the skills extension
 
 
 async def listed(session: "ClientSession") -> Listing:
@@ -40,33 +42,29 @@ async def listed(session: "ClientSession") -> Listing:
     problems: list[str] = []
     ttls: list[float] = []
 
-    async def pages(send: Callable[..., Awaitable[Any]], field: str) -> tuple[dict[str, Any], ...]:
+    async def pages(send: Callable[..., Awaitable[Any]], field: str) -> Items:
         return await _pages(send, field, problems, ttls)
 
     tools = await pages(session.list_tools, "tools") if offered and offered.tools else ()
     resources: Items = ()
     templates: Items = ()
+    prompts: Items = ()
     if offered and offered.resources:
-        resources = await _unless_missing(pages(session.list_resources, "resources"))
-        templates = await _unless_missing(pages(session.list_resource_templates, "resource_templates"))
-    prompts = await _unless_missing(pages(session.list_prompts, "prompts")) if offered and offered.prompts else ()
+        resources = await _or_none(pages(session.list_resources, "resources"), "resources", problems)
+        templates = await _or_none(pages(session.list_resource_templates, "resource_templates"), "templates", problems)
+    if offered and offered.prompts:
+        prompts = await _or_none(pages(session.list_prompts, "prompts"), "prompts", problems)
     ttl = min(ttls) if ttls else None
-    skills = await _skills(session, problems)
+    skills = await _or_none(_skills(session, problems), "skills", problems)
     return Listing(tools, resources, templates, prompts, session.instructions or "", ttl, tuple(problems), skills)
 
 
-async def _skills(session: "ClientSession", problems: list[str]) -> tuple[dict[str, Any], ...]:
-    """The skills of a server that serves the extension for them; a list that cannot be read costs nothing else."""
+async def _skills(session: "ClientSession", problems: list[str]) -> Items:
+    """The skills of a server that serves the extension for them."""
     import mcp_types as types
-    from pydantic import BaseModel, ConfigDict, ValidationError
 
+    from onhand.mcp.sifting import Skills
     from onhand.mcp.skills import EXTENSION
-
-    class Skill(BaseModel):
-        model_config = ConfigDict(extra="allow")
-
-    class Skills(types.PaginatedResult):
-        skills: list[Skill]
 
     async def send(params: types.PaginatedRequestParams) -> Skills:
         request = types.Request[types.PaginatedRequestParams, str](method="skills/list", params=params)
@@ -75,17 +73,13 @@ async def _skills(session: "ClientSession", problems: list[str]) -> tuple[dict[s
     offered = session.server_capabilities
     if offered is None or EXTENSION not in (offered.extensions or {}):
         return ()
-    try:
-        return await _unless_missing(_pages(send, "skills", problems, []))
-    except ValidationError:
-        problems.append("its list of skills cannot be read")
-        return ()
+    return await _pages(send, "skills", problems, [])
 
 
-async def _pages(
-    send: Callable[..., Awaitable[Any]], field: str, problems: list[str], ttls: list[float]
-) -> tuple[dict[str, Any], ...]:
+async def _pages(send: Callable[..., Awaitable[Any]], field: str, problems: list[str], ttls: list[float]) -> Items:
     import mcp_types as types
+
+    from onhand.mcp.sifting import refused_of
 
     items: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -93,6 +87,7 @@ async def _pages(
     for _ in range(MAX_PAGES):
         page = await send(params=types.PaginatedRequestParams(cursor=cursor))
         items += [one.model_dump(by_alias=True, mode="json", exclude_none=True) for one in getattr(page, field)]
+        problems += refused_of(page)[: max(MAX_PROBLEMS - len(problems), 0)]
         if "ttl_ms" in page.model_fields_set:  # the SDK's own default is 0, which an older server never said
             ttls.append(page.ttl_ms / 1000)
         cursor = page.next_cursor
@@ -106,17 +101,24 @@ async def _pages(
     return tuple(items)
 
 
-async def _unless_missing(pages: Awaitable[tuple[dict[str, Any], ...]]) -> tuple[dict[str, Any], ...]:
-    """Many servers name a kind among what they serve and then have no such method."""
+async def _or_none(pages: Awaitable[Items], what: str, problems: list[str]) -> Items:
+    """A list that cannot be read costs nothing else; many servers name a kind that they have no method for."""
     from mcp import MCPError
     from mcp_types import METHOD_NOT_FOUND
+    from pydantic import ValidationError
+
+    from onhand.mcp.status import is_ended, is_late
 
     try:
         return await pages
+    except ValidationError:
+        problems.append(f"its list of {what} cannot be read: it does not keep to MCP")
     except MCPError as error:
-        if error.code != METHOD_NOT_FOUND:
+        if is_ended(error) or is_late(error):
             raise
-        return ()
+        if error.code != METHOD_NOT_FOUND:
+            problems.append(f"it does not give its list of {what}: {' '.join(clean(error.message).split())[:200]}")
+    return ()
 
 
 def keep(directory: str | None, key: str, identity: str, listing: Listing) -> None:

@@ -26,6 +26,7 @@ MAX_LINE_BYTES = 32 * 1024 * 1024  # a picture of a tool fits; more is a flood
 KEPT_STDERR_LINES = 20  # what a dead program said last is mostly why it died
 MAX_STDERR_LINE_BYTES = 1000
 END_S = 1.0  # a program has so long to end when its input ends, and again when it is asked to
+REAPED_S = 10.0  # on a machine that is busy; nobody waits for it but a gateway that closes
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")')
 _EDGE_BYTES = 4096  # of a line that is too long: its id stands near one of its ends
 
@@ -171,6 +172,8 @@ async def _stop(process: Process) -> None:
             process.kill()
         else:
             await terminate_posix_process_tree(process, END_S)
+        with anyio.move_on_after(REAPED_S):
+            await process.wait()  # the kill is not the end: who is not waited for stays as a zombie
     for stream in (process.stdout, process.stderr):
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             if stream is not None:

@@ -19,19 +19,19 @@ from pydantic import ValidationError
 from onhand.document import Document, Filter
 from onhand.errors import InputError, NotFound, ToolError, UpstreamError
 from onhand.mcp import listing as lists
-from onhand.mcp.cleaning import clean, cleaned, is_hidden_in, texts_in
 from onhand.mcp.client import Client, Link, Status
 from onhand.mcp.listing import Listing
 from onhand.mcp.naming import own_address, public_address, public_name
+from onhand.mcp.offers import documents_of, findable, is_seen, shown_skill, shown_tool
 from onhand.mcp.pins import Pins, definition_of, pin
 from onhand.mcp.proofs import Proof, contents_of, proofs_of
 from onhand.mcp.relay import ask_client, forwarded, is_modern, progress_to
 from onhand.mcp.servers import Server
+from onhand.search.accept import accepted
 from onhand.search.index import Index
 from onhand.search.result import Hit
 from onhand.store.memory import MemoryStore
 from onhand.tools.catalog import Catalog, Found
-from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.tool import plain
 
 if TYPE_CHECKING:
@@ -119,8 +119,9 @@ class McpRegistry:
 
     def _client(self, server: Server, environ: Mapping[str, str], auth_of: Callable[[Server], Any]) -> Client:
         def on_listed(listing: Listing) -> None:
-            lists.keep(self._directory, server.key, server.identity, listing)
             self._take_in(server.key, listing)
+            known = listing._replace(problems=self._problems[server.key])
+            lists.keep(self._directory, server.key, server.identity, known)
 
         async def on_updated(uri: str) -> None:
             await self._tell(public_address(server.key, uri))
@@ -210,9 +211,9 @@ class McpRegistry:
                 self._take_in(key, listing)
 
     def search(self, query: str, limit: int = 5) -> Found:
-        """The tools that fit a query best."""
+        """The tools that fit a query best, each with the words that it was found by."""
         self.refresh()
-        return self.catalog.search(query, limit)
+        return self.catalog.search(query, limit, explain=True)
 
     def discover_relevant(self, intent: str, limit: int = 5) -> Relevant:
         """The tools, resources and prompts that fit an intent."""
@@ -313,10 +314,10 @@ class McpRegistry:
     def skills(self) -> list[dict[str, Any]]:
         """The skills of all servers, under addresses that say whose they are; without what hides something."""
         return [
-            {**skill, "uri": public_address(key, str(skill.get("uri"))), "resources": _files(key, skill)}
+            shown_skill(key, skill)
             for key, listing in self._listings.items()
             for skill in listing.skills
-            if not any(map(is_hidden_in, texts_in(skill)))
+            if is_seen(skill)
         ]
 
     async def get(
@@ -430,7 +431,7 @@ class McpRegistry:
         self._listings[key] = listing
         self._take_in_tools(key, listing, problems)
         self._take_in_others(key, listing, problems)
-        self._problems[key] = tuple(problems)
+        self._problems[key] = tuple(dict.fromkeys(problems))[: lists.MAX_PROBLEMS]
         for changed in self.on_changed:
             changed()
 
@@ -446,7 +447,7 @@ class McpRegistry:
         for own, tool in definitions.items():
             try:
                 name = public_name(key, own)
-                shown = _shown_tool(name, tool)
+                shown = shown_tool(name, tool)
             except (InputError, ValidationError) as error:
                 problems.append(str(error).splitlines()[0])
                 continue
@@ -455,7 +456,7 @@ class McpRegistry:
         fresh = [r for name, r in now.items() if not r.held and (name not in before or _is_other(before[name], r))]
         gone = [f"{key}/{name}" for name, r in before.items() if not r.held and (name not in now or now[name].held)]
         self.catalog.remove(gone)
-        refused = self.catalog.add(map(_findable, fresh)).refused
+        refused = self.catalog.add(findable(key, route.tool) for route in fresh).refused
         problems += [reason for _, reason in refused]
         self._routes = {name: r for name, r in self._routes.items() if r.key != key} | now
 
@@ -464,23 +465,19 @@ class McpRegistry:
         for keys in self._owners.values():
             keys.discard(key)
         self._proofs[key] = proofs_of(listing.skills)
-        documents: dict[str, Document] = {}
-        for skill in listing.skills:
-            if isinstance(skill.get("uri"), str) and isinstance(skill.get("frontmatter"), Mapping):
-                _enter(documents, "resource", key, public_address(key, skill["uri"]), skill["frontmatter"])
         for resource in listing.resources:
             self._owners.setdefault(resource["uri"], set()).add(key)
-            _enter(documents, "resource", key, public_address(key, resource["uri"]), resource)
-        for template in listing.templates:
-            _enter(documents, "template", key, public_address(key, template["uriTemplate"]), template)
         for prompt in listing.prompts:
             try:
-                name = public_name(key, prompt["name"])
+                self._prompts[public_name(key, prompt["name"])] = (key, prompt["name"])
             except InputError as error:
                 problems.append(str(error))
-                continue
-            self._prompts[name] = (key, prompt["name"])
-            _enter(documents, "prompt", key, name, prompt)
+        documents: dict[str, Document] = {}
+        for document in documents_of(key, listing):
+            try:
+                documents[document.id] = accepted(document)
+            except InputError as error:
+                problems.append(f"it offers what cannot be found: {error}")
         stale = self._index.store.scan(Filter(scope=(key,)), limit=10**9)
         self._index.delete([document_id for document_id in stale if document_id not in documents])
         self._index.put(documents.values())
@@ -497,13 +494,6 @@ class McpRegistry:
             await on_update(address)
 
 
-def _files(key: str, skill: Mapping[str, Any]) -> Any:
-    files = skill.get("resources")
-    if not isinstance(files, list):
-        return files
-    return [{**file, "uri": public_address(key, str(file.get("uri")))} for file in files if isinstance(file, Mapping)]
-
-
 def _of_its_own(result: T) -> T:
     """A result without what its server says of itself: to our clients, we are the server."""
     meta = getattr(result, "meta", None)
@@ -513,40 +503,5 @@ def _of_its_own(result: T) -> T:
     return result
 
 
-def _shown_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
-    """A tool as clients see it: under its name here, without what nobody would see, and icons that are pictures."""
-    shown = cleaned({field: value for field, value in tool.items() if field != "icons"})
-    icons = [icon for icon in tool.get("icons") or () if _is_picture(icon.get("src", ""))]
-    return types.Tool.model_validate({**shown, "name": name, **({"icons": icons} if icons else {})})
-
-
-def _is_picture(source: str) -> bool:
-    return source.startswith(("https://", "data:image/png;base64,", "data:image/jpeg;base64,"))
-
-
 def _is_other(before: Route, now: Route) -> bool:
     return bool(before.held) or before.pin != now.pin
-
-
-def _findable(route: Route) -> CatalogTool:
-    tool = route.tool
-    claims = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
-    return CatalogTool(
-        tool.name,
-        tool.description or "",
-        tool.input_schema,
-        "mcp",
-        route.key,
-        tool.title or claims.get("title") or "",
-        output_schema=tool.output_schema or {},
-        annotations=claims,
-    )
-
-
-def _enter(documents: dict[str, Document], kind: str, key: str, name: str, item: Mapping[str, Any]) -> None:
-    title = clean(str(item.get("title") or item.get("name") or name))
-    said = clean(str(item.get("description") or ""))
-    document_id = f"{kind}:{name}"
-    documents[document_id] = Document(
-        document_id, title, f"{title}\n{said}\n{clean(name)}", tags=(kind,), scope=key, kind=kind
-    )

@@ -25,7 +25,7 @@ EXTENSION = "io.modelcontextprotocol/skills"
 MAX_BYTES = 16 * 1024 * 1024  # of a skill whose files are listed: the extension's own limit, as 512 files are
 DYNAMIC = "dynamic"  # in place of a list of files
 DIRECTORY = "inode/directory"
-_FRESH = {"ttlMs": 0, "cacheScope": "private"}  # files change at any time
+FRESH = {"ttlMs": 0, "cacheScope": "private"}  # files change at any time
 _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 
 
@@ -46,7 +46,7 @@ def listed(library: "Library", cursor: str | None) -> dict[str, Any]:
     names = [skill.name for skill in library.skills.all() if _NAME.fullmatch(skill.name)]
     shown, following = page(names, cursor)
     entries = [entry for name in shown if (entry := _entry(library, name)) is not None]
-    return {"skills": entries, **({"nextCursor": following} if following else {}), **_FRESH}
+    return {"skills": entries, **({"nextCursor": following} if following else {}), **FRESH}
 
 
 def entry_at(library: "Library", uri: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def entry_at(library: "Library", uri: str) -> dict[str, Any]:
         entry = _entry(library, address.name)
     if entry is None:
         raise NotFound(f"there is no skill at {uri[:200]!r}: take an address from skills/list")
-    return {"skill": entry, **_FRESH}
+    return {"skill": entry, **FRESH}
 
 
 def directory(library: "Library", uri: str, cursor: str | None) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def directory(library: "Library", uri: str, cursor: str | None) -> dict[str, Any
     children = sorted({f"{first}/" if rest else first for first, _, rest in (path.partition("/") for path in inside)})
     shown, following = page(children, cursor)
     resources = [_child(address.name, below, child) for child in shown]
-    return {"resources": resources, **({"nextCursor": following} if following else {}), **_FRESH}
+    return {"resources": resources, **({"nextCursor": following} if following else {}), **FRESH}
 
 
 def _child(name: str, below: str, child: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Nothing is renamed, searched for or cut; what was not approved is left out, and 
 descriptions. For a client that knows its server and wants our care for it: pins, health, a connection that comes back.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,11 +12,14 @@ import mcp_types as types
 from mcp import MCPError
 
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
+from onhand.mcp import their_skills
 from onhand.mcp.cleaning import cleaned
 from onhand.mcp.front import Front
 from onhand.mcp.naming import public_address, public_name
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.relay import forwarded, is_modern
+from onhand.mcp.skills import EXTENSION
+from onhand.mcp.surface import Method
 
 if TYPE_CHECKING:
     from onhand.mcp.surface import Context
@@ -33,6 +37,16 @@ class Transparent(Front):
         super().__init__(registry)
         self.name = key
         self._key = key
+
+    @property
+    def capabilities(self) -> types.ServerCapabilities:
+        """All that the server may have: it need not be connected yet."""
+        return super().capabilities.model_copy(update={"extensions": {EXTENSION: {"directoryRead": True}}})
+
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """Those of the server's skills."""
+        return their_skills.of_one(self, self._key)
 
     def address(self, uri: str) -> str:
         """The server's own."""

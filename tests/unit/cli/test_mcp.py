@@ -39,6 +39,24 @@ def test_a_server_that_does_not_work_fails_the_test_with_the_reason(run: Run) ->
     assert "there is no program 'no-such-program-anywhere'" in done.out
 
 
+@requirement("mcp.cli", "mcp.bad-items-cost-themselves")
+def test_what_cannot_be_used_of_a_list_is_named_by_test_list_and_review(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
+    run("mcp", "add", "u", *program("unfit"))
+    run("mcp", "add", "p", *program("plain"))
+    told = "onhand: warning: u: its tool 'loose' is left out: inputSchema.type: field required\n"
+    assert told not in run("mcp", "list").err
+    tested = run("mcp", "test")
+    assert (tested.code, tested.out) == (0, "u: 2 tools\np: 1 tool\n")
+    for done in (tested, run("mcp", "list"), run("mcp", "review"), run("mcp", "review", "u", "--json")):
+        assert done.err.count(told) == 1
+    assert told not in run("mcp", "review", "p").err
+    listed = {one["name"]: one["problems"] for one in json.loads(run("mcp", "list", "--json").out)["servers"]}
+    assert (len(listed["u"]), listed["p"]) == (12, [])
+
+
 @requirement("mcp.cli", "mcp.changed-tools-are-held")
 def test_a_change_is_reviewed_and_approved(run: Run, project: Path) -> None:
     described = project / "tools.json"

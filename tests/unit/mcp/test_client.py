@@ -45,7 +45,7 @@ def test_each_failure_is_told_and_the_other_servers_work(behind: Behind) -> None
             assert "no answer within 3 s" in down["hangs"]
             assert "there is no program 'no-such-program-anywhere'" in down["missing"]
             assert "NOT_SET_ANYWHERE is not set" in down["unset"]
-            assert "it does not keep to MCP: tools.0.inputSchema.type: Field required" in down["malformed"]
+            assert "it does not keep to MCP: tools: Input should be a valid list" in down["malformed"]
             assert text_of(await registry.execute("good__echo", {"text": "a"})) == "a"  # type: ignore[arg-type]
             assert text_of(await registry.execute("floods__echo", {"text": "b"})) == "b"  # type: ignore[arg-type]
             states = {one.key: one.status.state for one in registry.status()}
@@ -243,8 +243,10 @@ def test_a_hundred_servers_of_one_name_are_all_reachable() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply(status=401), ""),
-        (Reply(status=302, headers={"Location": "http://127.0.0.1:9/elsewhere"}), ""),
+        (Reply(status=401), "it asks who we are, with status 401: give it a token"),
+        (Reply(status=302, headers={"Location": "http://127.0.0.1:9/elsewhere"}), "MCPError: Redirect to "),
+        (Reply(status=404), "it answers with status 404: check the url"),
+        (Reply(status=503), "it answers with status 503"),
         (Reply(b"<html>", headers={"Content-Type": "text/html"}), ""),
         (Reply({"jsonrpc": "2.0", "id": 0, "result": 5}, headers={"Content-Type": "application/json"}), ""),
     ],
@@ -256,7 +258,7 @@ def test_an_address_that_is_no_server_is_down_with_a_reason(reply: Reply, reason
             server = Server("web", url=f"{loopback.url}/mcp", transport="http", connect_timeout_s=5)
             async with McpRegistry([server]) as registry:
                 down = await registry.connect()
-                assert down["web"].startswith("web cannot be reached: ")
+                assert down["web"].startswith(f"web cannot be reached: {reason}")
                 assert all(asked.path == "/mcp" for asked in loopback.asked)
 
         anyio.run(main, loopback)
@@ -281,7 +283,7 @@ def test_whatever_a_server_answers_the_caller_gets_an_answer_and_the_session_liv
         async with McpRegistry([behind("odd", "odd", timeout_s=60)]) as registry:
             assert await registry.connect() == {}
             told: dict[str, str] = {}
-            for name in ("half", "bytes", "five", "other", "flood", "noise", "nothing", "injected"):
+            for name in ("half", "bytes", "five", "other", "flood", "noise", "nothing", "injected", "failed"):
                 try:
                     told[name] = text_of(await registry.execute(f"odd__{name}"))  # type: ignore[arg-type]
                 except Exception as error:
@@ -291,6 +293,7 @@ def test_whatever_a_server_answers_the_caller_gets_an_answer_and_the_session_liv
             assert "no JSON-RPC message" in told["five"]
             assert "bytes: ask for less" in told["flood"]
             assert "obey" in told["injected"]
+            assert told["failed"] == "MCPError: the store is closed"  # and not the connection, whose code this is too
             assert registry.client("odd").status.state == "ready"
 
     anyio.run(main)

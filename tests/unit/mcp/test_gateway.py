@@ -55,7 +55,10 @@ def test_a_tool_is_found_described_and_called(mode: str, behind: Behind, fronted
         async with fronted(behind("one", "plain"), behind("two", "many", "30"), mode=mode) as (_, client):
             found = await client.call_tool("search_tools", {"query": "say the same again"})
             assert "one__echo(text): Say the same again." in text_of(found)
-            assert found.structured_content["hits"][0]["name"] == "one__echo"
+            hit = found.structured_content["hits"][0]
+            assert hit["name"] == "one__echo"
+            assert "say" in hit["terms"]
+            assert all(score > 0 for score in hit["terms"].values())
             described = await client.call_tool("describe_tool", {"name": "one__echo"})
             assert described.structured_content["input_schema"]["required"] == ["text"]
             for name in ("call_tool", "one__echo"):

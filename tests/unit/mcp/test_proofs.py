@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from onhand.errors import UpstreamError
 from onhand.mcp.gateway import Gateway
@@ -16,8 +16,9 @@ from onhand.mcp.proofs import proofs_of
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server
 from onhand.mcp.surface import Surface
+from onhand.mcp.transparent import Transparent
 from requirements import requirement
-from unit.mcp.conftest import talking
+from unit.mcp.conftest import Behind, talking
 from unit.mcp.test_own import asked
 
 HEAD = b"---\nname: wash\ndescription: Washes bikes.\nversion: 1.0\n---\n\nUse water.\n"
@@ -87,7 +88,58 @@ def test_skills_of_other_servers_are_listed_behind_our_own_found_and_read(projec
         assert (await asked(client, "skills/get", uri=ours["uri"]))["skill"] == ours
         for file in theirs["resources"]:
             assert (await client.read_resource(file["uri"])).contents[0].uri == file["uri"]
+        (head, logo, references) = (await asked(client, "resources/directory/read", uri="mcp://other/skill://wash"))[
+            "resources"
+        ]
+        assert (head["uri"], logo["name"]) == (theirs["uri"], "logo.png")
+        (soap,) = (await asked(client, "resources/directory/read", uri=references["uri"]))["resources"]
+        assert soap["uri"] == "mcp://other/skill://wash/references/soap.md"
+        assert (await client.read_resource(soap["uri"])).contents[0].uri == soap["uri"]
+        (_, *_, ours_below) = (await asked(client, "resources/directory/read", uri="skill://wash"))["resources"]
+        assert ours_below["uri"] == "skill://wash/references"
         found = await client.call_tool("search_tools", {"query": "washes bikes"})
         assert theirs["uri"] in found.structured_content["resources"]
 
     talking(Gateway(McpRegistry([serving(project)]), surface), talk)
+
+
+@requirement("mcp.skills-extension", "mcp.faithful")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_skills_of_a_server_that_is_passed_through_are_its_own(mode: str, project: Path) -> None:
+    async def talk(client: Client) -> None:
+        (skill,) = (await asked(client, "skills/list"))["skills"]
+        assert skill["uri"] == "skill://wash/SKILL.md"
+        assert (await asked(client, "skills/get", uri=skill["uri"]))["skill"] == skill
+        children = (await asked(client, "resources/directory/read", uri="skill://wash"))["resources"]
+        assert [child["name"] for child in children] == ["SKILL.md", "logo.png", "references"]
+        for uri in ("skill://wash/nothing", "elsewhere://wash"):
+            with pytest.raises(MCPError, match="take one from skills/list"):
+                await asked(client, "resources/directory/read", uri=uri)
+        assert (await client.read_resource(skill["uri"])).contents[0].uri == skill["uri"]
+
+    talking(Transparent(McpRegistry([serving(project)], version="1"), "other"), talk, mode)
+
+
+@requirement("mcp.skills-extension")
+def test_a_server_without_skills_that_is_passed_through_has_none(behind: Behind) -> None:
+    async def talk(client: Client) -> None:
+        assert (await asked(client, "skills/list"))["skills"] == []
+        with pytest.raises(MCPError, match="Method not found"):
+            await asked(client, "resources/directory/read", uri="skill://wash")
+
+    talking(Transparent(McpRegistry([behind("p", "plain")], version="1"), "p"), talk)
+
+
+@requirement("mcp.skills-extension", "mcp.bad-items-cost-themselves")
+def test_what_hides_or_is_no_entry_is_left_out_of_a_servers_skills(behind: Behind) -> None:
+    async def talk(client: Client) -> None:
+        (skill,) = (await asked(client, "skills/list"))["skills"]
+        assert skill["uri"] == "skill://good/SKILL.md"
+        children = (await asked(client, "resources/directory/read", uri="skill://good"))["resources"]
+        assert [child["uri"] for child in children] == ["skill://good/SKILL.md"]
+        with pytest.raises(MCPError, match="no list of resources"):
+            await asked(client, "resources/directory/read", uri="skill://bad")
+        with pytest.raises(MCPError, match="take an address from skills/list"):
+            await asked(client, "skills/get", uri="skill://hidden/SKILL.md")
+
+    talking(Transparent(McpRegistry([behind("s", "skilled")], version="1"), "s"), talk, "legacy")
