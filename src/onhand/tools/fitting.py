@@ -68,7 +68,8 @@ def _first_items(items: list[Any], max_bytes: int) -> list[Any]:
     for item in items:
         size = json_bytes(item) + 2
         if size > room:
-            cut = within(item, room - 2) if room >= MIN_ITEM_BYTES else item
+            # A text in a list is a name, and half of a name is another one.
+            cut = within(item, room - 2) if isinstance(item, dict) and room >= MIN_ITEM_BYTES else item
             return [*kept, cut] if json_bytes(cut) + 2 <= room else kept
         kept.append(item)
         room -= size
