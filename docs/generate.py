@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 from docs.shown import refreshed
 
@@ -32,6 +33,7 @@ from onhand.memory.plan import Plan
 from onhand.memory.plan_tool import tools_over
 from onhand.sandbox.policy import Policy
 from onhand.tools import Tool
+from onhand.tools.tokens import ESTIMATE
 
 REFERENCE = Path(__file__).parent / "reference"
 README = Path(__file__).parents[1] / "README.md"
@@ -74,9 +76,18 @@ def tools_page(tools: list[Tool]) -> str:
         lines += ["", f"## {wire['name']}", "", "```text", fill(wire["description"], 100), "```", ""]
         lines += [f"- {'only reads: calls may run side by side' if tool.read_only else 'may write: runs alone'}"]
         lines += [f"- output: at most {tool.max_output_bytes:,} bytes"]
+        lines += [f"- for programs: {_shape(tool.output_schema)}"] if tool.output_schema else []
         lines += [f"- time: {'no limit' if tool.timeout_s is None else f'at most {tool.timeout_s:g} s'}", ""]
         lines += ["```json", json.dumps(wire["input_schema"], indent=2, ensure_ascii=False), "```"]
     return "\n".join(lines) + "\n"
+
+
+def _shape(schema: dict[str, Any]) -> str:
+    """What the structured output has, a question mark where it may be missing, and what it costs to say so."""
+    required = schema.get("required", ())
+    named = ", ".join(name if name in required else f"{name}?" for name in schema["properties"])
+    cost = ESTIMATE.tokens(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
+    return f"{named}; its schema is about {cost} tokens, which few hosts show to a model"
 
 
 def verbs_of(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:

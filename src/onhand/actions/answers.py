@@ -6,6 +6,7 @@ from typing import Any
 
 from onhand.errors import NotFound, OnhandError, ToolError
 from onhand.tools import Output, Tool
+from onhand.tools.tool import LOCAL, Hints
 
 Schema = dict[str, Any]
 
@@ -20,6 +21,7 @@ def action(
     handler: Callable[[dict[str, Any]], Output],
     *,
     read_only: bool = True,
+    hints: Hints = LOCAL,
     aliases: Mapping[str, str] | None = None,
 ) -> Tool:
     """A tool that says `success`, and when it fails `error` and whether what it was about `exists`."""
@@ -44,6 +46,7 @@ def action(
         read_only=read_only,
         max_output_bytes=MAX_OUTPUT_BYTES,
         aliases=aliases or {},
+        hints=hints,
     )
 
 

@@ -9,6 +9,7 @@ from onhand.actions.edit import Edit, edit
 from onhand.actions.workspace import Workspace, shown
 from onhand.errors import InputError
 from onhand.tools import Output, Tool
+from onhand.tools.tool import LOCAL
 
 MAX_ECHO_CHARS = 8_000  # of a file after an edit: more would cost a model more than it tells it
 
@@ -111,6 +112,7 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             ["path", "content"],
             lambda given: _write(workspace, **given),
             read_only=False,
+            hints=LOCAL._replace(destructive=True, idempotent=True),
             aliases=_ALIASES,
         ),
         action(
@@ -133,6 +135,7 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             ["path"],
             lambda given: _edit(workspace, **given),
             read_only=False,
+            hints=LOCAL._replace(destructive=True),
             aliases=_ALIASES,
         ),
     ]

@@ -9,6 +9,7 @@ from onhand.actions.environment import checked
 from onhand.actions.jobs import Job, Jobs
 from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
 from onhand.tools import Output, Tool
+from onhand.tools.tool import LOCAL
 
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_COMMAND_SHOWN = 200
@@ -106,9 +107,9 @@ def tools_over(
     }
     return [
         _tool("run_command", RUN.format(walls=walls), running, ["command"], run, timeout_s=None),
-        _tool("read_output", READ, reading, ["job"], read, read_only=True),
-        _tool("list_jobs", LIST, {}, [], listed, read_only=True),
-        _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop),
+        _tool("read_output", READ, reading, ["job"], read, read_only=True, hints=LOCAL),
+        _tool("list_jobs", LIST, {}, [], listed, read_only=True, hints=LOCAL),
+        _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop, hints=LOCAL._replace(destructive=True, idempotent=True)),
     ]
 
 

@@ -151,14 +151,8 @@ def _skill_hit(hit: skill.SkillHit) -> shapes.SkillHit:
     }
 
 
-def _layer(layer: Layer) -> shapes.Layer:
-    return {
-        "name": layer.name,
-        "rank": layer.rank,
-        "score": layer.score,
-        "share": layer.share,
-        "terms": [_plain(term) for term in layer.terms],
-    }
+def _layer(layer: Layer) -> dict[str, Any]:
+    return {**layer._asdict(), "terms": [_plain(term) for term in layer.terms]}
 
 
 def _problems(problems: Sequence[files.Problem]) -> list[shapes.Problem]:

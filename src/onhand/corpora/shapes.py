@@ -94,24 +94,6 @@ class PathRules(Cut):
     problems: list[Problem]
 
 
-class Contribution(TypedDict):
-    """What one word in one field added to a score."""
-
-    term: str
-    field: str
-    score: float
-
-
-class Layer(TypedDict):
-    """How one way of searching saw a hit."""
-
-    name: str
-    rank: int
-    score: float
-    share: float
-    terms: list[Contribution]
-
-
 class SkillMatch(TypedDict):
     """A part of a skill that a query matched."""
 
@@ -120,7 +102,7 @@ class SkillMatch(TypedDict):
     heading_path: list[str]
     lines: Span
     score: float
-    layers: list[Layer]
+    layers: list[dict[str, Any]]  # which say why: to spell them out would make the schema half as long again
     snippet: str
 
 
