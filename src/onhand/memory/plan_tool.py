@@ -246,7 +246,7 @@ def _ready(relations: Relations, limit: int) -> Output:
     waiting = [reason for node in open_steps if (reason := relations.why_not_ready(node.id))]
     lines += [f"{reason.id} {reason.text}" for reason in waiting[:limit]]
     lines += [f"({len(waiting) - limit} more wait)"] if len(waiting) > limit else []
-    reasons = [{"id": one.id, "text": one.text, "waits_for": list(one.waits_for)} for one in waiting[:limit]]
+    reasons = [{**reason._asdict(), "waits_for": list(reason.waits_for)} for reason in waiting[:limit]]
     structured = {"ready": _nodes(nodes), "not_ready": reasons}
     return Output("\n".join(lines), _fitted(structured, "ready", "not_ready"))
 

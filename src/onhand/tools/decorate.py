@@ -26,8 +26,8 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a typed function, sync or async: `@tool`, or `@tool(read_only=True, …)`.
 
-    A function of one pydantic model, dataclass, TypedDict or NamedTuple has that one's fields as arguments. What gives a
-    TypedDict has that as the schema of its structured output.
+    A function of one pydantic model, dataclass, TypedDict or NamedTuple has that one's fields as arguments. What
+    gives a TypedDict has that as the schema of its structured output.
     """
     return _tool(function, **options) if function else lambda decorated: _tool(decorated, **options)
 
