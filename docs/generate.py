@@ -83,11 +83,11 @@ def tools_page(tools: list[Tool]) -> str:
 
 
 def _shape(schema: dict[str, Any]) -> str:
-    """What the structured output has, a question mark where it may be missing, and what it costs to say so."""
+    """What the structured output has, with a question mark where it may be missing, and what it costs to say so."""
     required = schema.get("required", ())
     named = ", ".join(name if name in required else f"{name}?" for name in schema["properties"])
     cost = ESTIMATE.tokens(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
-    return f"{named}; its schema is about {cost} tokens, which few hosts show to a model"
+    return f"{named} (a schema of about {cost} tokens)"
 
 
 def verbs_of(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
@@ -145,7 +145,9 @@ terminal, and not with `NO_COLOR`. Warnings and errors go to standard error."""
 
 TOOLS_INTRODUCTION = """\
 What a model may call. Arguments are checked against the schema first; a call that does not fit is answered with what
-to change and never reaches the tool. Output beyond the limit is cut between characters and says how much is missing."""
+to change and never reaches the tool. Output beyond the limit is cut between characters and says how much is missing. What
+programs get besides is JSON of the named fields, a question mark where one may be missing. Its schema stands in lists
+of tools over MCP; what a provider is sent of a tool has no place for it."""
 
 
 def main() -> None:

@@ -1,18 +1,12 @@
 """What does a program get of an answer? The shape of each, from which its schema is made.
 
-They promise what is always there and name what may be; a program must bear what it does not know. How answers are put
-into these shapes is the business of `found` and `answers`.
+They promise what is always there and name what may be, such as `left_out`, how many there was no room for; a program
+must bear what it does not know. How answers are put into these shapes is the business of `found` and `answers`.
 """
 
 from typing import Annotated, Any, NotRequired, TypedDict
 
 Span = Annotated[list[int], {"minItems": 2, "maxItems": 2}]
-
-
-class Cut(TypedDict):
-    """Of any answer: what had no room."""
-
-    left_out: NotRequired[int]
 
 
 class Problem(TypedDict):
@@ -45,7 +39,7 @@ class ContextHit(Section):
     terms: dict[str, float]
 
 
-class ContextAnswer(Cut):
+class ContextAnswer(TypedDict):
     """Of `context_search`."""
 
     query: str
@@ -54,6 +48,7 @@ class ContextAnswer(Cut):
     reason: str | None
     notes: NotRequired[list[str]]
     problems: NotRequired[list[Problem]]
+    left_out: NotRequired[int]
 
 
 class RuleHit(Section):
@@ -63,7 +58,7 @@ class RuleHit(Section):
     linked_from: list[str]
 
 
-class RulesAnswer(Cut):
+class RulesAnswer(TypedDict):
     """Of `search_rules`."""
 
     query: str
@@ -72,6 +67,7 @@ class RulesAnswer(Cut):
     reason: str | None
     notes: list[str]
     problems: list[Problem]
+    left_out: NotRequired[int]
 
 
 class RuleFile(TypedDict):
@@ -84,7 +80,7 @@ class RuleFile(TypedDict):
     digest: str
 
 
-class PathRules(Cut):
+class PathRules(TypedDict):
     """Of `rules_for_path`."""
 
     path: str
@@ -92,6 +88,7 @@ class PathRules(Cut):
     max_bytes: int
     notes: list[str]
     problems: list[Problem]
+    left_out: NotRequired[int]
 
 
 class SkillMatch(TypedDict):
@@ -122,7 +119,7 @@ class Skills(TypedDict):
     skills: int
 
 
-class SkillsAnswer(Cut):
+class SkillsAnswer(TypedDict):
     """Of `search_skills`."""
 
     query: str
@@ -131,6 +128,7 @@ class SkillsAnswer(Cut):
     reason: str | None
     notes: list[str]
     problems: list[Problem]
+    left_out: NotRequired[int]
 
 
 class SkillReference(TypedDict):
@@ -192,7 +190,7 @@ class Notes(TypedDict):
     notes: int
 
 
-class NotesAnswer(Cut):
+class NotesAnswer(TypedDict):
     """Of `search_notes`."""
 
     query: str
@@ -201,6 +199,7 @@ class NotesAnswer(Cut):
     reason: str | None
     notes: list[str]
     problems: list[Problem]
+    left_out: NotRequired[int]
 
 
 class WrittenNote(Note):
@@ -235,7 +234,7 @@ class DocumentHit(TypedDict):
     layers: dict[str, DocumentLayer]
 
 
-class DocumentsAnswer(Cut):
+class DocumentsAnswer(TypedDict):
     """Of the four searches for documents."""
 
     hits: list[DocumentHit]
@@ -244,6 +243,7 @@ class DocumentsAnswer(Cut):
     next_page_token: NotRequired[str]
     notes: NotRequired[list[str]]
     reason: NotRequired[str]
+    left_out: NotRequired[int]
 
 
 class DocumentPart(TypedDict):

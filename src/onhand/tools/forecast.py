@@ -34,7 +34,9 @@ class Forecast(Record):
     decision: Decision  # of the policy that was asked about
     tokenizer: str
     error: str
-    output_schema_tokens: int = 0  # of what tools say of their answers, which few hosts show to a model
+    output_schema_tokens: int = (
+        0  # of what tools say of their answers: no provider is sent that, but a host may show it
+    )
 
     @property
     def saved_tokens(self) -> int:
