@@ -145,9 +145,9 @@ terminal, and not with `NO_COLOR`. Warnings and errors go to standard error."""
 
 TOOLS_INTRODUCTION = """\
 What a model may call. Arguments are checked against the schema first; a call that does not fit is answered with what
-to change and never reaches the tool. Output beyond the limit is cut between characters and says how much is missing. What
-programs get besides is JSON of the named fields, a question mark where one may be missing. Its schema stands in lists
-of tools over MCP; what a provider is sent of a tool has no place for it."""
+to change and never reaches the tool. Output beyond the limit is cut between characters and says how much is missing.
+What programs get besides is JSON of the named fields, with a question mark where one may be missing. Its schema stands
+in lists of tools over MCP; what a provider is sent of a tool has no place for it."""
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from onhand.actions import files
+from onhand.actions import files, shapes
 from onhand.actions.answers import Schema, action, fits, succeeded
 from onhand.actions.edit import Edit, edit
 from onhand.actions.workspace import Workspace, shown
@@ -83,6 +83,7 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             },
             ["path"],
             lambda given: _read(workspace, **given),
+            shapes.Reading,
             aliases=_ALIASES,
         ),
         action(
@@ -91,9 +92,18 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             {"path": {**_PATH, "description": "A directory; the workspace itself by default."}},
             [],
             lambda given: _list(workspace, **given),
+            shapes.Listing,
             aliases=_ALIASES,
         ),
-        action("stat_file", STAT, {"path": _PATH}, ["path"], lambda given: _stat(workspace, **given), aliases=_ALIASES),
+        action(
+            "stat_file",
+            STAT,
+            {"path": _PATH},
+            ["path"],
+            lambda given: _stat(workspace, **given),
+            shapes.Status,
+            aliases=_ALIASES,
+        ),
     ]
 
 
@@ -111,6 +121,7 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             },
             ["path", "content"],
             lambda given: _write(workspace, **given),
+            shapes.Written,
             read_only=False,
             hints=LOCAL._replace(destructive=True, idempotent=True),
             aliases=_ALIASES,
@@ -134,6 +145,7 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             },
             ["path"],
             lambda given: _edit(workspace, **given),
+            shapes.Edited,
             read_only=False,
             hints=LOCAL._replace(destructive=True),
             aliases=_ALIASES,

@@ -34,9 +34,7 @@ class Forecast(Record):
     decision: Decision  # of the policy that was asked about
     tokenizer: str
     error: str
-    output_schema_tokens: int = (
-        0  # of what tools say of their answers: no provider is sent that, but a host may show it
-    )
+    output_schema_tokens: int = 0  # of what tools say of their answers: no provider is sent it, a host may show it
 
     @property
     def saved_tokens(self) -> int:
