@@ -14,7 +14,7 @@ import pytest
 from mcp import Client, MCPError
 
 from onhand import app
-from onhand.errors import ToolError
+from onhand.errors import ToolError, Unwanted
 from onhand.mcp.library import Library
 from onhand.mcp.own import OwnSurface
 from onhand.mcp.surface import Surface
@@ -228,6 +228,35 @@ def test_a_cancelled_call_is_cancelled_in_the_registry_and_others_go_on(surface:
         assert texts(await client.call_tool("quick", {})) == ["q"]
 
     talking(over(surface, *tools), talk, mode)
+
+
+@requirement("mcp.progress")
+@ERAS
+def test_a_search_in_a_thread_stops_when_its_call_is_cancelled(surface: OwnSurface, mode: str) -> None:
+    begun, stopped = Event(), Event()
+    search = surface.registry.get("keyword_search")
+    assert search is not None
+
+    def keep_searching(arguments: dict[str, Any]) -> Any:
+        try:
+            while True:
+                search.handler(arguments)
+                begun.set()
+        except Unwanted:
+            stopped.set()
+            raise
+
+    endless = search._replace(name="endless", handler=keep_searching, timeout_s=None)
+
+    async def talk(client: Client) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "endless", {"query": "dock sensors"})
+            await anyio.to_thread.run_sync(begun.wait, 60)
+            group.cancel_scope.cancel()
+        assert await anyio.to_thread.run_sync(stopped.wait, 60)
+        assert not (await client.call_tool("keyword_search", {"query": "dock sensors"})).is_error
+
+    talking(over(surface, search, endless), talk, mode)
 
 
 @requirement("mcp.resources")
