@@ -37,7 +37,7 @@ def action(
     def answered(arguments: dict[str, Any]) -> Output:
         try:
             text, structured = handler(arguments)
-            return Output(text, within(structured, MAX_OUTPUT_BYTES))
+            return Output(text, within(structured, MAX_OUTPUT_BYTES))  # a net: each looks after its own size
         except NotFound as error:
             raise ToolError(str(error), {"success": False, "error": str(error), "exists": False}) from None
         except OnhandError as error:  # whatever we refuse is said to the model

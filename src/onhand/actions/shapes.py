@@ -133,6 +133,8 @@ class Jobs(TypedDict):
     """Of `list_jobs`."""
 
     jobs: list[Job]
+    left_out: NotRequired[int]
+    notes: NotRequired[list[str]]
 
 
 class Ran(TypedDict):

@@ -10,7 +10,7 @@ from onhand.actions.environment import checked
 from onhand.actions.jobs import Job, Jobs
 from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
 from onhand.tools import Output, Tool
-from onhand.tools.fitting import within
+from onhand.tools.fitting import fitted, within
 from onhand.tools.tool import LOCAL
 
 MAX_OUTPUT_BYTES = 64 * 1024
@@ -77,7 +77,7 @@ def tools_over(
     def listed(arguments: dict[str, Any]) -> Output:
         found = jobs.all()
         text = "\n".join(map(_line, found)) or "there are no jobs"
-        return Output(text, within({"jobs": [_as_json(job) for job in found]}, MAX_OUTPUT_BYTES))
+        return Output(text, fitted({"jobs": [_as_json(job) for job in found]}, MAX_OUTPUT_BYTES, "jobs"))
 
     def stop(arguments: dict[str, Any]) -> Output:
         return _job(jobs.stop(arguments["job"]))
