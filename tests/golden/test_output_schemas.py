@@ -24,9 +24,11 @@ def test_the_answers_of_our_tools_have_the_same_small_schemas(
     for setting in ("ONHAND_SHELL_ENABLED", "ONHAND_WEB_ENABLED"):
         monkeypatch.setenv(setting, "true")
     registry = app.open_registry(app.configured(str(whole_project(tmp_path / "project"))), "write")
-    finders = [tool for name in ("search_tools", "search_tool_bm25") for tool in Session(sample(), finder=name).tools()]
+    sessions = [Session(sample(), mode="all", finder=name) for name in ("search_tools", "search_tool_bm25")]
+    finders = [tool for session in sessions for tool in session.tools()]
     tools = sorted([*registry, *finders], key=lambda tool: tool.name)
     schemas = {tool.name: json.dumps(tool.output_schema, separators=(",", ":")) for tool in tools}
+    assert {"search_tools", "describe_tool", "search_tool_bm25"} <= schemas.keys()
     for name, schema in schemas.items():
         assert ESTIMATE.tokens(schema) <= MAX_TOKENS, name
     golden("output_schemas.txt", "".join(f"{name}: {schema}\n" for name, schema in schemas.items()))
