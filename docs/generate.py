@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 from docs import contract
 from docs.shown import refreshed
@@ -33,6 +34,7 @@ from onhand.memory.plan import Plan
 from onhand.memory.plan_tool import tools_over
 from onhand.sandbox.policy import Policy
 from onhand.tools import Tool
+from onhand.tools.tokens import ESTIMATE
 
 REFERENCE = Path(__file__).parent / "reference"
 README = Path(__file__).parents[1] / "README.md"
@@ -75,9 +77,18 @@ def tools_page(tools: list[Tool]) -> str:
         lines += ["", f"## {wire['name']}", "", "```text", fill(wire["description"], 100), "```", ""]
         lines += [f"- {'only reads: calls may run side by side' if tool.read_only else 'may write: runs alone'}"]
         lines += [f"- output: at most {tool.max_output_bytes:,} bytes"]
+        lines += [f"- for programs: {_shape(tool.output_schema)}"] if tool.output_schema else []
         lines += [f"- time: {'no limit' if tool.timeout_s is None else f'at most {tool.timeout_s:g} s'}", ""]
         lines += ["```json", json.dumps(wire["input_schema"], indent=2, ensure_ascii=False), "```"]
     return "\n".join(lines) + "\n"
+
+
+def _shape(schema: dict[str, Any]) -> str:
+    """What the structured output has, with a question mark where it may be missing, and what it costs to say so."""
+    required = schema.get("required", ())
+    named = ", ".join(name if name in required else f"{name}?" for name in schema["properties"])
+    cost = ESTIMATE.tokens(json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
+    return f"{named} (a schema of about {cost} tokens)"
 
 
 def verbs_of(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
@@ -135,7 +146,9 @@ terminal, and not with `NO_COLOR`. Warnings and errors go to standard error."""
 
 TOOLS_INTRODUCTION = """\
 What a model may call. Arguments are checked against the schema first; a call that does not fit is answered with what
-to change and never reaches the tool. Output beyond the limit is cut between characters and says how much is missing."""
+to change and never reaches the tool. Output beyond the limit is cut between characters and says how much is missing.
+What programs get besides is JSON of the named fields, with a question mark where one may be missing. Its schema stands
+in lists of tools over MCP; what a provider is sent of a tool has no place for it."""
 
 
 def main() -> None:

@@ -153,6 +153,9 @@ tools.reads-share-writes-are-alone own Read-only tools run side by side; any oth
 tools.tools-may-call-tools own A handler may dispatch other tools without locking itself out.
 tools.output-is-capped-at-a-character 000 Output beyond the cap is cut at a character and ends with how many bytes were cut.
 tools.structured-output-is-whole-or-absent own JSON output too large for the cap is left out whole, and the text says so.
+tools.structured-answers-fit own An answer for programs that is too large is cut to JSON that still fits its schema, and says what is missing.
+tools.schema-of-answers own A typed answer is the schema of a tool's structured output: names and types, without words and open to more.
+tools.hints own A tool says whether it only adds, may be repeated and stays on this machine; unsaid, it is what MCP assumes.
 tools.output-is-safe-to-encode own Output with unpaired surrogates becomes text that can be encoded.
 tools.errors-are-capped-too own Error texts keep to the cap too.
 tools.error-shows-no-internals own An unexpected exception becomes text for the model without traceback or paths.
@@ -513,6 +516,9 @@ mcp.malformed-is-answered own Every request with a readable id is answered, and 
 mcp.answers-never-cross own Concurrent clients with equal ids get their own answers.
 mcp.same-list own tools/list is the same bytes for as long as the server runs, before and after any call.
 mcp.progress own A long call tells that it is at work, and a cancelled one ends.
+mcp.structured own Every tool of ours has an output schema, every answer structured content that fits it and the tool's cap, and no error has any.
+mcp.same-json own What a tool tells programs over MCP is what the command line prints as JSON for the same question.
+mcp.annotations own Every tool of ours says truly whether it only reads, destroys, may be repeated and reaches out.
 mcp.skills-extension own Skills are listed with the digest and size of every file, and read as they were listed, others' too.
 mcp.http-is-strict own Over HTTP, Host, Origin, type, size and token are checked first, and only this machine needs no token.
 mcp.install own install writes our entry into a client's file once, keeps all else byte for byte, and what was there beside it.

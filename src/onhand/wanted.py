@@ -18,8 +18,9 @@ _ASK: ContextVar[Callable[[], bool] | None] = ContextVar("wanted", default=None)
 
 
 def ask_whether(is_wanted: Callable[[], bool]) -> None:
-    """From now on, in this context, go on only while this says yes."""
-    _ASK.set(is_wanted)
+    """From now on, in this context, go on only while this says yes, and whatever was asked before does."""
+    before = _ASK.get()
+    _ASK.set(is_wanted if before is None else lambda: is_wanted() and before())
 
 
 def check() -> None:

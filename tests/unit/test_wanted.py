@@ -27,3 +27,20 @@ def test_work_goes_on_while_the_answer_is_wanted_and_stops_when_it_is_not() -> N
     with pytest.raises(Unwanted, match="nobody waits"):
         copy_context().run(work)
     wanted.check()  # of another context
+
+
+def test_of_two_who_asked_both_have_to_want_it() -> None:
+    outer, inner = [True], [True]
+
+    def work() -> None:
+        wanted.ask_whether(lambda: outer[0])
+        wanted.ask_whether(lambda: inner[0])
+        wanted.check()
+        outer[0] = False
+        wanted.check()
+
+    with pytest.raises(Unwanted):
+        copy_context().run(work)
+    outer[0], inner[0] = True, False
+    with pytest.raises(Unwanted):
+        copy_context().run(work)

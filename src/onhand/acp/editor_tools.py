@@ -45,7 +45,12 @@ def through(
         able |= {"write_file": hands.write, "edit_file": hands.edit}
     if abilities and abilities.terminal:
         able["run_command"] = hands.run
-    return [tool._replace(handler=_answered(able[tool.name])) if tool.name in able else tool for tool in tools]
+    return [_handled(tool, able[tool.name]) if tool.name in able else tool for tool in tools]
+
+
+def _handled(tool: Tool, handler: Handler) -> Tool:
+    """The tool in the editor's hands, which know less of a file than ours do: no shape of its answers is promised."""
+    return tool._replace(handler=_answered(handler), output_schema=None)
 
 
 class _Hands:

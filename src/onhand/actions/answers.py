@@ -7,6 +7,8 @@ from typing import Any
 from onhand.actions.spellings import SPELLINGS
 from onhand.errors import NotFound, OnhandError, ToolError
 from onhand.tools import Output, Tool
+from onhand.tools.fitting import within
+from onhand.tools.tool import LOCAL, Hints
 
 Schema = dict[str, Any]
 
@@ -19,10 +21,14 @@ def action(
     properties: Schema,
     required: list[str],
     handler: Callable[[dict[str, Any]], Output],
+    shape: type,
     *,
     read_only: bool = True,
+    hints: Hints = LOCAL,
 ) -> Tool:
     """A tool that says `success`, and when it fails `error` and whether what it was about `exists`."""
+    from onhand.tools.schema import answer_schema
+
     schema: Schema = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
@@ -30,7 +36,8 @@ def action(
 
     def answered(arguments: dict[str, Any]) -> Output:
         try:
-            return handler(arguments)
+            text, structured = handler(arguments)
+            return Output(text, within(structured, MAX_OUTPUT_BYTES))  # a net: each looks after its own size
         except NotFound as error:
             raise ToolError(str(error), {"success": False, "error": str(error), "exists": False}) from None
         except OnhandError as error:  # whatever we refuse is said to the model
@@ -44,6 +51,8 @@ def action(
         read_only=read_only,
         max_output_bytes=MAX_OUTPUT_BYTES,
         aliases=SPELLINGS.get(name, {}),
+        output_schema=answer_schema(shape),
+        hints=hints,
     )
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from onhand.actions import files
+from onhand.actions import files, shapes
 from onhand.actions.answers import Schema, action, fits, succeeded
 from onhand.actions.edit import Edit, edit
 from onhand.actions.workspace import Workspace, shown
 from onhand.errors import InputError
 from onhand.tools import Output, Tool
+from onhand.tools.tool import LOCAL
 
 MAX_ECHO_CHARS = 8_000  # of a file after an edit: more would cost a model more than it tells it
 
@@ -66,6 +67,7 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             },
             ["path"],
             lambda given: _read(workspace, **given),
+            shapes.Reading,
         ),
         action(
             "list_files",
@@ -73,8 +75,16 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             {"path": {**_PATH, "description": "A directory; the workspace itself by default."}},
             [],
             lambda given: _list(workspace, **given),
+            shapes.Listing,
         ),
-        action("stat_file", STAT, {"path": _PATH}, ["path"], lambda given: _stat(workspace, **given)),
+        action(
+            "stat_file",
+            STAT,
+            {"path": _PATH},
+            ["path"],
+            lambda given: _stat(workspace, **given),
+            shapes.Status,
+        ),
     ]
 
 
@@ -92,7 +102,9 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             },
             ["path", "content"],
             lambda given: _write(workspace, **given),
+            shapes.Written,
             read_only=False,
+            hints=LOCAL._replace(destructive=True, idempotent=True),
         ),
         action(
             "edit_file",
@@ -113,7 +125,9 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             },
             ["path"],
             lambda given: _edit(workspace, **given),
+            shapes.Edited,
             read_only=False,
+            hints=LOCAL._replace(destructive=True),
         ),
     ]
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from onhand.actions import shapes
 from onhand.actions.answers import Schema, action, fits, succeeded
 from onhand.actions.glob import MAX_FILES, glob
 from onhand.actions.grep import MAX_CONTEXT, MAX_MATCHES, TYPES, Grepped, Match, grep
@@ -53,6 +54,7 @@ def tools_over(workspace: Workspace) -> list[Tool]:
             },
             ["pattern"],
             lambda given: _glob(workspace, **given),
+            shapes.Globbed,
         ),
         action(
             "grep",
@@ -80,6 +82,7 @@ def tools_over(workspace: Workspace) -> list[Tool]:
             },
             ["pattern"],
             lambda given: _grep(workspace, **given),
+            shapes.Grepped,
         ),
     ]
 

@@ -3,6 +3,7 @@
 from onhand.actions.answers import action, succeeded
 from onhand.actions.git import MAX_BYTES, git
 from onhand.actions.git_arguments import OPTIONS
+from onhand.actions.shapes import GitSaid
 from onhand.actions.workspace import Workspace
 from onhand.tools import Output, Tool
 
@@ -25,7 +26,7 @@ def tool_over(workspace: Workspace) -> Tool:
         },
         "path": {"type": "string", "description": "A directory in the repository; the workspace by default."},
     }
-    return action("git", DESCRIPTION, properties, ["args"], lambda given: _told(workspace, **given))
+    return action("git", DESCRIPTION, properties, ["args"], lambda given: _told(workspace, **given), GitSaid)
 
 
 def _told(workspace: Workspace, args: list[str], path: str = ".") -> Output:

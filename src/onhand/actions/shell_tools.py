@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping
 from threading import Event
 from typing import Any
 
+from onhand.actions import shapes
 from onhand.actions.environment import checked
 from onhand.actions.jobs import Job, Jobs
 from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
 from onhand.actions.spellings import SPELLINGS
 from onhand.tools import Output, Tool
+from onhand.tools.fitting import fitted, within
+from onhand.tools.tool import LOCAL
 
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_COMMAND_SHOWN = 200
@@ -75,7 +78,7 @@ def tools_over(
     def listed(arguments: dict[str, Any]) -> Output:
         found = jobs.all()
         text = "\n".join(map(_line, found)) or "there are no jobs"
-        return Output(text, [job._asdict() | {"command": job.command[:MAX_COMMAND_SHOWN]} for job in found])
+        return Output(text, fitted({"jobs": [_as_json(job) for job in found]}, MAX_OUTPUT_BYTES, "jobs"))
 
     def stop(arguments: dict[str, Any]) -> Output:
         return _job(jobs.stop(arguments["job"]))
@@ -105,20 +108,29 @@ def tools_over(
         "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin at: 0 if left out."},
         "max_bytes": {"type": "integer", "minimum": 1, "maximum": 60_000, "description": "How much to read."},
     }
+    ending = LOCAL._replace(destructive=True, idempotent=True)
     return [
-        _tool("run_command", RUN.format(walls=walls), running, ["command"], run, timeout_s=None),
-        _tool("read_output", READ, reading, ["job"], read, read_only=True),
-        _tool("list_jobs", LIST, {}, [], listed, read_only=True),
-        _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop),
+        _tool("run_command", RUN.format(walls=walls), running, ["command"], run, shapes.Ran, timeout_s=None),
+        _tool("read_output", READ, reading, ["job"], read, shapes.Piece, read_only=True, hints=LOCAL),
+        _tool("list_jobs", LIST, {}, [], listed, shapes.Jobs, read_only=True, hints=LOCAL),
+        _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop, shapes.Job, hints=ending),
     ]
 
 
 def _tool(
-    name: str, description: str, properties: dict[str, Any], required: list[str], handler: Any, **options: Any
+    name: str,
+    description: str,
+    properties: dict[str, Any],
+    required: list[str],
+    handler: Any,
+    shape: type,
+    **options: Any,
 ) -> Tool:
+    from onhand.tools.schema import answer_schema
+
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    aliases = SPELLINGS.get(name, {})
-    return Tool(name, description, schema, handler, max_output_bytes=MAX_OUTPUT_BYTES, aliases=aliases, **options)
+    options = {"aliases": SPELLINGS.get(name, {}), "output_schema": answer_schema(shape), **options}
+    return Tool(name, description, schema, handler, max_output_bytes=MAX_OUTPUT_BYTES, **options)
 
 
 def _ran(ran: Ran, job: str, timeout_s: float) -> Output:
@@ -144,11 +156,15 @@ def _ran(ran: Ran, job: str, timeout_s: float) -> Output:
         "stderr": ran.stderr,
         "job": job or None,
     }
-    return Output("\n".join(lines), structured)
+    return Output("\n".join(lines), within(structured, MAX_OUTPUT_BYTES))
 
 
 def _job(job: Job) -> Output:
-    return Output(_line(job), job._asdict() | {"command": job.command[:MAX_COMMAND_SHOWN]})
+    return Output(_line(job), _as_json(job))
+
+
+def _as_json(job: Job) -> dict[str, Any]:
+    return job._asdict() | {"command": job.command[:MAX_COMMAND_SHOWN]}
 
 
 def _line(job: Job) -> str:

@@ -6,8 +6,11 @@ The text of a page was written by anybody. `framed` puts it where it cannot pass
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from onhand.actions import shapes
 from onhand.actions.web import MAX_BYTES, TIMEOUT_S, Page, http_get
 from onhand.tools import Output, Tool
+from onhand.tools.fitting import within
+from onhand.tools.schema import answer_schema
 
 MAX_OUTPUT_BYTES = 64 * 1024
 
@@ -25,7 +28,7 @@ def tool_over(framed: Callable[[Mapping[str, str], str], str], allow_http: bool 
 
     def get(arguments: dict[str, Any]) -> Output:
         page = http_get(arguments["url"], allow_http=allow_http)
-        return Output(_shown(page, framed), page._asdict() | {"text": "", "notes": list(page.notes)})
+        return Output(_shown(page, framed), _told(page))
 
     schemes = "https and http" if allow_http else "https"
     return Tool(
@@ -41,7 +44,14 @@ def tool_over(framed: Callable[[Mapping[str, str], str], str], allow_http: bool 
         read_only=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
         timeout_s=TIMEOUT_S + 5,
+        output_schema=answer_schema(shapes.Page),
     )
+
+
+def _told(page: Page) -> dict[str, Any]:
+    """What is known of a page; what it says is only in the block, which it cannot leave."""
+    told: dict[str, Any] = within(page._asdict() | {"text": "", "notes": list(page.notes)}, MAX_OUTPUT_BYTES)
+    return told
 
 
 def _shown(page: Page, framed: Callable[[Mapping[str, str], str], str]) -> str:

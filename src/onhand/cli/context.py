@@ -7,9 +7,9 @@ import argparse
 from onhand import app
 from onhand.cli import terminal
 from onhand.cli.parser import Parser, add_query, add_to_all
-from onhand.cli.sections import print_section, section_as_json
+from onhand.cli.sections import explained, print_section
 from onhand.cli.terminal import counted
-from onhand.corpora.context import Context, PinnedFile, SearchResult, SectionHit
+from onhand.corpora.context import Context, PinnedFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _search(context: Context, arguments: argparse.Namespace) -> None:
     result = context.search(" ".join(arguments.query), arguments.limit)
     if arguments.json:
-        terminal.print_json(_as_json(result, arguments.explain))
+        from onhand.corpora.found import context_as_json
+
+        answer = context_as_json(result)
+        terminal.print_json(explained(answer, result.hits) if arguments.explain else answer)
         return
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
@@ -55,30 +58,6 @@ def _search(context: Context, arguments: argparse.Namespace) -> None:
         print_section(number, hit, arguments.explain)
     found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
     terminal.say(result.reason or found)
-
-
-def _as_json(result: SearchResult, explain: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "query": result.query,
-        "hits": [_hit_as_json(hit, explain) for hit in result.hits],
-        "searched": {"sections": result.sections, "files": result.files},
-        "reason": result.reason,
-    }
-    if result.notes:
-        answer["notes"] = list(result.notes)
-    if result.problems:
-        answer["problems"] = [problem._asdict() for problem in result.problems]
-    return answer
-
-
-def _hit_as_json(hit: SectionHit, explain: bool) -> dict[str, Any]:
-    terms: dict[str, float] = {}
-    for term, _, score in hit.contributions:
-        terms[term] = terms.get(term, 0.0) + score
-    answer = {**section_as_json(hit), "terms": terms}
-    if explain:
-        answer["contributions"] = [contribution._asdict() for contribution in hit.contributions]
-    return answer
 
 
 def _manifest(context: Context, arguments: argparse.Namespace) -> None:

@@ -11,9 +11,6 @@ from onhand.cli.terminal import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from onhand.corpora.note import Note
     from onhand.corpora.notes import Notes
 
 MAX_SHOWN_LINES = 12  # of a note, in a terminal; a pipe gets all of it
@@ -50,9 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(notes: Notes, arguments: argparse.Namespace) -> int:
     found, problems = notes.all(), notes.problems()
     if arguments.json:
+        from onhand.corpora.found import note_as_json
+
         terminal.print_json(
             {
-                "notes": [_as_json(note) for note in found],
+                "notes": [note_as_json(note) for note in found],
                 "problems": [problem._asdict() for problem in problems],
             }
         )
@@ -73,7 +72,9 @@ def _show(notes: Notes, arguments: argparse.Namespace) -> int:
         terminal.complain(f"onhand: {error}")
         return 1
     if arguments.json:
-        terminal.print_json(_as_json(note))
+        from onhand.corpora.found import note_as_json
+
+        terminal.print_json(note_as_json(note))
         return 0
     terminal.say(f"{note.name} ({MARK})", heading=True)
     rows = [("description", note.description), ("type", note.type), ("source", note.source)]
@@ -86,16 +87,9 @@ def _show(notes: Notes, arguments: argparse.Namespace) -> int:
 def _search(notes: Notes, arguments: argparse.Namespace) -> int:
     result = notes.search(" ".join(arguments.query), arguments.limit)
     if arguments.json:
-        terminal.print_json(
-            {
-                "query": result.query,
-                "hits": [{**_as_json(hit.note), "score": hit.score} for hit in result.hits],
-                "searched": {"notes": result.searched},
-                "reason": result.reason,
-                "notes": list(result.notes),
-                "problems": [problem._asdict() for problem in result.problems],
-            }
-        )
+        from onhand.corpora.found import notes_as_json
+
+        terminal.print_json(notes_as_json(result))
         return 0
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
@@ -109,9 +103,12 @@ def _search(notes: Notes, arguments: argparse.Namespace) -> int:
 
 def _write(notes: Notes, arguments: argparse.Namespace) -> int:
     body = _typed() if arguments.body is None else arguments.body
-    note, replaced = notes.write(arguments.name, arguments.description, body, arguments.type, arguments.source)
+    kept = notes.write(arguments.name, arguments.description, body, arguments.type, arguments.source)
+    note, replaced = kept
     if arguments.json:
-        terminal.print_json({**_as_json(note), "replaced": _as_json(replaced) if replaced else None})
+        from onhand.corpora.found import kept_as_json
+
+        terminal.print_json(kept_as_json(kept))
     else:
         terminal.say(f"{'corrected' if replaced else 'kept'} {note.name!r} in {notes.directory}: {note.path}")
     return 0
@@ -132,14 +129,12 @@ def _delete(notes: Notes, arguments: argparse.Namespace) -> int:
         terminal.complain(f"onhand: {error}")
         return 1
     if arguments.json:
-        terminal.print_json({"deleted": _as_json(note)})
+        from onhand.corpora.found import note_as_json
+
+        terminal.print_json({"deleted": note_as_json(note)})
     else:
         terminal.say(f"deleted {note.name!r}, which said: {note.description}")
     return 0
-
-
-def _as_json(note: Note) -> dict[str, Any]:
-    return {"written_by": "agent", **note._asdict()}
 
 
 _VERBS = {"list": _list, "show": _show, "search": _search, "write": _write, "delete": _delete}

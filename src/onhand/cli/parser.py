@@ -28,6 +28,13 @@ class Parser(argparse.ArgumentParser):
         show = terminal.say if file is sys.stdout else terminal.complain
         show(message.removesuffix("\n"))
 
+    def _match_arguments_partial(self, actions: Any, arg_strings_pattern: str) -> list[int]:
+        """Keep a word that may be missing for what stands behind the options, as newer versions of Python do."""
+        counts: list[int] = super()._match_arguments_partial(actions, arg_strings_pattern)
+        while counts and not counts[-1] and "A" in arg_strings_pattern[sum(counts) :]:
+            counts.pop()
+        return counts
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             from difflib import get_close_matches

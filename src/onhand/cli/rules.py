@@ -7,14 +7,12 @@ import argparse
 from onhand import app
 from onhand.cli import terminal
 from onhand.cli.parser import Parser, add_query, add_to_all
-from onhand.cli.sections import print_section, section_as_json
+from onhand.cli.sections import explained, print_section
 from onhand.cli.terminal import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from onhand.corpora.rules import PathRules, RuleHit, Rules
+    from onhand.corpora.rules import Rules
 
 ALL_PROBLEMS = "onhand rules check"
 
@@ -82,7 +80,9 @@ def _for(rules: Rules, arguments: argparse.Namespace) -> int:
     path = arguments.path if arguments.root else os.path.join(os.getcwd(), arguments.path)
     found = rules.for_path(path)
     if arguments.json:
-        terminal.print_json(_path_as_json(found))
+        from onhand.corpora.found import path_rules_as_json
+
+        terminal.print_json(path_rules_as_json(found))
         return 0
     terminal.warn_of(found.problems, ALL_PROBLEMS)
     for file in found.files:
@@ -96,28 +96,13 @@ def _for(rules: Rules, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _path_as_json(found: PathRules) -> dict[str, Any]:
-    return {
-        "path": found.path,
-        "files": [file._asdict() for file in found.files],
-        "max_bytes": found.max_bytes,
-        "notes": list(found.notes),
-        "problems": [problem._asdict() for problem in found.problems],
-    }
-
-
 def _search(rules: Rules, arguments: argparse.Namespace) -> int:
     result = rules.search(" ".join(arguments.query), arguments.limit)
     if arguments.json:
-        answer: dict[str, Any] = {
-            "query": result.query,
-            "hits": [_hit_as_json(hit, arguments.explain) for hit in result.hits],
-            "searched": {"sections": result.sections, "files": result.files},
-            "reason": result.reason,
-            "notes": list(result.notes),
-            "problems": [problem._asdict() for problem in result.problems],
-        }
-        terminal.print_json(answer)
+        from onhand.corpora.found import rules_as_json
+
+        answer = rules_as_json(result)
+        terminal.print_json(explained(answer, result.hits) if arguments.explain else answer)
         return 0
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
@@ -127,13 +112,6 @@ def _search(rules: Rules, arguments: argparse.Namespace) -> int:
     found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
     terminal.say(result.reason or found)
     return 0
-
-
-def _hit_as_json(hit: RuleHit, explain: bool) -> dict[str, Any]:
-    answer = {"kind": hit.kind, **section_as_json(hit), "linked_from": list(hit.linked_from)}
-    if explain:
-        answer["contributions"] = [contribution._asdict() for contribution in hit.contributions]
-    return answer
 
 
 def _check(rules: Rules, arguments: argparse.Namespace) -> int:

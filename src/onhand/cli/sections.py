@@ -6,6 +6,7 @@ from onhand.cli import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from onhand.corpora.context import SectionHit
@@ -24,12 +25,8 @@ def print_section(number: int, hit: SectionHit | RuleHit, explain: bool, more: s
     terminal.print_excerpt(section.text, MAX_SHOWN_LINES)
 
 
-def section_as_json(hit: SectionHit | RuleHit) -> dict[str, Any]:
-    """What every section that was found has."""
-    return {
-        "path": hit.path,
-        "section": hit.section.heading,
-        "lines": [hit.section.first_line, hit.section.last_line],
-        "score": hit.score,
-        "text": hit.section.text,
-    }
+def explained(answer: Mapping[str, Any], hits: Sequence[SectionHit | RuleHit]) -> dict[str, Any]:
+    """The answer with what each word added to each hit's score."""
+    why = [[contribution._asdict() for contribution in hit.contributions] for hit in hits]
+    shown = [{**hit, "contributions": added} for hit, added in zip(answer["hits"], why, strict=True)]
+    return {**answer, "hits": shown}

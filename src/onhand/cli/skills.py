@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from onhand.corpora.skill import Matched, Reading, Skill, SkillHit
+    from onhand.corpora.skill import Matched, Skill
     from onhand.corpora.skills import Skills
 
 ALL_PROBLEMS = "onhand skills list --json"
@@ -76,15 +76,9 @@ def _search(skills: Skills, arguments: argparse.Namespace) -> int:
         return _search_references(skills, query, arguments)
     result = skills.search(query, arguments.limit)
     if arguments.json:
-        answer = {
-            "query": query,
-            "hits": [_hit_as_json(hit) for hit in result.hits],
-            "searched": {"skills": result.skills},
-            "reason": result.reason,
-            "notes": list(result.notes),
-            "problems": [problem._asdict() for problem in result.problems],
-        }
-        terminal.print_json(answer)
+        from onhand.corpora.found import skills_as_json
+
+        terminal.print_json(skills_as_json(result))
         return 0
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
@@ -102,7 +96,9 @@ def _search(skills: Skills, arguments: argparse.Namespace) -> int:
 def _search_references(skills: Skills, query: str, arguments: argparse.Namespace) -> int:
     result = skills.search_references(query, arguments.skill, arguments.limit)
     if arguments.json:
-        hits = [{"skill": hit.skill, **_match_as_json(hit.match)} for hit in result.hits]
+        from onhand.corpora.found import match_as_json
+
+        hits = [{"skill": hit.skill, **match_as_json(hit.match)} for hit in result.hits]
         terminal.print_json({"query": query, "hits": hits, "reason": result.reason, "notes": list(result.notes)})
         return 0
     terminal.warn(result.notes)
@@ -132,7 +128,9 @@ def _read(skills: Skills, arguments: argparse.Namespace) -> int:
     else:
         reading = skills.reference_content(arguments.name, arguments.reference or SKILL_FILE, arguments.section)
     if arguments.json:
-        terminal.print_json(_reading_as_json(reading))
+        from onhand.corpora.found import skill_reading_as_json
+
+        terminal.print_json(skill_reading_as_json(reading))
         return 0
     terminal.say(reading.text)
     if not (reading.references or reading.scripts or reading.files):
@@ -186,35 +184,6 @@ _VERBS = {"list": _list, "search": _search, "read": _read, "validate": _validate
 
 def _skill_as_json(skill: Skill) -> dict[str, Any]:
     return {**_plain(skill), "path": skill.path, "links": [_plain(link) for link in skill.links]}
-
-
-def _hit_as_json(hit: SkillHit) -> dict[str, Any]:
-    return {
-        "name": hit.skill.name,
-        "description": hit.skill.description,
-        "path": hit.skill.path,
-        "score": hit.score,
-        "matches": [_match_as_json(match) for match in hit.matches],
-    }
-
-
-def _match_as_json(match: Matched) -> dict[str, Any]:
-    layers = [{**_plain(layer), "terms": [_plain(term) for term in layer.terms]} for layer in match.layers]
-    return {**_plain(match), "layers": layers}
-
-
-def _reading_as_json(reading: Reading) -> dict[str, Any]:
-    return {
-        "skill": reading.skill.name,
-        "path": reading.path,
-        "lines": list(reading.lines),
-        "text": reading.text,
-        "headings": list(reading.headings),
-        "references": [_plain(reference) for reference in reading.references],
-        "scripts": [_plain(script) for script in reading.scripts],
-        "files": list(reading.files),
-        "note": reading.note,
-    }
 
 
 def _plain(record: Any) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from onhand.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from onhand.tools.catalog import Catalog, Found, ToolHit
 
 SHOWN_CHARS = 200  # of a description
@@ -135,7 +137,7 @@ def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
     except NotFound as error:
         terminal.complain(f"onhand: {error}")
         return 1
-    known = {**tool_as_json(tool), "source": tool.source, "input_schema": tool.input_schema}
+    known: dict[str, Any] = {**tool_as_json(tool), "source": tool.source, "input_schema": tool.input_schema}
     known |= {name: value for name in ("output_schema", "annotations") if (value := getattr(tool, name))}
     if arguments.json:
         terminal.print_json(known)

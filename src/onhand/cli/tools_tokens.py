@@ -64,6 +64,10 @@ def _show(found: Forecast) -> None:
     if found.break_even_searches is not None:
         terminal.say(f"break-even: {found.break_even_searches:,} searches use up what one request saves")
     terminal.say(f"stable prefix: {found.stable_bytes:,} bytes, equal in every request until the catalog changes")
+    if found.output_schema_tokens:
+        terminal.say(
+            f"output schemas: {found.output_schema_tokens:,} tokens more, where a host shows them to its model"
+        )
     verdict = "lazy" if found.decision.lazy else "eager"
     terminal.say(f"policy {found.decision.policy}: {verdict}, since {found.decision.reason}")
     terminal.say(f"counted by: {found.tokenizer} ({found.error})")

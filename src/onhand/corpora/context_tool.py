@@ -3,8 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from onhand.corpora.blocks import Shown, blocks_within
-from onhand.corpora.corpus_tool import query_of
-from onhand.tools import Tool
+from onhand.corpora.corpus_tool import corpus_tool, query_of
+from onhand.corpora.found import context_as_json
+from onhand.corpora.shapes import ContextAnswer
+from onhand.tools import Output, Tool
+from onhand.tools.fitting import fitted
 
 if TYPE_CHECKING:
     from onhand.corpora.context import Context, SectionHit
@@ -23,29 +26,19 @@ DESCRIPTION = (
 def context_search(context: "Context", default_limit: int) -> Tool:
     """The tool over one project's context."""
 
-    def search(arguments: dict[str, Any]) -> str:
+    def search(arguments: dict[str, Any]) -> Output:
         query = query_of(arguments)
         k = arguments.get("k")
         result = context.search(query, max(int(k), 1) if k is not None and k > 0 else default_limit)
-        if not result.hits:
-            return f"no matching context for: {query}"
-        return blocks_within("context", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "sections")
+        found = blocks_within("context", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "sections")
+        structured = fitted(context_as_json(result), MAX_OUTPUT_BYTES, "hits", "query", "problems")
+        return Output(found or f"no matching context for: {query}", structured)
 
-    return Tool(
-        name="context_search",
-        description=DESCRIPTION,
-        input_schema={
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "What you need, in a few words."},
-                "k": {"type": "number", "description": f"At most this many sections; {default_limit} by default."},
-            },
-            "required": ["query"],
-        },
-        handler=search,
-        read_only=True,
-        max_output_bytes=MAX_OUTPUT_BYTES,
-    )
+    properties = {
+        "query": {"type": "string", "description": "What you need, in a few words."},
+        "k": {"type": "number", "description": f"At most this many sections; {default_limit} by default."},
+    }
+    return corpus_tool("context_search", DESCRIPTION, properties, ["query"], search, ContextAnswer, MAX_OUTPUT_BYTES)
 
 
 def _shown(hit: "SectionHit") -> Shown:

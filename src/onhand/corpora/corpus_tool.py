@@ -8,7 +8,8 @@ from typing import Any
 
 from onhand.corpora.blocks import on_one_line
 from onhand.errors import OnhandError, ToolError
-from onhand.tools import Tool
+from onhand.tools import Output, Tool
+from onhand.tools.tool import LOCAL, Hints
 
 
 def corpus_tool(
@@ -16,15 +17,19 @@ def corpus_tool(
     description: str,
     properties: Mapping[str, Any],
     required: list[str],
-    handler: Callable[[dict[str, Any]], str],
+    handler: Callable[[dict[str, Any]], Output],
+    shape: type,
     max_output_bytes: int,
     *,
     read_only: bool = True,
+    hints: Hints = LOCAL,
     closed: bool = False,
 ) -> Tool:
-    """A tool whose refusals are said to the model; a `closed` one takes no other arguments."""
+    """A tool whose refusals are said to the model, and whose answers have a shape; a `closed` one takes no other
+    arguments."""
+    from onhand.tools.schema import answer_schema
 
-    def answered(arguments: dict[str, Any]) -> str:
+    def answered(arguments: dict[str, Any]) -> Output:
         try:
             return handler(arguments)
         except ToolError:
@@ -35,7 +40,16 @@ def corpus_tool(
     schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "required": required}
     if closed:
         schema["additionalProperties"] = False
-    return Tool(name, description, schema, answered, read_only=read_only, max_output_bytes=max_output_bytes)
+    return Tool(
+        name,
+        description,
+        schema,
+        answered,
+        read_only=read_only,
+        max_output_bytes=max_output_bytes,
+        output_schema=answer_schema(shape),
+        hints=hints,
+    )
 
 
 def query_of(arguments: Mapping[str, Any]) -> str:

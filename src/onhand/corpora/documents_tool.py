@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from onhand.corpora.answer_schemas import ANSWER, READING
 from onhand.corpora.answers import answer_within, reading_within, short, text_of, time_text
+from onhand.corpora.shapes import DocumentReading, DocumentsAnswer
 from onhand.document import Filter, time_of
 from onhand.errors import EmbedderError, InputError, ToolError
 from onhand.search.index import DEFAULT_LIMIT, MAX_LIMIT
 from onhand.tools import Output, Tool
+from onhand.tools.tool import LOCAL
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import Answer, Documents
@@ -149,7 +150,7 @@ def _search_tool(
     def handler(arguments: dict[str, Any]) -> Any:
         return answer_within(search(**_understood(arguments)), documents.max_output_bytes)
 
-    return _tool(documents, name, description, {**properties, "page_token": _PAGE_TOKEN}, handler, ANSWER)
+    return _tool(documents, name, description, {**properties, "page_token": _PAGE_TOKEN}, handler, DocumentsAnswer)
 
 
 def _get_tool(documents: "Documents", description: str) -> Tool:
@@ -158,7 +159,7 @@ def _get_tool(documents: "Documents", description: str) -> Tool:
         return reading_within(documents.get(arguments["document_id"], **ranges), documents.max_output_bytes)
 
     properties = {"document_id": {"type": "string", "description": "As a search gave it."}, **_RANGE}
-    return _tool(documents, "get_document", description, properties, handler, READING)
+    return _tool(documents, "get_document", description, properties, handler, DocumentReading)
 
 
 def _tool(
@@ -167,8 +168,10 @@ def _tool(
     description: str,
     properties: Schema,
     handler: Callable[[dict[str, Any]], Any],
-    output: Schema,
+    shape: type,
 ) -> Tool:
+    from onhand.tools.schema import answer_schema
+
     schema: Schema = {"type": "object", "properties": properties}
     if required := [name for name in ("query", "document_id") if name in properties]:
         schema["required"] = required
@@ -188,7 +191,8 @@ def _tool(
         answered,
         read_only=True,
         max_output_bytes=documents.max_output_bytes,
-        output_schema=output,
+        output_schema=answer_schema(shape),
+        hints=LOCAL,
     )
 
 

@@ -4,8 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from onhand.corpora.blocks import Shown, blocks_within, on_one_line
 from onhand.corpora.corpus_tool import corpus_tool, query_of
+from onhand.corpora.found import kept_as_json, note_as_json, notes_as_json
 from onhand.corpora.note import MAX_BODY_BYTES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, TYPES
-from onhand.tools import Tool
+from onhand.corpora.shapes import DeletedNote, NotesAnswer, WrittenNote
+from onhand.tools import Output, Tool
+from onhand.tools.fitting import fitted
+from onhand.tools.tool import LOCAL
 
 if TYPE_CHECKING:
     from onhand.corpora.notes import NoteHit, Notes
@@ -36,22 +40,24 @@ DELETE = (
 def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
     """The tools over one directory of notes."""
 
-    def search(arguments: dict[str, Any]) -> str:
+    def search(arguments: dict[str, Any]) -> Output:
         query = query_of(arguments)
         result = notes.search(query, int(arguments.get("limit") or default_limit))
         found = blocks_within("agent_note", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "notes")
-        return found or f"no matching notes for: {query} ({result.reason})"
+        structured = fitted(notes_as_json(result), MAX_OUTPUT_BYTES, "hits", "query", "problems")
+        return Output(found or f"no matching notes for: {query} ({result.reason})", structured)
 
-    def write(arguments: dict[str, Any]) -> str:
-        note, replaced = notes.write(**arguments)
+    def write(arguments: dict[str, Any]) -> Output:
+        kept = notes.write(**arguments)
+        note, replaced = kept
         before = f"; before, it said: {replaced.description}" if replaced else ""
-        return on_one_line(
-            f"{'corrected' if replaced else 'kept'} the {note.type} {note.name!r} in {note.path}{before}"
-        )
+        text = f"{'corrected' if replaced else 'kept'} the {note.type} {note.name!r} in {note.path}{before}"
+        return Output(on_one_line(text), fitted(kept_as_json(kept), MAX_OUTPUT_BYTES, "replaced"))
 
-    def delete(arguments: dict[str, Any]) -> str:
+    def delete(arguments: dict[str, Any]) -> Output:
         note = notes.delete(arguments["name"])
-        return on_one_line(f"deleted the note {note.name!r}, which said: {note.description}")
+        text = on_one_line(f"deleted the note {note.name!r}, which said: {note.description}")
+        return Output(text, fitted({"deleted": note_as_json(note)}, MAX_OUTPUT_BYTES, "deleted"))
 
     name = {"type": "string", "description": f"A few words, at most {MAX_NAME_CHARS} characters."}
     limit = {"type": "integer", "minimum": 1, "description": f"At most this many notes; {default_limit} by default."}
@@ -67,12 +73,15 @@ def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
         },
     }
     query = {"type": "string", "description": "What you want to remember, in a few words."}
+    asked = {"query": query, "limit": limit}
+    needed = ["name", "description", "body"]
+    replacing: dict[str, Any] = {"read_only": False, "hints": LOCAL._replace(destructive=True, idempotent=True)}
     return [
-        corpus_tool("search_notes", SEARCH, {"query": query, "limit": limit}, ["query"], search, MAX_OUTPUT_BYTES),
+        corpus_tool("search_notes", SEARCH, asked, ["query"], search, NotesAnswer, MAX_OUTPUT_BYTES),
+        corpus_tool("write_note", WRITE, written, needed, write, WrittenNote, MAX_OUTPUT_BYTES, **replacing),
         corpus_tool(
-            "write_note", WRITE, written, ["name", "description", "body"], write, MAX_OUTPUT_BYTES, read_only=False
+            "delete_note", DELETE, {"name": name}, ["name"], delete, DeletedNote, MAX_OUTPUT_BYTES, **replacing
         ),
-        corpus_tool("delete_note", DELETE, {"name": name}, ["name"], delete, MAX_OUTPUT_BYTES, read_only=False),
     ]
 
 

@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from onhand.corpora.blocks import Shown, blocks_within, on_one_line
 from onhand.corpora.corpus_tool import corpus_tool, query_of
-from onhand.tools import Tool
+from onhand.corpora.found import path_rules_as_json, rules_as_json
+from onhand.corpora.shapes import PathRules, RulesAnswer
+from onhand.tools import Output, Tool
+from onhand.tools.fitting import fitted
 
 if TYPE_CHECKING:
     from onhand.corpora.rules import RuleHit, Rules
@@ -31,28 +34,41 @@ FOR_PATH = (
 def tools_over(rules: "Rules", default_limit: int, max_bytes: int) -> list[Tool]:
     """The tools over one project's rules."""
 
-    def search(arguments: dict[str, Any]) -> str:
+    def search(arguments: dict[str, Any]) -> Output:
         query = query_of(arguments)
         result = rules.search(query, int(arguments.get("limit") or default_limit))
         found = blocks_within("rules", [_shown(hit) for hit in result.hits], MAX_OUTPUT_BYTES, "sections")
-        return found or f"no matching rules for: {query} ({result.reason})"
+        structured = fitted(rules_as_json(result), MAX_OUTPUT_BYTES, "hits", "query", "problems")
+        return Output(found or f"no matching rules for: {query} ({result.reason})", structured)
 
-    def for_path(arguments: dict[str, Any]) -> str:
+    def for_path(arguments: dict[str, Any]) -> Output:
         found = rules.for_path(str(arguments["path"]))
-        return found.text or on_one_line(f"there are no rules for {found.path}")
+        structured = fitted(path_rules_as_json(found), for_path_bytes, "files", "problems", "notes")
+        return Output(found.text or on_one_line(f"there are no rules for {found.path}"), structured)
+
+    for_path_bytes = max_bytes + MAX_NOTES_BYTES
 
     query = {"type": "string", "description": "What you need to know, in a few words."}
     limit = {"type": "integer", "minimum": 1, "description": f"At most this many sections; {default_limit} by default."}
     path = {"type": "string", "description": "A file or directory, relative to the project or absolute."}
     return [
-        corpus_tool("search_rules", SEARCH, {"query": query, "limit": limit}, ["query"], search, MAX_OUTPUT_BYTES),
+        corpus_tool(
+            "search_rules",
+            SEARCH,
+            {"query": query, "limit": limit},
+            ["query"],
+            search,
+            RulesAnswer,
+            MAX_OUTPUT_BYTES,
+        ),
         corpus_tool(
             "rules_for_path",
             FOR_PATH.format(max_bytes=max_bytes),
             {"path": path},
             ["path"],
             for_path,
-            max_bytes + MAX_NOTES_BYTES,
+            PathRules,
+            for_path_bytes,
         ),
     ]
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from onhand.corpora.blocks import block, escaped, without_tag
 from onhand.corpora.corpus_tool import corpus_tool
+from onhand.corpora.found import skill_reading_as_json, skills_as_json
+from onhand.corpora.shapes import SkillReading, SkillsAnswer
 from onhand.errors import ToolError
 from onhand.search.index import MAX_LIMIT
-from onhand.tools import Tool
+from onhand.tools import Output, Tool
+from onhand.tools.fitting import fitted
 from onhand.tools.output import MAX_MARKER_BYTES, cap
 
 if TYPE_CHECKING:
@@ -46,23 +49,25 @@ _NAME = {"type": "string", "description": "The skill's name, as search_skills or
 def tools_over(skills: Skills, default_limit: int) -> list[Tool]:
     """The three tools over one set of skills."""
 
-    def search(arguments: dict[str, Any]) -> str:
+    def search(arguments: dict[str, Any]) -> Output:
         query = arguments["query"].strip()
         if not query:
             raise ToolError("query is empty: say what the task is")
         limit = arguments.get("limit")
         result = skills.search(query, default_limit if limit is None else int(max(1, min(limit, MAX_LIMIT))))
         notes = [f"[{note}]" for note in result.notes]
-        if not result.hits:
-            return "\n".join([f"no matching skill: {result.reason}", *notes])
-        return "\n".join([*_within_cap(result.hits, MAX_OUTPUT_BYTES), *notes])
+        found = _within_cap(result.hits, MAX_OUTPUT_BYTES) or [f"no matching skill: {result.reason}"]
+        structured = fitted(skills_as_json(result), MAX_OUTPUT_BYTES, "hits", "query", "problems")
+        return Output("\n".join([*found, *notes]), structured)
 
-    def read(arguments: dict[str, Any]) -> str:
-        return _skill_content(skills.read(arguments["name"]))
+    def read(arguments: dict[str, Any]) -> Output:
+        reading = skills.read(arguments["name"])
+        return Output(_skill_content(reading), _reading(reading))
 
-    def read_reference(arguments: dict[str, Any]) -> str:
+    def read_reference(arguments: dict[str, Any]) -> Output:
         section = arguments.get("section") or None
-        return _reference_content(skills.reference_content(arguments["skill"], arguments["path"], section))
+        reading = skills.reference_content(arguments["skill"], arguments["path"], section)
+        return Output(_reference_content(reading), _reading(reading))
 
     searching = {
         "query": {"type": "string", "description": "What is to be done, in a few words."},
@@ -77,9 +82,9 @@ def tools_over(skills: Skills, default_limit: int) -> list[Tool]:
         "section": {"type": "string", "description": "A heading of the file: only what is under it."},
     }
     return [
-        _tool("search_skills", SEARCH, searching, ["query"], search),
-        _tool("read_skill", READ, {"name": _NAME}, ["name"], read),
-        _tool("read_skill_reference", REFERENCE, referring, ["skill", "path"], read_reference),
+        _tool("search_skills", SEARCH, searching, ["query"], search, SkillsAnswer),
+        _tool("read_skill", READ, {"name": _NAME}, ["name"], read, SkillReading),
+        _tool("read_skill_reference", REFERENCE, referring, ["skill", "path"], read_reference, SkillReading),
     ]
 
 
@@ -88,10 +93,16 @@ def _tool(
     description: str,
     properties: dict[str, Any],
     required: list[str],
-    handler: Callable[[dict[str, Any]], str],
+    handler: Callable[[dict[str, Any]], Output],
+    shape: type,
 ) -> Tool:
     said = description.format(max_bytes=MAX_OUTPUT_BYTES) if "{max_bytes" in description else description
-    return corpus_tool(name, said, properties, required, handler, MAX_OUTPUT_BYTES, closed=True)
+    return corpus_tool(name, said, properties, required, handler, shape, MAX_OUTPUT_BYTES, closed=True)
+
+
+def _reading(reading: Reading) -> dict[str, Any]:
+    listed = ("headings", "references", "scripts", "files")
+    return fitted(skill_reading_as_json(reading), MAX_OUTPUT_BYTES, "text", *listed)
 
 
 def _within_cap(hits: Sequence[SkillHit], max_bytes: int) -> list[str]:

@@ -24,7 +24,7 @@ from onhand.tools import Call
 if TYPE_CHECKING:
     from onhand.mcp.library import Library
     from onhand.mcp.surface import Context
-    from onhand.tools import Registry, Tool
+    from onhand.tools import Registry, Result, Tool
 
 Value = TypeVar("Value")
 
@@ -86,13 +86,7 @@ class OwnSurface(Surface):
             (result,) = await self.registry.dispatch([Call(params.name, params.arguments)])
         if params.name not in self.registry:
             raise MCPError(code=types.INVALID_PARAMS, message=result.text)
-        told = isinstance(result.structured, dict) or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return types.CallToolResult(
-            content=[types.TextContent(text=result.text)],
-            structured_content=result.structured if told else None,
-            is_error=not result.ok,
-            _meta={"onhand/truncated_bytes": result.truncated_bytes} if result.truncated_bytes else None,
-        )
+        return _answered(result, self.registry.get(params.name), ctx.protocol_version)
 
     async def list_resources(
         self, ctx: "Context", params: types.PaginatedRequestParams | None
@@ -189,7 +183,21 @@ def _described(tool: "Tool") -> types.Tool:
         description=tool.description,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations(read_only_hint=tool.read_only),
+        annotations=types.ToolAnnotations.model_validate(tool.annotations()),
+    )
+
+
+def _answered(result: "Result", tool: "Tool | None", protocol_version: str) -> types.CallToolResult:
+    """A result as the protocol has it. A failure is its text alone; and an answer without the structured content that
+    its tool promises is one, since clients refuse it."""
+    told = result.ok and (isinstance(result.structured, dict) or protocol_version in MODERN_PROTOCOL_VERSIONS)
+    structured = result.structured if told else None
+    breaks_promise = tool is not None and tool.output_schema is not None and structured is None
+    return types.CallToolResult(
+        content=[types.TextContent(text=result.text)],
+        structured_content=structured,
+        is_error=not result.ok or breaks_promise,
+        _meta={"onhand/truncated_bytes": result.truncated_bytes} if result.truncated_bytes else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from onhand.errors import InputError, NotFound
 from onhand.memory.node import STATUSES, Node, as_json
@@ -10,7 +10,9 @@ from onhand.memory.plan import Plan
 from onhand.memory.relations import Relations
 from onhand.memory.render import plan_text, to_context
 from onhand.tools import Output, Tool
+from onhand.tools.fitting import fitted, json_bytes, within
 from onhand.tools.problems import near, short
+from onhand.tools.tool import LOCAL, Hints
 
 Schema = dict[str, Any]
 
@@ -18,6 +20,7 @@ MAX_READY = 20  # steps that plan_ready names unless it is told otherwise
 MAX_NODES = 500  # of one plan_add
 MAX_TOKENS = 1500  # of plan_show unless it is told otherwise
 MAX_OUTPUT_BYTES = 15_360
+MAX_NODE_BYTES = 4096  # of one node, for programs: a context may have a hundred thousand characters
 
 ADD = (
     "Write steps into the plan, which outlives this conversation and is shared with other agents. A step names as its "
@@ -67,16 +70,76 @@ _NODE: Schema = {
 }
 
 
+class NodeShape(TypedDict):
+    """A node, as the command line prints it."""
+
+    id: str
+    parents: list[str]
+    edge_type: str
+    context: dict[str, Any]
+    created_at_ms: int
+    notes: NotRequired[list[str]]
+
+
+class NodesAnswer(TypedDict):
+    """Of `plan_show`."""
+
+    nodes: list[NodeShape]
+    left_out: NotRequired[int]
+    notes: NotRequired[list[str]]
+
+
+class AddedAnswer(NodesAnswer):
+    """Of `plan_add`: also what can begin now."""
+
+    ready: list[str]
+
+
+class UpdatedAnswer(TypedDict):
+    """Of `plan_update`."""
+
+    node: NodeShape
+    ready: list[str]
+    notes: NotRequired[list[str]]
+
+
+class ReasonShape(TypedDict):
+    """Why a step cannot begin."""
+
+    id: str
+    text: str
+    waits_for: list[str]
+
+
+class ReadyAnswer(TypedDict):
+    """Of `plan_ready`."""
+
+    ready: list[NodeShape]
+    not_ready: list[ReasonShape]
+    left_out: NotRequired[int]
+    notes: NotRequired[list[str]]
+
+
 def tools_over(plan: Plan) -> list[Tool]:
     """The four tools over one plan."""
     return [
-        _tool("plan_add", ADD, {"nodes": _list_of(_NODE)}, ["nodes"], lambda given: _add(plan, **given)),
+        _tool(
+            "plan_add",
+            ADD,
+            {"nodes": _list_of(_NODE)},
+            ["nodes"],
+            lambda given: _add(plan, **given),
+            AddedAnswer,
+            hints=LOCAL,
+        ),
         _tool(
             "plan_update",
             UPDATE,
             {"id": _TEXT, "status": _STATUS, "description": _TEXT, "parents": _PARENTS, "context": _CONTEXT},
             ["id"],
             lambda given: _update(plan, **given),
+            UpdatedAnswer,
+            hints=LOCAL._replace(destructive=True, idempotent=True),
         ),
         _tool(
             "plan_ready",
@@ -84,6 +147,7 @@ def tools_over(plan: Plan) -> list[Tool]:
             {"limit": {"type": "integer", "minimum": 1, "description": f"At most this many; {MAX_READY} by default."}},
             [],
             lambda given: plan.look(lambda relations: _ready(relations, int(given.get("limit", MAX_READY)))),
+            ReadyAnswer,
             read_only=True,
         ),
         _tool(
@@ -95,6 +159,7 @@ def tools_over(plan: Plan) -> list[Tool]:
             },
             [],
             lambda given: plan.look(lambda relations: _show(relations, **given)),
+            NodesAnswer,
             read_only=True,
         ),
     ]
@@ -144,7 +209,9 @@ def _add(plan: Plan, nodes: Sequence[Mapping[str, Any]]) -> Output:
         raise InputError(f"{len(nodes):,} nodes at once are too many: add at most {MAX_NODES} in one call")
 
     def work(relations: Relations) -> Output:
-        return _told("added " + _listed([node.id for node in add_nodes(relations, nodes)]), relations)
+        added = add_nodes(relations, nodes)
+        text = f"added {_listed([node.id for node in added])}{_can_begin(relations)}"
+        return Output(text, _fitted({"nodes": _nodes(added), "ready": relations.ready_ids()}, "nodes", "ready"))
 
     return plan.change(work)
 
@@ -164,7 +231,8 @@ def _update(
         if description is not None:
             changed["description"] = description
         node = update_node(relations, id, status, changed, parents=parents)
-        return _told(f"{id} is {node.status}" if status else f"{id} is changed", relations)
+        text = f"{id} is {node.status if status else 'changed'}{_can_begin(relations)}"
+        return Output(text, _fitted({"node": _node(node), "ready": relations.ready_ids()}, "ready"))
 
     return plan.change(work)
 
@@ -178,23 +246,42 @@ def _ready(relations: Relations, limit: int) -> Output:
     reasons = [reason for id in waiting[:limit] if (reason := relations.why_not_ready(id))]
     lines += [f"{reason.id} {reason.text}" for reason in reasons]
     lines += [f"({len(waiting) - limit} more wait)"] if len(waiting) > limit else []
-    structured = {
-        "ready": [as_json(node) for node in nodes],
-        "waiting": [{"id": one.id, "reason": one.text, "waits_for": list(one.waits_for)} for one in reasons],
-    }
-    return Output("\n".join(lines), structured)
+    told = [{**reason._asdict(), "waits_for": list(reason.waits_for)} for reason in reasons]
+    return Output("\n".join(lines), _fitted({"ready": _nodes(nodes), "not_ready": told}, "ready", "not_ready"))
 
 
 def _show(relations: Relations, ids: Sequence[str] = (), max_tokens: int = MAX_TOKENS) -> Output:
     for id in ids:
         if not relations.has(id):
             raise NotFound(f"Node '{short(id)}' does not exist{_hint(relations, id)}")
-    return Output(to_context(relations, ids, show_parents=True) if ids else plan_text(relations, int(max_tokens)))
+    text = to_context(relations, ids, show_parents=True) if ids else plan_text(relations, int(max_tokens))
+    nodes = [node for id in ids if (node := relations.get(id))] if ids else relations.all()
+    return Output(text, _fitted({"nodes": _nodes(nodes)}, "nodes"))
 
 
-def _told(text: str, relations: Relations) -> Output:
+def _can_begin(relations: Relations) -> str:
     ready = relations.ready_ids()
-    return Output(f"{text}; can begin now: {_listed(ready) if ready else 'nothing'}", {"ready": ready[:MAX_READY]})
+    return f"; can begin now: {_listed(ready) if ready else 'nothing'}"
+
+
+def _fitted(answer: Mapping[str, Any], main: str, *others: str) -> Schema:
+    return fitted(answer, MAX_OUTPUT_BYTES, main, *others)
+
+
+def _nodes(nodes: Sequence[Node]) -> list[NodeShape]:
+    return [_node(node) for node in nodes]
+
+
+def _node(node: Node) -> NodeShape:
+    """A node for programs; of a large one, what every node has, and a note of what else there is."""
+    told: Any = as_json(node)
+    if json_bytes(told) > MAX_NODE_BYTES:
+        share = MAX_NODE_BYTES // 3
+        known = {"description": within(node.description, share), "status": node.status}
+        told |= {"context": known, "parents": within(told["parents"], share)}
+        told["notes"] = [f"{len(node.parents):,} parents, and a context with: {short(', '.join(node.context), 300)}"]
+    shape: NodeShape = told
+    return shape
 
 
 def _listed(ids: Sequence[str]) -> str:
@@ -217,10 +304,23 @@ def _tool(
     properties: Schema,
     required: list[str],
     handler: Callable[[dict[str, Any]], Output],
+    shape: type,
     read_only: bool = False,
+    hints: Hints = LOCAL,
 ) -> Tool:
+    from onhand.tools.schema import answer_schema
+
     schema: Schema = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False
-    return Tool(name, description, schema, handler, read_only=read_only, max_output_bytes=MAX_OUTPUT_BYTES)
+    return Tool(
+        name,
+        description,
+        schema,
+        handler,
+        read_only=read_only,
+        max_output_bytes=MAX_OUTPUT_BYTES,
+        output_schema=answer_schema(shape),
+        hints=hints,
+    )

@@ -70,8 +70,14 @@ def identity(tool_id: str) -> tuple[str, str]:
 
 def catalog_tool(tool: Tool, source: str = "builtin") -> CatalogTool:
     """A tool of the registry as the catalog has it."""
-    claims = {"readOnlyHint": tool.read_only}
-    return CatalogTool(tool.name, tool.description, tool.input_schema, source, annotations=claims)
+    return CatalogTool(
+        tool.name,
+        tool.description,
+        tool.input_schema,
+        source,
+        output_schema=tool.output_schema or NOTHING,
+        annotations=tool.annotations(),
+    )
 
 
 def accepted_tool(tool: CatalogTool) -> CatalogTool:

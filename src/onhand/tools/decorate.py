@@ -2,13 +2,13 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, is_typeddict, overload
 
 from onhand.errors import InputError
 from onhand.tools.docstring import summary
-from onhand.tools.fields import is_record, parameters_of
-from onhand.tools.schema import form_of, is_model
-from onhand.tools.tool import Handler, Tool
+from onhand.tools.fields import is_record, parameters_of, returned_by
+from onhand.tools.schema import answer_schema, form_of, is_model
+from onhand.tools.tool import ASSUMED, Handler, Hints, Tool
 
 
 @overload
@@ -21,11 +21,13 @@ def tool(
     read_only: bool = False,
     max_output_bytes: int = 8192,
     timeout_s: float | None = 30.0,
+    hints: Hints = ASSUMED,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a typed function, sync or async: `@tool`, or `@tool(read_only=True, …)`.
 
-    A function of one pydantic model, dataclass, TypedDict or NamedTuple has that one's fields as arguments.
+    A function of one pydantic model, dataclass, TypedDict or NamedTuple has that one's fields as arguments. What
+    gives a TypedDict has that as the schema of its structured output.
     """
     return _tool(function, **options) if function else lambda decorated: _tool(decorated, **options)
 
@@ -38,7 +40,9 @@ def _tool(
     if not description:
         raise InputError(f"tool {name}: give the function a docstring, or pass description=…")
     schema, handler = _arguments(function)
-    return Tool(name, description, schema, handler, **limits)
+    returned = returned_by(function)
+    answer = answer_schema(returned) if is_typeddict(returned) else None
+    return Tool(name, description, schema, handler, output_schema=answer, **limits)
 
 
 def _arguments(function: Callable[..., Any]) -> tuple[dict[str, Any], Handler]:

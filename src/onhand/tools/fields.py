@@ -70,6 +70,11 @@ def parameters_of(function: Callable[..., Any]) -> Fields:
     return Fields(label, "", fields, lambda values: function(**values))
 
 
+def returned_by(function: Callable[..., Any]) -> Any:
+    """What a function says that it returns; None where it says nothing."""
+    return _hints(function).get("return")
+
+
 def _dataclass_fields(cls: Any, hints: dict[str, Any]) -> list[Field]:
     fields = []
     for field in dataclasses.fields(cls):

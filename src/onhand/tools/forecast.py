@@ -4,6 +4,7 @@ It prints nothing. The searches are for what tools of the catalog say of themsel
 answers of real sizes, and the same ones every time.
 """
 
+import json
 from collections.abc import Sequence
 
 from onhand.record import Record
@@ -33,6 +34,7 @@ class Forecast(Record):
     decision: Decision  # of the policy that was asked about
     tokenizer: str
     error: str
+    output_schema_tokens: int = 0  # of what tools say of their answers: no provider is sent it, a host may show it
 
     @property
     def saved_tokens(self) -> int:
@@ -69,7 +71,14 @@ def forecast(
         asked.decision,
         tokenizer.name,
         tokenizer.error,
+        sum(_output_tokens(tool, tokenizer) for tool in session.deferred()),
     )
+
+
+def _output_tokens(tool: CatalogTool, tokenizer: Tokenizer) -> int:
+    if not tool.output_schema:
+        return 0
+    return tokenizer.tokens(json.dumps(tool.output_schema, ensure_ascii=False, separators=(",", ":")))
 
 
 def _searched(session: Session, tokenizer: Tokenizer) -> tuple[float, float]:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, Self
 
+from onhand import wanted
 from onhand.errors import InputError, OnhandError, ToolError
 from onhand.tools.arguments import Arguments
 from onhand.tools.gate import Gate, Place
@@ -287,8 +288,9 @@ async def _value(tool: Tool, arguments: dict[str, Any]) -> Any:
 async def _in_thread(tool: Tool, arguments: dict[str, Any]) -> Any:
     """Run a sync handler in a daemon thread: one that hangs must not keep the process from ending."""
     outcome: Future[tuple[Any, BaseException | None]] = Future()
-    outcome.set_running_or_notify_cancel()  # a thread cannot be cancelled, only left behind
-    context = copy_context()
+    outcome.set_running_or_notify_cancel()  # a thread cannot be cancelled, only left behind: it may ask whether it is
+    context, left_behind = copy_context(), Event()
+    context.run(wanted.ask_whether, lambda: not left_behind.is_set())
 
     def work() -> None:
         try:
@@ -297,7 +299,10 @@ async def _in_thread(tool: Tool, arguments: dict[str, Any]) -> Any:
             outcome.set_result((None, error))  # not set_exception: a future cannot carry StopIteration
 
     Thread(target=work, name=f"tool {tool.name}", daemon=True).start()
-    value, error = await asyncio.wrap_future(outcome)
+    try:
+        value, error = await asyncio.wrap_future(outcome)
+    finally:
+        left_behind.set()
     if error is not None:
         raise error
     return value

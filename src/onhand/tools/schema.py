@@ -54,9 +54,20 @@ def schema_of(thing: Any) -> Schema:
     return form_of(thing).schema
 
 
+def answer_schema(shape: Any) -> Schema:
+    """The JSON Schema of what a tool answers: names and types alone.
+
+    Every list of tools carries it, so it has no descriptions; and a program must bear what it does not know.
+    """
+    return _form(shape, _Reader(is_terse=True)).schema
+
+
 def form_of(thing: Any) -> Form:
     """Schema and builder; a function is called with what was built for its parameters."""
-    reader = _Reader()
+    return _form(thing, _Reader())
+
+
+def _form(thing: Any, reader: "_Reader") -> Form:
     try:
         if inspect.isroutine(thing):
             form = reader.record(parameters_of(thing))
@@ -83,7 +94,8 @@ def _rooted(schema: Schema, definitions: dict[str, Schema]) -> Schema:
 class _Reader:
     """Reads one thing; remembers the classes it is inside of, to find the ones that contain themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_terse: bool = False) -> None:
+        self._is_terse = is_terse
         self.definitions: dict[str, Schema] = {}
         self._inside: dict[type, str] = {}  # class → its name in $defs
         self._builds: dict[str, Build] = {}
@@ -98,20 +110,22 @@ class _Reader:
         raise InputError(f"{where}: the type {name} is not supported; use {SUPPORTED}")
 
     def record(self, fields: Fields) -> Form:
-        """An object with named fields and no others."""
-        forms: dict[str, Form] = {}
-        properties: dict[str, Schema] = {}
-        for field in fields.fields:
-            forms[field.name] = form = self.read(field.annotation, f"{fields.label}: '{field.name}'")
-            properties[field.name] = _annotated(form.schema, field.description, field.default)
-        schema: Schema = {"type": "object"}
-        if fields.description:
-            schema["description"] = fields.description
-        schema["properties"] = properties
+        """An object with named fields and, unless it is an answer of ours, no others."""
+        forms = {field.name: self.read(field.annotation, f"{fields.label}: '{field.name}'") for field in fields.fields}
         required = [field.name for field in fields.fields if field.required]
+        schema: Schema = {"type": "object"}
+        if fields.description and not self._is_terse:
+            schema["description"] = fields.description
+        schema["properties"] = {
+            field.name: forms[field.name].schema
+            if self._is_terse
+            else _annotated(forms[field.name].schema, field.description, field.default)
+            for field in fields.fields
+        }
         if required:
             schema["required"] = required
-        schema["additionalProperties"] = False
+        if not self._is_terse:
+            schema["additionalProperties"] = False
 
         def build(value: Any) -> Any:
             expect(isinstance(value, dict) and value.keys() <= forms.keys(), fields.label)
@@ -219,7 +233,8 @@ class _Reader:
             raise InputError(f"{where}: the keys of a JSON object are text; use dict[str, …]")
         item = self.read(item_type, where)
         # Explicit, because an object that says nothing of other entries is taken to allow none of them.
-        schema = {"type": "object", "additionalProperties": item.schema or True}
+        rest: Schema = {} if self._is_terse and not item.schema else {"additionalProperties": item.schema or True}
+        schema = {"type": "object", **rest}
         return Form(schema, lambda value: {k: item.build(v) for k, v in exactly(dict, value).items()})
 
     def moment(self, annotation: Any, where: str) -> Form:

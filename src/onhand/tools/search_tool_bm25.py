@@ -6,11 +6,13 @@ Its content, details, defaults and error texts are those of the original; the ra
 
 import json
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from onhand.errors import InputError, OnhandError, ToolError
+from onhand.tools.fitting import fitted
 from onhand.tools.prompt import counted, plain_line
-from onhand.tools.tool import Output, Tool
+from onhand.tools.schema import answer_schema
+from onhand.tools.tool import LOCAL, Output, Tool
 from onhand.tools.visibility import by_server, is_mcp
 
 if TYPE_CHECKING:
@@ -36,6 +38,36 @@ DESCRIPTION = (
 )
 
 
+class Origin(TypedDict, total=False):
+    """Whose tool it is, and what its server calls it."""
+
+    server_name: str
+    mcp_tool_name: str
+
+
+class MatchShape(Origin):
+    """A tool that was found."""
+
+    name: str
+    label: str
+    description: str
+    schema_keys: list[str]
+    score: float
+
+
+class Details(TypedDict):
+    """The program's part of an answer."""
+
+    query: str
+    limit: int
+    total_tools: int
+    activated_tools: list[str]
+    active_selected_tools: list[str]
+    tools: list[MatchShape]
+    left_out: NotRequired[int]
+    notes: NotRequired[list[str]]
+
+
 def search_tool_bm25(session: "Session | None") -> Tool:
     """The tool as the original has it. Without a session it refuses, as the original does without its hooks."""
 
@@ -53,7 +85,8 @@ def search_tool_bm25(session: "Session | None") -> Tool:
         result = _searched(session, query, limit)
         text = content(query, result)
         session.note("search", query, text)
-        return Output(text, details(query, limit, result, session))
+        names = ("query", "activated_tools", "active_selected_tools")
+        return Output(text, fitted(details(query, limit, result, session), MAX_OUTPUT_BYTES, "tools", *names))
 
     properties = {
         "query": {"type": "string", "description": "Words or a sentence about what the tool should do."},
@@ -69,6 +102,8 @@ def search_tool_bm25(session: "Session | None") -> Tool:
         handler=search,
         read_only=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
+        output_schema=answer_schema(Details),
+        hints=LOCAL,
     )
 
 
@@ -94,7 +129,7 @@ def content(query: str, result: "Search") -> str:
     return json.dumps({**parts, "total_tools": result.total_tools}, ensure_ascii=False, separators=(",", ":"))
 
 
-def details(query: str, limit: int, result: "Search", session: "Session") -> dict[str, Any]:
+def details(query: str, limit: int, result: "Search", session: "Session") -> Details:
     """The program's part: the ranked matches."""
     return {
         "query": query,
@@ -106,14 +141,19 @@ def details(query: str, limit: int, result: "Search", session: "Session") -> dic
     }
 
 
-def _match(hit: "ToolHit") -> dict[str, Any]:
+def _match(hit: "ToolHit") -> MatchShape:
     tool = hit.tool
     properties = tool.input_schema.get("properties")
     keys = sorted(map(str, properties)) if isinstance(properties, dict) else []
-    match = {"name": tool.name, "label": tool.label, "description": tool.summary}
-    if tool.server:
-        match |= {"server_name": tool.server, "mcp_tool_name": tool.leaf}
-    return {**match, "schema_keys": keys, "score": round(hit.score, 6)}
+    origin: Origin = {"server_name": tool.server, "mcp_tool_name": tool.leaf} if tool.server else {}
+    return {
+        "name": tool.name,
+        "label": tool.label,
+        "description": tool.summary,
+        **origin,
+        "schema_keys": keys,
+        "score": round(hit.score, 6),
+    }
 
 
 def _activated(result: "Search") -> list[str]:

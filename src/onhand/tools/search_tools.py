@@ -7,9 +7,11 @@ one line of an answer, or inside JSON.
 from typing import TYPE_CHECKING, Any
 
 from onhand.errors import ToolError
-from onhand.tools.found import found_as_json
+from onhand.tools.fitting import fitted, json_bytes
+from onhand.tools.found import Definition, FoundAnswer, found_as_json
 from onhand.tools.prompt import called_as, counted, line, plain_line, wire
-from onhand.tools.tool import Output, Tool
+from onhand.tools.schema import answer_schema
+from onhand.tools.tool import LOCAL, Output, Tool
 from onhand.tools.visibility import by_server
 
 if TYPE_CHECKING:
@@ -39,6 +41,14 @@ DESCRIBE = (
 )
 
 
+class SearchAnswer(FoundAnswer):
+    """Of `search_tools`: also what became of it, by ids."""
+
+    activated: list[str]
+    already: list[str]
+    evicted: list[str]
+
+
 def search_tools(session: "Session") -> Tool:
     """The tool that finds tools of one session; what it says of servers is true when it is made."""
 
@@ -49,7 +59,8 @@ def search_tools(session: "Session") -> Tool:
         result = session.search(query, int(arguments.get("limit", DEFAULT_LIMIT)))
         text = answer(result, session)
         session.note("search", query, text)
-        return Output(text, structured(result))
+        listed = ("query", "unknown", "activated", "already", "evicted")
+        return Output(text, fitted(structured(result), MAX_OUTPUT_BYTES, "hits", *listed))
 
     properties = {
         "query": {"type": "string", "description": "What you want to do, or select:NAME,NAME."},
@@ -67,6 +78,8 @@ def search_tools(session: "Session") -> Tool:
         handler=search,
         read_only=True,  # it changes what may be called, and nothing in the world
         max_output_bytes=MAX_OUTPUT_BYTES,
+        output_schema=answer_schema(SearchAnswer),
+        hints=LOCAL,
     )
 
 
@@ -78,7 +91,7 @@ def describe_tool(session: "Session") -> Tool:
         session.activate([tool.id])
         text = line(tool).rstrip()
         session.note("describe", tool.name, text)
-        return Output(text, wire(tool))
+        return Output(text, _definition(tool))
 
     return Tool(
         name="describe_tool",
@@ -91,6 +104,8 @@ def describe_tool(session: "Session") -> Tool:
         handler=describe,
         read_only=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
+        output_schema=answer_schema(Definition),
+        hints=LOCAL,
     )
 
 
@@ -133,7 +148,7 @@ def miss(found: "Found", session: "Session") -> list[str]:
     return lines
 
 
-def structured(result: "Search") -> dict[str, Any]:
+def structured(result: "Search") -> SearchAnswer:
     """A search for programs: the catalog's answer, and what became of it."""
     return {
         **found_as_json(result.found, MAX_DESCRIPTION_CHARS),
@@ -142,6 +157,17 @@ def structured(result: "Search") -> dict[str, Any]:
         "already": [tool.id for tool in result.already],
         "evicted": list(result.change.evicted),
     }
+
+
+def _definition(tool: "CatalogTool") -> dict[str, Any]:
+    whole = wire(tool)
+    size = json_bytes(whole["input_schema"])
+    if size > MAX_OUTPUT_BYTES // 2:
+        whole |= {
+            "input_schema": {"type": "object"},
+            "notes": [f"left out the schema of its arguments: {size:,} bytes"],
+        }
+    return fitted(whole, MAX_OUTPUT_BYTES, "description")
 
 
 def _line(tool: "CatalogTool") -> str:

@@ -37,6 +37,18 @@ class Output(NamedTuple):
     structured: Any = None
 
 
+class Hints(NamedTuple):
+    """What a call may do to the world; unless said, what MCP assumes of a tool that says nothing of itself."""
+
+    destructive: bool = True  # it may take away or write over; otherwise it only adds
+    idempotent: bool = False  # the same call again changes nothing more
+    open_world: bool = True  # it reaches beyond what is on this machine
+
+
+ASSUMED = Hints()
+LOCAL = Hints(destructive=False, open_world=False)
+
+
 class _Fields(NamedTuple):
     name: str
     description: str
@@ -48,6 +60,7 @@ class _Fields(NamedTuple):
     strict_arguments: bool
     aliases: Mapping[str, str | Alias]
     output_schema: dict[str, Any] | None
+    hints: Hints
 
 
 class Tool(_Fields):
@@ -67,6 +80,7 @@ class Tool(_Fields):
         strict_arguments: bool = True,  # refuse arguments that the schema does not name
         aliases: Mapping[str, str | Alias] = _NO_ALIASES,  # other names of arguments, understood and not shown
         output_schema: Mapping[str, Any] | None = None,  # of the structured output, where every answer has one
+        hints: Hints = ASSUMED,
     ) -> Self:
         """Check every field; InputError says which one cannot be used and why."""
         _check(name, description, input_schema, handler, max_output_bytes, timeout_s)
@@ -82,12 +96,22 @@ class Tool(_Fields):
             strict_arguments,
             aliases,
             None if output_schema is None else plain(output_schema, f"tool {name}: output_schema"),
+            hints,
         )
 
     def wire(self) -> dict[str, Any]:
         """What a model is shown: name, description and input_schema, in this order, and nothing else."""
         schema = plain(self.input_schema, self.name)
         return {"name": self.name, "description": self.description, "input_schema": schema}
+
+    def annotations(self) -> dict[str, bool]:
+        """What it claims of itself, as MCP spells it; what only reads destroys nothing and may be called again."""
+        return {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.hints.destructive and not self.read_only,
+            "idempotentHint": self.hints.idempotent or self.read_only,
+            "openWorldHint": self.hints.open_world,
+        }
 
 
 def _check(

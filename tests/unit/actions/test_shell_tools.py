@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from onhand.actions.environment import environment_of
@@ -133,3 +134,23 @@ def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> N
 def test_variables_of_a_call_reach_the_command_and_nothing_else(registry: Registry) -> None:
     result = registry.call("run_command", {"command": "echo $A; env | wc -l", "env": {"A": "b"}})
     assert result.structured["stdout"].startswith("b\n")
+
+
+@requirement("mcp.structured")
+def test_what_programs_get_has_the_shape_that_is_promised(registry: Registry) -> None:
+    started = registry.call("run_command", {"command": "echo begun; sleep 60", "background": True})
+    job = started.structured["id"]
+    answers = {
+        "run_command": [started, registry.call("run_command", {"command": "printf '\\001\\002%.0s' $(seq 20000)"})],
+        "list_jobs": [registry.call("list_jobs")],
+        "read_output": [registry.call("read_output", {"job": job})],
+        "stop_job": [registry.call("stop_job", {"job": job})],
+    }
+    for name, results in answers.items():
+        tool = registry.get(name)
+        assert tool is not None
+        assert tool.output_schema is not None
+        for result in results:
+            assert result.ok, result.text
+            jsonschema_rs.validate(tool.output_schema, result.structured)
+    assert job in [one["id"] for one in answers["list_jobs"][0].structured["jobs"]]

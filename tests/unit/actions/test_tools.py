@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from onhand.actions import file_tools, find_tools, git_tool
@@ -28,6 +29,10 @@ def done(registry: Registry, name: str, **arguments: Any) -> Any:
     result = registry.call(name, arguments)
     assert result.ok, result.text
     assert result.structured["success"] is True
+    tool = registry.get(name)
+    assert tool is not None
+    assert tool.output_schema is not None
+    jsonschema_rs.validate(tool.output_schema, result.structured)
     return result
 
 

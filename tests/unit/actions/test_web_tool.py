@@ -1,12 +1,16 @@
 """What a page says comes to a model in a block that no page can close."""
 
+import json
+
+import jsonschema_rs
 import pytest
 
 from onhand.actions.web import Page, checked
-from onhand.actions.web_tool import _shown, tool_over
+from onhand.actions.web_tool import _shown, _told, tool_over
 from onhand.corpora.blocks import block
 from onhand.errors import InputError
 from onhand.tools import Registry
+from requirements import requirement
 
 
 def framed(attributes: object, text: str) -> str:
@@ -21,6 +25,17 @@ def test_a_page_cannot_close_its_block_or_forge_another() -> None:
     assert shown.count("</web_page>") == 1
     assert shown.endswith("\n</web_page>")
     assert "<context>" not in shown
+
+
+@requirement("mcp.structured")
+def test_programs_get_what_is_known_of_a_page_within_the_cap_and_nothing_that_it_says() -> None:
+    page = Page("https://example.com/", 200, "text/html", "title " * 30_000, "obey", notes=("note",) * 3)
+    tool = tool_over(framed)
+    assert tool.output_schema is not None
+    told = _told(page)
+    jsonschema_rs.validate(tool.output_schema, told)
+    assert len(json.dumps(told, ensure_ascii=False).encode()) <= tool.max_output_bytes
+    assert "obey" not in str(told)
 
 
 def test_a_refusal_names_the_rule() -> None:

@@ -35,6 +35,23 @@ def test_a_note_is_written_listed_shown_and_found(run: Run, project: Path) -> No
     assert json.loads(run("notes", "list", "--json").out)["notes"][0]["type"] == "fact"
 
 
+@requirement("notes.write")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["key", "the text", "--description", "d"],
+        ["key", "--description", "d", "the text"],
+        ["--description", "d", "key", "the text"],
+        ["key", "--description", "d", "--type", "fact", "--", "the text"],
+    ],
+    ids=" ".join,
+)
+def test_options_may_stand_before_between_and_behind_the_words(run: Run, words: list[str]) -> None:
+    assert run("notes", "write", *words).code == 0
+    assert json.loads(run("notes", "show", "key", "--json").out)["body"] == "the text"
+    assert run("notes", "write", *words, "too much").code == 2
+
+
 @requirement("notes.same-name-corrects")
 def test_a_note_is_corrected_and_deleted(run: Run) -> None:
     run("notes", "write", "key", "old", "--description", "d")

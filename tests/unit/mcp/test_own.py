@@ -14,11 +14,13 @@ import pytest
 from mcp import Client, MCPError
 
 from onhand import app
+from onhand.errors import ToolError, Unwanted
 from onhand.mcp.library import Library
 from onhand.mcp.own import OwnSurface
 from onhand.mcp.surface import Surface
-from onhand.tools import Registry, Tool
+from onhand.tools import Output, Registry, Tool
 from requirements import requirement
+from whole_project import whole_project
 
 from .conftest import talking
 
@@ -84,6 +86,67 @@ def test_a_call_gives_the_registrys_text_and_structured_output_that_fits_its_sch
             jsonschema_rs.validate(schemas[name], structured)
 
     talking(surface, talk, mode)
+
+
+# What each of our tools may do: whether it reads, destroys, may be repeated, reaches beyond this machine.
+READS, WRITES_OVER, ADDS = (True, False, True, False), (False, True, True, False), (False, False, False, False)
+HINTS = {
+    **dict.fromkeys(("write_note", "delete_note", "plan_update", "write_file", "stop_job"), WRITES_OVER),
+    "plan_add": ADDS,
+    "edit_file": (False, True, False, False),
+    "run_command": (False, True, False, True),
+    "http_get": (True, False, True, True),
+}
+
+
+@requirement("mcp.annotations", "mcp.structured")
+@ERAS
+def test_every_tool_of_ours_has_an_output_schema_and_says_truly_what_it_may_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("ONHAND_DOCUMENTS_EMBEDDER", "none")
+    for setting in ("ONHAND_SHELL_ENABLED", "ONHAND_WEB_ENABLED"):
+        monkeypatch.setenv(setting, "true")
+    monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", "write")
+    whole = app.open_surface(app.configured(str(whole_project(tmp_path / "project"))))[0]
+
+    async def talk(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert {"context_search", "search_rules", "read_skill", "get_document", "grep"} | HINTS.keys() <= tools.keys()
+        for name, tool in tools.items():
+            hints = tool.annotations
+            assert hints is not None
+            said = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
+            assert said == HINTS.get(name, READS), name
+            assert (tool.output_schema or {})["type"] == "object", name
+
+    talking(whole, talk, mode)
+
+
+@requirement("mcp.structured")
+@ERAS
+def test_no_error_has_structured_content_and_an_answer_that_breaks_its_promise_is_one(
+    surface: Surface, mode: str
+) -> None:
+    def fail(arguments: dict[str, Any]) -> str:
+        raise ToolError("no", {"success": False})
+
+    schema, promise = {"type": "object"}, {"type": "object", "properties": {"n": {"type": "integer"}}}
+    tools = [
+        Tool("fails", "d", schema, fail, output_schema=promise),
+        Tool("forgets", "d", schema, lambda _: "only a text", output_schema=promise),
+        Tool("too_large", "d", schema, lambda _: {"n": "x" * 100}, max_output_bytes=50, output_schema=promise),
+        Tool("keeps", "d", schema, lambda _: Output("one", {"n": 1}), output_schema=promise),
+    ]
+
+    async def talk(client: Client) -> None:
+        for name, text in (("fails", "no"), ("forgets", "only a text"), ("too_large", "left out")):
+            result = await client.call_tool(name, {})
+            assert (result.is_error, result.structured_content) == (True, None)
+            assert text in texts(result)[0]
+        assert (await client.call_tool("keeps", {})).structured_content == {"n": 1}
+
+    talking(over(surface, *tools), talk, mode)
 
 
 @ERAS
@@ -165,6 +228,35 @@ def test_a_cancelled_call_is_cancelled_in_the_registry_and_others_go_on(surface:
         assert texts(await client.call_tool("quick", {})) == ["q"]
 
     talking(over(surface, *tools), talk, mode)
+
+
+@requirement("mcp.progress")
+@ERAS
+def test_a_search_in_a_thread_stops_when_its_call_is_cancelled(surface: OwnSurface, mode: str) -> None:
+    begun, stopped = Event(), Event()
+    search = surface.registry.get("keyword_search")
+    assert search is not None
+
+    def keep_searching(arguments: dict[str, Any]) -> Any:
+        try:
+            while True:
+                search.handler(arguments)
+                begun.set()
+        except Unwanted:
+            stopped.set()
+            raise
+
+    endless = search._replace(name="endless", handler=keep_searching, timeout_s=None)
+
+    async def talk(client: Client) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "endless", {"query": "dock sensors"})
+            await anyio.to_thread.run_sync(begun.wait, 60)
+            group.cancel_scope.cancel()
+        assert await anyio.to_thread.run_sync(stopped.wait, 60)
+        assert not (await client.call_tool("keyword_search", {"query": "dock sensors"})).is_error
+
+    talking(over(surface, search, endless), talk, mode)
 
 
 @requirement("mcp.resources")

@@ -69,7 +69,7 @@ def test_programs_get_the_ready_steps_as_json(registry: Registry) -> None:
     structured = registry.call("plan_ready", {}).structured
     assert [node["id"] for node in structured["ready"]] == ["model"]
     assert structured["ready"][0]["context"]["files"] == ["user.py"]
-    assert structured["waiting"] == [{"id": "form", "reason": "waits for model", "waits_for": ["model"]}]
+    assert structured["not_ready"] == [{"id": "form", "text": "waits for model", "waits_for": ["model"]}]
 
 
 def test_two_agents_cannot_begin_the_same_step_nor_one_that_waits(registry: Registry, plan: Plan) -> None:

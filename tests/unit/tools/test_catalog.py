@@ -63,7 +63,7 @@ def test_a_tool_of_the_registry_becomes_a_tool_of_the_catalog() -> None:
     catalog = Catalog()
     assert catalog.add([catalog_tool(tool)]) == Added(added=1)
     kept = catalog.get("read")
-    assert (kept.description, kept.source, kept.annotations) == ("Read a file.", "builtin", {"readOnlyHint": True})
+    assert (kept.description, kept.source, kept.annotations) == ("Read a file.", "builtin", tool.annotations())
 
 
 @requirement("catalog.late-arrivals")

@@ -159,3 +159,30 @@ def test_a_function_that_says_nothing_about_itself_is_refused() -> None:
 def test_a_docstring_is_read_in_both_styles(doc: str | None, first: str, described: dict[str, str]) -> None:
     assert summary(doc) == first
     assert parameters(doc) == described
+
+
+class Sum(TypedDict):
+    total: int
+
+
+@requirement("tools.schema-of-answers")
+def test_a_function_that_gives_a_typed_dict_has_the_schema_of_its_answer() -> None:
+    @tool(read_only=True)
+    def add(numbers: list[int]) -> Sum:
+        """Add numbers."""
+        return {"total": sum(numbers)}
+
+    assert add.output_schema == {
+        "type": "object",
+        "properties": {"total": {"type": "integer"}},
+        "required": ["total"],
+    }
+    result = Registry([add]).call("add", {"numbers": [1, 2]})
+    assert (result.text, result.structured) == ('{"total": 3}', {"total": 3})
+
+    @tool
+    def say() -> str:
+        """Say it."""
+        return "it"
+
+    assert say.output_schema is None

@@ -46,6 +46,20 @@ def test_an_empty_catalog_costs_next_to_nothing_either_way() -> None:
     assert (found.tools, found.eager_tokens, found.saved_share) == (0, 0, 0.0)
 
 
+@requirement("catalog.token-table")
+def test_what_tools_say_of_their_answers_is_counted_apart() -> None:
+    schema = {"type": "object", "properties": {"total": {"type": "integer"}}}
+    plain, told = (CatalogTool("add", "Add numbers.", output_schema=schema if more else {}) for more in (False, True))
+    costs = []
+    for tool in (plain, told):
+        catalog = Catalog()
+        catalog.add([tool])
+        costs.append(forecast(catalog))
+    assert costs[0].eager_tokens == costs[1].eager_tokens
+    assert costs[0].output_schema_tokens == 0
+    assert 10 < costs[1].output_schema_tokens < 30
+
+
 @requirement("catalog.saving")
 @pytest.mark.skipif(not DATA, reason="needs the public tool sets: set ONHAND_DATA to their directory")
 @pytest.mark.parametrize("name", ["livemcpbench", "azure_mcp"])

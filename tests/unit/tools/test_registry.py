@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from onhand import wanted
 from onhand.errors import InputError, ToolError
 from onhand.tools.registry import Call, Registry, Result
 from onhand.tools.tool import Output, Tool
@@ -327,6 +328,31 @@ def test_cancelling_a_dispatch_cancels_its_handlers_and_frees_the_gate() -> None
         assert (await registry.dispatch([Call("works")]))[0].text == "fine"
 
     asyncio.run(main())
+
+
+@requirement("tools.cancelling-cancels-handlers", "tools.a-slow-call-times-out")
+@pytest.mark.parametrize("timeout_s", [None, 0.01], ids=["cancelled", "timed out"])
+def test_a_handler_in_a_thread_that_was_left_behind_learns_that_nobody_waits(timeout_s: float | None) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def work(arguments: dict[str, Any]) -> None:
+        begun.set()
+        try:
+            while True:
+                wanted.check()
+        finally:
+            ended.set()
+
+    async def main() -> None:
+        task = asyncio.ensure_future(Registry([tool("work", work, timeout_s=timeout_s)]).dispatch([Call("work")]))
+        await asyncio.to_thread(begun.wait, 60)
+        if timeout_s is None:
+            task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(main())
+    assert ended.wait(60)
+    wanted.check()  # outside of the call nobody has asked
 
 
 @requirement("tools.cancelling-cancels-handlers")

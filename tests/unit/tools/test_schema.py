@@ -21,7 +21,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from onhand.errors import InputError, ToolError
-from onhand.tools.schema import form_of, schema_of
+from onhand.tools.schema import answer_schema, form_of, schema_of
 from requirements import requirement
 
 UserId = NewType("UserId", int)
@@ -304,3 +304,38 @@ def test_two_classes_of_one_name_do_not_mix() -> None:
     )
     assert set(first["properties"]) == {"text", "child"}
     assert set(second["properties"]) == {"child", "other"}
+
+
+class Found(TypedDict):
+    """What was found."""
+
+    pages: list[Page]
+    scores: dict[str, float]
+    metadata: dict[str, Any]
+    span: Annotated[list[int], {"minItems": 2}]
+    reason: str | None
+    notes: NotRequired[list[str]]
+
+
+@requirement("tools.schema-of-answers")
+def test_an_answer_is_described_by_names_and_types_alone_and_may_have_more() -> None:
+    page = {
+        "type": "object",
+        "properties": {"title": {"type": "string"}, "body": {"type": "string"}},
+        "required": ["title"],
+    }
+    assert answer_schema(Found) == {
+        "type": "object",
+        "properties": {
+            "pages": {"type": "array", "items": page},
+            "scores": {"type": "object", "additionalProperties": {"type": "number"}},
+            "metadata": {"type": "object"},
+            "span": {"type": "array", "items": {"type": "integer"}, "minItems": 2},
+            "reason": {"type": ["string", "null"]},
+            "notes": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["pages", "scores", "metadata", "span", "reason"],
+    }
+    assert answer_schema(Filter)["properties"]["tags"] == {"type": "array", "items": {"type": "string"}}
+    assert "default" not in str(answer_schema(Point))
+    assert list(answer_schema(Node)) == ["type", "properties", "required", "$defs"]

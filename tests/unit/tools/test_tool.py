@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError
-from onhand.tools.tool import Tool, plain
+from onhand.tools.tool import LOCAL, Hints, Tool, plain
 from requirements import requirement
 
 SCHEMA: dict[str, Any] = {
@@ -137,3 +137,16 @@ def test_a_schema_of_the_output_is_kept_apart_from_what_a_model_is_shown() -> No
     assert Tool("count", "Counts.", {"type": "object"}, str).output_schema is None
     with pytest.raises(InputError, match="output_schema"):
         Tool("count", "Counts.", {"type": "object"}, str, output_schema={"default": object()})
+
+
+@requirement("tools.hints")
+def test_hints_are_spelled_as_mcp_does_and_what_only_reads_destroys_nothing() -> None:
+    def hints(**options: Any) -> list[bool]:
+        return list(Tool("t", "d", {"type": "object"}, str, **options).annotations().values())
+
+    names = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]
+    assert list(Tool("t", "d", {"type": "object"}, str).annotations()) == names
+    assert hints() == [False, True, False, True]  # which is what the protocol assumes where nothing is said
+    assert hints(read_only=True) == [True, False, True, True]
+    assert hints(hints=LOCAL) == [False, False, False, False]
+    assert hints(hints=Hints(idempotent=True, open_world=False)) == [False, True, True, False]
