@@ -47,7 +47,7 @@ OPTIONS = [("grpc.enable_http_proxy", 0)]
 HERE = Path(__file__).parent
 PROTO = HERE.parent / "proto" / "onhand" / "search" / "v1"
 ROUND = 25  # calls to one before it is the next one's turn; what is compared is compared within a round
-WARM = 5  # calls of a round that are not counted
+WARM, WARM_ROUNDS = 5, 8  # calls of each round, and rounds, that are not counted
 
 
 class Method(NamedTuple):
@@ -171,7 +171,7 @@ def cost(pid: int, address: str, method: Method, queries: Sequence[str], documen
             parts = (_served(pid, call, requests), _served(bare_pid, bare_call, [size] * len(some)), direct, snippets)
             server, floor, alone, cut = (statistics.median(took[WARM:]) * 1000 for took in parts)
             rounds.append(Cost(server, floor, alone, cut, server - alone - cut))
-    return Cost(*map(statistics.median, zip(*rounds, strict=True)))
+    return Cost(*map(statistics.median, zip(*rounds[WARM_ROUNDS:], strict=True)))
 
 
 @contextmanager

@@ -32,24 +32,24 @@ def search_methods(documents: Documents) -> dict[str, Method]:
     """The methods of the service that finds, by name."""
 
     def keyword(request: wire.KeywordSearchRequest) -> wire.SearchResponse:
-        filter = translate.filter_of(request.filter)
+        filter = translate.asked_filter(request)
         answer = documents.keyword(
             request.query, filter, request.limit or None, request.page_token, explain=request.explain
         )
         return translate.response_of(answer)
 
     def semantic(request: wire.SemanticSearchRequest) -> wire.SearchResponse:
-        filter, min_score = translate.filter_of(request.filter), translate.min_score_of(request)
+        filter, min_score = translate.asked_filter(request), translate.min_score_of(request)
         answer = documents.semantic(request.query, filter, request.limit or None, min_score, request.page_token)
         return translate.response_of(answer)
 
     def filtered(request: wire.FilterRequest) -> wire.SearchResponse:
-        filter = translate.filter_of(request.filter)
+        filter = translate.asked_filter(request)
         answer = documents.filter(filter, request.limit or None, request.order_by, request.page_token)
         return translate.response_of(answer)
 
     def fused(request: wire.FusedSearchRequest) -> wire.SearchResponse:
-        filter = translate.filter_of(request.filter)
+        filter = translate.asked_filter(request)
         answer = documents.fused(
             request.query, filter, request.limit or None, request.page_token, explain=request.explain
         )

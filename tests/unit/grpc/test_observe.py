@@ -2,6 +2,9 @@
 
 import json
 import logging
+from logging.handlers import QueueHandler
+from queue import Queue
+from time import time
 
 import grpc
 import pytest
@@ -16,6 +19,7 @@ from onhand import InputError, open_index
 from onhand.document import Match
 from onhand.errors import StoreError
 from onhand.grpc import Client, Settings
+from onhand.grpc.observe import log
 from onhand.grpc.telemetry import OpenTelemetry, serve_metrics
 from onhand.search.index import Index
 from onhand.store.memory import MemoryStore
@@ -54,6 +58,19 @@ def test_each_call_is_a_line_of_json_with_its_request_id_and_without_what_was_as
     assert SECRET not in caplog.text
     assert [line["event"] for line in lines(caplog)][:1] == ["started"]
     assert lines(caplog)[-1]["event"] == "stopped"
+
+
+def test_a_line_can_be_formatted_filtered_and_handed_on_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "onhand.grpc")
+    before = time()
+    log(logging.WARNING, "refused", method="/a/b")
+    log(logging.DEBUG, "not asked for")
+    (line,) = caplog.records
+    assert before <= line.created <= time()
+    parts = "%(asctime)s|%(msecs)d|%(levelname)s|%(name)s|%(filename)s|%(lineno)d|%(threadName)s|%(message)s"
+    *_, level, name, _, _, _, message = logging.Formatter(parts).format(line).split("|")
+    assert (level, name, json.loads(message)) == ("WARNING", "onhand.grpc", {"event": "refused", "method": "/a/b"})
+    assert QueueHandler(Queue()).prepare(line).getMessage() == message
 
 
 @requirement("grpc.observability")
