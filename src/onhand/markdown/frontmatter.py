@@ -71,7 +71,7 @@ def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
 
 
 _MAX_KEY_CHARS = 100
-_ITEM = r"""(?:[A-Za-z0-9][A-Za-z0-9_./-]*+|"[^"\\\t,]*+"|'[^'\t,]*+')[ ]*+"""
+_ITEM = r"""(?:[A-Za-z0-9][A-Za-z0-9_./-]*+(?:[ ]++[A-Za-z0-9_./-]++)*+|"[^"\\\t,]*+"|'[^'\t,]*+')[ ]*+"""
 # The plain value is not possessive: Python before 3.11.5 then forgets what it is followed by. Its choices exclude each
 # other, so that giving back costs no more than a second look.
 _SIMPLE_VALUE = re.compile(
@@ -79,7 +79,7 @@ _SIMPLE_VALUE = re.compile(
       "(?P<double>[^"\\\t]*+)"
     | '(?P<single>[^'\t]*+)'
     | \[[ ]*+(?P<list>(?:{_ITEM}(?:,[ ]*+{_ITEM})*+,?+[ ]*+)?+)\]
-    | (?P<plain>[A-Za-z0-9(](?:[^ :#\t]|:(?![ ]|\Z)|(?<![ ])\#|[ ](?![ ]*+(?:\Z|\#)))*)
+    | (?P<plain>[\w(<$/.~](?:[^ :#\t]|:(?![ ]|\Z)|(?<![ ])\#|[ ](?![ ]*+(?:\Z|\#)))*)
     )[ ]*+""",
     re.VERBOSE,
 )
@@ -135,8 +135,9 @@ def _value_below(first: str, lines: list[str], value_of: Callable[[str], object]
         raise _NotSimple
     indent = len(lines[0]) - len(lines[0].lstrip(" "))
     texts = [line[indent:] for line in lines]
-    is_even = all(line.startswith(" " * indent) for line in lines) and not any(text[0] == " " for text in texts)
-    if first in _BLOCKS and is_even and not any("\t" in text for text in texts):
+    is_deep = all(line.startswith(" " * indent) for line in lines)
+    is_even = is_deep and not any(text[0] == " " for text in texts)
+    if first in _BLOCKS and (is_even or (is_deep and first[0] == "|")) and not any("\t" in text for text in texts):
         between, end = _BLOCKS[first]
         return between.join(texts) + end
     if first or texts[0][0] == "[":
