@@ -291,7 +291,7 @@ def _units(word: str, in_query: bool = False) -> list[str]:
 
     A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
     """
-    if max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
+    if len(word) == 1 or max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
         return [word]
     units: list[str] = []
     for number, run in enumerate(re.split(f"([{UNSPACED}]+)", word)):

@@ -52,14 +52,16 @@ def _why_none(text: str) -> str | None:
 
 # What YAML does not allow, and the line ends of YAML 1.1 that YAML 1.2 has given up.
 # Named one by one: the same set as "all but these ranges" costs Python 6 ms to compile.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 
 
 def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
     if len(content) > FRONT_MATTER_MAX_CHARS:
         limit = f"{FRONT_MATTER_MAX_CHARS} characters"
         return {}, f"the front matter is longer than {limit}: shorten it, or close it with --- further up"
-    if control := _CONTROL.search(content):
+    # Nearly every content is printable, which costs less to see than the pattern to compile.
+    is_plain = content.replace("\n", "").isprintable()
+    if not is_plain and (control := re.search(_CONTROL, content)):
         line = content.count("\n", 0, control.start()) + 2
         return {}, f"line {line} has the control character U+{ord(control[0]):04X}: remove it"
     simple = _read_simple(content, scalar if typed else str)
@@ -71,18 +73,6 @@ def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
 
 
 _MAX_KEY_CHARS = 100
-_ITEM = r"""(?:[A-Za-z0-9][A-Za-z0-9_./-]*+(?:[ ]++[A-Za-z0-9_./-]++)*+|"[^"\\\t,]*+"|'[^'\t,]*+')[ ]*+"""
-# The plain value is not possessive: Python before 3.11.5 then forgets what it is followed by. Its choices exclude each
-# other, so that giving back costs no more than a second look.
-_SIMPLE_VALUE = re.compile(
-    rf"""(?:
-      "(?P<double>[^"\\\t]*+)"
-    | '(?P<single>[^'\t]*+)'
-    | \[[ ]*+(?P<list>(?:{_ITEM}(?:,[ ]*+{_ITEM})*+,?+[ ]*+)?+)\]
-    | (?P<plain>[\w(<$/.~](?:[^ :#\t]|:(?![ ]|\Z)|(?<![ ])\#|[ ](?![ ]*+(?:\Z|\#)))*)
-    )[ ]*+""",
-    re.VERBOSE,
-)
 _BLOCKS = {">": (" ", "\n"), ">-": (" ", ""), "|": ("\n", "\n"), "|-": ("\n", "")}  # what joins lines, and ends them
 
 
@@ -156,21 +146,48 @@ def _value_below(first: str, lines: list[str], value_of: Callable[[str], object]
 def _joined_value(lines: list[str], value_of: Callable[[str], object]) -> object:
     """A list in brackets, or a text without quotes, that goes over several lines."""
     texts = [line.strip(" ") for line in lines]
-    if texts[0][0] != "[" and not all((match := _SIMPLE_VALUE.fullmatch(text)) and match["plain"] for text in texts):
+    is_list = texts[0][0] == "["
+    # A text in quotes may not go over several lines, nor may what would be no text if it stood alone.
+    if is_list and any(text.count(mark) % 2 for text in texts for mark in "\"'"):
         raise _NotSimple
-    if texts[0][0] == "[" and any(text.count(mark) % 2 for text in texts for mark in "\"'"):
-        raise _NotSimple  # a text in quotes that goes over several lines
+    if not is_list and not all(map(_is_plain_text, texts)):
+        raise _NotSimple
     return _simple_value(" ".join(texts), value_of)
 
 
 def _simple_value(text: str, value_of: Callable[[str], object]) -> object:
-    match = _SIMPLE_VALUE.fullmatch(text)
-    if match is None:
-        raise _NotSimple
-    kind = match.lastgroup
-    if kind == "plain":
+    if text[:1] in ("'", '"'):
+        return _unquoted(text)
+    if text[:1] == "[" and text[-1] == "]":
+        items = [item.strip(" ") for item in text[1:-1].split(",")]
+        if not items[-1]:  # nothing, or nothing behind the last comma
+            items.pop()
+        return [_simple_item(item, value_of) for item in items]
+    if _is_plain_text(text):
         return value_of(text)
-    if kind == "list":
-        items = [item.strip(" ") for item in match["list"].split(",")]
-        return [item[1:-1] if item[0] in "\"'" else value_of(item) for item in items if item]
-    return match[kind or 0]
+    raise _NotSimple
+
+
+def _simple_item(text: str, value_of: Callable[[str], object]) -> object:
+    if text[:1] in ("'", '"'):
+        return _unquoted(text)
+    letters = text.translate(_JOINING)
+    if text[:1].isalnum() and letters.isalnum() and letters.isascii():
+        return value_of(text)
+    raise _NotSimple
+
+
+_JOINING = dict.fromkeys(map(ord, "_./- "))
+
+
+def _unquoted(text: str) -> str:
+    mark, inner = text[0], text[1:-1]
+    if len(text) < 2 or text[-1] != mark or mark in inner or "\t" in inner or (mark == '"' and "\\" in inner):
+        raise _NotSimple
+    return inner
+
+
+def _is_plain_text(text: str) -> bool:
+    """Whether a text means itself without quotes."""
+    is_begun = text[:1].isalnum() or text.startswith(tuple("_(<$/.~"))
+    return is_begun and text[-1] != ":" and ": " not in text and " #" not in text and "\t" not in text
