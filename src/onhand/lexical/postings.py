@@ -10,7 +10,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, KeysView
-from functools import partial
 from itertools import accumulate, count
 
 
@@ -18,7 +17,7 @@ class Postings:
     """Word → the slots that have it, kept current while documents come and go."""
 
     def __init__(self) -> None:
-        self._postings: defaultdict[str, array[int]] = defaultdict(partial(array, "I"))
+        self._postings: defaultdict[str, array[int]] = defaultdict(array("I").__copy__)  # the quickest empty one
         self._highest = -1  # slot that was ever entered
         # What was restored, until something changes: the place of each word, where its posting ends, and all postings
         # one after the other. Most commands ask for a few words and end.
