@@ -7,7 +7,6 @@ append for each of its words, and nothing has to be counted until somebody asks 
 """
 
 from array import array
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, KeysView
 from itertools import accumulate, count
@@ -32,6 +31,8 @@ class Postings:
             for word in words:
                 postings[word].append(slot)
         else:  # the slot of a document that was removed; all occurrences at once, as each insertion moves the rest
+            from bisect import bisect_left
+
             for word, count in Counter(words).items():
                 posting = postings[word]
                 place = bisect_left(posting, slot)
@@ -39,6 +40,8 @@ class Postings:
 
     def remove(self, slot: int, words: Iterable[str]) -> list[str]:
         """Take a document out and give the words that nothing has any more; `words` are those it was entered with."""
+        from bisect import bisect_left, bisect_right
+
         self._take_apart()
         gone = []
         for word in set(words):
