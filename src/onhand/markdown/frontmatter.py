@@ -125,7 +125,8 @@ def _value_below(first: str, lines: list[str], value_of: Callable[[str], object]
         raise _NotSimple
     indent = len(lines[0]) - len(lines[0].lstrip(" "))
     texts = [line[indent:] for line in lines]
-    is_deep = all(line.startswith(" " * indent) for line in lines)
+    margin = " " * indent
+    is_deep = all(line.startswith(margin) for line in lines)
     is_even = is_deep and not any(text[0] == " " for text in texts)
     if first in _BLOCKS and (is_even or (is_deep and first[0] == "|")) and not any("\t" in text for text in texts):
         between, end = _BLOCKS[first]
