@@ -101,6 +101,8 @@ def test_nothing_heavy_is_imported_for_a_search(options: list[str], pages: Path)
     assert "onhand.lexical.bm25" in modules
     if "--json" not in options:
         assert "json" not in modules
+    if not options:
+        assert modules & {"argparse", "gettext", "locale"} == set()
 
 
 @requirement("project.cold-path-is-light")

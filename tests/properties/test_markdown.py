@@ -252,6 +252,32 @@ def test_the_short_way_reads_what_yaml_reads(content: str) -> None:
     assert (found.data, found.problem) == read_mapping(content + "\n", first_line=2)
 
 
+deeper_lines = st.tuples(
+    st.sampled_from(["", "", "  ", "  ", "   ", "    "]),
+    st.sampled_from(["", "a: ", "b:", "c:", "- ", "-", "[", "]", "# "]),
+    st.sampled_from(
+        ["", ">", ">-", "|", "|-", "|+", ">2", "x y", "x,", "[x, 'y z']", '"x", ', "'x", '"', "1.0", "x: y"]
+    ),
+    st.sampled_from(["", "", " ", " #", ",", "]", "\t"]),
+).map("".join)
+
+
+@given(st.lists(deeper_lines, max_size=7).map("\n".join), st.booleans())
+@example("a: >-\n  x\n  y\nb: |\n   x y\n   # z", True)
+@example("a: >\n  x\n   y\n  z", True)
+@example("a:\n  [\n    'x y',\n    z,\n  ]", True)
+@example("a: x\n  y\nb:\n  c: 1\n  d: [e]", False)
+@example("a:\n  - x y\n  - 1.10\n  - 'z'", False)
+@example("a: [x,\n y\n z]", True)
+@requirement("markdown.front-matter-values")
+def test_the_short_way_reads_values_of_several_lines_as_yaml_does(content: str, typed: bool) -> None:
+    page = f"---\n{content}\n---\n"
+    found = read_front_matter(page, typed=typed)
+    assume(found.end_line == content.count("\n") + 3)
+    assume(found.data or found.problem)  # of nothing, YAML says nothing, which is a text when all are
+    assert (found.data, found.problem) == read_mapping(content + "\n", first_line=2, typed=typed)
+
+
 @pytest.mark.skipif(not hasattr(yaml, "CLoader"), reason="this PyYAML was built without libyaml")
 @given(st.lists(lines, max_size=5).map("\n".join))
 def test_both_parsers_of_pyyaml_read_the_same(content: str) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-
 from onhand import app
 from onhand.cli import terminal
-from onhand.cli.parser import Parser, add_query, add_to_all
 from onhand.cli.sections import explained, print_section
 from onhand.cli.terminal import counted
 from onhand.corpora.context import Context, PinnedFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
+
+    from onhand.cli.parser import Parser
 
 ALL_PROBLEMS = "onhand context show --json"
 _NO_ROOM = "not even one line fits into context.manifest_max_tokens, so no prompt says what can be searched"
@@ -21,6 +21,8 @@ _NO_ROOM = "not even one line fits into context.manifest_max_tokens, so no promp
 
 def add_arguments(parser: Parser) -> None:
     """Declare `show`, `manifest` and `search`."""
+    from onhand.cli.parser import add_query, add_to_all
+
     verbs = parser.add_verbs("verb", "VERB")
     show = verbs.add_parser("show", help="what is pinned, what is searchable, and what both cost")
     show.add_argument("--prompt", action="store_true", help="print the text that belongs into the system prompt")
@@ -32,11 +34,9 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked; a search without a match is a success."""
-    asked = app.configured(arguments.root)
-    terminal.warn(asked.warnings)
-    context = app.open_context(asked)
+    context = _opened(arguments.root)
     if arguments.verb == "search":
-        _search(context, arguments)
+        _search(context, arguments.query, arguments.limit, arguments.explain, arguments.json)
     elif arguments.verb == "manifest":
         _manifest(context, arguments)
     else:
@@ -44,18 +44,32 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _search(context: Context, arguments: argparse.Namespace) -> None:
-    result = context.search(" ".join(arguments.query), arguments.limit)
-    if arguments.json:
+def search(query: list[str]) -> int:
+    """Do what `run` does when words are all that was given: to take a command line apart costs a tenth of a search."""
+    _search(_opened(None), query)
+    return 0
+
+
+def _opened(root: str | None) -> Context:
+    asked = app.configured(root)
+    terminal.warn(asked.warnings)
+    return app.open_context(asked)
+
+
+def _search(
+    context: Context, query: list[str], limit: int | None = None, explain: bool = False, as_json: bool = False
+) -> None:
+    result = context.search(" ".join(query), limit)
+    if as_json:
         from onhand.corpora.found import context_as_json
 
         answer = context_as_json(result)
-        terminal.print_json(explained(answer, result.hits) if arguments.explain else answer)
+        terminal.print_json(explained(answer, result.hits) if explain else answer)
         return
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
-        print_section(number, hit, arguments.explain)
+        print_section(number, hit, explain)
     found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
     terminal.say(result.reason or found)
 

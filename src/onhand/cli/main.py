@@ -84,6 +84,8 @@ def _failed(error: Exception, code: int) -> int:
 
 
 def _run(words: list[str]) -> int:
+    if words[:2] == ["context", "search"] and len(words) > 2 and not any(word.startswith("-") for word in words):
+        return int(_module("context").search(words[2:]))  # what agents ask most needs no parser
     from onhand.cli.parser import Parser
 
     parser = Parser(

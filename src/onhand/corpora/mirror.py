@@ -147,7 +147,7 @@ class Mirror:
             return False
         self._drop(path, documents)
         known = self._store.known(documents) if before else {}  # what is there unchanged keeps its vector
-        self._store.upsert([Entry(accepted(document)) for document in documents if not known.get(document.id)])
+        self._store.upsert([Entry(accepted(document), None) for document in documents if not known.get(document.id)])
         self.pages[path] = page
         return True
 

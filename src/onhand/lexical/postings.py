@@ -7,27 +7,32 @@ append for each of its words, and nothing has to be counted until somebody asks 
 """
 
 from array import array
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, KeysView
-from functools import partial
+from itertools import accumulate, count
 
 
 class Postings:
     """Word → the slots that have it, kept current while documents come and go."""
 
     def __init__(self) -> None:
-        self._postings: defaultdict[str, array[int]] = defaultdict(partial(array, "I"))
+        self._postings: defaultdict[str, array[int]] = defaultdict(array("I").__copy__)  # the quickest empty one
         self._highest = -1  # slot that was ever entered
+        # What was restored, until something changes: the place of each word, where its posting ends, and all postings
+        # one after the other. Most commands ask for a few words and end.
+        self._kept: tuple[dict[str, int], array[int], array[int]] | None = None
 
     def add(self, slot: int, words: Iterable[str]) -> None:
         """Enter a document's words, repeats included; its slot must be free."""
+        self._take_apart()
         postings = self._postings
         if slot > self._highest:
             self._highest = slot
             for word in words:
                 postings[word].append(slot)
         else:  # the slot of a document that was removed; all occurrences at once, as each insertion moves the rest
+            from bisect import bisect_left
+
             for word, count in Counter(words).items():
                 posting = postings[word]
                 place = bisect_left(posting, slot)
@@ -35,6 +40,9 @@ class Postings:
 
     def remove(self, slot: int, words: Iterable[str]) -> list[str]:
         """Take a document out and give the words that nothing has any more; `words` are those it was entered with."""
+        from bisect import bisect_left, bisect_right
+
+        self._take_apart()
         gone = []
         for word in set(words):
             posting = self._postings[word]
@@ -44,23 +52,37 @@ class Postings:
                 gone.append(word)
         return gone
 
-    def state(self) -> tuple[int, dict[str, bytes]]:
+    def state(self) -> tuple[int, list[str], bytes, bytes]:
         """What `restore` takes, of types that marshal knows."""
-        return self._highest, {word: posting.tobytes() for word, posting in self._postings.items()}
+        self._take_apart()
+        ends = array("I", accumulate(map(len, self._postings.values())))
+        return self._highest, list(self._postings), ends.tobytes(), b"".join(self._postings.values())
 
-    def restore(self, state: tuple[int, dict[str, bytes]]) -> None:
+    def restore(self, state: tuple[int, list[str], bytes, bytes]) -> None:
         """Become what another was whose state this is."""
-        self._highest, postings = state
+        self._highest, words, ends, slots = state
         self._postings.clear()
-        self._postings.update({word: array("I", posting) for word, posting in postings.items()})
+        self._kept = dict(zip(words, count())), array("I", ends), array("I", slots)
+
+    def _take_apart(self) -> None:
+        if self._kept is not None:
+            (places, ends, slots), self._kept = self._kept, None
+            self._postings.update({word: _posting(place, ends, slots) for word, place in places.items()})
 
     def __contains__(self, word: str) -> bool:
-        return word in self._postings
+        return word in self.words()
 
     def words(self) -> KeysView[str]:
         """Every word that occurs."""
-        return self._postings.keys()
+        return self._postings.keys() if self._kept is None else self._kept[0].keys()
 
     def of(self, words: Iterable[str]) -> "list[array[int]]":
         """The postings of those words that occur."""
-        return [posting for word in words if (posting := self._postings.get(word)) is not None]
+        if self._kept is None:
+            return [posting for word in words if (posting := self._postings.get(word)) is not None]
+        places, ends, slots = self._kept
+        return [_posting(places[word], ends, slots) for word in words if word in places]
+
+
+def _posting(place: int, ends: "array[int]", slots: "array[int]") -> "array[int]":
+    return slots[ends[place - 1] if place else 0 : ends[place]]

@@ -7,7 +7,6 @@ because both the parts and their joined forms are terms.
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import chain, groupby, pairwise
 
 from onhand.lexical.stem import stem
@@ -44,6 +43,14 @@ MIN_JOINED_CHARS = 3  # "git hub" may mean "github"; "in to" never means "into"
 
 # Characters that separate words, as a table for bytes.translate: several times faster than a regex over ASCII text.
 _SEPARATE = bytes(c if chr(c).isalnum() or c in b"_-" else 0x20 for c in range(128)) + b" " * 128
+# Latin-1 from U+0080 on as `fold` makes it, written out, because to fold each would cost as much as a page of it; a
+# question mark is what becomes something else than one letter of ASCII or a space.
+_ACCENTED = (
+    "                                          a  ?    23 ?   1o ??? "
+    "AAAAAA?CEEEEIIII?NOOOOO ?UUUUY??aaaaaa?ceeeeiiii?nooooo ?uuuuy?y"
+)
+_WESTERN = _SEPARATE[:128] + _ACCENTED.encode("ascii")
+_WESTERN_OTHERS = bytes(code for code, letter in enumerate(_ACCENTED, 128) if letter == "?")
 _SEPARATE_AND_LOWER = bytes(ord(chr(c).lower()) if chr(c).isalnum() else 0x20 for c in range(128)) + b" " * 128
 
 EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
@@ -231,25 +238,9 @@ def _western_words(text: str) -> list[str] | None:
         letters = text.encode("latin-1")
     except UnicodeEncodeError:
         return None
-    table, others = _western_table()
-    if letters.translate(None, others) != letters:  # such as `ß`, which becomes two letters
+    if letters.translate(None, _WESTERN_OTHERS) != letters:  # such as `ß`, which becomes two letters
         return None
-    return letters.translate(table).decode("ascii").split()
-
-
-@cache
-def _western_table() -> tuple[bytes, bytes]:
-    """Latin-1 without accents, as `_SEPARATE` has ASCII, and the characters that become something else than one letter
-    of ASCII or a space."""
-    table = bytearray(_SEPARATE)
-    others = bytearray()
-    for code in range(128, 256):
-        letter = fold(chr(code))
-        if len(letter) == 1 and letter.isascii():
-            table[code] = _SEPARATE[ord(letter)]
-        elif not letter or letter.isalnum() or len(letter) > 1:
-            others.append(code)
-    return bytes(table), bytes(others)
+    return letters.translate(_WESTERN).decode("ascii").split()
 
 
 def fold(text: str) -> str:
@@ -291,7 +282,7 @@ def _units(word: str, in_query: bool = False) -> list[str]:
 
     A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
     """
-    if max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
+    if len(word) == 1 or max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
         return [word]
     units: list[str] = []
     for number, run in enumerate(re.split(f"([{UNSPACED}]+)", word)):

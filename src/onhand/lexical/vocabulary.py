@@ -5,10 +5,8 @@ out once for each different word, not for each occurrence. A small vocabulary is
 a command that searches once and ends works out the forms of few words; a large one is learnt as a whole.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from itertools import accumulate
 
 Forms = Callable[[str], tuple[str, ...]]
 
@@ -21,18 +19,20 @@ class ScannedVocabulary:
         self._words = list(words)
         # Every form of a word is a piece of its line here, but for a last `y` or `i`, which a stem may have put there.
         self._text = "\n".join(self._words).casefold().replace("-", "").replace("_", "") + "\n"
-        self._ends = list(accumulate(map(len, self._text.splitlines(keepends=True))))
 
     def words_of(self, term: str) -> list[str]:
         """The words that have the term among their forms, each once for each time it has it."""
         piece = term[:-1] if term.endswith(("y", "i")) and len(term) > 1 else term
+        text = self._text
         words: list[str] = []
-        position = self._text.find(piece)
-        while position >= 0:
-            line = bisect_right(self._ends, position)
+        line = counted = 0
+        place = text.find(piece)
+        while place >= 0:
+            line += text.count("\n", counted, place)
             word = self._words[line]
             words += [word] * self._forms(word).count(term)
-            position = self._text.find(piece, self._ends[line])
+            counted = text.find("\n", place)
+            place = text.find(piece, counted + 1)
         return words
 
 

@@ -54,8 +54,6 @@ def with_plain_newlines(text: str) -> str:
 
 # Most pages need few of the patterns below, and to compile one costs more than to read a page. So they are texts here;
 # `re.compile` remembers what it has compiled.
-_MATTER_OPENS = r"\n---[ \t]*+(?=\n|\Z)"
-_MATTER_CLOSES = r"\n(?:---|\.\.\.)[ \t]*+(?=\n|\Z)"
 _BLANK_THEN_PROSE = r"\n[ \t]*+\n\s*+(?!---[ \t]*+(?:\n|\Z)|[\w\"'][^\n:]*+:(?:[ \t\n]|\Z))"
 
 
@@ -65,10 +63,11 @@ def opens_front_matter(text: str) -> bool:
     A rule at the top of a page looks the same. As in Pandoc it is told apart by the blank line after it,
     unless a `key:` follows.
     """
-    if not text.startswith("\n---"):
+    if not _is_line_of(text, "\n---", 0):
         return False
-    opening = re.compile(_MATTER_OPENS).match(text)
-    return opening is not None and not re.compile(_BLANK_THEN_PROSE).match(text, opening.end())
+    opened = _line_end(text, 1)
+    is_blank_below = not text[opened + 1 : _line_end(text, opened + 1)].strip(" \t")
+    return not is_blank_below or not re.compile(_BLANK_THEN_PROSE).match(text, opened)
 
 
 def front_matter(text: str) -> tuple[int, int, int] | None:
@@ -80,8 +79,24 @@ def front_matter(text: str) -> tuple[int, int, int] | None:
     if not opens_front_matter(text):
         return None
     start = text.find("\n", 1)
-    closing = re.compile(_MATTER_CLOSES).search(text, start) if start > 0 else None
-    return (start, closing.start(), closing.end()) if closing else None
+    if start < 0:
+        return None
+    closing = min((place for mark in ("\n---", "\n...") if (place := _line_of(text, mark, start)) >= 0), default=-1)
+    return (start, closing, _line_end(text, closing + 1)) if closing >= 0 else None
+
+
+def _line_of(text: str, mark: str, start: int) -> int:
+    """Where the next line is that has only this mark; -1 where there is none."""
+    place = text.find(mark, start)
+    while place >= 0 and not _is_line_of(text, mark, place):
+        place = text.find(mark, place + 1)
+    return place
+
+
+def _is_line_of(text: str, mark: str, place: int) -> bool:
+    """Whether the line at this newline has only this mark, and perhaps space behind it."""
+    end = place + len(mark)
+    return text.startswith(mark, place) and not text[end : _line_end(text, end)].strip(" \t")
 
 
 # Every line that can begin or end something; the look-ahead turns ordinary lines away at their first letter.

@@ -52,14 +52,16 @@ def _why_none(text: str) -> str | None:
 
 # What YAML does not allow, and the line ends of YAML 1.1 that YAML 1.2 has given up.
 # Named one by one: the same set as "all but these ranges" costs Python 6 ms to compile.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 
 
 def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
     if len(content) > FRONT_MATTER_MAX_CHARS:
         limit = f"{FRONT_MATTER_MAX_CHARS} characters"
         return {}, f"the front matter is longer than {limit}: shorten it, or close it with --- further up"
-    if control := _CONTROL.search(content):
+    # Nearly every content is printable, which costs less to see than the pattern to compile.
+    is_plain = content.replace("\n", "").isprintable()
+    if not is_plain and (control := re.search(_CONTROL, content)):
         line = content.count("\n", 0, control.start()) + 2
         return {}, f"line {line} has the control character U+{ord(control[0]):04X}: remove it"
     simple = _read_simple(content, scalar if typed else str)
@@ -70,45 +72,123 @@ def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
     return read_mapping(content, first_line=2, typed=typed)
 
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,99}+"
-_WORD = r"[A-Za-z0-9][A-Za-z0-9_./-]*+"
-# The plain value is not possessive: Python before 3.11.5 then forgets what it is followed by. Its choices exclude each
-# other, so that giving back costs no more than a second look.
-_SIMPLE_LINE = re.compile(
-    rf"""(?P<key>{_NAME}):(?:[ ]++(?:
-      "(?P<double>[^"\\\t]*+)"
-    | '(?P<single>[^'\t]*+)'
-    | \[[ ]*+(?P<list>(?:{_WORD}[ ]*+(?:,[ ]*+{_WORD}[ ]*+)*+)?+)\]
-    | (?P<plain>[A-Za-z0-9(](?:[^ :#\t]|:(?![ ]|\Z)|(?<![ ])\#|[ ](?![ ]*+(?:\Z|\#)))*)
-    ))?+[ ]*+|[ ]*+|\#[^\t]*+""",
-    re.VERBOSE,
-)
+_MAX_KEY_CHARS = 100
+_BLOCKS = {">": (" ", "\n"), ">-": (" ", ""), "|": ("\n", "\n"), "|-": ("\n", "")}  # what joins lines, and ends them
+
+
+class _NotSimple(Exception):
+    """This is for YAML to judge."""
 
 
 def _read_simple(content: str, value_of: Callable[[str], object]) -> dict[str, object] | None:
-    """Read front matter of `key: value` lines without PyYAML, whose import costs more than starting Python.
+    """Read front matter as most pages have it without PyYAML, whose import costs more than starting Python.
 
-    None when a line is anything but the simplest; it is then for YAML to judge.
+    None when a line is anything but simple; it is then for YAML to judge.
     """
+    try:
+        return _simple_mapping(content.split("\n"), value_of, is_nested=False)
+    except _NotSimple:
+        return None
+
+
+def _simple_mapping(lines: list[str], value_of: Callable[[str], object], is_nested: bool) -> dict[str, object]:
     data: dict[str, object] = {}
-    for line in content.split("\n"):
-        match = _SIMPLE_LINE.fullmatch(line)
-        if match is None:
-            return None
-        key = match["key"]
-        if key is None:
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        if not line.strip(" ") or (line[0] == "#" and "\t" not in line):
             continue
-        if key in data:
-            return None
-        data[key] = _simple_value(match, value_of)
+        key, colon, value = line.partition(":")
+        if not colon or key in data or not _is_simple_key(key) or (value and value[0] != " "):
+            raise _NotSimple
+        below = number
+        while number < len(lines) and lines[number].startswith(" "):
+            number += 1
+        value = value.strip(" ")
+        if number == below:
+            data[key] = _simple_value(value, value_of) if value else value_of("")
+        else:
+            data[key] = _value_below(value, lines[below:number], value_of, is_nested)
     return data
 
 
-def _simple_value(match: re.Match[str], value_of: Callable[[str], object]) -> object:
-    kind = match.lastgroup
-    if kind in ("double", "single"):
-        return match[kind]
-    if kind == "list":
-        words = match["list"]
-        return [value_of(word.strip(" ")) for word in words.split(",")] if words else []
-    return value_of(match["plain"] or "")
+def _is_simple_key(key: str) -> bool:
+    letters = key.replace("-", "").replace("_", "")
+    is_word = letters.isalnum() and key.isascii() and (key[0].isalpha() or key[0] == "_")
+    return is_word and len(key) <= _MAX_KEY_CHARS
+
+
+def _value_below(first: str, lines: list[str], value_of: Callable[[str], object], is_nested: bool) -> object:
+    """The value of a key that goes on in indented lines; `first` is what stands behind the key."""
+    if not all(line.strip(" ") for line in lines):
+        raise _NotSimple
+    indent = len(lines[0]) - len(lines[0].lstrip(" "))
+    texts = [line[indent:] for line in lines]
+    margin = " " * indent
+    is_deep = all(line.startswith(margin) for line in lines)
+    is_even = is_deep and not any(text[0] == " " for text in texts)
+    if first in _BLOCKS and (is_even or (is_deep and first[0] == "|")) and not any("\t" in text for text in texts):
+        between, end = _BLOCKS[first]
+        return between.join(texts) + end
+    if first or texts[0][0] == "[":
+        return _joined_value([first, *lines] if first else lines, value_of)
+    if not is_even or is_nested:
+        raise _NotSimple
+    if texts[0].startswith("- "):
+        if not all(text.startswith("- ") for text in texts):
+            raise _NotSimple
+        return [_simple_value(text[2:].strip(" "), value_of) for text in texts]
+    if ":" in texts[0] and _is_simple_key(texts[0].partition(":")[0]):
+        return _simple_mapping(texts, value_of, is_nested=True)
+    return _joined_value(lines, value_of)
+
+
+def _joined_value(lines: list[str], value_of: Callable[[str], object]) -> object:
+    """A list in brackets, or a text without quotes, that goes over several lines."""
+    texts = [line.strip(" ") for line in lines]
+    is_list = texts[0][0] == "["
+    # A text in quotes may not go over several lines, nor may what would be no text if it stood alone.
+    if is_list and any(text.count(mark) % 2 for text in texts for mark in "\"'"):
+        raise _NotSimple
+    if not is_list and not all(map(_is_plain_text, texts)):
+        raise _NotSimple
+    return _simple_value(" ".join(texts), value_of)
+
+
+def _simple_value(text: str, value_of: Callable[[str], object]) -> object:
+    if text[:1] in ("'", '"'):
+        return _unquoted(text)
+    if text[:1] == "[" and text[-1] == "]":
+        items = [item.strip(" ") for item in text[1:-1].split(",")]
+        if not items[-1]:  # nothing, or nothing behind the last comma
+            items.pop()
+        return [_simple_item(item, value_of) for item in items]
+    if _is_plain_text(text):
+        return value_of(text)
+    raise _NotSimple
+
+
+def _simple_item(text: str, value_of: Callable[[str], object]) -> object:
+    if text[:1] in ("'", '"'):
+        return _unquoted(text)
+    letters = text.translate(_JOINING)
+    if text[:1].isalnum() and letters.isalnum() and letters.isascii():
+        return value_of(text)
+    raise _NotSimple
+
+
+_JOINING = dict.fromkeys(map(ord, "_./- "))
+
+
+def _unquoted(text: str) -> str:
+    mark, inner = text[0], text[1:-1]
+    if len(text) < 2 or text[-1] != mark or mark in inner or "\t" in inner or (mark == '"' and "\\" in inner):
+        raise _NotSimple
+    return inner
+
+
+def _is_plain_text(text: str) -> bool:
+    """Whether a text means itself without quotes."""
+    is_begun = text[:1].isalnum() or text.startswith(tuple("_(<$/.~"))
+    return is_begun and text[-1] != ":" and ": " not in text and " #" not in text and "\t" not in text

@@ -5,7 +5,6 @@ between words. No text is lost, and a fence of code is only cut when it alone is
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 
 from onhand.document import Section
@@ -135,6 +134,8 @@ def _cut(page: Page, start: int, floor: int, limit: int) -> int:
 
 def _verbatim_around(page: Page, position: int) -> tuple[int, int] | None:
     """The verbatim lines that a cut at this newline would go through."""
+    from bisect import bisect_right
+
     index = bisect_right(page.verbatim, (position, len(page.text))) - 1
     if index >= 0 and page.verbatim[index][0] <= position < page.verbatim[index][1]:
         return page.verbatim[index]

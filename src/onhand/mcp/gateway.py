@@ -8,7 +8,7 @@ and prompts of all servers are listed under names of their own. Ranking is the c
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NotRequired, Self
 
 import mcp_types as types
 from mcp import MCPError
@@ -26,8 +26,9 @@ from onhand.mcp.relay import connection_of, is_modern
 from onhand.mcp.surface import Method, Surface
 from onhand.text import whole
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.found import found_as_json
+from onhand.tools.found import Definition, FoundAnswer, found_as_json
 from onhand.tools.prompt import called_as, line, plain_line
+from onhand.tools.schema import answer_schema
 from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -56,6 +57,20 @@ CALL = (
     'call_tool(name="github__create_issue", arguments={"title": "…"}).'
 )
 READ = 'Read on where a long answer was cut. Example: read_on(handle="…").'
+
+
+class FoundEverywhere(FoundAnswer):
+    """Of `search_tools`: also addresses of resources and names of prompts."""
+
+    resources: list[str]
+    prompts: list[str]
+
+
+class Described(Definition):
+    """Of `describe_tool`: also what a server says of the tool's answers and of what it may do."""
+
+    output_schema: NotRequired[dict[str, Any]]
+    annotations: NotRequired[dict[str, Any]]
 
 
 class Gateway(Front):
@@ -398,12 +413,18 @@ def _fixed_tools(keys: tuple[str, ...]) -> list[types.Tool]:
     query = {"type": "string", "description": "What you want to do, or select:NAME,NAME."}
     arguments = {"type": "object", "description": "The tool's arguments."}
     handle = {"type": "string", "description": "What the cut answer names."}
-    reads, acts = types.ToolAnnotations(read_only_hint=True), types.ToolAnnotations(read_only_hint=False)
+    reads = types.ToolAnnotations(
+        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    )
+    acts = types.ToolAnnotations(  # what it calls may do anything, and answer in any form
+        read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+    )
     return [
         types.Tool(name="search_tools", description=SEARCH + named, annotations=reads,
-                   input_schema=_object({"query": query, "limit": limit}, "query")),
+                   input_schema=_object({"query": query, "limit": limit}, "query"),
+                   output_schema=answer_schema(FoundEverywhere)),
         types.Tool(name="describe_tool", description=DESCRIBE, annotations=reads,
-                   input_schema=_object({"name": name}, "name")),
+                   input_schema=_object({"name": name}, "name"), output_schema=answer_schema(Described)),
         types.Tool(name="call_tool", description=CALL, annotations=acts,
                    input_schema=_object({"name": name, "arguments": arguments}, "name")),
         types.Tool(name=READ_TOOL, description=READ, annotations=reads,

@@ -50,6 +50,14 @@ def test_search_prints_each_hit_with_its_place_score_and_text(run: Run) -> None:
 
 @requirement("cli.context-search")
 @pytest.mark.usefixtures("pages")
+@pytest.mark.parametrize("words", [["rollback"], ["rollback", "script"], ["", "rollback"], ["@x", "a=b"], ["nothing"]])
+def test_words_alone_are_answered_as_with_options_that_change_nothing(run: Run, words: list[str]) -> None:
+    assert run("context", "search", *words) == run("context", "search", *words, "--limit", "3")
+    assert run("context", "search", *words) == run("context", "search", "--root", ".", *words)
+
+
+@requirement("cli.context-search")
+@pytest.mark.usefixtures("pages")
 def test_k_limits_the_hits(run: Run, project: Path) -> None:
     for number in range(6):
         write(project, f"{number}.md", "# Page\n\nrollback\n")

@@ -1,5 +1,8 @@
 """Does a posting hold each occurrence, in order, while documents come and go?"""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from onhand.lexical.postings import Postings
 
 
@@ -39,3 +42,24 @@ def test_asking_for_a_word_does_not_enter_it() -> None:
     postings = Postings()
     assert postings.of(["wind"]) == []
     assert "wind" not in postings
+
+
+@given(st.dictionaries(st.integers(0, 9), st.lists(st.sampled_from(["wind", "rain", "hail"]), max_size=5)), st.data())
+def test_one_that_was_restored_is_as_the_other_was_before_and_after_a_change(
+    documents: dict[int, list[str]], data: st.DataObject
+) -> None:
+    postings, again = Postings(), Postings()
+    for slot, words in documents.items():
+        postings.add(slot, words)
+    again.restore(postings.state())
+    for change in (False, True):
+        if change:
+            slot = data.draw(st.integers(0, 9))
+            for one in (postings, again):
+                one.remove(slot, documents.get(slot, []))
+                one.add(slot, ["wind", "snow"])
+        assert set(again.words()) == set(postings.words())
+        for word in ("wind", "rain", "hail", "snow"):
+            assert held(again, word) == held(postings, word) == sorted(held(again, word))
+            assert (word in again) == (word in postings)
+    assert again.state() == postings.state()

@@ -7,7 +7,15 @@ from types import FrameType
 import pytest
 
 from onhand.lexical.bm25 import LexicalIndex
-from onhand.lexical.tokenize import FUNCTION_WORDS, MAX_WORD_CHARS, IdentifierTokenizer, PlainTokenizer
+from onhand.lexical.tokenize import (
+    _WESTERN,
+    _WESTERN_OTHERS,
+    FUNCTION_WORDS,
+    MAX_WORD_CHARS,
+    IdentifierTokenizer,
+    PlainTokenizer,
+    fold,
+)
 from requirements import requirement
 
 
@@ -231,3 +239,15 @@ def test_an_odd_character_costs_nothing_for_the_ascii_words_around_it(odd: str) 
 
 def test_a_piece_that_recurs_is_taken_apart_once() -> None:
     assert calls_to_read("привет, мир " * 1000) < 200
+
+
+def test_what_is_written_out_of_latin_1_is_what_folding_makes_of_it() -> None:
+    """The short way for western text must see the same letters as the long way."""
+    for code in range(128, 256):
+        letter = fold(chr(code))
+        is_one = len(letter) == 1 and letter.isascii()
+        if is_one or (letter and not letter.isalnum() and len(letter) == 1):
+            kept = letter if is_one and (letter.isalnum() or letter in "_-") else " "
+            assert (chr(_WESTERN[code]), code in _WESTERN_OTHERS) == (kept, False), hex(code)
+        else:
+            assert code in _WESTERN_OTHERS, hex(code)

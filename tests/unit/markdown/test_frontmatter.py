@@ -198,7 +198,9 @@ def test_front_matter_below_a_directive_is_text_and_said_so() -> None:
 
 @requirement("markdown.cheap-to-import")
 def test_simple_front_matter_is_read_without_importing_yaml() -> None:
-    page = '---\nname: x\ndescription: "Use it: now"\n# comment\nuser-invocable: true\ntags: [a, b]\nn: 3\n---\n'
+    page = '---\nname: x\ndescription: "Use it: now"\n# comment\nuser-invocable: true\ntags: [a, b]\nn: 3\n'
+    page += 'about: >-\n  more\n  lines\nglobs:\n  [\n    "*.py",\n  ]\n'
+    page += 'metadata:\n  version: "1"\nwords:\n  - x y\n---\n'
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}\n"
         "from onhand.markdown.frontmatter import read_front_matter\n"
@@ -206,7 +208,7 @@ def test_simple_front_matter_is_read_without_importing_yaml() -> None:
         "print(len(found.data), found.problem, 'yaml' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False)
-    assert (run.stdout.strip(), run.stderr) == ("5 None False", "")
+    assert (run.stdout.strip(), run.stderr) == ("9 None False", "")
 
 
 def test_a_mapping_may_come_from_another_place_in_a_file() -> None:
