@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from shutil import which
 from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryFile
@@ -65,16 +66,18 @@ class Program:
         self, command: Sequence[str], directory: str, environment: Mapping[str, str], timeout_s: float
     ) -> None:
         self._is_late = False
-        self._complaints = TemporaryFile()  # noqa: SIM115  # until __exit__
-        self._process = Popen(  # noqa: S603  # a list and no shell; the program is absolute
-            list(command),
-            cwd=directory,
-            env=dict(environment),
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=self._complaints,
-            start_new_session=True,
-        )
+        with ExitStack() as held:
+            self._complaints = held.enter_context(TemporaryFile())
+            self._process = Popen(  # noqa: S603  # a list and no shell; the program is absolute
+                list(command),
+                cwd=directory,
+                env=dict(environment),
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=self._complaints,
+                start_new_session=True,
+            )
+            self._held = held.pop_all()  # from now on until __exit__
         self._timer = Timer(timeout_s, self._end_late)
         self._timer.daemon = True
         self._timer.start()
@@ -106,5 +109,5 @@ class Program:
     def __exit__(self, *_: object) -> None:
         self.end()
         self._timer.cancel()
-        with self._complaints, self._process:
+        with self._held, self._process:
             pass

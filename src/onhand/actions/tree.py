@@ -146,9 +146,9 @@ def rank(path: bytes) -> bytes:
     return path.replace(b"/", b"\0")
 
 
-def unranked(rank: bytes) -> bytes:
-    """The path of a rank."""
-    return rank.replace(b"\0", b"/")
+def unranked(ranked: bytes) -> bytes:
+    """The path again."""
+    return ranked.replace(b"\0", b"/")
 
 
 def matcher(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:

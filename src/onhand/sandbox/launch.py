@@ -217,8 +217,10 @@ def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") 
 def _used_up(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
     """The code that the kernel gives to whoever passes the same limit alone, and a sentence."""
     if passed == "memory":
-        return 128 + signal.SIGKILL, f"its processes together had more than {memory_bytes >> 20} MiB of memory"
-    return 128 + signal.SIGXCPU, f"its processes together used more than {cpu_s} s of processor time"
+        used = f"had more than {memory_bytes >> 20} MiB of memory, the limit of sandbox.memory_mb or --memory"
+        return 128 + signal.SIGKILL, f"its processes together {used}"
+    used = f"used more than {cpu_s} s of processor time, the limit of sandbox.cpu_s or --cpu"
+    return 128 + signal.SIGXCPU, f"its processes together {used}"
 
 
 def _complain(reason: str) -> None:

@@ -328,7 +328,7 @@ def test_what_each_may_have_many_may_not_have_together(sandbox: Sandbox, place: 
         with process.stdout:
             said = process.stdout.read().decode()
         assert process.wait(60) == 128 + signal.SIGKILL
-    assert said == "onhand: the command was ended: its processes together had more than 200 MiB of memory\n"
+    assert said.startswith("onhand: the command was ended: its processes together had more than 200 MiB of memory, ")
 
 
 @requirement("sandbox.sums")
@@ -344,9 +344,8 @@ def test_processor_time_is_of_all_together_also_of_those_that_have_ended(sandbox
     line = f"while :; do {python_inside()} -c '{one}'; done"
     ended = run(sandbox, policy, "/bin/sh", "-c", line, cwd=place)
     assert ended.code == 128 + signal.SIGXCPU
-    assert (
-        ended.printed == "onhand: the command was ended: its processes together used more than 2 s of processor time\n"
-    )
+    assert ended.printed.startswith("onhand: the command was ended: its processes together used more than 2 s of proc")
+    assert ended.printed.endswith("sandbox.cpu_s or --cpu\n")
 
 
 @requirement("sandbox.sums")
