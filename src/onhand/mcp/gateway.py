@@ -19,6 +19,7 @@ from onhand.mcp.cleaning import clean, cleaned
 from onhand.mcp.front import Front
 from onhand.mcp.misfit import explained
 from onhand.mcp.naming import public_address, public_name
+from onhand.mcp.offers import for_era
 from onhand.mcp.outputs import READ_TOOL, Outputs
 from onhand.mcp.paging import page
 from onhand.mcp.registry import McpRegistry, Relevant
@@ -123,7 +124,8 @@ class Gateway(Front):
         if self._activates and not is_modern(ctx.protocol_version):
             mine = self._activated.get(id(connection_of(ctx)), {})
             listed |= {name: tool for name in mine if (tool := self._activated_tool(name)) is not None}
-        tools, following = page(list(listed.values()), params.cursor if params else None, size=500)
+        shown = [for_era(tool, is_modern(ctx.protocol_version)) for tool in listed.values()]
+        tools, following = page(shown, params.cursor if params else None, size=500)
         return types.ListToolsResult(tools=tools, next_cursor=following, ttl_ms=TTL_MS, cache_scope="private")
 
     async def call_tool(

@@ -107,14 +107,14 @@ async def _or_none(pages: Awaitable[Items], what: str, problems: list[str]) -> I
     from mcp_types import METHOD_NOT_FOUND
     from pydantic import ValidationError
 
-    from onhand.mcp.status import is_ended, is_late
+    from onhand.mcp.status import is_ended, is_expired, is_late
 
     try:
         return await pages
     except ValidationError:
         problems.append(f"its list of {what} cannot be read: it does not keep to MCP")
     except MCPError as error:
-        if is_ended(error) or is_late(error):
+        if is_ended(error) or is_expired(error) or is_late(error):
             raise
         if error.code != METHOD_NOT_FOUND:
             problems.append(f"it does not give its list of {what}: {' '.join(clean(error.message).split())[:200]}")

@@ -24,6 +24,13 @@ def shown_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
     return types.Tool.model_validate({**shown, "name": name, **({"icons": icons} if icons else {})})
 
 
+def for_era(tool: types.Tool, is_newer: bool) -> types.Tool:
+    """A tool as clients of an era may be told of it: in the older one, results are objects, or have no schema."""
+    schema = tool.output_schema
+    is_fine = is_newer or schema is None or schema.get("type") == "object"
+    return tool if is_fine else tool.model_copy(update={"output_schema": None})
+
+
 def _is_picture(source: str) -> bool:
     return source.startswith(("https://", "data:image/png;base64,", "data:image/jpeg;base64,"))
 

@@ -16,6 +16,7 @@ from onhand.mcp import their_skills
 from onhand.mcp.cleaning import cleaned
 from onhand.mcp.front import Front
 from onhand.mcp.naming import public_address, public_name
+from onhand.mcp.offers import for_era
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.relay import forwarded, is_modern
 from onhand.mcp.skills import EXTENSION
@@ -62,7 +63,8 @@ class Transparent(Front):
         """The server's page, without what is held."""
         listed = await self._page(ctx, types.ListToolsRequest, types.ListToolsResult, params)
         held = self.registry.held(self._key)
-        tools = [_without_the_unseen(tool) for tool in listed.tools if tool.name not in held]
+        is_newer = is_modern(ctx.protocol_version)
+        tools = [for_era(_without_the_unseen(tool), is_newer) for tool in listed.tools if tool.name not in held]
         return listed.model_copy(update={"tools": tools})
 
     async def call_tool(

@@ -11,6 +11,9 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
+from onhand.mcp.gateway import Gateway
+from onhand.mcp.registry import McpRegistry
+from onhand.mcp.server import build
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
 
@@ -363,6 +366,24 @@ def test_tools_that_are_always_wanted_are_in_the_list(behind: Behind, fronted: F
     async def main() -> None:
         async with fronted(behind("one", "plain", always=("echo", "unknown"))) as (_, client):
             assert "one__echo" in [tool.name for tool in (await client.list_tools()).tools]
+
+    anyio.run(main)
+
+
+@requirement("mcp.bad-items-cost-themselves")
+def test_a_tool_that_only_the_newer_protocol_can_describe_costs_older_clients_no_list(
+    behind: Behind, tmp_path: Path
+) -> None:
+    told = tmp_path / "tools.json"
+    told.write_text(json.dumps([{"name": "rows", "output_schema": {"type": "array"}}]))
+    registry = McpRegistry([behind("c", "changing", str(told), always=("rows",))], version="1")
+
+    async def main() -> None:
+        async with Client(build(Gateway(registry)), mode="legacy", cache=None) as client:
+            assert await registry.connect() == {}
+            rows = next(tool for tool in (await client.list_tools()).tools if tool.name == "c__rows")
+            assert rows.output_schema is None
+            assert registry.route("c__rows").tool.output_schema == {"type": "array"}
 
     anyio.run(main)
 
