@@ -49,7 +49,7 @@ def tool_ranking(profile: str = "default") -> Ranking:
     # arguments counts half, as it is more of the same in every tool of a server.
     tokenizer = IdentifierTokenizer(stems=True, repeats=MAX_REPEATS, stop_words=FUNCTION_WORDS | ASKING_WORDS)
     fields = {"names": 1.0, "description": 1.0, "arguments": 0.5}
-    return Ranking("tools-2", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
+    return Ranking("tools-3", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
 
 
 def fits(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:
