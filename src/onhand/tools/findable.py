@@ -5,7 +5,7 @@ A schema is walked as if an attacker had written it: each part once, so many par
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from math import ceil
@@ -115,10 +115,11 @@ def _unstuffed(text: str) -> str:
     """The text without the further repetitions of a word, and with the parts of long identifiers as words."""
     words = _WORDS.words(text)
     keys: list[str] = list(map(_KEYS.__getitem__, words))
-    if _TOO_LONG in keys:
+    different = set(keys)
+    if _TOO_LONG in different:
         words = [part for word in words for part in _spread(word)]
         keys = list(map(_KEYS.__getitem__, words))
-    different = set(keys)
+        different = set(keys)
     different.discard(_TELLS_NOTHING)
     again = len(keys) - keys.count(_TELLS_NOTHING) - len(different)
     if len(different) < LEAST_DIFFERENT * (len(different) + again):
@@ -130,11 +131,12 @@ def _unstuffed(text: str) -> str:
 
 def _firsts(keys: Sequence[str], words: Sequence[str], most: int) -> list[str]:
     """The words without those whose key was there so many times before."""
-    times: defaultdict[str, int] = defaultdict(int)
+    times: dict[str, int] = {}
     kept = []
     for key, word in zip(keys, words, strict=True):
-        times[key] += 1
-        if times[key] <= most:
+        before = times.get(key, 0)
+        if before < most:
+            times[key] = before + 1
             kept.append(word)
     return kept
 
