@@ -107,9 +107,9 @@ class IdentifierTokenizer:
         self._stems = stems
         self._repeats = repeats
         self._stop_words = stop_words
-        self._read = _Remembered(self._words_of_piece)
-        self._query_forms = _Remembered(self._query_forms_of)
-        self._forms = _Remembered(self._forms_of)
+        self._read = Remembered(self._words_of_piece)
+        self._query_forms = Remembered(self._query_forms_of)
+        self._forms = Remembered(self._forms_of)
 
     def words(self, text: str) -> list[str]:
         if not text.isascii():
@@ -204,7 +204,7 @@ class IdentifierTokenizer:
         return [*(left + right for left, right in pairwise(parts)), whole]
 
 
-class _Remembered(dict[str, "Any"]):
+class Remembered(dict[str, "Any"]):
     """What was found for each word, as the same words come again and again."""
 
     LIMIT = 100_000  # words; then start afresh rather than grow without bound

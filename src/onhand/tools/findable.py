@@ -6,37 +6,43 @@ A schema is walked as if an attacker had written it: each part once, so many par
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from string import ascii_lowercase
+from math import ceil
 from typing import Any
 
 from onhand.document import Document
-from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
+from onhand.lexical.stem import stem
+from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, Remembered
 from onhand.tools.catalog_tool import CatalogTool, leaf_of
 from onhand.tools.names import spelling_of
 
 KIND = "tool"
 _PARTS = IdentifierTokenizer(joined=False, bigrams=False)
 _WORDS = IdentifierTokenizer(bigrams=False)
+_SPACED = bytes(code if chr(code).isalnum() else 0x20 for code in range(128)) + b" " * 128
+_TELLS_NOTHING, _TOO_LONG = "", " "  # no keys of words
 # Of each field: the longest honest ones of public tool sets end before, and what a stuffed one adds behind costs time.
 MAX_FIELD_CHARS = 8_000
 MAX_PARTS = 1_000  # of a schema
 MAX_ENUM_VALUES = 100  # of an argument
 # Of one word in one field. Said twice it tells a little more than once; counting all of them ranks honest tools no
-# better. A text in which one word is so many, and so large a part, was written to be found: there each counts once.
+# better. In a name, which has no sentences, a word tells nothing more by being there again.
 MAX_REPEATS = 2
-STUFFED_REPEATS, STUFFED_PART = 6, 1 / 8
-SHORT = 40  # characters, in which nobody can say much too often
-# Different parts of all names of a tool. Nine in ten of public tools have no more. Up to so many, an identifier is one
-# word; one with more is a text, as long as it has parts, and what each of them counts is the less.
+# Of the words of a text that tell something, so many are different. With fewer it is no prose but a list to be found
+# by, and there each word counts once, in whatever form.
+LEAST_DIFFERENT = 0.6
+# Parts of an identifier that counts as one word; one that has more is as long as several, so that what each of them
+# counts is the less.
+MAX_WORD_PARTS = 3
+# Different parts of all names of a tool. Nine in ten of public tools have no more. Names with more are a text, which
+# is as long as there are parts and pairs of them.
 MAX_NAME_PARTS = 5
 MAX_MEANT_CHARS = 2_000  # of what the embedder reads: small models read no further
 
 _CHILDREN = frozenset(["items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "then", "else"])
 _NAMED = frozenset(["properties", "patternProperties", "$defs", "definitions"])
 _WALKED = _CHILDREN | _NAMED
-_SMALL_LETTERS = ascii_lowercase.encode()
 
 
 def document_of(tool: CatalogTool, whole: bool = True) -> Document:
@@ -76,38 +82,76 @@ def spaced(name: str) -> str:
 
 
 def _names(text: str) -> str:
-    """The names as they are written; if they have too many parts, each part as a word."""
-    borders = text.encode().translate(None, _SMALL_LETTERS)  # between parts there is at least one other character
-    if len(borders) < MAX_NAME_PARTS or len(set(_PARTS.terms(text))) <= MAX_NAME_PARTS:
-        return _unstuffed(text)
-    return " ".join(dict.fromkeys(_WORDS.terms(text)))
+    """The names with each part once; if there are too many of them, as a text of all their forms."""
+    if _is_simple(text):
+        return text
+    written: list[str] = []
+    seen: set[str] = set()
+    for word in _WORDS.words(text):
+        parts = _PARTS.forms(word)
+        new = [part for part in dict.fromkeys(parts) if part not in seen]
+        seen.update(new)
+        written += [word] if len(new) == len(parts) <= MAX_WORD_PARTS else _identifiers(new)
+    return " ".join(written if len(seen) <= MAX_NAME_PARTS else _WORDS.terms(" ".join(written)))
+
+
+def _is_simple(text: str) -> bool:
+    """Whether names are what most are: small letters, few parts, none of them twice."""
+    if not (text.islower() and text.isascii()):
+        return False
+    parts = text.encode().translate(_SPACED).split()
+    return len(parts) == len(set(parts)) <= MAX_NAME_PARTS and all(
+        word.count("_") + word.count("-") < MAX_WORD_PARTS for word in text.split()
+    )
+
+
+def _identifiers(parts: Sequence[str]) -> list[str]:
+    """Parts as identifiers of nearly equal size, each short enough to be one word."""
+    size = ceil(len(parts) / (ceil(len(parts) / MAX_WORD_PARTS) or 1)) or 1
+    return ["_".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
 def _unstuffed(text: str) -> str:
-    """The text without the further repetitions of a word; function words, which nobody looks for, do not count."""
-    if len(text) < SHORT:
-        return text
-    spoken = _WORDS.words(text.lower())
-    if len(spoken) - len(set(spoken)) < MAX_REPEATS:  # no word can be there more often
-        return text
-    counts = Counter(spoken)
-    often = [count for word, count in counts.items() if count > MAX_REPEATS and word not in FUNCTION_WORDS]
-    if not often:
-        return text
-    most = max(often)
-    repeats = 1 if most > STUFFED_REPEATS and most > STUFFED_PART * len(spoken) else MAX_REPEATS
-    left = {word: repeats for word, count in counts.items() if count > repeats}
-    written = _WORDS.words(text)
-    if len(written) != len(spoken):  # in small letters, some characters are two
-        spoken = [word.lower() for word in written]
+    """The text without the further repetitions of a word, and with the parts of long identifiers as words."""
+    words = _WORDS.words(text)
+    keys: list[str] = list(map(_KEYS.__getitem__, words))
+    different = set(keys)
+    if _TOO_LONG in different:
+        words = [part for word in words for part in _spread(word)]
+        keys = list(map(_KEYS.__getitem__, words))
+        different = set(keys)
+    different.discard(_TELLS_NOTHING)
+    again = len(keys) - keys.count(_TELLS_NOTHING) - len(different)
+    if len(different) < LEAST_DIFFERENT * (len(different) + again):
+        words = _firsts([key or word for key, word in zip(keys, words, strict=True)], words, 1)
+    elif again >= MAX_REPEATS and max(Counter(filter(None, keys)).values()) > MAX_REPEATS:
+        words = _firsts([word.lower() for word in words], words, MAX_REPEATS)
+    return " ".join(words)
+
+
+def _firsts(keys: Sequence[str], words: Sequence[str], most: int) -> list[str]:
+    """The words without those whose key was there so many times before."""
+    times: dict[str, int] = {}
     kept = []
-    for word, own in zip(written, spoken, strict=True):
-        if own in left:
-            left[own] -= 1
-            if left[own] < 0:
-                continue
-        kept.append(word)
-    return " ".join(kept)
+    for key, word in zip(keys, words, strict=True):
+        before = times.get(key, 0)
+        if before < most:
+            times[key] = before + 1
+            kept.append(word)
+    return kept
+
+
+def _key_of(word: str) -> str:
+    """What is the same for all forms of a word."""
+    if len(_PARTS.forms(word)) > MAX_WORD_PARTS:
+        return _TOO_LONG
+    own = word.lower()
+    return _TELLS_NOTHING if own in FUNCTION_WORDS else stem(own)
+
+
+def _spread(word: str) -> Sequence[str]:
+    """A word as it is, or the parts of an identifier that is too long to be one."""
+    return _PARTS.forms(word) if _KEYS[word] == _TOO_LONG else (word,)
 
 
 def tool_of(document: Document) -> CatalogTool:
@@ -174,3 +218,6 @@ def seed_document_of(tool: CatalogTool) -> Document:
         "schema_keys": " ".join(sorted(properties)) if isinstance(properties, Mapping) else "",
     }
     return Document(tool.id, metadata={"fields": fields}, kind=KIND)
+
+
+_KEYS = Remembered(_key_of)

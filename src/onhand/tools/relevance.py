@@ -19,11 +19,15 @@ from onhand.tools.findable import MAX_REPEATS
 
 PROFILES = ("default", "seed")
 
-# How a person asks for something, which says nothing of what is asked for. Verbs that name what a tool does (find,
-# show, list) are none of them.
+# How a person asks for something, which says nothing of what is asked for: words of courtesy and wishing, words that
+# stand for any thing or any number of them, and what an apostrophe leaves of a verb. Verbs that name what a tool does
+# (find, show, list) are none of them.
 ASKING_WORDS = frozenset(
-    "able assist assistance could didn doesn don get give going got hello help hey hi interested know let like ll "
-    "looking need needs please re tell thank thanks ve want wants wondering".split()
+    "able already always another anybody anyone anything aren assist assistance could couldn d didn doesn don else "
+    "ever every everybody everyone everything get give going got hadn hasn haven hello help hey hi interested isn know "
+    "let like ll looking lot lots m many maybe much need needs never nobody nothing one ones perhaps please quite re "
+    "really s shouldn somebody someone something still t tell thank thanks ve want wants wasn weren wondering wouldn "
+    "yet".split()
 )
 
 # A match is none that has less than this part of what the query tells, where a word tells the more, the fewer tools
@@ -49,7 +53,7 @@ def tool_ranking(profile: str = "default") -> Ranking:
     # arguments counts half, as it is more of the same in every tool of a server.
     tokenizer = IdentifierTokenizer(stems=True, repeats=MAX_REPEATS, stop_words=FUNCTION_WORDS | ASKING_WORDS)
     fields = {"names": 1.0, "description": 1.0, "arguments": 0.5}
-    return Ranking("tools-2", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
+    return Ranking("tools-3", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
 
 
 def fits(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:

@@ -140,7 +140,9 @@ def miss(found: "Found", session: "Session") -> list[str]:
     lines = [f"Nothing found for {plain_line(found.query, 200)!r}: {plain_line(found.reason or 'nothing fits', 300)}."]
     deferred = session.deferred()
     if deferred:
-        lines.append(f"There are {len(deferred):,} tools to find{_of_servers(deferred)}.")
+        loaded = len({tool.id for tool in deferred} & {tool.id for tool in session.active()})
+        known = f"; loaded already: {loaded}" if loaded else ""
+        lines.append(f"There are {len(deferred):,} tools to find{_of_servers(deferred)}{known}.")
     for words, names in (("Still connecting", pending), ("Could not be reached", failed), ("Has no tools", empty)):
         if names:
             lines.append(f"{words}: {', '.join(plain_line(name, 160) for name in names[:MAX_LISTED])}.")

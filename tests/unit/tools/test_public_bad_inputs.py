@@ -19,39 +19,41 @@ TEXT: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "strin
 
 
 def inputs(*areas: str) -> list[Any]:
-    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text().splitlines()
-    cases = [json.loads(line) for line in lines]
-    return [case["input"] for case in cases if case["area"] in areas and "input" in case]
+    """One parameter for each case of some areas that has its input written out."""
+    if not DATA:
+        return []
+    rows = map(json.loads, (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines())
+    found = [case for case in rows if case["area"] in areas and "input" in case]
+    return [pytest.param(case["input"], id=f"{case['id']} {case['name']}") for case in found]
 
 
-def test_every_message_is_read_as_arguments_or_refused_with_a_reason() -> None:
-    for message in inputs("jsonrpc"):
+@pytest.mark.parametrize("message", inputs("jsonrpc"))
+def test_a_message_is_read_as_arguments_or_refused_with_a_reason(message: Any) -> None:
+    try:
+        assert isinstance(parsed(message), dict)
+    except ToolError as error:
+        assert str(error)
+
+
+@pytest.mark.parametrize("part", inputs("toolmeta"))
+def test_a_schema_is_registered_and_answers_or_is_refused_with_a_reason(part: Any) -> None:
+    own = part if isinstance(part, dict) else {"description": part}
+    for schema in ({"type": "object", **own}, {"type": "object", "properties": {"a": own}}):
         try:
-            assert isinstance(parsed(message), dict)
-        except ToolError as error:
+            registry = Registry([Tool("t", "d", schema, lambda arguments: "fine")])
+        except InputError as error:
             assert str(error)
+        else:
+            assert registry.call("t", {"a": "a" * 50_000}).text
 
 
-def test_every_schema_is_registered_and_answers_or_is_refused_with_a_reason() -> None:
-    for part in inputs("toolmeta"):
-        if not isinstance(part, dict):
-            continue
-        for schema in ({"type": "object", **part}, {"type": "object", "properties": {"a": part}}):
-            try:
-                registry = Registry([Tool("t", "d", schema, lambda arguments: "fine")])
-            except InputError as error:
-                assert str(error)
-            else:
-                assert registry.call("t", {"a": "a" * 50_000}).text
-
-
-def test_every_text_goes_in_and_comes_out_whole_or_is_refused() -> None:
-    reader = Arguments(Tool("t", "d", TEXT, str))
-    texts = [*inputs("injection"), *(case["doc"] for case in inputs("unicode"))]
-    for text in texts:
-        if isinstance(text, str):
-            cap(text, 7).text.encode()
-            try:
-                assert reader.read({"text": text}) == {"text": text}
-            except ToolError as error:
-                assert "half of a surrogate pair" in str(error)
+@pytest.mark.parametrize("given", inputs("injection", "unicode"))
+def test_a_text_goes_in_and_comes_out_whole_or_is_refused(given: Any) -> None:
+    text = given["doc"] if isinstance(given, dict) else given
+    if not isinstance(text, str):
+        pytest.skip("is no text")
+    cap(text, 7).text.encode()
+    try:
+        assert Arguments(Tool("t", "d", TEXT, str)).read({"text": text}) == {"text": text}
+    except ToolError as error:
+        assert "half of a surrogate pair" in str(error)

@@ -72,6 +72,14 @@ def test_a_miss_says_what_there_is_and_what_may_yet_come() -> None:
     ]
 
 
+@requirement("catalog.miss-says-what-exists")
+def test_a_miss_says_how_many_of_the_tools_are_loaded_already() -> None:
+    _, registry = opened(catalog(ISSUE, PULLS, MESSAGE))
+    search(registry, "create an issue")
+    lines = search(registry, "zebra xylophone").text.splitlines()
+    assert lines[1] == "There are 3 tools to find, of github (2 tools), slack (1 tool); loaded already: 1."
+
+
 @requirement("catalog.miss-says-what-exists", "catalog.empty-is-no-error")
 def test_an_empty_catalog_is_no_error_and_says_that_it_is_empty() -> None:
     _, registry = opened(Catalog())
