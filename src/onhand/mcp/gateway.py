@@ -253,15 +253,12 @@ class Gateway(Front):
         return [f"Not usable: {'; '.join(told[:MAX_NAMED_PROBLEMS])}{more}."] if told else []
 
     def _describe(self, name: str) -> types.CallToolResult:
-        known = self._own_tools.get(name) if self._own_tools else None
-        if known is not None:
-            tool = CatalogTool(known.name, known.description or "", known.input_schema)
-        else:
-            try:
-                tool = self.registry.catalog.get(name)
-            except NotFound:
-                self.registry.route(name)  # it may be held, which is another answer
-                raise
+        try:
+            tool = self.registry.catalog.get(name)
+        except NotFound:
+            self.registry.route(name)  # it may be held, which is another answer
+            raise
+        if tool.name not in (self._own_tools or ()):
             self.registry.route(tool.name)
         definition = json.loads(line(tool))
         definition |= {key: value for key in ("output_schema", "annotations") if (value := getattr(tool, key))}
@@ -366,9 +363,7 @@ class Gateway(Front):
             if self._own is not None:
                 listed = await self._own.list_tools(ctx, None)
                 tools = {tool.name: tool for tool in listed.tools if tool.name not in self._fixed}
-                self.registry.catalog.add(
-                    CatalogTool(tool.name, tool.description or "", tool.input_schema) for tool in tools.values()
-                )
+                self.registry.catalog.add(map(_own_tool, tools.values()))
             self._own_tools = tools
         return self._own_tools
 
@@ -454,6 +449,12 @@ def _text(arguments: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise ToolError(f"{name} is missing: give it as a text")
     return whole(value)
+
+
+def _own_tool(tool: types.Tool) -> CatalogTool:
+    claims = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
+    schema, promised = tool.input_schema, tool.output_schema or {}
+    return CatalogTool(tool.name, tool.description or "", schema, output_schema=promised, annotations=claims)
 
 
 def _arguments(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -34,29 +34,39 @@ class Listing(NamedTuple):
     ttl_s: float | None = None  # after which it should be asked again
     problems: tuple[str, ...] = ()
     skills: Items = ()  # of the skills extension
+    unread: tuple[str, ...] = ()  # kinds that it could not give this time
+
+    def beside(self, before: "Listing") -> "Listing":
+        """The same, where a kind that could not be given is as it was before."""
+        return self._replace(**{kind: getattr(before, kind) for kind in self.unread})
 
 
 async def listed(session: "ClientSession") -> Listing:
     """Everything that a server offers; a kind that it does not serve is empty."""
     offered = session.server_capabilities
     problems: list[str] = []
+    unread: list[str] = []
     ttls: list[float] = []
 
     async def pages(send: Callable[..., Awaitable[Any]], field: str) -> Items:
         return await _pages(send, field, problems, ttls)
+
+    async def if_it_can(kind: str, items: Awaitable[Items]) -> Items:
+        return await _or_none(items, kind, problems, unread)
 
     tools = await pages(session.list_tools, "tools") if offered and offered.tools else ()
     resources: Items = ()
     templates: Items = ()
     prompts: Items = ()
     if offered and offered.resources:
-        resources = await _or_none(pages(session.list_resources, "resources"), "resources", problems)
-        templates = await _or_none(pages(session.list_resource_templates, "resource_templates"), "templates", problems)
+        resources = await if_it_can("resources", pages(session.list_resources, "resources"))
+        templates = await if_it_can("templates", pages(session.list_resource_templates, "resource_templates"))
     if offered and offered.prompts:
-        prompts = await _or_none(pages(session.list_prompts, "prompts"), "prompts", problems)
+        prompts = await if_it_can("prompts", pages(session.list_prompts, "prompts"))
     ttl = min(ttls) if ttls else None
-    skills = await _or_none(_skills(session, problems), "skills", problems)
-    return Listing(tools, resources, templates, prompts, session.instructions or "", ttl, tuple(problems), skills)
+    skills = await if_it_can("skills", _skills(session, problems))
+    said = session.instructions or ""
+    return Listing(tools, resources, templates, prompts, said, ttl, tuple(problems), skills, tuple(unread))
 
 
 async def _skills(session: "ClientSession", problems: list[str]) -> Items:
@@ -101,7 +111,7 @@ async def _pages(send: Callable[..., Awaitable[Any]], field: str, problems: list
     return tuple(items)
 
 
-async def _or_none(pages: Awaitable[Items], what: str, problems: list[str]) -> Items:
+async def _or_none(pages: Awaitable[Items], what: str, problems: list[str], unread: list[str]) -> Items:
     """A list that cannot be read costs nothing else; many servers name a kind that they have no method for."""
     from mcp import MCPError
     from mcp_types import METHOD_NOT_FOUND
@@ -113,11 +123,13 @@ async def _or_none(pages: Awaitable[Items], what: str, problems: list[str]) -> I
         return await pages
     except ValidationError:
         problems.append(f"its list of {what} cannot be read: it does not keep to MCP")
+        unread.append(what)
     except MCPError as error:
         if is_ended(error) or is_expired(error) or is_late(error):
             raise
         if error.code != METHOD_NOT_FOUND:
             problems.append(f"it does not give its list of {what}: {' '.join(clean(error.message).split())[:200]}")
+            unread.append(what)
     return ()
 
 

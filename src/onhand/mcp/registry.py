@@ -119,6 +119,7 @@ class McpRegistry:
 
     def _client(self, server: Server, environ: Mapping[str, str], auth_of: Callable[[Server], Any]) -> Client:
         def on_listed(listing: Listing) -> None:
+            listing = listing.beside(self.listing(server.key))
             self._take_in(server.key, listing)
             known = listing._replace(problems=self._problems[server.key])
             lists.keep(self._directory, server.key, server.identity, known)

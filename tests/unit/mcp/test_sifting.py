@@ -2,6 +2,7 @@
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp_types.methods import validate_server_result
 
+from onhand.mcp.listing import Listing, keep
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.server import build
 from onhand.mcp.sifting import MAX_TOLD, REFUSED, sifted
@@ -104,6 +106,21 @@ def test_a_list_that_is_none_or_is_refused_costs_no_other_list(behind: Behind) -
                 "its list of resources cannot be read: it does not keep to MCP",
                 "it does not give its list of prompts: the store is closed",
             )
+
+    anyio.run(main)
+
+
+@requirement("mcp.bad-items-cost-themselves")
+def test_a_list_that_cannot_be_given_now_stays_as_it_was(behind: Behind, tmp_path: Path) -> None:
+    server = behind("h", "half")
+    keep(str(tmp_path), "h", server.identity, Listing(prompts=({"name": "praise"},), skills=({"uri": "skill://old"},)))
+
+    async def main() -> None:
+        async with McpRegistry([server], lists_directory=str(tmp_path)) as registry:
+            assert await registry.connect(["h"]) == {}
+            assert registry.catalog.names() == ("h__good",)
+            assert [one["name"] for one in registry.listing("h").prompts] == ["praise"]
+            assert registry.listing("h").skills == ()  # it serves none any more, and says so
 
     anyio.run(main)
 
