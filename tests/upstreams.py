@@ -242,6 +242,30 @@ class Faithful(Kind):
         return types.CompleteResult(completion=types.Completion(values=values))
 
 
+FORKS: dict[str, Any] = {
+    f"fork{n}": {"allOf": [{"$ref": f"#/$defs/fork{n + 1}"}, {"$ref": f"#/$defs/fork{n + 1}"}]} for n in range(60)
+}
+PROMISES: dict[str, dict[str, Any]] = {
+    "kept": {"properties": {"word": {"type": "string"}}},
+    "number": {"properties": {"word": {"type": "integer"}}},
+    "slow": {"properties": {"word": {"pattern": "^(a+)+$"}}},
+    "forked": {"$ref": "#/$defs/fork0", "$defs": {**FORKS, "fork60": {}}},
+    "none": {"properties": {"word": {"type": "string"}}},
+}
+
+
+class Promising(Kind):
+    """Promises what would take for ever to check, and gives something else."""
+
+    tools = tuple(tool(name, output_schema={"type": "object", **schema}) for name, schema in PROMISES.items())
+
+    async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
+        if params.name == "none":
+            return said("nothing else")
+        word = "a" * int((params.arguments or {}).get("letters", 3)) + "!"
+        return types.CallToolResult(content=[], structured_content={"word": word})
+
+
 class Asking(Kind):
     """A server of the newer era, which asks by its answers."""
 
@@ -451,6 +475,7 @@ KINDS = {
     "changing": Changing,
     "counting": Counting,
     "endless": Endless,
+    "promising": Promising,
 }
 PROGRAMS = {
     "odd": _odd,

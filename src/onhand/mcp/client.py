@@ -22,6 +22,7 @@ from onhand.errors import OnhandError, UpstreamError
 from onhand.mcp import program
 from onhand.mcp.cleaning import clean
 from onhand.mcp.listing import Listing, listed
+from onhand.mcp.promises import check_promises
 from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
 from onhand.mcp.servers import Server, environment, expanded, working_directory
 from onhand.mcp.sifting import sift_lists
@@ -261,6 +262,7 @@ class Client:
             link.session, link.tasks = client.session, tasks
             declare_clients(link.session)
             sift_lists(link.session)
+            check_promises(link.session)
             self._list(link, await listed(link.session))
             scope.deadline = math.inf
             self._failures, self._not_before, self._detail = 0, 0.0, ""

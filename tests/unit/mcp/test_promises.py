@@ -1,0 +1,47 @@
+"""Is structured content checked against its schema, whatever a server wrote into both?"""
+
+import anyio
+import pytest
+
+from requirements import requirement
+from unit.mcp.conftest import Behind, Fronted
+from unit.mcp.test_gateway import ERAS, text_of
+
+NO_FIT = "structured content that does not fit its output schema"
+
+
+@requirement("mcp.faithful")
+@ERAS
+@pytest.mark.parametrize(
+    ("tool", "wrong"),
+    [
+        ("number", f'p: number gave {NO_FIT}: word: the value is not of type "integer"'),
+        ("slow", f'p: slow gave {NO_FIT}: word: the value does not match "^(a+)+$"'),
+        ("none", "p: none promises structured content and gave none"),
+    ],
+)
+def test_an_answer_that_breaks_a_promise_is_an_error_of_one_short_line(
+    mode: str, tool: str, wrong: str, behind: Behind, fronted: Fronted
+) -> None:
+    async def main() -> None:
+        async with fronted(behind("p", "promising"), mode=mode) as (_, client):
+            result = await client.call_tool("call_tool", {"name": f"p__{tool}", "arguments": {"letters": 100_000}})
+            assert result.is_error
+            assert text_of(result) == wrong
+
+    anyio.run(main)
+
+
+@requirement("mcp.dead-upstreams-are-harmless")
+@ERAS
+def test_a_promise_that_would_take_for_ever_to_check_passes_unchecked(
+    mode: str, behind: Behind, fronted: Fronted
+) -> None:
+    async def main() -> None:
+        async with fronted(behind("p", "promising"), mode=mode) as (_, client):
+            for name in ("kept", "forked"):
+                result = await client.call_tool("call_tool", {"name": f"p__{name}"})
+                assert not result.is_error
+                assert result.structured_content == {"word": "aaa!"}
+
+    anyio.run(main)
