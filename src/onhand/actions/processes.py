@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Protocol
 
-from onhand.descendants import descendants
+from onhand.descendants import end_descendants
 from onhand.errors import InputError
 
 
@@ -70,10 +70,9 @@ class Group:
         return code if code is None or code >= 0 else 128 - code
 
     def kill(self) -> None:
-        strays = descendants(self._process.pid)
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGSTOP)  # it could start more while the others are ended
+            end_descendants(self._process.pid)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # its number stays taken while it has members or is not reaped
-        for process in strays:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
         self._process.wait()

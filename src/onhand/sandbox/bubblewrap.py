@@ -15,7 +15,7 @@ from onhand.sandbox.layout import Layout, lay_out
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.sandbox import Command, Process
 
-TEMPORARY_BYTES = 512 << 20
+TEMPORARY_BYTES = 512 << 20  # of what is kept in memory as files, in each of two places
 TRY_S = 30.0  # far more than a command that does nothing takes
 
 
@@ -76,7 +76,9 @@ def _mounts(layout: Layout) -> Iterator[str]:
     kinds = dict.fromkeys(layout.readable, "--ro-bind") | dict.fromkeys(layout.writable, "--bind")
     if "/" in kinds:
         yield from (kinds.pop("/"), "/", "/")
-    yield from ("--proc", "/proc", "--dev", "/dev", "--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp")  # noqa: S108
+    yield from ("--proc", "/proc", "--dev", "/dev")
+    for path in ("/tmp", "/dev/shm"):  # noqa: S108
+        yield from ("--perms", "1777", "--size", str(TEMPORARY_BYTES), "--tmpfs", path)
     for link, target in layout.links:
         if "/" not in layout.readable:
             yield from ("--symlink", target, link)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-from onhand.descendants import descendants
+from onhand.descendants import end_descendants
 from onhand.errors import SandboxError
 from onhand.sandbox.launch import PROXY_PORT
 from onhand.sandbox.layout import Layout
@@ -61,9 +61,9 @@ class Confined:
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
             if self.wait(GRACE_S) is None:
-                for process in [*descendants(self.pid), self.pid]:
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.kill(process, signal.SIGKILL)
+                self._process.send_signal(signal.SIGSTOP)  # whom it buries while one looks would hide their children
+                end_descendants(self.pid)
+                self._process.kill()
                 self.wait()
 
     def _ended(self, code: int | None) -> int | None:

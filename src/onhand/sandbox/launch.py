@@ -17,7 +17,7 @@ import select
 import struct
 from time import monotonic
 
-from onhand.descendants import descendants
+from onhand.descendants import end_descendants
 from onhand.sandbox import kernel
 from onhand.sandbox.usage import excess
 
@@ -246,11 +246,7 @@ def _reaped(child: int) -> tuple[bool, int]:
 def _end_everything() -> None:
     """Kill what is left, again and again: with every parent that dies, its children become ours."""
     while True:
-        for process in descendants(os.getpid()):
-            try:
-                os.kill(process, signal.SIGKILL)
-            except OSError:
-                continue
+        end_descendants(os.getpid())
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

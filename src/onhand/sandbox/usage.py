@@ -9,6 +9,10 @@ import resource
 
 from onhand.descendants import family
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _UTIME, _CSTIME, _RSS = 11, 14, 21  # in the fields of stat: from own time to that of children who were waited for
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
@@ -25,18 +29,44 @@ def excess(ancestor: int, memory_bytes: int, cpu_s: float) -> str:
         return "cpu"
     # What several share counts for each of them in the first sum, which is cheap; in the second it is divided.
     resident = {process: int(fields[_RSS]) * _PAGE_BYTES for process, fields in told.items()}
-    if sum(resident.values()) > memory_bytes:
-        return "memory" if sum(map(_share, resident, resident.values())) > memory_bytes else ""
+    files = _files(told)
+    if sum(resident.values()) + files > memory_bytes:
+        shares = [_share(process, size) for process, size in resident.items()]
+        mapped = sum(share[1] for share in shares)  # of the files too: what is both counts once
+        return "memory" if sum(share[0] for share in shares) + max(mapped, files) > memory_bytes else ""
     return ""
 
 
-def _share(process: int, resident: int) -> int:
-    """The memory of a process, with its share of what others have too; where that is not told, all of it."""
+def _files(processes: "Iterable[int]") -> int:
+    """The memory of open files that are on no disk (memfd_create), each counted once: nobody need have it mapped."""
+    sizes: dict[tuple[int, int], int] = {}
+    for process in processes:
+        directory = f"/proc/{process}/fd"
+        try:
+            numbers = os.listdir(directory)
+        except OSError:  # it has just ended, or does not tell
+            continue
+        for number in numbers:
+            try:
+                if os.readlink(f"{directory}/{number}").startswith("/memfd:"):
+                    found = os.stat(f"{directory}/{number}")
+                    sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+            except OSError:
+                continue
+    return sum(sizes.values())
+
+
+def _share(process: int, resident: int) -> tuple[int, int]:
+    """The memory of a process, with its share of what others have too, and that of files in memory by itself.
+
+    Where it is not told, all that is resident.
+    """
     try:
         with open(f"/proc/{process}/smaps_rollup", "rb") as rollup:
-            lines = [line.split() for line in rollup]
+            told = {words[0]: int(words[1]) * 1024 for words in map(bytes.split, rollup) if words[0].endswith(b":")}
     except (FileNotFoundError, ProcessLookupError):
-        return 0  # it has just ended
+        return 0, 0  # it has just ended
     except OSError:
-        return resident
-    return sum(int(words[1]) for words in lines if words[0] in (b"Pss:", b"SwapPss:")) * 1024
+        return resident, 0
+    mapped = told.get(b"Pss_Shmem:", 0)
+    return told.get(b"Pss:", 0) + told.get(b"SwapPss:", 0) - mapped, mapped

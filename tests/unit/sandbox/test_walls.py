@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from onhand.errors import SandboxError
+from onhand.sandbox.policy import Policy
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
 from workplace import NOBODY, Ended, backend, command_lines, give, policy_for, python_inside, run, still_running
@@ -316,25 +317,96 @@ os.write(writer, b"1234")
 """
 
 
-@requirement("sandbox.sums")
-def test_what_each_may_have_many_may_not_have_together(sandbox: Sandbox, place: Path) -> None:
-    policy = policy_for(place)._replace(memory_bytes=200 << 20)
-    words = (python_inside(), "-c", HOLDING)
-    reader, writer = os.pipe()  # nobody ever writes: without a limit they would wait for ever
+def _waiting(sandbox: Sandbox, policy: Policy, code: str, place: Path) -> Ended:
+    """What comes of code that reads what nobody ever writes: without a limit it would wait for ever."""
+    reader, writer = os.pipe()
+    words = (python_inside(), "-c", code)
     with open(reader, "rb") as never, open(writer, "wb"):
         command = Command(words, str(place), {"PATH": "/usr/bin:/bin"}, never, subprocess.PIPE, subprocess.STDOUT)
         process = sandbox.start(policy, command)
         assert process.stdout is not None
         with process.stdout:
             said = process.stdout.read().decode()
-        assert process.wait(60) == 128 + signal.SIGKILL
-    assert said.startswith("onhand: the command was ended: its processes together had more than 200 MiB of memory, ")
+        return Ended(process.wait(60), said)
+
+
+@requirement("sandbox.sums")
+def test_what_each_may_have_many_may_not_have_together(sandbox: Sandbox, place: Path) -> None:
+    ended = _waiting(sandbox, policy_for(place)._replace(memory_bytes=200 << 20), HOLDING, place)
+    assert ended.code == 128 + signal.SIGKILL
+    assert ended.printed.startswith("onhand: the command was ended: its processes together had more than 200 MiB of m")
+
+
+FILES_IN_MEMORY = """
+import os
+held = [os.memfd_create("held") for _ in range(4)]
+for file in held:
+    for _ in range(100):
+        os.write(file, bytes(1 << 20))
+os.read(0, 1)
+"""
+MAPPED = """
+import mmap, os
+from onhand.sandbox.usage import excess
+file = os.memfd_create("held")
+os.truncate(file, 100 << 20)
+held = mmap.mmap(file, 100 << 20)
+for at in range(0, 100 << 20, 4096):
+    held[at] = 1
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.read(reader, 1)
+    os._exit(0)
+print(excess(os.getpid(), 150 << 20, 1000), excess(os.getpid(), 90 << 20, 1000))
+os.write(writer, b"1")
+"""
+
+
+@requirement("sandbox.sums")
+def test_files_that_are_in_memory_alone_count(sandbox: Sandbox, place: Path) -> None:
+    ended = _waiting(sandbox, policy_for(place)._replace(memory_bytes=200 << 20), FILES_IN_MEMORY, place)
+    assert ended.code == 128 + signal.SIGKILL
+    assert "had more than 200 MiB of memory, " in ended.printed
+
+
+@requirement("sandbox.sums")
+def test_a_file_in_memory_that_is_mapped_counts_once() -> None:
+    said = subprocess.check_output([sys.executable, "-c", MAPPED], text=True, timeout=60)
+    assert said == " memory\n"
 
 
 @requirement("sandbox.sums")
 def test_memory_that_several_share_counts_once() -> None:
     said = subprocess.check_output([sys.executable, "-c", SHARING], text=True, timeout=60)
     assert said == " memory\n"
+
+
+MULTIPLYING = """
+import os
+told = False
+while True:
+    try:
+        if os.fork() == 0:
+            os.setsid()
+            told = True
+    except BlockingIOError:
+        if not told:
+            os.write(1, b"full")
+            told = True
+"""
+
+
+@requirement("sandbox.run")
+def test_who_forks_without_end_is_killed_to_the_last(sandbox: Sandbox, place: Path) -> None:
+    policy = policy_for(place)._replace(processes=200)
+    words = (python_inside(), "-c", MULTIPLYING)
+    command = Command(words, str(place), {"PATH": "/usr/bin:/bin"}, subprocess.DEVNULL, subprocess.PIPE)
+    process = sandbox.start(policy, command)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.read(4) == b"full"
+        process.kill()
+        assert process.stdout.read() == b""  # nobody has its other end any more
 
 
 @requirement("sandbox.sums")
