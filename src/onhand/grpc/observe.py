@@ -73,6 +73,7 @@ class _Line(LogRecord):
         self.levelno, self.levelname = level, getLevelName(level)
         self.created = now = time()
         self.msecs = int(now % 1 * 1000)
+        self.relativeCreated = _SHARED["relativeCreated"] + (now - _SHARED["created"]) * 1000
         self.facts = facts
 
     def getMessage(self) -> str:

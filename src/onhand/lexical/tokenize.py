@@ -112,12 +112,13 @@ class IdentifierTokenizer:
         self._forms = Remembered(self._forms_of)
 
     def words(self, text: str) -> list[str]:
-        if not text.isascii():
+        if text.isascii():
+            words = text.encode().translate(_SEPARATE).decode().split()
+        else:
             for sign in _TYPOGRAPHY:
                 text = text.replace(sign, " ")
-        words = _western_words(text)
-        if words is None:
-            words = self._words_of_any_script(text)
+            western = _western_words(text)
+            words = self._words_of_any_script(text) if western is None else western
         if not self._joined:
             words = [part for word in words for part in _parts(word)]
         return words

@@ -56,6 +56,7 @@ class _Builder:
 
     def read(self) -> dict[str, object]:
         data: object = None
+        is_empty = True
         documents = 0
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
@@ -64,7 +65,8 @@ class _Builder:
                     raise self._refused(event, "begins a second document: keep one")
             elif isinstance(event, yaml.NodeEvent):
                 data = self._node(event, 1)
-        if data is None:
+                is_empty = isinstance(event, yaml.ScalarEvent) and event.implicit[0] and not event.value
+        if is_empty or data is None:
             return {}
         if not isinstance(data, dict):
             raise _Refused("the front matter is not made of `key: value` lines: write it so")

@@ -62,7 +62,7 @@ def _is_plain(document: Any) -> bool:
         tags == ()
         and created_time is None
         and {*map(type, texts)} == {str}
-        and all(text.isascii() or whole(text) is text for text in texts)
+        and (all(map(str.isascii, texts)) or all(whole(text) is text for text in texts))
         and 0 < len(document_id) <= MAX_ID_CHARS
         and not document_id.isspace()
         and len(text) <= MAX_TEXT_CHARS

@@ -50,7 +50,9 @@ class CatalogTool(Record):
 
 def leaf_of(name: str, server: str = "") -> str:
     """The tool's own name, without `mcp__server__`, `mcp__server_` or `server__`."""
-    for prefix in (f"{MCP}{server}__", f"{server}__", f"{MCP}{server}_") if server else ():
+    if not server or not name.startswith((MCP, server)):  # as most: to write the prefixes costs more
+        return name
+    for prefix in (f"{MCP}{server}__", f"{server}__", f"{MCP}{server}_"):
         if name.startswith(prefix) and len(name) > len(prefix):
             return name[len(prefix) :]
     return name

@@ -5,7 +5,6 @@ A schema is walked as if an attacker had written it: each part once, so many par
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from math import ceil
@@ -121,22 +120,35 @@ def _unstuffed(text: str) -> str:
         keys = list(map(_KEYS.__getitem__, words))
         different = set(keys)
     different.discard(_TELLS_NOTHING)
-    again = len(keys) - keys.count(_TELLS_NOTHING) - len(different)
-    if len(different) < LEAST_DIFFERENT * (len(different) + again):
-        words = _firsts([key or word for key, word in zip(keys, words, strict=True)], words, 1)
-    elif again >= MAX_REPEATS and max(Counter(filter(None, keys)).values()) > MAX_REPEATS:
-        words = _firsts([word.lower() for word in words], words, MAX_REPEATS)
+    telling = len(keys) - keys.count(_TELLS_NOTHING)
+    if len(different) < LEAST_DIFFERENT * telling:
+        once: dict[str, str] = {}
+        for key, word in zip(keys, words, strict=True):
+            once.setdefault(key or word, word)
+        return " ".join(once.values())
+    if telling - len(different) >= MAX_REPEATS and _is_often_said(keys):
+        words = _firsts(words)
     return " ".join(words)
 
 
-def _firsts(keys: Sequence[str], words: Sequence[str], most: int) -> list[str]:
-    """The words without those whose key was there so many times before."""
+def _is_often_said(keys: Sequence[str]) -> bool:
+    """Whether a word that tells something is there more often than counts."""
+    times: dict[str, int] = {}
+    for key in keys:
+        times[key] = times.get(key, 0) + 1
+    times[_TELLS_NOTHING] = 0
+    return max(times.values()) > MAX_REPEATS
+
+
+def _firsts(words: Sequence[str]) -> list[str]:
+    """The words without those that were there as often as counts before."""
     times: dict[str, int] = {}
     kept = []
-    for key, word in zip(keys, words, strict=True):
-        before = times.get(key, 0)
-        if before < most:
-            times[key] = before + 1
+    for word in words:
+        own = word.lower()
+        before = times.get(own, 0)
+        if before < MAX_REPEATS:
+            times[own] = before + 1
             kept.append(word)
     return kept
 
@@ -167,9 +179,10 @@ def _words_of_schema(schema: Mapping[str, Any]) -> tuple[str, str, str]:
     values: list[str] = []
     for name, part in _parts(schema):
         names.append(name)
-        for key in ("title", "description"):
-            if isinstance(text := part.get(key), str):
-                said.append(text)
+        if isinstance(title := part.get("title"), str):
+            said.append(title)
+        if isinstance(description := part.get("description"), str):
+            said.append(description)
         if "enum" in part or "const" in part:
             listed = part.get("enum")
             given = listed[:MAX_ENUM_VALUES] if isinstance(listed, list) else []
@@ -203,7 +216,7 @@ def _parts_of(part: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _joined(texts: list[str]) -> str:
-    return " ".join(filter(None, dict.fromkeys(texts)))[:MAX_FIELD_CHARS]
+    return " ".join(filter(None, dict.fromkeys(texts)))[:MAX_FIELD_CHARS] if texts else ""
 
 
 def seed_document_of(tool: CatalogTool) -> Document:

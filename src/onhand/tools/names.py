@@ -38,8 +38,13 @@ class Names:
             _put(self._exact, name, tool_id)
         for spelling in spellings:
             if _put(self._spelled, spelling, tool_id):
-                self._lengths.setdefault(len(spelling), {})[spelling] = None
-                self._halves.pop(len(spelling), None)
+                length = len(spelling)
+                if length in self._lengths:
+                    self._lengths[length][spelling] = None
+                else:
+                    self._lengths[length] = {spelling: None}
+                if self._halves:
+                    self._halves.pop(length, None)
 
     def remove(self, tool_id: str) -> None:
         """Take a tool's names out."""

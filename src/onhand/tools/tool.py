@@ -176,7 +176,10 @@ def _copied(value: Any, levels_left: int, values_left: list[int]) -> Any:
     elif kind is list and levels_left:
         values_left[0] -= len(value) + 1
         if values_left[0] >= 0:
-            return [_copied(item, levels_left - 1, values_left) for item in value]
+            return [
+                item if type(item) is str and item.isascii() else _copied(item, levels_left - 1, values_left)
+                for item in value
+            ]
     raise _Uncommon
 
 

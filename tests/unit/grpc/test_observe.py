@@ -67,6 +67,10 @@ def test_a_line_can_be_formatted_filtered_and_handed_on_like_any_other(caplog: p
     log(logging.DEBUG, "not asked for")
     (line,) = caplog.records
     assert before <= line.created <= time()
+    ordinary = logging.makeLogRecord({})  # made by Python itself, a moment later
+    assert ordinary.relativeCreated - line.relativeCreated == pytest.approx(
+        (ordinary.created - line.created) * 1000, abs=0.01
+    )
     parts = "%(asctime)s|%(msecs)d|%(levelname)s|%(name)s|%(filename)s|%(lineno)d|%(threadName)s|%(message)s"
     *_, level, name, _, _, _, message = logging.Formatter(parts).format(line).split("|")
     assert (level, name, json.loads(message)) == ("WARNING", "onhand.grpc", {"event": "refused", "method": "/a/b"})

@@ -173,13 +173,21 @@ def test_twenty_levels_are_enough(depth: int) -> None:
 
 
 @requirement("markdown.front-matter-is-safe")
-@pytest.mark.parametrize("rest", ["", "\nnote: >-\n  many\n  lines"])  # one by our own reader, one by the YAML parser
+@pytest.mark.parametrize("rest", ["", "\nnote: many lines # said"])  # one by our own reader, one by the YAML parser
 def test_values_are_their_texts_where_types_are_not_wanted(rest: str) -> None:
     content = f'version: 1.10\non: no\nnothing:\nquoted: "2"\nlist: [1, true]{rest}'
     read = read_front_matter(f"---\n{content}\n---\n", typed=False)
     assert read.problem is None
     expected = {"version": "1.10", "on": "no", "nothing": "", "quoted": "2", "list": ["1", "true"]}
     assert read.data == expected | ({"note": "many lines"} if rest else {})
+
+
+@requirement("markdown.front-matter-is-safe")
+@pytest.mark.parametrize("comment", ["# nothing", "#\tnothing"])  # one by our own reader, one by the YAML parser
+@pytest.mark.parametrize("typed", [True, False])
+def test_front_matter_of_comments_alone_says_nothing_and_is_no_problem(comment: str, typed: bool) -> None:
+    read = read_front_matter(f"---\n{comment}\n---\nbody", typed=typed)
+    assert (read.data, read.problem, read.body) == ({}, None, "body")
 
 
 def test_front_matter_that_is_never_closed_is_text_and_said_so() -> None:
