@@ -19,7 +19,7 @@ from onhand.mcp.cleaning import clean, cleaned
 from onhand.mcp.front import Front
 from onhand.mcp.misfit import explained
 from onhand.mcp.naming import public_address, public_name
-from onhand.mcp.offers import for_era
+from onhand.mcp.offers import findable, for_era
 from onhand.mcp.outputs import READ_TOOL, Outputs
 from onhand.mcp.paging import page
 from onhand.mcp.registry import McpRegistry, Relevant
@@ -363,7 +363,7 @@ class Gateway(Front):
             if self._own is not None:
                 listed = await self._own.list_tools(ctx, None)
                 tools = {tool.name: tool for tool in listed.tools if tool.name not in self._fixed}
-                self.registry.catalog.add(map(_own_tool, tools.values()))
+                self.registry.catalog.add(map(findable, tools.values()))
             self._own_tools = tools
         return self._own_tools
 
@@ -449,12 +449,6 @@ def _text(arguments: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise ToolError(f"{name} is missing: give it as a text")
     return whole(value)
-
-
-def _own_tool(tool: types.Tool) -> CatalogTool:
-    claims = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
-    schema, promised = tool.input_schema, tool.output_schema or {}
-    return CatalogTool(tool.name, tool.description or "", schema, output_schema=promised, annotations=claims)
 
 
 def _arguments(given: Mapping[str, Any]) -> Mapping[str, Any]:
