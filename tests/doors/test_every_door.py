@@ -4,7 +4,6 @@ The doors are listed in tests/door.py. What each of them does beyond this is tes
 """
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from door import DOORS, Door, Rejected, python_door
 from mail import Concepts, mails
 from onhand import Document, app
 from onhand.embed import choose
+from public_cases import cases, needs_cases
 from requirements import requirement
 
-DATA = os.environ.get("ONHAND_DATA")
 QUERIES = ["dock sensors", "Q3 forecast", "money back", "DOCK-1007", "who's on call?", "nothing like it", "+ - *"]
 FILTERS: list[dict[str, Any]] = [
     {},
@@ -166,11 +165,10 @@ def test_every_door_says_that_a_document_is_not_there(door: Door) -> None:
         door.get("mail-forecast", first_line=0)
 
 
-@pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+@needs_cases
 def test_every_door_takes_the_public_queries_alike(door: Door, python: Door) -> None:
-    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
     tried = 0
-    for case in [case for case in map(json.loads, lines) if case["area"] == "queries"]:
+    for case in cases("queries"):
         given = case.get("input")
         if case.get("generator_kind") == "python":
             given = eval(case["generator"], {"__builtins__": {}})

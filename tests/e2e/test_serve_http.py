@@ -16,10 +16,10 @@ import pytest
 
 import rawmcp
 from onhand.mcp.messages import MAX_LINE_BYTES
+from public_cases import cases, each
 from rawmcp import ENVELOPE, Http, request
 from requirements import requirement
 
-DATA = os.environ.get("ONHAND_DATA")
 TOKEN = "a-token-that-nobody-guesses"
 MODERN = {"MCP-Protocol-Version": "2026-07-28"}
 
@@ -336,18 +336,9 @@ DESCRIBED: dict[str, Callable[[Http, Http, dict[str, Any]], None]] = {
 }
 
 
-def cases() -> list[Any]:
-    if not DATA:
-        reason = "set ONHAND_DATA to the directory that has bad_inputs.jsonl"
-        return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="none")]
-    lines = (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [case for case in map(json.loads, lines) if case["area"] == "http_mcp"]
-    return [pytest.param(case, id=f"{case['id']} {case['name']}") for case in found]
-
-
 @requirement("mcp.http-is-strict")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", each(cases("http_mcp")))
 def test_a_bad_request_of_the_public_collection_is_refused(
     case: dict[str, Any], server: Http, guarded: Http, tmp_path: Path
 ) -> None:

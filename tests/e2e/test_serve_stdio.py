@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import re
 import signal
 import subprocess
@@ -18,10 +17,10 @@ import pytest
 import rawmcp
 from onhand.lines import MAX_SKIPPED_BYTES
 from onhand.mcp.messages import MAX_LINE_BYTES
+from public_cases import cases, each
 from rawmcp import Stdio, request
 from requirements import requirement
 
-DATA = os.environ.get("ONHAND_DATA")
 PING = json.dumps(request("ping", 1)).encode() + b"\n"
 
 
@@ -154,15 +153,6 @@ DESCRIBED = {
 }
 
 
-def cases() -> list[Any]:
-    if not DATA:
-        reason = "set ONHAND_DATA to the directory that has bad_inputs.jsonl"
-        return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="none")]
-    lines = (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [case for case in map(json.loads, lines) if case["area"] == "jsonrpc"]
-    return [pytest.param(case, id=f"{case['id']} {case['name']}") for case in found]
-
-
 @pytest.fixture(scope="module")
 def session() -> Iterator[Stdio]:
     """One session that has to outlive all of it."""
@@ -172,7 +162,7 @@ def session() -> Iterator[Stdio]:
 
 @requirement("mcp.malformed-is-answered")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", each(cases("jsonrpc")))
 def test_a_bad_message_of_the_public_collection_is_survived_and_answered(case: dict[str, Any], session: Stdio) -> None:
     if case["name"] in DESCRIBED:
         return DESCRIBED[case["name"]]()

@@ -11,7 +11,7 @@ import pytest
 
 from onhand import Context, Document, Notes, Rules, app, config
 from onhand.errors import ConfigError, InputError
-from onhand.mcp.gateway import _fixed_tools
+from onhand.mcp.gateway_tools import fixed_tools
 from requirements import requirement
 
 Write = Callable[[str, str], None]
@@ -365,7 +365,7 @@ def test_no_tool_of_ours_has_the_name_of_one_that_the_gateway_adds(home: Path, m
         monkeypatch.setenv(f"ONHAND_{name}", value)
     ours = {tool.name for tool in app.open_registry(app.configured())}
     assert {"run_command", "http_get", "edit_file"} <= ours
-    assert ours.isdisjoint(tool.name for tool in _fixed_tools(()))
+    assert ours.isdisjoint(tool.name for tool in fixed_tools(()))
 
 
 @requirement("project.typed")

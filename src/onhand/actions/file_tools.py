@@ -9,7 +9,7 @@ from onhand.actions.edit import Edit, edit
 from onhand.actions.workspace import Workspace, shown
 from onhand.errors import InputError
 from onhand.tools import Output, Tool
-from onhand.tools.tool import LOCAL
+from onhand.tools.tool import LOCAL, REPLACING
 
 MAX_ECHO_CHARS = 8_000  # of a file after an edit: more would cost a model more than it tells it
 
@@ -104,7 +104,7 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             lambda given: _write(workspace, **given),
             shapes.Written,
             read_only=False,
-            hints=LOCAL._replace(destructive=True, idempotent=True),
+            hints=REPLACING,
         ),
         action(
             "edit_file",

@@ -12,7 +12,7 @@ from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
 from onhand.actions.spellings import SPELLINGS
 from onhand.tools import Output, Tool
 from onhand.tools.fitting import fitted, within
-from onhand.tools.tool import LOCAL
+from onhand.tools.tool import LOCAL, REPLACING
 
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_COMMAND_SHOWN = 200
@@ -108,12 +108,11 @@ def tools_over(
         "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin at: 0 if left out."},
         "max_bytes": {"type": "integer", "minimum": 1, "maximum": 60_000, "description": "How much to read."},
     }
-    ending = LOCAL._replace(destructive=True, idempotent=True)
     return [
         _tool("run_command", RUN.format(walls=walls), running, ["command"], run, shapes.Ran, timeout_s=None),
         _tool("read_output", READ, reading, ["job"], read, shapes.Piece, read_only=True, hints=LOCAL),
         _tool("list_jobs", LIST, {}, [], listed, shapes.Jobs, read_only=True, hints=LOCAL),
-        _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop, shapes.Job, hints=ending),
+        _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop, shapes.Job, hints=REPLACING),
     ]
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onhand.mcp.servers import Server, Servers
 
 MAX_SHOWN_LINES = 200  # of one difference
+NO_SERVERS = "there are no servers: `onhand mcp add NAME -- COMMAND…`, or `onhand mcp import`"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -89,9 +90,7 @@ def _list(asked: Config, arguments: argparse.Namespace) -> int:
         )  # fmt: skip
         return 0
     rows = [(s.key, s.shown, _state(s, waiting.get(s.key, 0))) for s in servers]
-    terminal.print_table(rows, header=("server", "runs", "state")) if rows else terminal.say(
-        "there are no servers: `onhand mcp add NAME -- COMMAND…`, or `onhand mcp import`"
-    )
+    terminal.print_table(rows, header=("SERVER", "RUNS", "STATE")) if rows else terminal.say(NO_SERVERS)
     _warn_of(listed)
     return 0
 
@@ -209,9 +208,11 @@ def _test(asked: Config, arguments: argparse.Namespace) -> int:
             )  # fmt: skip
         else:
             for one in states:
-                what = down.get(one.key) or f"{counted(one.tools, 'tool')}" + (f", {one.held} held" if one.held else "")
-                terminal.say(f"{one.key}: {what}")
+                held = f", {one.held} held" if one.held else ""
+                terminal.say(down.get(one.key) or f"{one.key}: {counted(one.tools, 'tool')}{held}")
                 _warn_of({one.key: one.problems})
+            if not states:
+                terminal.say(NO_SERVERS)
         return 1 if down else 0
 
     return _with_registry(asked, tried, shows_login=True)

@@ -9,7 +9,7 @@ from onhand.cli import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,6 +22,10 @@ class Parser(argparse.ArgumentParser):
         """Let one of several words follow; each gets a parser of its own."""
         # Naming `prog` keeps argparse from formatting help, and from the imports which that needs, on every start.
         return self.add_subparsers(prog=self.prog, dest=dest, metavar=metavar, required=True)
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse, and say where all that can be asked is listed."""
+        super().error(f"{message} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Help and errors quote the command line, which may hold anything; and a full disk is not to be passed over."""

@@ -69,7 +69,7 @@ def _envelope(result: Result) -> dict[str, object]:
 
 def _list(registry: Registry) -> int:
     rows = [(tool.name, "reads" if tool.read_only else "writes", _first(tool.description)) for tool in registry]
-    terminal.print_table(sorted(rows), header=("tool", "", "what it does"))
+    terminal.print_table(sorted(rows), header=("TOOL", "", "WHAT IT DOES"))
     return 0
 
 

@@ -9,7 +9,7 @@ from onhand.corpora.note import MAX_BODY_BYTES, MAX_DESCRIPTION_CHARS, MAX_NAME_
 from onhand.corpora.shapes import DeletedNote, NotesAnswer, WrittenNote
 from onhand.tools import Output, Tool
 from onhand.tools.fitting import fitted
-from onhand.tools.tool import LOCAL
+from onhand.tools.tool import REPLACING
 
 if TYPE_CHECKING:
     from onhand.corpora.notes import NoteHit, Notes
@@ -74,13 +74,29 @@ def tools_over(notes: "Notes", default_limit: int) -> list[Tool]:
     }
     query = {"type": "string", "description": "What you want to remember, in a few words."}
     asked = {"query": query, "limit": limit}
-    needed = ["name", "description", "body"]
-    replacing: dict[str, Any] = {"read_only": False, "hints": LOCAL._replace(destructive=True, idempotent=True)}
     return [
         corpus_tool("search_notes", SEARCH, asked, ["query"], search, NotesAnswer, MAX_OUTPUT_BYTES),
-        corpus_tool("write_note", WRITE, written, needed, write, WrittenNote, MAX_OUTPUT_BYTES, **replacing),
         corpus_tool(
-            "delete_note", DELETE, {"name": name}, ["name"], delete, DeletedNote, MAX_OUTPUT_BYTES, **replacing
+            "write_note",
+            WRITE,
+            written,
+            ["name", "description", "body"],
+            write,
+            WrittenNote,
+            MAX_OUTPUT_BYTES,
+            read_only=False,
+            hints=REPLACING,
+        ),
+        corpus_tool(
+            "delete_note",
+            DELETE,
+            {"name": name},
+            ["name"],
+            delete,
+            DeletedNote,
+            MAX_OUTPUT_BYTES,
+            read_only=False,
+            hints=REPLACING,
         ),
     ]
 

@@ -54,6 +54,11 @@ def clean(text: str) -> str:
     return "".join(char for char in text if char in _ALWAYS_KEPT or not _is_hidden(char))
 
 
+def clean_line(text: str, max_chars: int) -> str:
+    """The same on one line, and no longer than that."""
+    return " ".join(clean(text).split())[:max_chars]
+
+
 def is_hidden_in(text: str) -> bool:
     """Whether the text has something that nobody would see, other than what turns up in honest texts."""
     return any(_is_hidden(char) for char in text if char not in _ALWAYS_KEPT + "\r\u200d\ufe0f\u00ad\ufeff")

@@ -20,13 +20,13 @@ from pydantic import ValidationError
 
 from onhand.errors import OnhandError, UpstreamError
 from onhand.mcp import program
-from onhand.mcp.cleaning import clean
+from onhand.mcp.cleaning import clean_line
+from onhand.mcp.failures import innermost, is_ended, is_expired, is_no_message, wants_newer, web_status
 from onhand.mcp.listing import Listing, listed
 from onhand.mcp.promises import check_promises
 from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
 from onhand.mcp.servers import Server, environment, expanded, working_directory
 from onhand.mcp.sifting import sift_lists
-from onhand.mcp.status import is_ended, is_expired, is_no_message, wants_newer, web_status
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -446,15 +446,14 @@ class Client:
 
     def _reason(self, error: BaseException) -> str:
         """Why, in a line that people can see: what is at the bottom of it, and what the program said last."""
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
+        error = innermost(error)
         if isinstance(error, FileNotFoundError) and self.server.command:
             text = f"there is no program {self.server.command!r}: install it, or correct the command"
         elif isinstance(error, MCPError) and is_ended(error):
             text = "it ended at once"
         elif isinstance(error, TimeoutError):
             text = "no answer in time"
-        elif isinstance(error, MCPError) and is_no_message(error):
+        elif isinstance(error, MCPError) and is_no_message(error) and self._web_status >= 400:
             text = web_status(self._web_status)
         elif isinstance(error, ValidationError):
             first = error.errors(include_url=False)[0]
@@ -462,19 +461,15 @@ class Client:
         else:
             text = str(error) if isinstance(error, OnhandError) else f"{type(error).__name__}: {error}"
         words = self._last_words()
-        return _line(f"{text} ({words})" if words else text)
+        return clean_line(f"{text} ({words})" if words else text, MAX_REASON_CHARS)
 
     def _last_words(self) -> str:
-        return _line(next((line for line in reversed(self._said) if line), ""))
+        return clean_line(next((line for line in reversed(self._said) if line), ""), MAX_REASON_CHARS)
 
 
 def pause_after(failures: int) -> float:
     """How long a server is left alone that has failed so often before: twice as long each time, within limits."""
     return min(FIRST_PAUSE_S * 2.0 ** min(failures, 10), LONGEST_PAUSE_S)  # a server may be down for months
-
-
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())[:MAX_REASON_CHARS]
 
 
 async def _set_level(link: Link, level: types.LoggingLevel) -> None:

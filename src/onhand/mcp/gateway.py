@@ -8,7 +8,7 @@ and prompts of all servers are listed under names of their own. Ranking is the c
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NotRequired, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import mcp_types as types
 from mcp import MCPError
@@ -17,19 +17,19 @@ from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.mcp import their_skills
 from onhand.mcp.cleaning import clean, cleaned
 from onhand.mcp.front import Front
+from onhand.mcp.gateway_tools import MAX_NAMED_SERVERS, fixed_tools
 from onhand.mcp.misfit import explained
 from onhand.mcp.naming import public_address, public_name
-from onhand.mcp.offers import for_era
-from onhand.mcp.outputs import READ_TOOL, Outputs
+from onhand.mcp.offers import findable, for_era
+from onhand.mcp.outputs import Outputs
 from onhand.mcp.paging import page
 from onhand.mcp.registry import McpRegistry, Relevant
 from onhand.mcp.relay import connection_of, is_modern
 from onhand.mcp.surface import Method, Surface
 from onhand.text import whole
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.found import Definition, FoundAnswer, found_as_json
+from onhand.tools.found import found_as_json
 from onhand.tools.prompt import called_as, line, plain_line
-from onhand.tools.schema import answer_schema
 from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -38,40 +38,9 @@ if TYPE_CHECKING:
 SURFACES = ("stable", "activate")
 TTL_MS = 60_000  # of lists that change only when a server's do
 DESCRIPTION_CHARS = 120
-MAX_NAMED_SERVERS = 40
 MAX_NAMED_PROBLEMS = 5
 MAX_ACTIVATED = 64  # tools that one client may have added to its list
 OTHER_LIMIT = 3  # resources and prompts that a search shows
-
-SEARCH = (
-    "Find tools by what they do. Say what you want to do, in a few words; or select:NAME,NAME by name, +word in front "
-    "of what the name must have, server:NAME in front of words to stay with one server, re:PATTERN for names. A query "
-    "that fits nothing finds nothing. Then call what was found with call_tool. One search is local and costs some 250 "
-    'tokens. Example: search_tools(query="create a pull request").'
-)
-DESCRIBE = (
-    "Give the whole definition of one tool, with every argument's description. Only for a tool whose one-line "
-    'signature is not enough. Example: describe_tool(name="github__create_issue").'
-)
-CALL = (
-    "Call a tool that search_tools found, by its whole name, with its arguments as an object. Example: "
-    'call_tool(name="github__create_issue", arguments={"title": "…"}).'
-)
-READ = 'Read on where a long answer was cut. Example: read_on(handle="…").'
-
-
-class FoundEverywhere(FoundAnswer):
-    """Of `search_tools`: also addresses of resources and names of prompts."""
-
-    resources: list[str]
-    prompts: list[str]
-
-
-class Described(Definition):
-    """Of `describe_tool`: also what a server says of the tool's answers and of what it may do."""
-
-    output_schema: NotRequired[dict[str, Any]]
-    annotations: NotRequired[dict[str, Any]]
 
 
 class Gateway(Front):
@@ -86,7 +55,7 @@ class Gateway(Front):
         self._outputs = Outputs()
         self._activated: dict[int, dict[str, None]] = {}
         self._own_tools: dict[str, types.Tool] | None = None
-        self._fixed = {tool.name: tool for tool in _fixed_tools(registry.keys)}
+        self._fixed = {tool.name: tool for tool in fixed_tools(registry.keys)}
         self.instructions = _instructions(registry.keys, own)
 
     @property
@@ -363,7 +332,7 @@ class Gateway(Front):
             if self._own is not None:
                 listed = await self._own.list_tools(ctx, None)
                 tools = {tool.name: tool for tool in listed.tools if tool.name not in self._fixed}
-                self.registry.catalog.add(map(_own_tool, tools.values()))
+                self.registry.catalog.add(map(findable, tools.values()))
             self._own_tools = tools
         return self._own_tools
 
@@ -402,37 +371,6 @@ class Gateway(Front):
             return None
 
 
-def _fixed_tools(keys: tuple[str, ...]) -> list[types.Tool]:
-    """The tools that find and call others: the same bytes for as long as the configuration is."""
-    named = f" Servers: {', '.join(keys[:MAX_NAMED_SERVERS])}." if keys else ""
-    name = {"type": "string", "description": "The whole name of the tool."}
-    limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": f"{DEFAULT_LIMIT} if left out."}
-    query = {"type": "string", "description": "What you want to do, or select:NAME,NAME."}
-    arguments = {"type": "object", "description": "The tool's arguments."}
-    handle = {"type": "string", "description": "What the cut answer names."}
-    reads = types.ToolAnnotations(
-        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-    )
-    acts = types.ToolAnnotations(  # what it calls may do anything, and answer in any form
-        read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
-    )
-    return [
-        types.Tool(name="search_tools", description=SEARCH + named, annotations=reads,
-                   input_schema=_object({"query": query, "limit": limit}, "query"),
-                   output_schema=answer_schema(FoundEverywhere)),
-        types.Tool(name="describe_tool", description=DESCRIBE, annotations=reads,
-                   input_schema=_object({"name": name}, "name"), output_schema=answer_schema(Described)),
-        types.Tool(name="call_tool", description=CALL, annotations=acts,
-                   input_schema=_object({"name": name, "arguments": arguments}, "name")),
-        types.Tool(name=READ_TOOL, description=READ, annotations=reads,
-                   input_schema=_object({"handle": handle}, "handle")),
-    ]  # fmt: skip
-
-
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
 def _instructions(keys: tuple[str, ...], own: Surface | None) -> str | None:
     """What a model is told of us: what we have ourselves, and whose tools can be found."""
     told = (
@@ -449,12 +387,6 @@ def _text(arguments: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise ToolError(f"{name} is missing: give it as a text")
     return whole(value)
-
-
-def _own_tool(tool: types.Tool) -> CatalogTool:
-    claims = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
-    schema, promised = tool.input_schema, tool.output_schema or {}
-    return CatalogTool(tool.name, tool.description or "", schema, output_schema=promised, annotations=claims)
 
 
 def _arguments(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onhand.errors import OnhandError
-from onhand.mcp.cleaning import clean
+from onhand.mcp.cleaning import clean_line
 from onhand.regular import open_file
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ async def _or_none(pages: Awaitable[Items], what: str, problems: list[str], unre
     from mcp_types import METHOD_NOT_FOUND
     from pydantic import ValidationError
 
-    from onhand.mcp.status import is_ended, is_expired, is_late
+    from onhand.mcp.failures import is_ended, is_expired, is_late
 
     try:
         return await pages
@@ -128,7 +128,7 @@ async def _or_none(pages: Awaitable[Items], what: str, problems: list[str], unre
         if is_ended(error) or is_expired(error) or is_late(error):
             raise
         if error.code != METHOD_NOT_FOUND:
-            problems.append(f"it does not give its list of {what}: {' '.join(clean(error.message).split())[:200]}")
+            problems.append(f"it does not give its list of {what}: {clean_line(error.message, 200)}")
             unread.append(what)
     return ()
 

@@ -35,14 +35,14 @@ def _is_picture(source: str) -> bool:
     return source.startswith(("https://", "data:image/png;base64,", "data:image/jpeg;base64,"))
 
 
-def findable(key: str, tool: types.Tool) -> CatalogTool:
-    """A tool of a server as the catalog keeps it."""
+def findable(tool: types.Tool, key: str = "") -> CatalogTool:
+    """A tool as the catalog keeps it: of the server with this key, or our own."""
     claims = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
     return CatalogTool(
         tool.name,
         tool.description or "",
         tool.input_schema,
-        "mcp",
+        "mcp" if key else "builtin",
         key,
         tool.title or claims.get("title") or "",
         output_schema=tool.output_schema or {},

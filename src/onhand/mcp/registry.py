@@ -457,7 +457,7 @@ class McpRegistry:
         fresh = [r for name, r in now.items() if not r.held and (name not in before or _is_other(before[name], r))]
         gone = [f"{key}/{name}" for name, r in before.items() if not r.held and (name not in now or now[name].held)]
         self.catalog.remove(gone)
-        refused = self.catalog.add(findable(key, route.tool) for route in fresh).refused
+        refused = self.catalog.add(findable(route.tool, key) for route in fresh).refused
         problems += [reason for _, reason in refused]
         self._routes = {name: r for name, r in self._routes.items() if r.key != key} | now
 

@@ -13,14 +13,14 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from onhand.mcp.cleaning import clean
+from onhand.mcp.cleaning import clean_line
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
 
 REFUSED = "onhand/refused"  # in the `_meta` of a page: what was taken out of it, in words
 MAX_TOLD = 20  # of one page
-MAX_NAME_CHARS = 100
+MAX_SAID_CHARS = 100  # of a name, or of a reason
 _USUAL = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}  # of a page that should say it, and does not
 
 
@@ -127,9 +127,9 @@ def _places(error: ValidationError) -> list[tuple[tuple[Any, ...], str]]:
 
 def _told(kind: _Kind, items: Any, bad: Mapping[int | str, str]) -> list[str]:
     told = [
-        f"its {kind.one} {_name(items[place], place)} is left out: {_line(reason)}"
+        f"its {kind.one} {_name(items[place], place)} is left out: {clean_line(reason, MAX_SAID_CHARS)}"
         if isinstance(place, int)
-        else f"the {place} of its list of {kind.one}s is not used: {_line(reason)}"
+        else f"the {place} of its list of {kind.one}s is not used: {clean_line(reason, MAX_SAID_CHARS)}"
         for place, reason in sorted(bad.items(), key=_in_order)[:MAX_TOLD]
     ]
     more = len(bad) - len(told)
@@ -144,12 +144,8 @@ def _in_order(one: tuple[int | str, str]) -> tuple[bool, int, str]:
 
 def _name(item: Any, place: int) -> str:
     said = next((item[field] for field in ("name", "uri", "uriTemplate") if _is_text(item, field)), None)
-    return repr(_line(said)) if said else f"number {place + 1}"
+    return repr(clean_line(said, MAX_SAID_CHARS)) if said else f"number {place + 1}"
 
 
 def _is_text(item: Any, field: str) -> bool:
     return isinstance(item, Mapping) and isinstance(item.get(field), str)
-
-
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())[:MAX_NAME_CHARS]

@@ -12,7 +12,7 @@ from onhand.memory.render import plan_text, to_context
 from onhand.tools import Output, Tool
 from onhand.tools.fitting import fitted, json_bytes, within
 from onhand.tools.problems import near, short
-from onhand.tools.tool import LOCAL, Hints
+from onhand.tools.tool import LOCAL, REPLACING, Hints
 
 Schema = dict[str, Any]
 
@@ -130,7 +130,6 @@ def tools_over(plan: Plan) -> list[Tool]:
             ["nodes"],
             lambda given: _add(plan, **given),
             AddedAnswer,
-            hints=LOCAL,
         ),
         _tool(
             "plan_update",
@@ -139,7 +138,7 @@ def tools_over(plan: Plan) -> list[Tool]:
             ["id"],
             lambda given: _update(plan, **given),
             UpdatedAnswer,
-            hints=LOCAL._replace(destructive=True, idempotent=True),
+            hints=REPLACING,
         ),
         _tool(
             "plan_ready",

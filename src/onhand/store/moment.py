@@ -1,4 +1,4 @@
-"""The words of a file as of one generation: what a search looks into.
+"""What does a search look into? The words of a file as of one generation.
 
 Segments stay as they were read until they change, so that a new generation costs what is new in it. Documents that no
 segment holds yet are indexed here, in memory.
@@ -16,6 +16,7 @@ from onhand.lexical.ranking import Ranking
 from onhand.store import indexing
 
 if TYPE_CHECKING:
+    from onhand.lexical.numpy_searcher import NumpySearcher
     from onhand.lexical.searcher import Searcher
 
 NUMPY_PAYS = 20_000  # documents from which on a search gains more than the import of numpy costs
@@ -52,14 +53,15 @@ def moment_of(connection: sqlite3.Connection, ranks: Ranking, generation: Any, b
         return [(size, data) for _, size, data in found] + ([last] if last else [])
 
     documents = sum(part.documents for part in parts) - len(dead)
-    searcher: Searcher
+    return Moment(generation, stored, _searcher(documents)(ranks, parts, dead, fetch))
+
+
+def _searcher(documents: int) -> type[PlainSearcher] | type[NumpySearcher]:
+    """Which kind of searcher suits so many documents; both give the same scores."""
     if documents >= NUMPY_PAYS or "numpy" in sys.modules:
         try:
             from onhand.lexical.numpy_searcher import NumpySearcher
-
-            searcher = NumpySearcher(ranks, parts, dead, fetch)
         except ImportError:
-            searcher = PlainSearcher(ranks, parts, dead, fetch)
-    else:
-        searcher = PlainSearcher(ranks, parts, dead, fetch)
-    return Moment(generation, stored, searcher)
+            return PlainSearcher
+        return NumpySearcher
+    return PlainSearcher

@@ -47,6 +47,7 @@ class Hints(NamedTuple):
 
 ASSUMED = Hints()
 LOCAL = Hints(destructive=False, open_world=False)
+REPLACING = LOCAL._replace(destructive=True, idempotent=True)  # puts a thing of this machine into a state
 
 
 class _Fields(NamedTuple):

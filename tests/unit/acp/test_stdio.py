@@ -13,11 +13,11 @@ from editor import opener
 from onhand.acp.agent import EditorAgent
 from onhand.acp.history import History
 from onhand.acp.stdio import Refused, Wire, converse, parsed
+from public_cases import cases, each
 from requirements import requirement
 
 INITIALIZE = {"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {"protocolVersion": 1}}
 LAST = {"jsonrpc": "2.0", "id": "last", "method": "session/list", "params": {}}
-DATA = Path(os.environ.get("ONHAND_DATA", "")) / "bad_inputs.jsonl"
 
 
 def exchanged(lines: Sequence[bytes]) -> list[dict[str, Any]]:
@@ -149,16 +149,8 @@ def test_halves_of_characters_become_whole() -> None:
     assert message["params"]["t"] == "a\ufffd"
 
 
-def _cases() -> list[Any]:
-    if not DATA.is_file():
-        return [pytest.param({}, marks=pytest.mark.skip(reason="set ONHAND_DATA to the folder of bad_inputs.jsonl"))]
-    cases = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
-    wired = [case for case in cases if case["area"] == "acp" and "method" in case["input"]]
-    return [pytest.param(case, id=case["id"]) for case in wired]
-
-
 @requirement("acp.default-adapter")
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", each(case for case in cases("acp") if "method" in case["input"]))
 def test_every_bad_message_is_survived(case: dict[str, Any], tmp_path: Path) -> None:
     said = {key: value for key, value in case["input"].items() if key != "notification"}
     message = {"jsonrpc": "2.0", **({} if case["input"].get("notification") else {"id": 7}), **said}

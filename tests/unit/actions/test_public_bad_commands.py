@@ -3,7 +3,6 @@
 Commands run in the sandbox, whose network is its own; of URLs only the rules are asked, which open no socket.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, OnhandError
 from onhand.sandbox.sandbox import Sandbox
 from onhand.tools import Registry
+from public_cases import cases, each, needs_cases
 from workplace import backend, confined_start, give, policy_for, workplace
 
-DATA = os.environ.get("ONHAND_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+pytestmark = needs_cases
 
 # Cases that are described instead of spelled: what a model would send.
 SPELLED = {
@@ -36,15 +35,7 @@ SPELLED = {
 HARMLESS_IF_BLOCKED = {"LD_PRELOAD", "BASH_ENV", "IFS trick"}  # assignments: what counts is that nothing of ours obeys
 
 
-def cases(area: str) -> list[Any]:
-    if not DATA:
-        return []
-    lines = (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [case for case in map(json.loads, lines) if case["area"] == area]
-    return [pytest.param(case, id=case["id"]) for case in found]
-
-
-@pytest.mark.parametrize("case", [case for case in cases("urls") if "input" in case.values[0]])
+@pytest.mark.parametrize("case", each(case for case in cases("urls") if "input" in case))
 def test_every_url_is_refused_or_accepted_as_it_should_be_without_a_look_up(case: dict[str, Any]) -> None:
     if case["expected"] == "accept":
         assert checked(case["input"], allow_http=True).scheme in ("http", "https")
@@ -59,7 +50,7 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     return backend(request.param)
 
 
-@pytest.mark.parametrize("case", cases("shell"))
+@pytest.mark.parametrize("case", each(cases("shell")))
 def test_every_command_is_blocked_or_works_as_it_should(sandbox: Sandbox, case: dict[str, Any]) -> None:
     with workplace() as place:
         outside = sorted(os.listdir(place.parent))

@@ -3,7 +3,6 @@
 What a case describes in words only has a twin of ours beside this file.
 """
 
-import json
 import os
 import re
 import shutil
@@ -21,20 +20,13 @@ from onhand.actions.pattern import Pattern
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, NotFound
 from onhand.tools import Registry
+from public_cases import cases, needs_cases
 from requirements import requirement
 
 from .conftest import SECRET
 
-DATA = os.environ.get("ONHAND_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+pytestmark = needs_cases
 MAKES = ("ln ", "mknod ", "mkfifo ", "mkdir ")  # what a setup of a case may run
-
-
-def cases(area: str) -> list[dict[str, Any]]:
-    if not DATA:
-        return []
-    lines = (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    return [case for case in map(json.loads, lines) if case["area"] == area]
 
 
 def given(case: dict[str, Any], root: Path) -> Any:

@@ -79,10 +79,10 @@ def test_a_number_that_cannot_be_used_exits_2(run: Run, k: str) -> None:
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        ([], "COMMAND"),
+        ([], "COMMAND (see onhand --help)"),
         (["contxt"], "there is no 'contxt': did you mean 'context'?"),
         (["xyzzy"], "there is no 'xyzzy': choose from context, search, rules"),
-        (["context"], "VERB"),
+        (["context"], "VERB (see onhand context --help)"),
         (["context", "serch", "x"], "there is no 'serch': did you mean 'search'?"),
         (["context", "search"], "QUERY"),
         (["context", "search", "x", "--rot", "y"], "--rot"),

@@ -1,28 +1,18 @@
 """The public collection of hostile queries and texts meets the document tools and does no harm."""
 
 import json
-import os
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from mail import Concepts, mails
 from onhand import Document, Documents, Registry, Result, open_index
 from onhand.search.accept import MAX_QUERY_CHARS
+from public_cases import cases, needs_cases
 
-DATA = os.environ.get("ONHAND_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+pytestmark = needs_cases
 TOOLS = ["keyword_search", "semantic_search", "fused_search"]
 # Of another search: tools are found by forms such as `select:a`, which mean nothing to documents. A limit of 0 is the
 # default here, as AIP-158 says.
 NOT_FOR_DOCUMENTS = ("form ", "limit 0", "control: ")
-
-
-def cases(area: str) -> list[Any]:
-    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [case for case in found if case["area"] == area]
 
 
 def arguments_of(case: Any) -> dict[str, Any]:

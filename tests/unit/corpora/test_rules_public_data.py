@@ -2,27 +2,21 @@
 
 import base64
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onhand import InputError, Notes, Registry, Rules
+from public_cases import DATA, cases
 
-DATA = os.environ.get("ONHAND_DATA")
 pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory of public evaluation data")
 TREES = sorted(Path(DATA or "/nowhere").glob("agent_trees/*.jsonl"))
 
 
-def cases(area: str) -> list[tuple[str, bytes]]:
+def contents_of(area: str) -> list[tuple[str, bytes]]:
     """The contents of an area's cases, by id; what is described in words only is left out."""
-    found: list[tuple[str, bytes]] = []
-    for line in (Path(DATA or "") / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines():
-        case = json.loads(line)
-        if case["area"] == area and (content := content_of(case)) is not None:
-            found.append((case["id"], content))
-    return found
+    return [(case["id"], content) for case in cases(area) if (content := content_of(case)) is not None]
 
 
 def content_of(case: dict[str, Any]) -> bytes | None:
@@ -58,7 +52,7 @@ def test_every_rule_file_of_a_real_repository_is_found_by_its_place(tree: Path, 
 @pytest.mark.parametrize("area", ["yaml", "markdown"])
 def test_no_content_of_a_rule_file_or_of_a_note_does_harm(area: str, tmp_path: Path) -> None:
     tried = 0
-    for case, content in cases(area):
+    for case, content in contents_of(area):
         directory = tmp_path / case
         (directory / "good").mkdir(parents=True)
         (directory / "good/AGENTS.md").write_text("# Zebra\n", encoding="utf-8")
@@ -83,7 +77,7 @@ def test_no_content_of_a_rule_file_or_of_a_note_does_harm(area: str, tmp_path: P
 def test_no_path_of_the_collection_reaches_outside(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("# All\n", encoding="utf-8")
     rules, tried = Rules(tmp_path), 0
-    for case, content in cases("paths"):
+    for case, content in contents_of("paths"):
         path = content.decode("utf-8", "replace")
         try:
             found = rules.for_path(path)

@@ -2,23 +2,15 @@
 
 import base64
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from onhand.corpora.skills import Skills
 from onhand.tools import Registry
+from public_cases import DATA, cases, needs_cases
 
-DATA = os.environ.get("ONHAND_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+pytestmark = needs_cases
 BODY = "\n# Title\n\nzebra\n"
-
-
-def cases(*areas: str) -> list[Any]:
-    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text("utf-8").splitlines()
-    return [case for line in lines if (case := json.loads(line))["area"] in areas]
 
 
 def content(case: Any) -> bytes | None:

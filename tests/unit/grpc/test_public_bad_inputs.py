@@ -1,27 +1,18 @@
 """The public collection of hostile messages meets the server, which refuses them and answers the next."""
 
-import json
-import os
 from base64 import b64decode
-from pathlib import Path
 from typing import Any
 
 import grpc
-import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_health.v1 import health_pb2
 
 from grpc_serving import SEARCH, failed, keyword, raw_channel, serving
 from onhand.grpc import search_pb2 as wire
+from public_cases import cases, needs_cases
 
-DATA = os.environ.get("ONHAND_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
-
-
-def cases() -> list[Any]:
-    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    return [case for case in map(json.loads, lines) if case["area"] == "grpc"]
+pytestmark = needs_cases
 
 
 def message_of(given: Any) -> bytes:
@@ -37,7 +28,7 @@ def message_of(given: Any) -> bytes:
 def test_messages_that_are_to_be_refused_are_refused_and_the_server_lives() -> None:
     tried = 0
     with serving() as running, raw_channel(running.address) as channel:
-        for case in cases():
+        for case in cases("grpc"):
             given = case.get("input")
             if "input_b64" in case and case["expected"] == "reject":
                 error = failed(channel, SEARCH + "SemanticSearch", b64decode(case["input_b64"]))

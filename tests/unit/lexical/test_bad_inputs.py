@@ -1,8 +1,5 @@
 """Do the public lists of odd queries and texts pass? Read from $ONHAND_DATA, where they are."""
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +8,10 @@ from onhand.lexical.bm25 import LexicalIndex
 from onhand.lexical.snippet import best_window
 from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
 from onhand.lexical.tokenizer import Tokenizer
-
-DATA = os.environ.get("ONHAND_DATA", "")
+from public_cases import cases, each, needs_cases
 
 pytestmark = [
-    pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory with bad_inputs.jsonl"),
+    needs_cases,
     pytest.mark.timeout(60),
 ]
 
@@ -29,20 +25,16 @@ NOT_FOUND = {
 }
 
 
-def cases(area: str) -> list[Any]:
-    if not DATA:
-        return []
-    lines = (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    # What is only described or has to be generated is not run from a file: test_hostile.py has its like.
-    found = [case for case in map(json.loads, lines) if case["area"] == area and "input" in case]
-    return [pytest.param(case, id=f"{case['id']} {case['name']}") for case in found]
+def given(area: str) -> list[Any]:
+    """What is only described or has to be generated is not run from a file: test_hostile.py has its like."""
+    return each(case for case in cases(area) if "input" in case)
 
 
 def tokenizers() -> list[Tokenizer]:
     return [PlainTokenizer(), IdentifierTokenizer(), IdentifierTokenizer(stems=True)]
 
 
-@pytest.mark.parametrize("case", cases("queries"))
+@pytest.mark.parametrize("case", given("queries"))
 def test_a_query_is_plain_text_and_gives_the_same_hits_again(case: dict[str, Any]) -> None:
     query = case["input"]
     if not isinstance(query, str):
@@ -57,7 +49,7 @@ def test_a_query_is_plain_text_and_gives_the_same_hits_again(case: dict[str, Any
         assert len(best_window(query, query, tokenizer, 100)) <= 100
 
 
-@pytest.mark.parametrize("case", cases("unicode"))
+@pytest.mark.parametrize("case", given("unicode"))
 def test_a_text_is_found_or_left_out_as_we_say(case: dict[str, Any]) -> None:
     text, query = case["input"]["doc"], case["input"]["query"]
     index = LexicalIndex()

@@ -265,6 +265,22 @@ def test_an_address_that_is_no_server_is_down_with_a_reason(reply: Reply, reason
 
 
 @requirement("mcp.dead-upstreams-are-harmless")
+def test_a_refusal_in_a_servers_own_words_is_not_taken_for_a_status() -> None:
+    def refusing(asked: Asked) -> Reply:
+        error = {"code": -32603, "message": "Not Found"}
+        return Reply({"jsonrpc": "2.0", "id": asked.json["id"], "error": error}, headers=JSON)
+
+    with serving(refusing) as loopback:
+
+        async def main() -> None:
+            server = Server("web", url=f"{loopback.url}/mcp", transport="http", connect_timeout_s=5)
+            async with McpRegistry([server]) as registry:
+                assert (await registry.connect())["web"].startswith("web cannot be reached: MCPError: Not Found")
+
+        anyio.run(main)
+
+
+@requirement("mcp.dead-upstreams-are-harmless")
 def test_a_call_that_takes_too_long_is_given_up_and_the_server_used_on(behind: Behind, tmp_path: Path) -> None:
     async def main() -> None:
         async with McpRegistry([behind("f", "faithful", timeout_s=2)]) as registry:

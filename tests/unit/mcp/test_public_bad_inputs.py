@@ -1,7 +1,6 @@
 """The public bad inputs that are about tools' descriptions, servers and injected texts; twins of them always run."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from onhand.mcp.registry import McpRegistry
 from onhand.mcp.server import build
 from onhand.mcp.sifting import REFUSED, sifted
 from onhand.tools.catalog_tool import CatalogTool
+from public_cases import cases, each
 from requirements import requirement
 from unit.mcp import test_client as of_servers
 from unit.mcp.conftest import Behind
@@ -40,18 +40,13 @@ def _is_about_a_text(given: Any) -> bool:
     return isinstance(given, str) or (isinstance(given, dict) and "properties" in given)
 
 
-def cases(area: str) -> list[dict[str, Any]]:
-    found = [case for case in TWINS if case["area"] == area]
-    if "ONHAND_DATA" in os.environ:
-        lines = (Path(os.environ["ONHAND_DATA"]) / "bad_inputs.jsonl").read_text().splitlines()
-        found += [
-            case for case in map(json.loads, lines) if case["area"] == area and _is_about_a_text(case.get("input"))
-        ]
-    return found
+def texts_of(area: str) -> list[dict[str, Any]]:
+    twins = [case for case in TWINS if case["area"] == area]
+    return twins + [case for case in cases(area) if _is_about_a_text(case.get("input"))]
 
 
 @requirement("mcp.descriptions-are-cleaned")
-@pytest.mark.parametrize("case", cases("toolmeta"), ids=lambda case: case.get("id", "twin"))
+@pytest.mark.parametrize("case", texts_of("toolmeta"), ids=lambda case: case.get("id", "twin"))
 def test_a_bad_description_is_held_or_harmless(case: dict[str, Any]) -> None:
     others = {"send_email"}
     said = case["input"]
@@ -64,15 +59,6 @@ def test_a_bad_description_is_held_or_harmless(case: dict[str, Any]) -> None:
 
 
 SCHEMA = {"type": "object"}
-
-
-def every_case(area: str) -> list[Any]:
-    if "ONHAND_DATA" not in os.environ:
-        reason = "set ONHAND_DATA to the directory that has bad_inputs.jsonl"
-        return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="none")]
-    lines = (Path(os.environ["ONHAND_DATA"]) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [case for case in map(json.loads, lines) if case["area"] == area]
-    return [pytest.param(case, id=f"{case['id']} {case['name']}") for case in found]
 
 
 def tools_of(case: dict[str, Any]) -> list[dict[str, Any]]:
@@ -146,7 +132,7 @@ DESCRIBED: dict[str, Callable[[dict[str, Any], Behind, Path], None]] = {
 
 @requirement("mcp.descriptions-are-cleaned", "mcp.bad-items-cost-themselves")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("case", every_case("toolmeta"))
+@pytest.mark.parametrize("case", each(cases("toolmeta")))
 def test_a_bad_tool_of_a_real_server_is_held_told_of_or_harmless(
     case: dict[str, Any], behind: Behind, tmp_path: Path
 ) -> None:
@@ -188,7 +174,7 @@ def test_a_bad_tool_of_a_real_server_is_held_told_of_or_harmless(
     return None
 
 
-@pytest.mark.parametrize("case", cases("injection"), ids=lambda case: case.get("id", "twin"))
+@pytest.mark.parametrize("case", texts_of("injection"), ids=lambda case: case.get("id", "twin"))
 def test_an_injected_description_stays_on_its_line_and_forges_nothing(case: dict[str, Any]) -> None:
     _is_harmless(case["input"])
 

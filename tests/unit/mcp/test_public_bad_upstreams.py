@@ -32,6 +32,7 @@ from onhand.mcp.registry import McpRegistry
 from onhand.mcp.server import build
 from onhand.mcp.servers import Server
 from onhand.tools import Call, Registry
+from public_cases import cases, each
 from requirements import requirement
 from unit.mcp.conftest import UPSTREAMS
 from unit.mcp.test_gateway import text_of
@@ -55,15 +56,6 @@ for line in sys.stdin:
         case _: answer = {"error": {"code": -32601, "message": "no"}}
     if "id" in asked: print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
 """
-
-
-def cases() -> list[Any]:
-    path = Path(os.environ.get("ONHAND_DATA", "")) / "bad_inputs.jsonl"
-    if not os.environ.get("ONHAND_DATA"):
-        reason = "set ONHAND_DATA to the directory that has bad_inputs.jsonl"
-        return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="none")]
-    rows = [row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if row["area"] == "upstream"]
-    return [pytest.param(row, id=f"{row['id']} {row['name']}") for row in rows]
 
 
 def tiny(key: str) -> Server:
@@ -351,7 +343,7 @@ CHECKS: dict[str, Callable[[Case, Path], None]] = {
 
 @requirement("mcp.dead-upstreams-are-harmless", "mcp.malformed-is-answered")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", each(cases("upstream")))
 def test_a_server_that_misbehaves_costs_only_itself(case: Case, tmp_path: Path) -> None:
     assert case["name"] in CHECKS, f"write down what {case['id']} means: {case['name']}: {case['setup']}"
     CHECKS[case["name"]](case, tmp_path)

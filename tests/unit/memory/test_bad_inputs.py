@@ -4,12 +4,9 @@ Each case is a sentence; here is what it means for this cache. A case that nobod
 """
 
 import asyncio
-import json
-import os
 import threading
 from array import array
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +15,7 @@ from onhand.embed.embedder import Kind
 from onhand.memory.age import Moment
 from onhand.memory.cache import SemanticCache
 from onhand.memory.entry import Computed, Scope
+from public_cases import cases, each
 from requirements import requirement
 
 Case = dict[str, Any]
@@ -33,14 +31,6 @@ class Same:
 
     def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
         return [array("f", self._gives()) for _ in texts]
-
-
-def cases() -> list[Case]:
-    path = Path(os.environ.get("ONHAND_DATA", "")) / "bad_inputs.jsonl"
-    if not os.environ.get("ONHAND_DATA") or not path.is_file():
-        return []
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return [row for row in rows if row["area"] == "cache"]
 
 
 def two_questions_of_the_same_meaning(case: Case) -> None:
@@ -230,8 +220,7 @@ def test_a_bad_input_comes_to_a_good_end(name: str) -> None:
     ENDS[name](PAIR)
 
 
-@pytest.mark.skipif(not cases(), reason="$ONHAND_DATA has no bad_inputs.jsonl")
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
+@pytest.mark.parametrize("case", each(cases("cache")))
 def test_a_bad_input_of_the_data_comes_to_the_end_that_it_names(case: Case) -> None:
     ENDS[case["name"]](case)

@@ -1,9 +1,6 @@
 """The public collection of hostile queries, patterns and tools meets a catalog: each is answered or refused, and harms
 nothing else."""
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +11,12 @@ from onhand.tools.catalog import Catalog, CatalogTool
 from onhand.tools.query import checked_pattern, matcher
 from onhand.tools.search_tools import search_tools
 from onhand.tools.session import Session
+from public_cases import cases, each, needs_cases
 from requirements import requirement
 from toolset import BUILTINS, ISSUE, MESSAGE
 
-DATA = os.environ.get("ONHAND_DATA")
 pytestmark = [
-    pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl"),
+    needs_cases,
     pytest.mark.timeout(120),
 ]
 
@@ -34,14 +31,6 @@ GENERATED = {
     "10k alternatives": "|".join(f"w{number}" for number in range(10_000)),
     "name 129 chars": {"name": "n" * 129},
 }
-
-
-def cases(area: str) -> list[Any]:
-    if not DATA:
-        return []
-    rows = map(json.loads, (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines())
-    found = [case for case in rows if case["area"] == area]
-    return [pytest.param(case, id=f"{case['id']} {case['name']}") for case in found]
 
 
 def given(case: dict[str, Any]) -> Any:
@@ -66,7 +55,7 @@ def catalog() -> Catalog:
 
 
 @requirement("catalog.query-keywords")
-@pytest.mark.parametrize("case", cases("queries"))
+@pytest.mark.parametrize("case", each(cases("queries")))
 def test_a_query_is_answered_or_refused_with_a_reason(catalog: Catalog, case: dict[str, Any]) -> None:
     asked = given(case)
     if isinstance(asked, dict) and set(asked) - {"query", "limit"}:
@@ -85,7 +74,7 @@ def test_a_query_is_answered_or_refused_with_a_reason(catalog: Catalog, case: di
 
 
 @requirement("catalog.query-regex")
-@pytest.mark.parametrize("case", cases("regex"))
+@pytest.mark.parametrize("case", each(cases("regex")))
 def test_a_pattern_is_used_at_once_or_refused_with_a_reason(catalog: Catalog, case: dict[str, Any]) -> None:
     pattern = given(case)
     refused = is_refused(catalog, f"re:{pattern}")
@@ -95,7 +84,7 @@ def test_a_pattern_is_used_at_once_or_refused_with_a_reason(catalog: Catalog, ca
 
 
 @requirement("catalog.hostile-metadata", "catalog.answers-cannot-be-forged")
-@pytest.mark.parametrize("case", cases("toolmeta"))
+@pytest.mark.parametrize("case", each(cases("toolmeta")))
 def test_a_tool_is_kept_or_refused_and_shown_without_harm(catalog: Catalog, case: dict[str, Any]) -> None:
     said = given(case)
     fields = said if isinstance(said, dict) else {"description": said}

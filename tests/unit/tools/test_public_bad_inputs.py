@@ -1,8 +1,5 @@
 """The public collection of hostile inputs meets the tools and does no harm."""
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +9,15 @@ from onhand.tools.arguments import Arguments, parsed
 from onhand.tools.output import cap
 from onhand.tools.registry import Registry
 from onhand.tools.tool import Tool
+from public_cases import cases, needs_cases
 
-DATA = os.environ.get("ONHAND_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+pytestmark = needs_cases
 TEXT: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
 def inputs(*areas: str) -> list[Any]:
     """One parameter for each case of some areas that has its input written out."""
-    if not DATA:
-        return []
-    rows = map(json.loads, (Path(DATA) / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines())
-    found = [case for case in rows if case["area"] in areas and "input" in case]
+    found = [case for case in cases(*areas) if "input" in case]
     return [pytest.param(case["input"], id=f"{case['id']} {case['name']}") for case in found]
 
 

@@ -2,18 +2,14 @@
 
 import json
 import os
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from onhand import open_index
 from onhand.text import whole
+from public_cases import cases, needs_cases
 
 from .conftest import Files, imported
 
-DATA = os.environ.get("ONHAND_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="set ONHAND_DATA to the directory that has bad_inputs.jsonl")
+pytestmark = needs_cases
 
 # Files as their set-up describes them, and whether there is a document in the end.
 FILES: dict[str, tuple[bytes, bool]] = {
@@ -27,11 +23,6 @@ FILES: dict[str, tuple[bytes, bool]] = {
     "truncated utf-8 at end": (b"costs 5 \xe2\x82", True),
     "NUL-filled after crash": (bytes(4096), False),
 }
-
-
-def cases(area: str) -> list[dict[str, Any]]:
-    lines = (Path(DATA or "") / "bad_inputs.jsonl").read_text(encoding="utf-8").splitlines()
-    return [case for case in map(json.loads, lines) if case["area"] == area]
 
 
 def test_every_text_is_imported_whole_by_every_form_of_records_and_found(files: Files) -> None:
