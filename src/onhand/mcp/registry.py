@@ -233,6 +233,11 @@ class McpRegistry:
         self.refresh()
         route = self._routes.get(name)
         if route is None:
+            owner = name.partition(SEPARATOR)[0]
+            if owner in self._clients and owner not in self._listings:
+                state = self._clients[owner].status
+                why = f" ({state.detail})" if state.detail else ""
+                raise ToolError(f"{owner} is {state.state} and has not said which tools it has{why}: try again later")
             near = self.search(f"select:{name}", 3).unknown if name.strip() else ()
             meant = " or ".join(one for unknown in near for one in unknown.nearest)
             advice = f"did you mean {meant}?" if meant else "find it with search_tools"
