@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from onhand.app.grpc import open_grpc as open_grpc
     from onhand.app.mcp import (
         has_servers as has_servers,
+        known_lists as known_lists,
         mcp_file as mcp_file,
         open_mcp as open_mcp,
         open_pins as open_pins,
         open_servers as open_servers,
         open_surface as open_surface,
-        problems_listed as problems_listed,
     )
     from onhand.app.project import configured as configured
     from onhand.app.tools import (
@@ -51,7 +51,7 @@ _HOMES = {
     "documents": "documents_path open_documents open_index",
     "tools": "PLAN_PATH open_catalog open_plan open_registry",
     "actions": "open_policy open_workspace walls_of",
-    "mcp": "has_servers mcp_file open_mcp open_pins open_servers open_surface problems_listed",
+    "mcp": "has_servers known_lists mcp_file open_mcp open_pins open_servers open_surface",
     "grpc": "open_grpc",
     "agent": "agent_options join_servers open_agent open_editor_agent",
 }

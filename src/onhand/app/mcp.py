@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from onhand.mcp.listing import Listing
     from onhand.mcp.pins import Pins
     from onhand.mcp.registry import McpRegistry
     from onhand.mcp.servers import Server, Servers
@@ -68,14 +69,14 @@ def open_mcp(asked: Config, show_login: "Callable[[str], None] | None" = None) -
     return registry, problems
 
 
-def problems_listed(asked: Config) -> dict[str, tuple[str, ...]]:
-    """What could not be used of what each server listed last, as far as that is kept; nothing is started."""
+def known_lists(asked: Config) -> "dict[str, Listing]":
+    """What each server listed last, as far as that is kept; nothing is started."""
     from onhand.mcp.listing import kept
 
     known = {
         server.key: kept(_kept_lists(asked), server.key, server.identity) for server in open_servers(asked).servers
     }
-    return {key: listing.problems for key, listing in known.items() if listing is not None}
+    return {key: listing for key, listing in known.items() if listing is not None}
 
 
 def _kept_lists(asked: Config) -> str | None:

@@ -12,7 +12,7 @@ from onhand import app
 from onhand.cli import mcp_install, terminal
 from onhand.cli.parser import Parser
 from onhand.cli.terminal import counted
-from onhand.errors import ConfigError, InputError, NotFound, UpstreamError
+from onhand.errors import ConfigError, InputError, NotFound, ToolError, UpstreamError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from onhand.config import Config
+    from onhand.mcp.listing import Listing
     from onhand.mcp.registry import McpRegistry
     from onhand.mcp.servers import Server, Servers
 
@@ -52,7 +53,7 @@ def add_arguments(parser: Parser) -> None:
     review.add_argument("name", metavar="NAME", nargs="?", help="the server (all)")
     approve = verbs.add_parser("approve", help="approve what waits of a server, or some of its tools")
     approve.add_argument("name", metavar="NAME", help="the server")
-    approve.add_argument("tools", metavar="TOOL", nargs="*", help="the tools, as the server calls them (all)")
+    approve.add_argument("tools", metavar="TOOL", nargs="*", help="the tools, as `review` calls them (all)")
     call = verbs.add_parser("call", help="call a tool")
     call.add_argument("tool", metavar="SERVER__TOOL", help="the name of a tool")
     call.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments as a JSON object")
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(asked: Config, arguments: argparse.Namespace) -> int:
     servers, problems = app.open_servers(asked)
     terminal.warn(problems)
-    listed = app.problems_listed(asked)
+    listed = app.known_lists(asked)
     waiting: dict[str, int] = {}
     for one in app.open_pins(asked).waiting():
         waiting[one.server] = waiting.get(one.server, 0) + 1
@@ -82,16 +83,17 @@ def _list(asked: Config, arguments: argparse.Namespace) -> int:
         terminal.print_json(
             {
                 "servers": [
-                    {"name": s.key, "runs": s.shown, "waiting": waiting.get(s.key, 0),
-                     "problems": list(listed.get(s.key, ()))}
+                    {"name": s.key, "runs": s.shown, "tools": len(listed[s.key].tools) if s.key in listed else None,
+                     "waiting": waiting.get(s.key, 0),
+                     "problems": list(listed[s.key].problems) if s.key in listed else []}
                     for s in servers
                 ]
             }
         )  # fmt: skip
         return 0
-    rows = [(s.key, s.shown, _state(s, waiting.get(s.key, 0))) for s in servers]
+    rows = [(s.key, s.shown, _state(s, listed.get(s.key), waiting.get(s.key, 0))) for s in servers]
     terminal.print_table(rows, header=("SERVER", "RUNS", "STATE")) if rows else terminal.say(NO_SERVERS)
-    _warn_of(listed)
+    _warn_of({key: listing.problems for key, listing in listed.items()})
     return 0
 
 
@@ -100,8 +102,11 @@ def _warn_of(listed: dict[str, tuple[str, ...]]) -> None:
     terminal.warn(f"{key}: {problem}" for key, problems in listed.items() for problem in problems)
 
 
-def _state(server: Server, waiting: int) -> str:
-    return "disabled" if server.disabled else f"{waiting} wait for approval" if waiting else ""
+def _state(server: Server, listing: Listing | None, waiting: int) -> str:
+    if server.disabled:
+        return "disabled"
+    tools = counted(len(listing.tools), "tool") if listing else "tools not known yet"
+    return f"{tools}, {waiting} wait for approval" if waiting else tools
 
 
 def _add(asked: Config, arguments: argparse.Namespace) -> int:
@@ -220,8 +225,8 @@ def _test(asked: Config, arguments: argparse.Namespace) -> int:
 
 def _review(asked: Config, arguments: argparse.Namespace) -> int:
     waiting = app.open_pins(asked).waiting(arguments.name)
-    listed = app.problems_listed(asked)
-    _warn_of({key: listed[key] for key in listed if arguments.name in (None, key)})
+    listed = app.known_lists(asked)
+    _warn_of({key: listed[key].problems for key in listed if arguments.name in (None, key)})
     if arguments.json:
         terminal.print_json([{**one._asdict(), "difference": one.difference} for one in waiting])
         return 0
@@ -254,10 +259,13 @@ def _call(asked: Config, arguments: argparse.Namespace) -> int:
         from mcp import MCPError
 
         key = arguments.tool.partition("__")[0]
-        if key in registry.keys:
-            await registry.connect([key])
+        down = await registry.connect([key]) if key in registry.keys else {}
         try:
             result = await registry.execute(arguments.tool, given)
+        except (NotFound, ToolError):
+            if key in down:  # so nobody knows which tools it has
+                raise UpstreamError(down[key]) from None
+            raise
         except MCPError as error:
             raise UpstreamError(f"{key} refuses: {error.message}") from None
         shown = result.model_dump(by_alias=True, mode="json", exclude_none=True)

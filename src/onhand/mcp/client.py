@@ -449,6 +449,8 @@ class Client:
         error = innermost(error)
         if isinstance(error, FileNotFoundError) and self.server.command:
             text = f"there is no program {self.server.command!r}: install it, or correct the command"
+        elif isinstance(error, PermissionError) and self.server.command:
+            text = f"{self.server.command!r} is no program that may be run: correct the command"
         elif isinstance(error, MCPError) and is_ended(error):
             text = "it ended at once"
         elif isinstance(error, TimeoutError):

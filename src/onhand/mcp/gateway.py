@@ -173,7 +173,7 @@ class Gateway(Front):
             lines.append(f"Found {len(found.hits)} of {found.total_tools:,}; call them with call_tool:")
             lines += [_line(hit.tool) for hit in found.hits]
             lines += self._down(dict.fromkeys(hit.tool.server for hit in found.hits))
-        lines += [f"There is no {plain_line(name, 128)}{_nearest(near)}." for name, near in found.unknown]
+        lines += [f"There is no {plain_line(name, 128)}{_nearest(near)}" for name, near in found.unknown]
         lines += [f"Note: {plain_line(note, 300)}." for note in found.notes]
         pending = self.registry.pending()
         if found.hits and pending:
@@ -409,7 +409,7 @@ def _line(tool: CatalogTool) -> str:
 
 def _nearest(near: tuple[str, ...]) -> str:
     listed = " or ".join(plain_line(name, 128) for name in near)
-    return f"; did you mean {listed}?" if listed else ""
+    return f"; did you mean {listed}?" if listed else "."
 
 
 def _address_of(document_id: str) -> str:

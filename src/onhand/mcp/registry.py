@@ -21,7 +21,7 @@ from onhand.errors import InputError, NotFound, ToolError, UpstreamError
 from onhand.mcp import listing as lists
 from onhand.mcp.client import Client, Link, Status
 from onhand.mcp.listing import Listing
-from onhand.mcp.naming import own_address, public_address, public_name
+from onhand.mcp.naming import SEPARATOR, own_address, public_address, public_name
 from onhand.mcp.offers import documents_of, findable, is_seen, shown_skill, shown_tool
 from onhand.mcp.pins import Pins, definition_of, pin
 from onhand.mcp.proofs import Proof, contents_of, proofs_of
@@ -32,6 +32,7 @@ from onhand.search.index import Index
 from onhand.search.result import Hit
 from onhand.store.memory import MemoryStore
 from onhand.tools.catalog import Catalog, Found
+from onhand.tools.catalog_tool import identity
 from onhand.tools.tool import plain
 
 if TYPE_CHECKING:
@@ -214,7 +215,12 @@ class McpRegistry:
     def search(self, query: str, limit: int = 5) -> Found:
         """The tools that fit a query best, each with the words that it was found by."""
         self.refresh()
-        return self.catalog.search(query, limit, explain=True)
+        found = self.catalog.search(query, limit, explain=True)
+        silent = next((one.name for one in found.unknown if one.name in self._servers), "")
+        if silent and not found.hits:
+            found = found._replace(reason=f"no tool of {silent} can be used now")
+        others = (one for one in found.unknown if one.name not in self._servers)
+        return found._replace(unknown=tuple(one._replace(nearest=_names(one.nearest)) for one in others))
 
     def discover_relevant(self, intent: str, limit: int = 5) -> Relevant:
         """The tools, resources and prompts that fit an intent."""
@@ -227,7 +233,12 @@ class McpRegistry:
         self.refresh()
         route = self._routes.get(name)
         if route is None:
-            near = self.catalog.search(f"select:{name}", 3).unknown if name.strip() else ()
+            owner = name.partition(SEPARATOR)[0]
+            if owner in self._clients and owner not in self._listings:
+                state = self._clients[owner].status
+                why = f" ({state.detail})" if state.detail else ""
+                raise ToolError(f"{owner} is {state.state} and has not said which tools it has{why}: try again later")
+            near = self.search(f"select:{name}", 3).unknown if name.strip() else ()
             meant = " or ".join(one for unknown in near for one in unknown.nearest)
             advice = f"did you mean {meant}?" if meant else "find it with search_tools"
             raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
@@ -275,10 +286,15 @@ class McpRegistry:
         """What a server answers to anything else."""
         return await self._asked(key, ctx, send)
 
-    def held(self, key: str) -> set[str]:
-        """The tools of a server that are held, as it calls them."""
+    def is_approved(self, key: str, tool: types.Tool) -> bool:
+        """Whether a tool of a server is one that may be called, and still says what it said when it was looked at."""
         self.refresh()
-        return {route.own for route in self._routes.values() if route.key == key and route.held}
+        listed = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
+        try:
+            route = self._routes.get(public_name(key, tool.name))
+        except InputError:
+            return False
+        return route is not None and not route.held and route.pin == pin(definition_of(listed))
 
     async def read(
         self, address: str, ctx: "Context | None" = None, params: types.ReadResourceRequestParams | None = None
@@ -437,22 +453,30 @@ class McpRegistry:
             changed()
 
     def _take_in_tools(self, key: str, listing: Listing, problems: list[str]) -> None:
-        definitions: dict[str, dict[str, Any]] = {}
+        definitions: dict[str, dict[str, Any]] = {}  # by name here
         for tool in listing.tools:
-            if definitions.setdefault(tool["name"], tool) is not tool:
+            try:
+                name = public_name(key, tool["name"])
+            except InputError as error:
+                problems.append(str(error))
+                continue
+            known = definitions.setdefault(name, tool)
+            if known is not tool and known["name"] == tool["name"]:
                 problems.append(f"it lists {tool['name'][:100]!r} twice: the first is kept")
-        others = {route.own for route in self._routes.values() if route.key != key} - definitions.keys()
-        pinned = {own: definition_of(tool) for own, tool in definitions.items()}
+            elif known is not tool:
+                problems.append(f"two of its tools would be {name} here: {known['name'][:100]!r} is kept")
+        owns = {tool["name"] for tool in definitions.values()}
+        others = {route.own for route in self._routes.values() if route.key != key} - owns
+        # By the name here: another tool that gets the same one later is a change, too.
+        pinned = {_short(key, name): definition_of(tool) for name, tool in definitions.items()}
         held = self._pins.screened(key, pinned, others)
         now: dict[str, Route] = {}
-        for own, tool in definitions.items():
+        for name, tool in definitions.items():
+            short = _short(key, name)
             try:
-                name = public_name(key, own)
-                shown = shown_tool(name, tool)
-            except (InputError, ValidationError) as error:
+                now[name] = Route(key, tool["name"], pin(pinned[short]), shown_tool(name, tool), held.get(short, ""))
+            except ValidationError as error:
                 problems.append(str(error).splitlines()[0])
-                continue
-            now[name] = Route(key, own, pin(pinned[own]), shown, held.get(own, ""))
         before = {name: route for name, route in self._routes.items() if route.key == key}
         fresh = [r for name, r in now.items() if not r.held and (name not in before or _is_other(before[name], r))]
         gone = [f"{key}/{name}" for name, r in before.items() if not r.held and (name not in now or now[name].held)]
@@ -502,6 +526,16 @@ def _of_its_own(result: T) -> T:
         kept = {key: value for key, value in meta.items() if key != types.SERVER_INFO_META_KEY}
         return result.model_copy(update={"meta": kept or None})  # type: ignore[attr-defined, no-any-return]
     return result
+
+
+def _names(ids: Iterable[str]) -> tuple[str, ...]:
+    """What tools are called by: here no name is at two servers."""
+    return tuple(dict.fromkeys(identity(one)[1] for one in ids))
+
+
+def _short(key: str, name: str) -> str:
+    """A name here without its server: what the server calls the tool, where that can be spelled."""
+    return name.removeprefix(f"{key}{SEPARATOR}")
 
 
 def _is_other(before: Route, now: Route) -> bool:

@@ -60,11 +60,13 @@ class Transparent(Front):
         return None
 
     async def list_tools(self, ctx: "Context", params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """The server's page, without what is held."""
+        """The server's page, without what is held or was not looked at yet; of that, clients are told when it was."""
         listed = await self._page(ctx, types.ListToolsRequest, types.ListToolsResult, params)
-        held = self.registry.held(self._key)
+        approved = [tool for tool in listed.tools if self.registry.is_approved(self._key, tool)]
+        if len(approved) < len(listed.tools):
+            self.registry.client(self._key).refresh()
         is_newer = is_modern(ctx.protocol_version)
-        tools = [for_era(_without_the_unseen(tool), is_newer) for tool in listed.tools if tool.name not in held]
+        tools = [for_era(_without_the_unseen(tool), is_newer) for tool in approved]
         return listed.model_copy(update={"tools": tools})
 
     async def call_tool(

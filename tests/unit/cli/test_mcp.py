@@ -33,11 +33,30 @@ def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Pa
 
 
 @requirement("mcp.cli")
-def test_a_server_that_does_not_work_fails_the_test_with_the_reason(run: Run) -> None:
+def test_a_server_that_does_not_work_fails_the_test_and_calls_with_the_reason(run: Run, project: Path) -> None:
     run("mcp", "add", "gone", "--", "no-such-program-anywhere")
-    done = run("mcp", "test", "gone")
+    run("mcp", "add", "shut", "--", str(project))
+    done = run("mcp", "test")
     assert done.code == 1
-    assert done.out.startswith("gone cannot be reached: there is no program 'no-such-program-anywhere'")
+    gone = "gone cannot be reached: there is no program 'no-such-program-anywhere': install it, or correct the command"
+    shut = f"shut cannot be reached: '{project}' is no program that may be run: correct the command"
+    assert done.out == f"{gone}\n{shut}\n"
+    called = run("mcp", "call", "gone__echo")
+    assert called.code != 0
+    assert gone in called.err
+
+
+@requirement("mcp.cli")
+def test_list_says_how_many_tools_each_server_had_when_it_was_last_asked(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
+    run("mcp", "add", "p", *program("plain"))
+    run("mcp", "add", "q", *program("many", "12"))
+    run("mcp", "test", "q")
+    states = [line.rpartition("  ")[2] for line in run("mcp", "list").out.splitlines()[1:]]
+    assert states == ["tools not known yet", "12 tools"]
+    assert [one["tools"] for one in json.loads(run("mcp", "list", "--json").out)["servers"]] == [None, 12]
 
 
 @requirement("mcp.cli", "mcp.bad-items-cost-themselves")

@@ -523,3 +523,25 @@ def test_the_first_search_waits_for_servers_that_are_just_starting(behind: Behin
             assert "Still connecting: hangs" in text_of(found) or "one" in text_of(found)
 
     anyio.run(main)
+
+
+@requirement("mcp.dead-upstreams-are-harmless")
+def test_a_search_or_call_at_a_server_that_is_down_says_so_and_not_that_there_is_none(
+    behind: Behind, fronted: Fronted
+) -> None:
+    async def main() -> None:
+        async with fronted(behind("p", "plain"), behind("gone", "exits")) as (_, client):
+            found = await client.call_tool("search_tools", {"query": "server:gone pay a bill"})
+            assert found.structured_content["reason"] == "no tool of gone can be used now"
+            assert "There is no" not in text_of(found)
+            assert "Down: gone" in text_of(found)
+            for tool in ("call_tool", "describe_tool"):
+                refused = await client.call_tool(tool, {"name": "gone__pay"})
+                assert refused.is_error
+                assert text_of(refused).startswith("gone is down and has not said which tools it has (it ended at once")
+            missed = text_of(await client.call_tool("search_tools", {"query": "select:p__ecko"}))
+            assert "There is no p__ecko; did you mean p__echo?\n" in missed
+            called = await client.call_tool("call_tool", {"name": "p__ecko"})
+            assert text_of(called) == "there is no tool 'p__ecko': did you mean p__echo?"
+
+    anyio.run(main)

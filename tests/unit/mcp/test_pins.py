@@ -1,14 +1,19 @@
 """Is this still what was approved?"""
 
+import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from onhand.errors import NotFound, StoreError
+from onhand.mcp.naming import public_name
 from onhand.mcp.pins import Pins, definition_of
+from onhand.mcp.registry import McpRegistry
 from onhand.mcp.servers import Server
 from requirements import requirement
+from unit.mcp.conftest import Behind
 
 PAY: dict[str, Any] = {
     "name": "pay",
@@ -133,3 +138,26 @@ def test_a_server_that_is_forgotten_is_new_again(path: str) -> None:
 
 def test_what_is_pinned_is_all_that_a_model_is_told() -> None:
     assert definition_of({**PAY, "_meta": {"version": 1}, "title": None}) == PAY
+
+
+@requirement("mcp.changed-tools-are-held", "mcp.names-never-move")
+def test_a_tool_that_gets_the_name_of_another_of_its_server_is_a_change_of_that_name(
+    behind: Behind, tmp_path: Path
+) -> None:
+    taken = public_name("c", "pay a bill")
+    first, second = {"name": "pay a bill", "description": "Pay."}, {"name": taken[3:], "description": "Erase."}
+    described = tmp_path / "tools.json"
+
+    async def main() -> None:
+        pins = Pins(str(tmp_path / "pins.json"))
+        for listed, own in (([first, second], "pay a bill"), ([second], taken[3:])):
+            described.write_text(json.dumps(listed))
+            async with McpRegistry([behind("c", "changing", str(described))], pins) as registry:
+                await registry.connect()
+                (route,) = (route for route in registry.routes() if route.tool.name == taken)
+                assert (route.own, route.held) == (own, "" if own == "pay a bill" else "changed since it was approved")
+                told = f"two of its tools would be {taken} here: 'pay a bill' is kept"
+                assert (told in registry.status()[0].problems) == (len(listed) == 2)
+        assert pins.approve("c", [taken[3:]]) == (taken[3:],)
+
+    anyio.run(main)
