@@ -232,6 +232,16 @@ def test_settings_of_the_machine_do_not_change_what_is_found(
     assert [match.line for match in lines("x").matches] == [1]
 
 
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize("pattern", ["a.b", "a[^x]b", r"a\Wb", r"a\Db", r"a\Sb", "^..{1}.$"])
+@pytest.mark.parametrize("odd", [b"\xed\xa0\x80", b"\xe0\x80\x80", b"\xf4\xbf\xbf\xbf"])
+def test_bytes_that_only_look_like_a_character_are_one_either_way(
+    lines: Grep, tree: Tree, pattern: str, odd: bytes
+) -> None:
+    tree({"odd": b"a" + odd + b"b\n"})
+    assert [match.file for match in lines(pattern, glob="odd").matches] == ["odd"]
+
+
 @requirement("actions.grep")
 def test_a_long_line_is_cut_and_odd_bytes_are_replaced(lines: Grep, tree: Tree) -> None:
     tree({"long.txt": "a" * 5_000_000 + "!\n", "latin.txt": b"caf\xe9 a!\n"})
