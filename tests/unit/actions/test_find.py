@@ -319,6 +319,17 @@ def test_a_program_that_breaks_off_after_many_names_loses_nothing(
 
 
 @requirement("actions.grep-fallback")
+def test_directories_that_ripgrep_could_not_read_are_told_of(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None]
+) -> None:
+    tree({"a.txt": "x\n", "d/" * (MAX_DEPTH + 1) + "b.txt": "x\n"})
+    stand_in("printf './a.txt\\0'; exit 2")
+    found = grep(workspace, "x", glob="*.txt")
+    assert (found.engine, [match.file for match in found.matches]) == ("ripgrep", ["a.txt"])
+    assert found.notes == grep(workspace, "x", use_ripgrep=False).notes == ("1 directories could not be looked into",)
+
+
+@requirement("actions.grep-fallback")
 def test_more_names_than_anybody_keeps_are_done_without(
     workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
