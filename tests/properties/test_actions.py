@@ -23,7 +23,8 @@ NAMES = st.sampled_from(["a", "b.py", "c.log", "d e", "é", "-f", "B", ".h", "x.
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 LINES = st.text(alphabet="abAB01_ -.\té\r日ſ", max_size=8)
 TEXTS = st.lists(LINES, max_size=6).map("\n".join).map(str.encode)
-CONTENTS = TEXTS | st.binary(max_size=30) | TEXTS.map(lambda content: content + b"\n")
+ODD = st.sampled_from([b"a\xed\xa0\x80b", b"\xe0\x80\x80", b"0\xf4\xbf\xbf\xbf"])  # characters to some
+CONTENTS = TEXTS | st.binary(max_size=30) | ODD | TEXTS.map(lambda content: content + b"\n")
 IGNORED = st.lists(
     st.sampled_from(["*.log", "a/", "/b.py", "!c.log", "**/x.md", "a/*", "!a", "B", "d*", "# a", "", "a/**/B"]),
     max_size=4,

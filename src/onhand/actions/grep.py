@@ -4,6 +4,7 @@ ripgrep, where it is at hand, says which files to look into; without it every fi
 are found by one matcher, in files that were opened below the workspace, so that both ways give the same.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -203,6 +204,9 @@ def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Plac
         if named:
             search.notes.extend([LATE] * named.is_late)
             yield from (place for place in named.places if search.is_wanted(place.inner) and search.scope.has(place))
+            if not named.is_whole:  # it does not say what; who walks on comes to the directories that are shut
+                deque(walking, maxlen=0)
+                search.notes.extend(walk.notes())
             return
     yield from (place for place in walking if search.is_wanted(place.inner))
     search.notes.extend(walk.notes())

@@ -1,7 +1,7 @@
 """Which lines does a pattern match? RE2, which takes time in proportion to the text times the pattern and no more.
 
 Patterns are matched line by line; `\\d`, `\\w`, `\\s` and `\\b` are of ASCII. For ripgrep, whose expressions are almost
-the same, a pattern is spelled so that it means the same there, or not at all.
+the same, a pattern is spelled so that it matches there whatever it matches here, or not at all.
 """
 
 import re
@@ -120,7 +120,7 @@ def _explained(pattern: str, error: Exception) -> str:
     return f"the pattern cannot be used: {what}{place}; {advice}"
 
 
-# What means the same to both, piece by piece. Whatever does not fit is left to RE2 alone.
+# What both can say, piece by piece. Whatever does not fit is left to RE2 alone.
 _PIECE = re.compile(
     r"""
     (?P<escaped> \\[^\sA-Za-z0-9] | \\[tfrn] )
@@ -128,31 +128,36 @@ _PIECE = re.compile(
   | (?P<group> \( (?! \? ) | \( \? (?: : | i\) | i: ) )
   | (?P<class> \[ \^? [A-Za-z0-9_./:;,@=%#+ -]+ \] )
   | (?P<repeat> (?: [*+?] | \{ [0-9]{1,3} (?: ,[0-9]{0,3} )? \} ) \?? )
+  | (?P<any> \. )
   | (?P<plain> [^\\\[\](){}*+?] )
   | (?P<close> \) )
     """,
     re.VERBOSE,
 )
+# Three or four bytes that are no character, such as half of a surrogate pair: one to RE2, and none to ripgrep.
+_LIKE_A_CHARACTER = r"(?-u:[\xE0-\xEF][\x80-\xBF]{2}|[\xF0-\xF4][\x80-\xBF]{3})"
 _KINDS = {
     "\\d": "[0-9]",
-    "\\D": "[^0-9]",
+    "\\D": f"(?:[^0-9]|{_LIKE_A_CHARACTER})",
     "\\w": "[0-9A-Za-z_]",
-    "\\W": "[^0-9A-Za-z_]",
+    "\\W": f"(?:[^0-9A-Za-z_]|{_LIKE_A_CHARACTER})",
     "\\s": "[\\t\\f\\r ]",
-    "\\S": "[^\\t\\f\\r ]",
+    "\\S": f"(?:[^\\t\\f\\r ]|{_LIKE_A_CHARACTER})",
+    ".": f"(?:.|{_LIKE_A_CHARACTER})",
     "\\b": "(?-u:\\b)",
     "\\B": "(?-u:\\B)",
 }
 
 
 def spelled_for_ripgrep(pattern: str) -> str | None:
-    """The pattern as ripgrep has it, or None when it may mean something else there."""
+    """The pattern as ripgrep has it, where it matches no less, or None when it may mean something else there."""
     spelled, at = "", 0
     while at < len(pattern):
         piece = _PIECE.match(pattern, at)
         if piece is None or (piece.lastgroup == "class" and not _is_simple(piece[0])):
             return None
-        spelled += _KINDS[piece[0]] if piece.lastgroup == "kind" else piece[0]
+        is_negated = piece[0].startswith("[^")
+        spelled += f"(?:{piece[0]}|{_LIKE_A_CHARACTER})" if is_negated else _KINDS.get(piece[0], piece[0])
         at = piece.end()
     return spelled
 

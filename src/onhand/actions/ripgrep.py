@@ -33,6 +33,7 @@ class Named(NamedTuple):
 
     places: Iterator[Place]  # in the order of a walk
     is_late: bool  # the time was too short to find all
+    is_whole: bool  # nothing was in the way that it could not read
 
 
 class Naming:
@@ -77,7 +78,7 @@ class Naming:
         *names, _ = bytes(self._said).split(b"\0")
         ranks = sorted(rank(name.removeprefix(b"./")) for name in names)
         rest = ranks[bisect_right(ranks, rank(os.fsencode(after.inner))) :] if after else ranks
-        return Named((Place(self._root, os.fsdecode(unranked(one))) for one in rest), ran.is_late)
+        return Named((Place(self._root, os.fsdecode(unranked(one))) for one in rest), ran.is_late, ran.code != 2)
 
     def _take(self, piece: bytes) -> None:
         self._said += piece

@@ -231,7 +231,7 @@ def _is_more(option: Option, said: "Any", own: "Any") -> bool:
     if option.about.role in ("grant", "opened") and isinstance(said, tuple):
         return not set(said) <= set(own)
     if option.about.role == "grant" and option.kind in ("integer", "number"):
-        return bool(said > own)
+        return bool((said or float("inf")) > (own or float("inf")))  # where 0 can be said, it is no limit
     return said != own and said not in (False, ())
 
 

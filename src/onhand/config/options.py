@@ -222,9 +222,11 @@ ABOUT_AGENT = {
         role="secret",
     ),
     "max_output_tokens": About("The most that the model may say in one turn; 0 leaves it to the model.", minimum=0),
-    "max_turns": About("After so many turns a run ends without an answer.", minimum=1),
+    "max_turns": About("After so many turns a run ends without an answer.", role="grant", minimum=1),
     "max_tokens": About(
-        "After so many tokens of all its requests a run ends without an answer; 0 is no limit.", minimum=0
+        "After so many tokens of all its requests a run ends without an answer; 0 is no limit.",
+        role="grant",
+        minimum=0,
     ),
     "allow": About(
         "Tools that may write and yet run without asking, by name or pattern; those that only read need no mention.",
@@ -258,7 +260,9 @@ class Shell(Record):
 
 ABOUT_SHELL = {
     "enabled": About("Whether there are tools that run commands, in the sandbox.", role="program"),
-    "timeout_s": About("Seconds after which a command is ended when its call does not say.", minimum=0.001),
+    "timeout_s": About(
+        "Seconds after which a command is ended when its call does not say.", role="grant", minimum=0.001
+    ),
     "environment": About(
         'More variables that commands get, such as ["JAVA_HOME"]; they get none that may hold a secret by themselves.',
         role="secret",

@@ -232,6 +232,16 @@ def test_settings_of_the_machine_do_not_change_what_is_found(
     assert [match.line for match in lines("x").matches] == [1]
 
 
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize("pattern", ["a.b", "a[^x]b", r"a\Wb", r"a\Db", r"a\Sb", "^..{1}.$"])
+@pytest.mark.parametrize("odd", [b"\xed\xa0\x80", b"\xe0\x80\x80", b"\xf4\xbf\xbf\xbf"])
+def test_bytes_that_only_look_like_a_character_are_one_either_way(
+    lines: Grep, tree: Tree, pattern: str, odd: bytes
+) -> None:
+    tree({"odd": b"a" + odd + b"b\n"})
+    assert [match.file for match in lines(pattern, glob="odd").matches] == ["odd"]
+
+
 @requirement("actions.grep")
 def test_a_long_line_is_cut_and_odd_bytes_are_replaced(lines: Grep, tree: Tree) -> None:
     tree({"long.txt": "a" * 5_000_000 + "!\n", "latin.txt": b"caf\xe9 a!\n"})
@@ -306,6 +316,17 @@ def test_a_program_that_breaks_off_after_many_names_loses_nothing(
     found = grep(workspace, "x", limit=3)
     assert ([match.file for match in found.matches], found.is_cut) == (["065.txt", "066.txt", "067.txt"], True)
     assert found.engine == "re2"
+
+
+@requirement("actions.grep-fallback")
+def test_directories_that_ripgrep_could_not_read_are_told_of(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None]
+) -> None:
+    tree({"a.txt": "x\n", "d/" * (MAX_DEPTH + 1) + "b.txt": "x\n"})
+    stand_in("printf './a.txt\\0'; exit 2")
+    found = grep(workspace, "x", glob="*.txt")
+    assert (found.engine, [match.file for match in found.matches]) == ("ripgrep", ["a.txt"])
+    assert found.notes == grep(workspace, "x", use_ripgrep=False).notes == ("1 directories could not be looked into",)
 
 
 @requirement("actions.grep-fallback")

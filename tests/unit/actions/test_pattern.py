@@ -132,6 +132,9 @@ def test_a_literal_has_no_signs() -> None:
     assert numbers("A.", b"a.", literal=True, ignore_case=True) == [1]
 
 
+ODD = r"(?-u:[\xE0-\xEF][\x80-\xBF]{2}|[\xF0-\xF4][\x80-\xBF]{3})"
+
+
 @requirement("actions.grep-fallback")
 @pytest.mark.parametrize(
     ("pattern", "spelled"),
@@ -141,6 +144,8 @@ def test_a_literal_has_no_signs() -> None:
         (r"^\s*$", r"^[\t\f\r ]*$"),
         (r"a{2,3}?(?:b|c)[a-z0-9_]", r"a{2,3}?(?:b|c)[a-z0-9_]"),
         (r"\.\*\(", r"\.\*\("),
+        ("a.", rf"a(?:.|{ODD})"),
+        (r"\S[^a]", rf"(?:[^\t\f\r ]|{ODD})(?:[^a]|{ODD})"),
         (r"[\w]", None),
         ("[[:alpha:]]", None),
         ("[a&&b]", None),
@@ -151,7 +156,7 @@ def test_a_literal_has_no_signs() -> None:
         (r"\x41", None),
     ],
 )
-def test_ripgrep_is_asked_only_what_means_the_same_to_it(pattern: str, spelled: str | None) -> None:
+def test_ripgrep_is_asked_only_what_matches_no_less_there(pattern: str, spelled: str | None) -> None:
     assert spelled_for_ripgrep(pattern) == spelled
     if spelled is not None and (program := shutil.which("rg")):
         assert subprocess.run([program, "-e", spelled], input=b"", timeout=60).returncode == 1

@@ -71,6 +71,10 @@ deny = ["write_file"]
 allow = ["plan_*"]
 workspace_tools = "read"
 base_url = "http://localhost:1/v1"
+max_turns = 5
+max_tokens = 10_000
+[shell]
+timeout_s = 5
 [workspace]
 deny = ["*.sqlite"]
 [sandbox]
@@ -91,6 +95,7 @@ def test_a_clone_cannot_take_back_what_the_users_own_file_forbids(world: World) 
     strict = config.load(str(world.project), environ=world.environ)
     world.say(
         '[agent]\ndeny = []\nallow = ["write_note", "plan_*", "delegate"]\nworkspace_tools = "write"\nbase_url = ""\n'
+        "max_turns = 1000\nmax_tokens = 0\n[shell]\ntimeout_s = 600\n"
         '[workspace]\ndeny = ["*.log"]\n[mcp]\ntrust = "auto"\n'
         '[grpc]\ntoken_env = ""\nwrites = true\nmetrics = "0.0.0.0:9464"\n'
         "[sandbox]\ndenied = []\nmemory_mb = 99999\ncpu_s = 61\nprocesses = 1000\n"
@@ -99,7 +104,8 @@ def test_a_clone_cannot_take_back_what_the_users_own_file_forbids(world: World) 
     assert (held.agent, held.mcp, held.grpc, held.sandbox) == (strict.agent, strict.mcp, strict.grpc, strict.sandbox)
     assert held.sandbox.denied == (str(world.home / "private"), "inner")
     assert held.workspace.deny == ("*.sqlite", "*.log")  # what it forbids itself counts
-    assert len(held.warnings) == 13
+    assert held.shell == strict.shell
+    assert len(held.warnings) == 16
     world.trust()
     trusting = config.load(str(world.project), environ=world.environ)
     assert (trusting.agent.deny, trusting.sandbox.denied, trusting.sandbox.memory_mb) == ((), (), 99999)
@@ -110,6 +116,7 @@ def test_a_clone_may_forbid_more(world: World) -> None:
     world.say_as_user(STRICT)
     world.say(
         '[agent]\ndeny = ["write_file", "run_command"]\nallow = []\nworkspace_tools = "none"\n'
+        "max_turns = 4\nmax_tokens = 9_000\n[shell]\ntimeout_s = 4\n"
         '[workspace]\ndeny = ["*.log", "*.sqlite"]\n'
         '[sandbox]\ndenied = ["~/private", "inner", "../other", "data"]\nmemory_mb = 256\nprocesses = 32\n'
     )
@@ -120,6 +127,7 @@ def test_a_clone_may_forbid_more(world: World) -> None:
     outside = (str(world.home / "private"), str(world.project.parent / "other"))
     assert asked.sandbox.denied == (outside[0], "inner", outside[1], "data")
     assert (asked.sandbox.memory_mb, asked.sandbox.cpu_s) == (256, 60)
+    assert (asked.agent.max_turns, asked.agent.max_tokens, asked.shell.timeout_s) == (4, 9_000, 4)
     assert asked.warnings == ()
 
 
