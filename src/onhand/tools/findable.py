@@ -154,9 +154,12 @@ def _firsts(words: Sequence[str]) -> list[str]:
 
 
 def _key_of(word: str) -> str:
-    """What is the same for all forms of a word."""
-    if len(_PARTS.forms(word)) > MAX_WORD_PARTS:
+    """What is the same for all forms of a word, and for an identifier in every spelling and order of its parts."""
+    parts = _PARTS.forms(word)
+    if len(parts) > MAX_WORD_PARTS:
         return _TOO_LONG
+    if len(parts) > 1:
+        return " ".join(sorted({stem(part) for part in parts}))
     own = word.lower()
     return _TELLS_NOTHING if own in FUNCTION_WORDS else stem(own)
 

@@ -187,6 +187,16 @@ def test_a_stuffed_description_does_not_come_before_the_tool_itself(catalog: Cat
         assert names(catalog.search(query))[0] == "post_message"
 
 
+@requirement("catalog.no-manipulation")
+def test_an_identifier_in_many_spellings_does_not_come_before_the_tool_itself() -> None:
+    catalog = Catalog()
+    real = CatalogTool("slack_send_message", "Send a message to a Slack channel.", server="slack")
+    spellings = "SendSlackMessage sendSlackMessages send-slack-message slackSendMessage " * 20
+    others = [CatalogTool(f"close_{thing}", f"Closes one {thing}.") for thing in ("invoice", "order", "ticket", "case")]
+    catalog.add([real, CatalogTool("x", spellings, server="evil"), *others])
+    assert names(catalog.search("send a slack message"))[0] == "slack_send_message"
+
+
 @requirement("catalog.hostile-metadata")
 def test_equal_names_of_many_servers_stay_with_their_servers() -> None:
     catalog = Catalog()
