@@ -4,7 +4,7 @@ make demo
 """
 
 import asyncio
-import importlib.util
+import importlib
 import json
 import os
 import re
@@ -444,10 +444,12 @@ async def asked_over_grpc(index: Index, query: str, filter: Filter) -> Result:
 
 def is_missing(module: str, what: str) -> bool:
     """Whether a door cannot be opened here; then that is said."""
-    if importlib.util.find_spec(module):
-        return False
-    terminal.say(f"   {what} is not installed here: pip install '.[{module}]'")
-    return True
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError:
+        terminal.say(f"   {what} is not installed here: pip install '.[{module}]'")
+        return True
+    return False
 
 
 def behind_walls() -> None:
