@@ -110,7 +110,7 @@ class McpRegistry:
         self._problems: dict[str, tuple[str, ...]] = {}
         self._updated: dict[str, dict[object, Updated]] = {}  # address here → who wants to know
         self._tasks: TaskGroup | None = None
-        self._opened = 0.0
+        self._patient_until: float | None = None  # nobody has asked for anything yet
         self.on_changed: list[Callable[[], None]] = []  # called when a list is another one
         for key, server in self._servers.items():
             before = lists.kept(lists_directory, key, server.identity)
@@ -134,7 +134,6 @@ class McpRegistry:
     async def __aenter__(self) -> Self:
         tasks = anyio.create_task_group()
         self._tasks = await tasks.__aenter__()
-        self._opened = anyio.current_time()
         for client in self._clients.values():
             client.open(tasks)
         return self
@@ -169,12 +168,14 @@ class McpRegistry:
     def wake(self, legacy: bool = False) -> None:
         """Connect to those whose list is not known, and ask again for lists that are out of date, in the background."""
         self.refresh()
+        if self._patient_until is None:
+            self._patient_until = anyio.current_time() + FIRST_WAIT_S
         for client in self._clients.values():
             client.wake(legacy)
 
     async def settled(self) -> None:
-        """Wait for servers that are asked for the first time, in the first seconds of our life and never later."""
-        with anyio.move_on_after(max(self._opened + FIRST_WAIT_S - anyio.current_time(), 0)):
+        """Wait for servers that are asked for the first time, in the seconds after the first client and never later."""
+        with anyio.move_on_after(max((self._patient_until or 0) - anyio.current_time(), 0)):
             for client in self._clients.values():
                 await client.answered()
 

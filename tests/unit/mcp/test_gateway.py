@@ -81,6 +81,21 @@ def test_arguments_that_a_model_wrote_in_the_wrong_place_are_understood(behind: 
     anyio.run(main)
 
 
+def test_the_first_client_waits_for_servers_however_long_ago_we_started(
+    behind: Behind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = anyio.current_time
+
+    async def main() -> None:
+        async with McpRegistry([behind("one", "plain")]) as registry:
+            monkeypatch.setattr(anyio, "current_time", lambda: now() + 3600)
+            registry.wake()
+            await registry.settled()
+            assert registry.catalog.names() == ("one__echo",)
+
+    anyio.run(main)
+
+
 def test_mistakes_are_answered_with_what_to_do_next(behind: Behind, fronted: Fronted) -> None:
     async def main() -> None:
         async with fronted(behind("one", "plain")) as (_, client):
