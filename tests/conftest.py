@@ -1,6 +1,7 @@
 """Whose settings do the tests see? Nobody's, whoever runs them, and neither do the processes that they start."""
 
 import os
+import signal
 
 OF_THE_TESTS = ("ONHAND_CONFORMANCE", "ONHAND_DATA", "ONHAND_GOLDEN", "ONHAND_PEERS")
 SETTINGS = ("ONHAND_", "AGENTS_DIR", "XDG_", "NO_COLOR", "COLUMNS")
@@ -10,3 +11,5 @@ for name in [name for name in os.environ if name.startswith(SETTINGS) and name n
 for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
     os.environ[name] = os.path.join(os.sep, "nonexistent")
 os.environ["XDG_CACHE_HOME"] = os.devnull  # nothing can be kept below it, by whatever user
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # who is started in the background is deaf, with all its children
+    signal.signal(signal.SIGINT, signal.default_int_handler)

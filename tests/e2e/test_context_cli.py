@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -142,11 +141,7 @@ def test_a_document_cannot_drive_the_terminal(environ: dict[str, str], project: 
 
 
 def started(words: list[str], environ: dict[str, str], where: Path, command: list[str]) -> "subprocess.Popen[bytes]":
-    """A command that can be interrupted: tests that were started in the background may be deaf to that."""
-    hear = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(
-        [*command, *words], cwd=where, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=hear
-    )
+    return subprocess.Popen([*command, *words], cwd=where, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def many_pages(project: Path) -> None:

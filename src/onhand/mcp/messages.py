@@ -15,10 +15,11 @@ from pydantic_core import PydanticSerializationError, from_json
 MAX_LINE_BYTES = 4 * 1024 * 1024  # as much as the SDK takes over HTTP
 _MARK = b"\xef\xbb\xbf"
 
-# The members of an object's head that are texts or numbers: behind them, an "id" is the message's own.
-_SCALAR = rb'(?:"(?:[^"\\]|\\.)*+"|[-+.0-9eE]++|true|false|null)'
+# The members of an object's head that are texts or numbers: behind them, an "id" is the message's own. Groups are not
+# possessive, which Python before 3.11.5 gets wrong; each can match in one way only, so that costs nothing.
+_SCALAR = rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*"|[-+.0-9eE]++|true|false|null)'
 _MEMBER = rb'"(?!id")[^"\\]*+"\s*+:\s*+' + _SCALAR + rb"\s*+,\s*+"
-_HEAD_ID = re.compile(rb"\s*+\{\s*+(?:" + _MEMBER + rb')*+"id"\s*+:\s*+(-?[0-9]{1,18}+|"[^"\\]{0,256}+")\s*+[,}]')
+_HEAD_ID = re.compile(rb"\s*+\{\s*+(?:" + _MEMBER + rb')*"id"\s*+:\s*+(-?[0-9]{1,18}+|"[^"\\]{0,256}+")\s*+[,}]')
 
 
 class Refusal(NamedTuple):
