@@ -130,7 +130,15 @@ def k6() -> str | None:
 def load(program: str, address: str, method: Method, requests: Path, callers: int, seconds: float) -> dict[str, float]:
     """How many calls, a second, and failed, with p50 and p99 in milliseconds, while so many callers asked."""
     environ = {"ADDRESS": address, "METHOD": SERVICE[1:] + method.name, "PROTO": str(PROTO), "REQUESTS": str(requests)}
-    command = [program, "run", "--quiet", f"--vus={callers}", f"--duration={seconds}s", str(HERE / "grpc_load.js")]
+    command = [
+        program,
+        "run",
+        "--quiet",
+        "--no-usage-report",
+        f"--vus={callers}",
+        f"--duration={seconds}s",
+        str(HERE / "grpc_load.js"),
+    ]
     done = subprocess.run(command, env={**os.environ, **environ}, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         sys.exit(done.stderr)
