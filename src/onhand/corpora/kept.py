@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-FORMAT = 3  # changes with what a corpus makes of the same file, or how that is kept
+FORMAT = 4  # changes with what a corpus makes of the same file, or how that is kept
 UNUSED_S = 90 * 24 * 3600  # after which a file is deleted
 NOTED_S = 24 * 3600  # how exactly it is known when a file was last used
 DIGEST_CHARS = 32

@@ -14,11 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from math import inf, log
-from operator import mul
+from operator import itemgetter, mul
 
 from onhand.document import Contribution, Match
 from onhand.errors import InputError
 from onhand.lexical.postings import Postings
+from onhand.lexical.scan import length_of, occurrences
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.lexical.vocabulary import LearntVocabulary, ScannedVocabulary
 from onhand.record import Record
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 # Documents from which on it pays to learn the whole vocabulary and, where it is installed, to import numpy: a corpus of
 # this size is searched by a process that stays.
 LARGE = 2000
+# Documents, and characters of their texts, up to which a first query looks through them. More are sorted by words as
+# they come, and what a first query looked through is sorted by the second.
+FEW, FEW_CHARS = 1000, 2**20
 # Terms of a query from which on that pays in a small corpus too: a short word may stand in every other one.
 LONG = 64
 # Different terms of a query from which on it is a text, whose repetitions tell what it is about: half or twice as many
@@ -149,6 +153,10 @@ class LexicalIndex:
         self._texts: list[tuple[str, ...] | None] = []  # by slot, one text per field; None: ask `_text_of` for them
         self._text_of: Callable[[str], Mapping[str, str]] = lambda document_id: {}  # nothing was restored
         self._free: list[int] = []
+        self._is_sorted = False  # whether the postings have the words of all documents; if not, they have none
+        self._unsorted: dict[int, Sequence[str]] = {}  # slot → its texts, spaced, as far as anybody has made them
+        self._was_looked_through = False  # then the next query pays for sorting
+        self._chars = 0  # of all texts
         # Good until the next change, because every score depends on how many documents there are and how long:
         self._vocabulary: ScannedVocabulary | LearntVocabulary | None = None  # a learnt one takes in changes itself
         self._impacts: dict[str, Any] = {}  # term → what it adds to which slots
@@ -171,21 +179,32 @@ class LexicalIndex:
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
         row = self._row(texts)
-        rows = list(map(self.tokenizer.words, row))  # before anything changes: it may fail
+        spaced = [self.tokenizer.spaced(text) for text in row]  # before anything changes: it may fail
         if document_id in self._slots:
             self.remove(document_id)
-        if isinstance(self._vocabulary, LearntVocabulary):
-            self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
         slot = self._take_slot(document_id, row)
-        for field, words in zip(self._fields, rows, strict=True):
-            field.add(slot, words)
+        self._chars += sum(map(len, row))
+        if self._is_sorted:
+            self._enter(slot, spaced)
+        else:
+            self._unsorted[slot] = spaced
+            for field, text in zip(self._fields, spaced, strict=True):
+                field.measure(slot, length_of(text))
+            if self._chars > FEW_CHARS or len(self._slots) > FEW:
+                self._sort()
         self._forget()
 
     def remove(self, document_id: str) -> None:
         """Take a document out; one that is not there is an error (KeyError)."""
         slot = self._slots.pop(document_id)
-        rows = [self.tokenizer.words(text) for text in self._texts_of(slot, document_id)]
-        gone = {word for field, words in zip(self._fields, rows, strict=True) for word in field.remove(slot, words)}
+        row = self._texts_of(slot, document_id)
+        gone: set[str] = set()
+        for field, text in zip(self._fields, row, strict=True):
+            field.measure(slot, 0)
+            if self._is_sorted:
+                gone.update(field.postings.remove(slot, self.tokenizer.words(text)))
+        self._chars -= sum(map(len, row))
+        self._unsorted.pop(slot, None)
         if isinstance(self._vocabulary, LearntVocabulary):
             for word in gone:
                 if not self._has_word(word):
@@ -204,6 +223,8 @@ class LexicalIndex:
         weights = self._weights_of(query)
         if len(weights) > LONG and not isinstance(self._vocabulary, LearntVocabulary):
             self._learn()
+        elif not self._is_sorted and not self._was_looked_through:
+            self._look_through(weights)
         slots = None if among is None else [self._slots[id] for id in among if id in self._slots]
         scored = self._sum_large(weights, limit, slots) if self._is_large() else self._sum_small(weights, slots)
         ids = self._ids
@@ -246,12 +267,13 @@ class LexicalIndex:
         if len(self._slots) >= LARGE:  # whose first search would learn the vocabulary anyway
             self._learn()
         learnt = self._vocabulary.state() if isinstance(self._vocabulary, LearntVocabulary) else None
-        return self._ids, self._free, [field.state() for field in self._fields], learnt
+        fields = [field.state() for field in self._fields]
+        return self._ids, self._free, fields, learnt, self._is_sorted, self._chars
 
     def restore(self, state: tuple[Any, ...], text_of: Callable[[str], Mapping[str, str]]) -> None:
         """Become what another was, with the same settings, whose state this is; `text_of` has its documents' texts,
         and is asked for one when it is explained or removed."""
-        self._ids, self._free, fields, learnt = state
+        self._ids, self._free, fields, learnt, self._is_sorted, self._chars = state
         self._slots = {document_id: slot for slot, document_id in enumerate(self._ids) if document_id}
         self._texts = [None] * len(self._ids)
         self._text_of = text_of
@@ -269,6 +291,24 @@ class LexicalIndex:
 
     def _row(self, texts: Mapping[str, str]) -> tuple[str, ...]:
         return tuple([texts.get(field.name, "") for field in self._fields])
+
+    def _sort(self) -> None:
+        """Enter the words of all documents into the postings, which from now on are kept current."""
+        for document_id, slot in sorted(self._slots.items(), key=itemgetter(1)):
+            self._enter(slot, self._spaced(slot, document_id))
+        self._unsorted = {}
+        self._is_sorted = True
+
+    def _spaced(self, slot: int, document_id: str) -> Sequence[str]:
+        return self._unsorted.get(slot) or [self.tokenizer.spaced(text) for text in self._texts_of(slot, document_id)]
+
+    def _enter(self, slot: int, spaced: Sequence[str]) -> None:
+        rows = [text.split() for text in spaced]
+        if isinstance(self._vocabulary, LearntVocabulary):
+            self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
+        for field, words in zip(self._fields, rows, strict=True):
+            field.measure(slot, len(words))
+            field.postings.add(slot, words)
 
     def _take_slot(self, document_id: str, row: tuple[str, ...]) -> int:
         if self._free:
@@ -293,6 +333,8 @@ class LexicalIndex:
         return self._vocabulary.words_of(term)
 
     def _learn(self) -> LearntVocabulary:
+        if not self._is_sorted:
+            self._sort()
         self._vocabulary = LearntVocabulary(self.tokenizer.forms)
         self._vocabulary.learn(self._words())
         return self._vocabulary
@@ -324,15 +366,24 @@ class LexicalIndex:
         """The slots that have a term and what it adds to their scores: lists, or numpy arrays in a large corpus."""
         impact: tuple[Any, Any] | None = self._impacts.get(term)
         if impact is None:
+            if not self._is_sorted:
+                self._sort()
             words = self._words_of(term)
             if not words:
                 impact = (), ()
             elif self._is_large():
                 impact = self._impact_large(words)
             else:
-                impact = self._impact_small(words)
+                impact = self._impact_small([_tally(field.postings.of(words)) for field in self._fields])
             self._impacts[term] = impact
         return impact
+
+    def _look_through(self, terms: Collection[str]) -> None:
+        """Work out what these terms add, and sort nothing: a command asks once and ends."""
+        rows = [(slot, self._spaced(slot, document_id)) for document_id, slot in self._slots.items()]
+        found = occurrences(terms, rows, len(self._fields), self.tokenizer.forms)
+        self._impacts = {term: self._impact_small(found[term]) for term in terms}
+        self._was_looked_through = True
 
     def _sum_small(self, weights: dict[str, float], among: list[int] | None) -> Iterable[tuple[int, float]]:
         scores: dict[int, float] = {}
@@ -341,12 +392,13 @@ class LexicalIndex:
                 scores[slot] = scores.get(slot, 0.0) + weight * score
         return scores.items() if among is None else [(slot, scores[slot]) for slot in among if slot in scores]
 
-    def _impact_small(self, words: list[str]) -> tuple[list[int], list[float]]:
+    def _impact_small(self, counts: Sequence[Mapping[int, int]]) -> tuple[list[int], list[float]]:
+        """What a term adds that stands so often in each slot, by field."""
         scoring = self._scoring()
         frequencies: dict[int, float] = {}
         alone: dict[int, float] = {}
         for number, field in enumerate(self._fields):
-            for slot, count in Counter(chain.from_iterable(field.postings.of(words))).items():
+            for slot, count in counts[number].items():
                 frequency = scoring.weight(number, field.lengths[slot]) * count
                 frequencies[slot] = frequencies.get(slot, 0.0) + frequency
                 if field.alone:
@@ -435,12 +487,12 @@ class _Field:
         self.lengths = array("d")  # by slot, in words
         self.total = 0.0
 
-    def add(self, slot: int, words: list[str]) -> None:
+    def measure(self, slot: int, length: int) -> None:
+        """Note how many words a document has now."""
         if slot == len(self.lengths):
             self.lengths.append(0.0)
-        self.lengths[slot] = len(words)
-        self.total += len(words)
-        self.postings.add(slot, words)
+        self.total += length - self.lengths[slot]
+        self.lengths[slot] = length
 
     def state(self) -> tuple[float, bytes, Any]:
         return self.total, self.lengths.tobytes(), self.postings.state()
@@ -450,11 +502,9 @@ class _Field:
         self.lengths = array("d", lengths)
         self.postings.restore(postings)
 
-    def remove(self, slot: int, words: list[str]) -> list[str]:
-        """Take a document out and give the words that nothing has any more."""
-        self.total -= len(words)
-        self.lengths[slot] = 0.0
-        return self.postings.remove(slot, words)
+
+def _tally(postings: Iterable[array[int]]) -> Mapping[int, int]:
+    return Counter(chain.from_iterable(postings))
 
 
 def _counted(numpy: Any, postings: list[array[int]]) -> tuple[Any, Any]:

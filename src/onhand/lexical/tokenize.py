@@ -70,6 +70,9 @@ _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
 class PlainTokenizer:
     """Lower-case ASCII words of two or more characters, without stop words."""
 
+    def spaced(self, text: str) -> str:
+        return " ".join(self.words(text))
+
     def words(self, text: str) -> list[str]:
         ascii_bytes = text.lower().encode("ascii", "replace").translate(_SEPARATE_AND_LOWER)
         words = ascii_bytes.decode("ascii").split()
@@ -111,17 +114,18 @@ class IdentifierTokenizer:
         self._query_forms = Remembered(self._query_forms_of)
         self._forms = Remembered(self._forms_of)
 
+    def spaced(self, text: str) -> str:
+        spaced = _spaced_ascii(text) if text.isascii() else self._spaced_any_script(text)
+        return spaced if self._joined else " ".join([part for word in spaced.split() for part in _parts(word)])
+
     def words(self, text: str) -> list[str]:
-        if text.isascii():
-            words = text.encode().translate(_SEPARATE).decode().split()
-        else:
-            for sign in _TYPOGRAPHY:
-                text = text.replace(sign, " ")
-            western = _western_words(text)
-            words = self._words_of_any_script(text) if western is None else western
-        if not self._joined:
-            words = [part for word in words for part in _parts(word)]
-        return words
+        return self.spaced(text).split()
+
+    def _spaced_any_script(self, text: str) -> str:
+        for sign in _TYPOGRAPHY:
+            text = text.replace(sign, " ")
+        western = _spaced_western(text)
+        return " ".join(self._words_of_any_script(text)) if western is None else western
 
     def _words_of_any_script(self, text: str) -> list[str]:
         """Runs of ASCII are read as fast as if all of the text were ASCII; any other piece is read once, wherever."""
@@ -228,20 +232,22 @@ def _words(text: str) -> list[str]:
         text = fold(text)
         if not text.isascii():
             return re.findall(rf"[\w-]+|[{EMOJI}]", text)
-    return text.encode("ascii").translate(_SEPARATE).decode("ascii").split()
+    return _spaced_ascii(text).split()
 
 
-def _western_words(text: str) -> list[str] | None:
+def _spaced_ascii(text: str) -> str:
+    return text.encode("ascii").translate(_SEPARATE).decode("ascii")
+
+
+def _spaced_western(text: str) -> str | None:
     """The words of a text in Latin-1, as fast as those of ASCII; None when it is not, or needs more than a table."""
-    if text.isascii():
-        return _words(text)
     try:
         letters = text.encode("latin-1")
     except UnicodeEncodeError:
         return None
     if letters.translate(None, _WESTERN_OTHERS) != letters:  # such as `ß`, which becomes two letters
         return None
-    return letters.translate(_WESTERN).decode("ascii").split()
+    return letters.translate(_WESTERN).decode("ascii")
 
 
 def fold(text: str) -> str:

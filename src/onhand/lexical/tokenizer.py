@@ -6,6 +6,9 @@ from typing import Protocol
 class Tokenizer(Protocol):
     """Turns text into words, and words into terms."""
 
+    def spaced(self, text: str) -> str:
+        """The words of a text with space between them, which are quicker to look through than to take apart."""
+
     def words(self, text: str) -> list[str]:
         """The words of a text as an index keeps them, repeats included; their number is the text's length."""
 

@@ -5,10 +5,25 @@ out once for each different word, not for each occurrence. A small vocabulary is
 a command that searches once and ends works out the forms of few words; a large one is learnt as a whole.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from __future__ import annotations
 
-Forms = Callable[[str], tuple[str, ...]]
+from collections import defaultdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Forms = Callable[[str], tuple[str, ...]]
+
+
+def in_pieces(words: str) -> str:
+    """Words with space between them, so that the piece of every form of a word is a piece of it."""
+    return words.casefold().replace("-", "").replace("_", "")
+
+
+def piece_of(term: str) -> str:
+    """What a word that has this term among its forms has in it: a stem may have put a last `y` or `i` there."""
+    return term[:-1] if term.endswith(("y", "i")) and len(term) > 1 else term
 
 
 class ScannedVocabulary:
@@ -17,12 +32,11 @@ class ScannedVocabulary:
     def __init__(self, forms: Forms, words: Iterable[str]) -> None:
         self._forms = forms
         self._words = list(words)
-        # Every form of a word is a piece of its line here, but for a last `y` or `i`, which a stem may have put there.
-        self._text = "\n".join(self._words).casefold().replace("-", "").replace("_", "") + "\n"
+        self._text = in_pieces("\n".join(self._words)) + "\n"
 
     def words_of(self, term: str) -> list[str]:
         """The words that have the term among their forms, each once for each time it has it."""
-        piece = term[:-1] if term.endswith(("y", "i")) and len(term) > 1 else term
+        piece = piece_of(term)
         text = self._text
         words: list[str] = []
         line = counted = 0
