@@ -5,7 +5,7 @@ half of what Python needs to start (docs/adr/0007-fast-from-cold.md). For what i
 use NamedTuple.
 """
 
-from operator import itemgetter
+from _operator import itemgetter  # what `operator` has, without its Python part
 
 __all__ = ["Record"]
 

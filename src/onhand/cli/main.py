@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from onhand import __version__
 from onhand.errors import InputError, OnhandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
 # noun → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).

@@ -5,8 +5,9 @@ directory or allows more than the user does is held back until the user trusts i
 file, the environment or a flag says is the user's own word and needs no trust.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Mapping, Sequence
 
 from onhand.config.files import File, find, home, read, trust_store, user_file
 from onhand.config.options import OPTIONS, SECTIONS, Config, Context, Documents, Option
@@ -15,6 +16,7 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from onhand.config.values import Layer, Said
@@ -127,10 +129,10 @@ def resolve(
 class _Layers:
     """What each source says, checked; made only to be merged."""
 
-    user: "Layer"
-    project: "Layer"
-    environment: "Layer"
-    flags: "Layer"
+    user: Layer
+    project: Layer
+    environment: Layer
+    flags: Layer
 
     def __init__(
         self,
@@ -158,15 +160,15 @@ class _Layers:
         if problems:
             raise ConfigError(_listed(problems, values.MAX_PROBLEMS))
 
-    def own_words(self) -> "Layer":
+    def own_words(self) -> Layer:
         """What overrides the project file."""
         return {**self.environment, **self.flags}
 
-    def own(self, option: Option) -> "Any":
+    def own(self, option: Option) -> Any:
         """What counts without the project file: the user's own word, or the default."""
         return self.user[option.key].value if option.key in self.user else option.default
 
-    def merged(self) -> "Layer":
+    def merged(self) -> Layer:
         return {**self.user, **self.project, **self.own_words()}
 
 
@@ -215,14 +217,14 @@ def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Map
     return tuple(asks)
 
 
-def _asked(option: Option, said: "Any", own: "Any") -> str | tuple[str, ...]:
+def _asked(option: Option, said: Any, own: Any) -> str | tuple[str, ...]:
     """What needs trust, to be shown; of a limit, what it leaves out."""
     if option.about.role in LIMITS:
         return tuple(entry for entry in own if entry not in said)
     return said if isinstance(said, str | tuple) else str(said).lower()
 
 
-def _is_more(option: Option, said: "Any", own: "Any") -> bool:
+def _is_more(option: Option, said: Any, own: Any) -> bool:
     """Whether a project file says more than what counts without it: the user's own word, or the default."""
     if option.about.role in LIMITS:
         return not set(own) <= set(said)

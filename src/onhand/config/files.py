@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
 
 from onhand.errors import ConfigError
 from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 OWN_FILES = ("onhand.toml", os.path.join(".onhand", "config.toml"))

@@ -6,12 +6,11 @@ a field; to add a section, add a class and a field of `Config`. Nothing here rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, Literal
 
     Role = Literal[

@@ -3,9 +3,10 @@
 The directory is looked at before every answer, so an edit is seen by the next search. Safe to share between threads.
 """
 
+from __future__ import annotations
+
 import os
 from _thread import RLock  # threading's own, without the cost of importing threading
-from collections.abc import Iterable, Mapping, Sequence
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
@@ -19,7 +20,7 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from onhand.corpora.corpus import Findings
     from onhand.corpora.manifest import Source
@@ -103,7 +104,7 @@ class Context:
         limit: int = 3,
         ranking: str = "default",
         kept_at: str | None = None,
-        embedder: "Embedder | None" = None,
+        embedder: Embedder | None = None,
         unavailable: str | None = None,
     ) -> None:
         self.project = os.path.abspath(project)
@@ -155,7 +156,7 @@ class Context:
         shown = [PinnedFile(path, sizes[path], sizes[path] - cut, text) for path, (text, cut) in capped.items()]
         return Pinned(tuple(shown), self._pinned_max_bytes, missing)
 
-    def searchable(self) -> "tuple[Source, ...]":
+    def searchable(self) -> tuple[Source, ...]:
         """The files that are searched, by path."""
         from onhand.corpora.manifest import Source
 
@@ -219,7 +220,7 @@ class Context:
             reason = None if hits else self._why_empty() or self._why_no_match(query, sections)
             return SearchResult(query, hits, sections, len(counts), reason, self._problems, notes)
 
-    def find(self, query: str, limit: int) -> "Findings":
+    def find(self, query: str, limit: int) -> Findings:
         """What one search across everything asks."""
         from onhand.corpora.corpus import Findings
         from onhand.corpora.sections import as_finding
@@ -228,13 +229,13 @@ class Context:
         found = tuple(as_finding(hit.path, hit.section, hit.score) for hit in result.hits)
         return Findings(found, result.reason, result.notes)
 
-    def tool(self) -> "Tool":
+    def tool(self) -> Tool:
         """`context_search`, for a registry."""
         from onhand.corpora.context_tool import context_search
 
         return context_search(self, self._limit)
 
-    def watch(self, on_change: "Callable[[], None]", interval_s: float = 1.0) -> "Watcher":
+    def watch(self, on_change: Callable[[], None], interval_s: float = 1.0) -> Watcher:
         """Look for changes in the background and call back after each; a context manager that stops when left."""
         from onhand.corpora.watch import Watcher
 

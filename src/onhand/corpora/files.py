@@ -4,10 +4,11 @@ Nothing outside the directory is ever opened, whatever its links say; nothing th
 all. What cannot be used is reported, never raised: one bad file must not hide the others.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
 
 from onhand.encoding import mark_of
 from onhand.record import Record
@@ -15,7 +16,7 @@ from onhand.regular import read_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 MARKDOWN = (".md", ".markdown")
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})  # and every hidden one
@@ -63,8 +64,8 @@ def sweep(
     root: str,
     suffixes: tuple[str, ...] = MARKDOWN,
     max_files: int = MAX_FILES,
-    names: "Collection[str]" = (),
-    skips: "Callable[[str], bool] | None" = None,
+    names: Collection[str] = (),
+    skips: Callable[[str], bool] | None = None,
 ) -> tuple[list[Found], list[Problem]]:
     """Every file below a root that ends so, by name, and what was left out; a missing root has none.
 
@@ -163,8 +164,8 @@ def is_settled(stamp: Stamp) -> bool:
 
 
 def _walk(
-    root: str, problems: list[Problem], is_wanted: "Callable[[str], bool]", skips: "Callable[[str], bool]"
-) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    root: str, problems: list[Problem], is_wanted: Callable[[str], bool], skips: Callable[[str], bool]
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """The entries below a root that are wanted, with names relative to it; links to directories are not followed."""
     waiting = [("", 0)]
     room = MAX_ENTRIES
@@ -193,7 +194,7 @@ def _walk(
             problems.append(Problem(prefix.rstrip("/"), _spoken(error)))
 
 
-def _is_directory(entry: "os.DirEntry[str]") -> bool:
+def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:  # a loop of links, or a link to where we may not look
@@ -205,7 +206,7 @@ def _is_skipped(directory: str) -> bool:
     return name.startswith(".") or name in SKIPPED_DIRECTORIES
 
 
-def _found(root: str, name: str, entry: "os.DirEntry[str]", suffixes: tuple[str, ...]) -> Found:
+def _found(root: str, name: str, entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> Found:
     inner = name
     try:
         if entry.is_symlink():

@@ -8,17 +8,11 @@ Sources: Robertson & Zaragoza 2009 (BM25, BM25F), Lv & Zhai 2011 (BM25+).
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
-from itertools import chain
+from _operator import itemgetter, mul  # what `operator` has, without its Python part
 from math import inf, log
-from operator import itemgetter, mul
 
 from onhand.document import Contribution, Match
 from onhand.errors import InputError
-from onhand.lexical.postings import Postings
 from onhand.lexical.scan import length_of, occurrences
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.lexical.vocabulary import LearntVocabulary, ScannedVocabulary
@@ -26,9 +20,11 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from array import array
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
+    from onhand.lexical.postings import Postings
     from onhand.lexical.tokenizer import Tokenizer
 
 # Documents from which on it pays to learn the whole vocabulary and, where it is installed, to import numpy: a corpus of
@@ -154,9 +150,9 @@ class LexicalIndex:
         self._text_of: Callable[[str], Mapping[str, str]] = lambda document_id: {}  # nothing was restored
         self._free: list[int] = []
         self._is_sorted = False  # whether the postings have the words of all documents; if not, they have none
-        self._unsorted: dict[int, Sequence[str]] = {}  # slot → its texts, spaced, as far as anybody has made them
+        self._unsorted: dict[int, Sequence[str]] = {}  # slot → its texts as they are looked through, if anybody did
         self._was_looked_through = False  # then the next query pays for sorting
-        self._chars = 0  # of all texts
+        self._chars = 0  # of all texts, as long as they are not sorted
         # Good until the next change, because every score depends on how many documents there are and how long:
         self._vocabulary: ScannedVocabulary | LearntVocabulary | None = None  # a learnt one takes in changes itself
         self._impacts: dict[str, Any] = {}  # term → what it adds to which slots
@@ -179,19 +175,10 @@ class LexicalIndex:
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
         row = self._row(texts)
-        spaced = [self.tokenizer.spaced(text) for text in row]  # before anything changes: it may fail
-        if document_id in self._slots:
-            self.remove(document_id)
-        slot = self._take_slot(document_id, row)
-        self._chars += sum(map(len, row))
         if self._is_sorted:
-            self._enter(slot, spaced)
+            self._add_sorted(document_id, row)
         else:
-            self._unsorted[slot] = spaced
-            for field, text in zip(self._fields, spaced, strict=True):
-                field.measure(slot, length_of(text))
-            if self._chars > FEW_CHARS or len(self._slots) > FEW:
-                self._sort()
+            self._add_unsorted(document_id, row)
         self._forget()
 
     def remove(self, document_id: str) -> None:
@@ -234,15 +221,15 @@ class LexicalIndex:
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
-        counts = [Counter(self.tokenizer.terms(text)) for text in self._texts_of(slot, document_id)]
+        said = [self.tokenizer.terms(text) for text in self._texts_of(slot, document_id)]
         scoring = self._scoring()
         norm = scoring.norm([field.lengths[slot] for field in self._fields])
         contributions = []
         weights = self._weights_of(query)
-        for term in weights.keys() & set().union(*counts):
+        for term in weights.keys() & set().union(*said):
             shares = [
-                scoring.weight(number, field.lengths[slot]) * count[term] if term in count else 0.0
-                for number, (field, count) in enumerate(zip(self._fields, counts, strict=True))
+                scoring.weight(number, field.lengths[slot]) * terms.count(term)
+                for number, (field, terms) in enumerate(zip(self._fields, said, strict=True))
             ]
             frequency = sum(shares)
             idf = scoring.idf(len(self._impact(term)[0]))
@@ -267,18 +254,23 @@ class LexicalIndex:
         if len(self._slots) >= LARGE:  # whose first search would learn the vocabulary anyway
             self._learn()
         learnt = self._vocabulary.state() if isinstance(self._vocabulary, LearntVocabulary) else None
-        fields = [field.state() for field in self._fields]
-        return self._ids, self._free, fields, learnt, self._is_sorted, self._chars
+        fields = [(field.total, list(field.lengths)) for field in self._fields]
+        postings = [field.postings.state() for field in self._fields] if self._is_sorted else None
+        return self._ids, self._free, self._chars, fields, postings, learnt
 
     def restore(self, state: tuple[Any, ...], text_of: Callable[[str], Mapping[str, str]]) -> None:
         """Become what another was, with the same settings, whose state this is; `text_of` has its documents' texts,
         and is asked for one when it is explained or removed."""
-        self._ids, self._free, fields, learnt, self._is_sorted, self._chars = state
+        self._ids, self._free, self._chars, fields, postings, learnt = state
         self._slots = {document_id: slot for slot, document_id in enumerate(self._ids) if document_id}
         self._texts = [None] * len(self._ids)
         self._text_of = text_of
-        for field, kept in zip(self._fields, fields, strict=True):
-            field.restore(kept)
+        for field, (total, lengths) in zip(self._fields, fields, strict=True):
+            field.total, field.lengths = total, lengths
+        self._unsorted, self._is_sorted = {}, postings is not None
+        for field, kept in zip(self._fields, postings or (), strict=False):
+            field.make_postings()
+            field.postings.restore(kept)
         self._vocabulary = None
         if learnt is not None:
             self._vocabulary = LearntVocabulary(self.tokenizer.forms)
@@ -294,23 +286,39 @@ class LexicalIndex:
 
     def _sort(self) -> None:
         """Enter the words of all documents into the postings, which from now on are kept current."""
+        for field in self._fields:
+            field.make_postings()
         for document_id, slot in sorted(self._slots.items(), key=itemgetter(1)):
-            self._enter(slot, self._spaced(slot, document_id))
+            self._enter(slot, [text.split() for text in self._spaced(slot, document_id)])
         self._unsorted = {}
         self._is_sorted = True
 
     def _spaced(self, slot: int, document_id: str) -> Sequence[str]:
-        return self._unsorted.get(slot) or [self.tokenizer.spaced(text) for text in self._texts_of(slot, document_id)]
+        return self._unsorted.get(slot) or list(map(self.tokenizer.spaced, self._texts_of(slot, document_id)))
 
-    def _enter(self, slot: int, spaced: Sequence[str]) -> None:
-        rows = [text.split() for text in spaced]
+    def _enter(self, slot: int, rows: list[list[str]]) -> None:
+        """Take a document's words into the postings."""
         if isinstance(self._vocabulary, LearntVocabulary):
             self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
         for field, words in zip(self._fields, rows, strict=True):
-            field.measure(slot, len(words))
             field.postings.add(slot, words)
 
-    def _take_slot(self, document_id: str, row: tuple[str, ...]) -> int:
+    def _add_sorted(self, document_id: str, row: tuple[str, ...]) -> None:
+        rows = list(map(self.tokenizer.words, row))  # before anything changes: it may fail
+        slot = self._take_slot(document_id, row, list(map(len, rows)))
+        self._enter(slot, rows)
+
+    def _add_unsorted(self, document_id: str, row: tuple[str, ...]) -> None:
+        spaced = list(map(self.tokenizer.spaced, row))  # before anything changes: it may fail
+        slot = self._take_slot(document_id, row, list(map(length_of, spaced)))
+        self._unsorted[slot] = spaced
+        self._chars += sum(map(len, row))
+        if self._chars > FEW_CHARS or len(self._slots) > FEW:
+            self._sort()
+
+    def _take_slot(self, document_id: str, row: tuple[str, ...], lengths: list[int]) -> int:
+        if document_id in self._slots:
+            self.remove(document_id)
         if self._free:
             slot = self._free.pop()
             self._ids[slot], self._texts[slot] = document_id, row
@@ -319,6 +327,8 @@ class LexicalIndex:
             self._ids.append(document_id)
             self._texts.append(row)
         self._slots[document_id] = slot
+        for field, length in zip(self._fields, lengths, strict=True):
+            field.measure(slot, length)
         return slot
 
     def _has_word(self, word: str) -> bool:
@@ -374,7 +384,7 @@ class LexicalIndex:
             elif self._is_large():
                 impact = self._impact_large(words)
             else:
-                impact = self._impact_small([_tally(field.postings.of(words)) for field in self._fields])
+                impact = self._impact_small([field.postings.counted(words) for field in self._fields])
             self._impacts[term] = impact
         return impact
 
@@ -479,12 +489,13 @@ def _not_negative(name: str, alone: float) -> float:
 class _Field:
     """One field of every document: where its terms occur and how long it is."""
 
+    postings: Postings  # once the documents are sorted
+
     def __init__(self, name: str, weight: float, alone: float) -> None:
         self.name = name
         self.weight = weight
         self.alone = alone
-        self.postings = Postings()
-        self.lengths = array("d")  # by slot, in words
+        self.lengths: list[float] | array[float] = []  # by slot, in words
         self.total = 0.0
 
     def measure(self, slot: int, length: int) -> None:
@@ -494,17 +505,14 @@ class _Field:
         self.total += length - self.lengths[slot]
         self.lengths[slot] = length
 
-    def state(self) -> tuple[float, bytes, Any]:
-        return self.total, self.lengths.tobytes(), self.postings.state()
+    def make_postings(self) -> None:
+        """Be ready for the words of documents, of which there may be many."""
+        from array import array  # whose import costs as much as ten pages
 
-    def restore(self, state: tuple[float, bytes, Any]) -> None:
-        self.total, lengths, postings = state
-        self.lengths = array("d", lengths)
-        self.postings.restore(postings)
+        from onhand.lexical.postings import Postings
 
-
-def _tally(postings: Iterable[array[int]]) -> Mapping[int, int]:
-    return Counter(chain.from_iterable(postings))
+        self.postings = Postings()
+        self.lengths = array("d", self.lengths)
 
 
 def _counted(numpy: Any, postings: list[array[int]]) -> tuple[Any, Any]:
@@ -530,11 +538,16 @@ def _merged(numpy: Any, weighted: list[tuple[Any, Any]], size: int) -> tuple[Any
     return slots, frequencies[slots]
 
 
-@cache
+_NUMPY: list[Any] = []  # or None, once somebody asked
+
+
 def _numpy() -> Any:
     """numpy where it is installed; it costs more to import than a small search, so only large ones ask."""
-    try:
-        import numpy
-    except ImportError:
-        return None
-    return numpy
+    if not _NUMPY:
+        try:
+            import numpy
+        except ImportError:
+            _NUMPY.append(None)
+        else:
+            _NUMPY.append(numpy)
+    return _NUMPY[0]

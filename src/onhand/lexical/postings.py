@@ -9,7 +9,7 @@ append for each of its words, and nothing has to be counted until somebody asks 
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, KeysView
-from itertools import accumulate, count
+from itertools import accumulate, chain, count
 
 
 class Postings:
@@ -75,6 +75,10 @@ class Postings:
     def words(self) -> KeysView[str]:
         """Every word that occurs."""
         return self._postings.keys() if self._kept is None else self._kept[0].keys()
+
+    def counted(self, words: Iterable[str]) -> dict[int, int]:
+        """The slots in which any of those words stands, and how often."""
+        return Counter(chain.from_iterable(self.of(words)))
 
     def of(self, words: Iterable[str]) -> "list[array[int]]":
         """The postings of those words that occur."""

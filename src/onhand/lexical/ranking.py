@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from onhand.errors import InputError
 from onhand.lexical.bm25 import BM25, Formula, LexicalIndex
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
@@ -59,9 +57,17 @@ class Ranking(Record):
         return {name: found if isinstance(found := known.get(name), str) else "" for name in self.fields}
 
 
-@cache
+_MADE: dict[str, Ranking] = {}  # by name: its tokenizer remembers words
+
+
 def ranking(name: str = "default") -> Ranking:
     """The ranking of that name: "default", or "seed", which is plain BM25 over the text alone."""
+    if name not in _MADE:
+        _MADE[name] = _made(name)
+    return _MADE[name]
+
+
+def _made(name: str) -> Ranking:
     if name == "seed":
         return Ranking("seed-2", PlainTokenizer(), {"text": 1.0}, count_repeats=True)
     if name != "default":

@@ -29,22 +29,30 @@ def occurrences(
 ) -> dict[str, list[dict[int, int]]]:
     """For each term and each field, the slots whose text there has it, and how often; a row is a slot and its texts."""
     found: dict[str, list[dict[int, int]]] = {term: [{} for _ in range(fields)] for term in terms}
-    pieces = [(piece_of(term), term) for term in terms]
+    pieces = sorted({piece_of(term) for term in terms}, key=len)
+    sought = [(piece_of(term), term) for term in terms]
+    # With each piece, those that are in it: where one of these is missing, it need not be looked for.
+    within = [(piece, frozenset(short for short in pieces if short in piece and short != piece)) for piece in pieces]
     for slot, texts in rows:
         for field, text in enumerate(texts):
             whole = in_pieces(text)
-            for piece, term in pieces:
-                if piece in whole:
-                    often = sum([forms(word).count(term) for word in _words_having(piece, text, whole)])
-                    if often:
-                        found[term][field][slot] = often
+            there: set[str] = set()
+            for piece, shorter in within:
+                if shorter <= there and piece in whole:
+                    there.add(piece)
+            if there:
+                lower = text.lower()
+                for piece, term in sought:
+                    if piece in there:
+                        often = sum([forms(word).count(term) for word in _words_having(piece, text, lower, whole)])
+                        if often:
+                            found[term][field][slot] = often
     return found
 
 
-def _words_having(piece: str, text: str, whole: str) -> Iterator[str]:
+def _words_having(piece: str, text: str, lower: str, whole: str) -> Iterator[str]:
     """Every word of a text that has a piece, and perhaps others; `whole` is the text `in_pieces`."""
-    lower = text.lower()
-    if len(lower) != len(text) or lower.count(piece) < whole.count(piece):  # a part of it is in `read`, one in `_file`
+    if len(lower) != len(text) or lower.count(piece) < whole.count(piece):  # some of it is in `read`, some in `_file`
         yield from text.split()
         return
     place = lower.find(piece)

@@ -5,14 +5,15 @@ any script, and identifiers in every spelling (`readFile`, `read_file`, `read-fi
 because both the parts and their joined forms are terms.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
 from itertools import chain, groupby, pairwise
 
 from onhand.lexical.stem import stem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 # The stop words of `PlainTokenizer`, which leaves them out of texts and queries alike.
@@ -53,7 +54,7 @@ _WESTERN = _SEPARATE[:128] + _ACCENTED.encode("ascii")
 _WESTERN_OTHERS = bytes(code for code, letter in enumerate(_ACCENTED, 128) if letter == "?")
 _SEPARATE_AND_LOWER = bytes(ord(chr(c).lower()) if chr(c).isalnum() else 0x20 for c in range(128)) + b" " * 128
 
-EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
+_EMOJI = (range(0x2600, 0x27C0), (0x2B50, 0x2B55), range(0x1F000, 0x1FB00))
 # Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese), as the inside of a regex class.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -190,7 +191,11 @@ class IdentifierTokenizer:
 
     def _letters_and_digits(self, parts: Sequence[str]) -> Sequence[str]:
         """`DEC0054` may be written `dec 0054` in the text."""
-        match = re.fullmatch(_LETTERS_AND_DIGITS, parts[0]) if self._joined and len(parts) == 1 else None
+        if not self._joined or len(parts) != 1 or parts[0].isalpha():
+            return ()
+        import re
+
+        match = re.fullmatch(_LETTERS_AND_DIGITS, parts[0])
         return match.groups() if match else ()
 
     def _with_stem(self, part: str, weight: float) -> list[tuple[str, float]]:
@@ -214,10 +219,10 @@ class Remembered(dict[str, "Any"]):
 
     LIMIT = 100_000  # words; then start afresh rather than grow without bound
 
-    def __init__(self, find: "Callable[[str], Any]") -> None:
+    def __init__(self, find: Callable[[str], Any]) -> None:
         self._find = find
 
-    def __missing__(self, word: str) -> "Any":
+    def __missing__(self, word: str) -> Any:
         found = self._find(word)
         if len(word) <= MAX_WORD_CHARS:  # a blob never comes again
             if len(self) >= self.LIMIT:
@@ -231,7 +236,7 @@ def _words(text: str) -> list[str]:
     if not text.isascii():
         text = fold(text)
         if not text.isascii():
-            return re.findall(rf"[\w-]+|[{EMOJI}]", text)
+            return text.translate(_SEPARATED).split()
     return _spaced_ascii(text).split()
 
 
@@ -257,6 +262,20 @@ def fold(text: str) -> str:
     # Marks go first: normalising a long run of them takes quadratic time.
     bare = normalize("NFKD", text.translate(_WITHOUT_MARKS)).translate(_WITHOUT_MARKS)
     return normalize("NFC", bare)  # puts Hangul syllables and voiced kana together again
+
+
+class _Separated(dict[int, str]):
+    """For str.translate: space instead of what is not part of a word, and around an emoji. It learns as it goes."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if not (character.isalnum() or character in "_-"):
+            character = f" {character} " if any(code in codes for codes in _EMOJI) else " "
+        self[code] = character
+        return character
+
+
+_SEPARATED = _Separated()
 
 
 class _WithoutMarks(dict[int, int | None]):
@@ -292,6 +311,8 @@ def _units(word: str, in_query: bool = False) -> list[str]:
     if len(word) == 1 or max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
         return [word]
     units: list[str] = []
+    import re
+
     for number, run in enumerate(re.split(f"([{UNSPACED}]+)", word)):
         if number % 2 == 0:  # what stands between the matches
             units += [run] if run else []

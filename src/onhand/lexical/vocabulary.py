@@ -7,8 +7,6 @@ a command that searches once and ends works out the forms of few words; a large 
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def in_pieces(words: str) -> str:
-    """Words with space between them, so that the piece of every form of a word is a piece of it."""
+    """Words with space between them, in which every form of each can be looked for by its piece."""
     return words.casefold().replace("-", "").replace("_", "")
 
 
 def piece_of(term: str) -> str:
-    """What a word that has this term among its forms has in it: a stem may have put a last `y` or `i` there."""
+    """What every word has in it that has the term among its forms: a stem may have put a last `y` or `i` there."""
     return term[:-1] if term.endswith(("y", "i")) and len(term) > 1 else term
 
 
@@ -54,6 +52,8 @@ class LearntVocabulary:
     """The words of a large corpus, kept current while words come and go."""
 
     def __init__(self, forms: Forms) -> None:
+        from collections import defaultdict
+
         self._forms = forms
         self._words: defaultdict[str, list[str]] = defaultdict(list)
 

@@ -5,12 +5,10 @@ Offsets point into `Page.text`: the page with `\\n` line ends, without its byte 
 before an offset is then its line number in the file.
 
 It follows CommonMark where a page's outline depends on it, and knows nothing of what stands inside a line.
-Every pattern here is possessive or of fixed length: the time is linear in the size of the page, whatever is
-in it.
+The time is linear in the size of the page, whatever is in it: a line is looked at once, and every pattern is
+possessive or of fixed length. Patterns are for what few pages have; to load `re` and compile one costs more
+than to read forty pages.
 """
-
-import re
-from collections.abc import Callable
 
 from onhand.record import Record
 
@@ -52,8 +50,6 @@ def with_plain_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-# Most pages need few of the patterns below, and to compile one costs more than to read a page. So they are texts here;
-# `re.compile` remembers what it has compiled.
 _BLANK_THEN_PROSE = r"\n[ \t]*+\n\s*+(?!---[ \t]*+(?:\n|\Z)|[\w\"'][^\n:]*+:(?:[ \t\n]|\Z))"
 
 
@@ -67,7 +63,11 @@ def opens_front_matter(text: str) -> bool:
         return False
     opened = _line_end(text, 1)
     is_blank_below = not text[opened + 1 : _line_end(text, opened + 1)].strip(" \t")
-    return not is_blank_below or not re.compile(_BLANK_THEN_PROSE).match(text, opened)
+    if not is_blank_below:
+        return True
+    import re
+
+    return not re.compile(_BLANK_THEN_PROSE).match(text, opened)
 
 
 def front_matter(text: str) -> tuple[int, int, int] | None:
@@ -99,22 +99,10 @@ def _is_line_of(text: str, mark: str, place: int) -> bool:
     return text.startswith(mark, place) and not text[end : _line_end(text, end)].strip(" \t")
 
 
-# Every line that can begin or end something; the look-ahead turns ordinary lines away at their first letter.
-_MARK = re.compile(
-    r"""\n(?=[ \t>]*+[-+*\#=<`~0-9])(?:
-      [ ]{0,3}+(?:
-        (?P<hashes>\#{1,6}+)(?:[ \t]++(?P<title>[^\n]*+))?+(?=\n|\Z)
-      | (?P<underline>=++|-++)[ \t]*+(?=\n|\Z)
-      | <(?P<html>!--|(?:pre|script|style|textarea)(?=[\s>]|\Z))
-      )
-    | (?P<prefix>[ \t>]*+(?:(?:[-+*]|[0-9]{1,9}+[.)])[ \t]++)*+)(?P<fence>`{3,}+(?=[^`\n]*+(?:\n|\Z))|~{3,}+)
-    )""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_PLAIN_CLOSES = r"\n {0,3}+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)"
-# A fence in a list item or a quote also ends where that ends.
-_NESTED_CLOSES = r"\n(?:[ \t]*+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)|(?=[^ \t\n]))"
-_QUOTED_CLOSES = r"\n(?: {0,3}+>[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)|(?! {0,3}+>))"
+# Most lines are prose, and their first character says so. What begins or ends a block in no list and no quote:
+_NOT_PROSE = frozenset(" \t>-+*#=<`~0123456789")
+_LEAVES = frozenset("#=-<")
+_VERBATIM_TAGS = ("pre", "script", "style", "textarea")
 _TAG_CLOSES = r"(?i:</(?:pre|script|style|textarea)>)"
 
 _RULE = r" {0,3}+(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)\Z"
@@ -122,7 +110,6 @@ _RULE = r" {0,3}+(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)\Z"
 _BEFORE_PARAGRAPH = r" {4}| {0,3}+\t| {0,3}+\[[^\]]++\]:"
 # A line under one of these cannot be an underline: it would have to stand inside. A table is one too.
 _CONTAINER = r"[ \t]*+(?:[>|]|[-+*](?:[ \t]|\Z)|[0-9]{1,9}+[.)](?:[ \t]|\Z))"
-_ITEM = r"([ \t]*+)([-+*]|[0-9]{1,9}+[.)])([ \t]++|\Z)"
 _DEEP_LINE = r"\n((?: {4}| {0,3}+\t)[ \t]*+)(?=[^ \t\n])"
 
 
@@ -139,97 +126,140 @@ class _Scan:
         self._lists = _Lists(text, body)
 
     def run(self) -> None:
-        position = self.body
-        steps: dict[str | None, Callable[[re.Match[str]], int]] = {
-            "hashes": self._hashes,
-            "title": self._hashes,
-            "underline": self._underline,
-            "fence": self._fence,
-            "html": self._html,
-        }
-        while mark := _MARK.search(self.text, position):
-            position = steps[mark.lastgroup](mark)
+        text = self.text
+        newline = self.body
+        while newline >= 0:
+            start = end = newline + 1
+            if text[start : start + 1] in _NOT_PROSE:
+                end = self._mark(text[start : _line_end(text, start)], start)
+            newline = text.find("\n", end)
 
-    def _hashes(self, mark: re.Match[str]) -> int:
-        hashes, title = mark.group("hashes", "title")
-        start, end = mark.span()
-        if title and "#" in title:
-            title = _without_closing_hashes(title)
-        self.headings.append(Heading(len(hashes), start + 1, end, title or ""))
-        self._floor = end
+    def _mark(self, line: str, at: int) -> int:
+        """Take the line at an offset for what it is, and give the offset up to which that reaches."""
+        if "```" in line or "~~~" in line:
+            fence = self._fence(line, at)
+            if fence != at:
+                return fence
+        bare = line.lstrip(" ")
+        sign = bare[:1]
+        if sign in _LEAVES and len(line) - len(bare) <= 3:
+            if sign == "#":
+                return self._hashes(bare, at, at + len(line))
+            if sign == "<":
+                return self._html(bare[1:], at)
+            if not bare.rstrip(" \t").strip(sign):
+                return self._underline(sign, line, at)
+        return at
+
+    def _hashes(self, bare: str, start: int, end: int) -> int:
+        title = bare.lstrip("#")
+        level = len(bare) - len(title)
+        if level <= 6 and title[:1] in ("", " ", "\t"):
+            title = title.lstrip(" \t")
+            self.headings.append(Heading(level, start, end, _without_closing_hashes(title) if "#" in title else title))
+            self._floor = end
         return end
 
-    def _underline(self, mark: re.Match[str]) -> int:
-        run = mark["underline"]
-        start = self._paragraph_above(mark)
+    def _underline(self, sign: str, line: str, at: int) -> int:
+        end = at + len(line)
+        start = self._paragraph_above(line, at)
         if start is not None:
-            level = 1 if run[0] == "=" else 2
-            self.headings.append(Heading(level, start, mark.end(), self.text[start : mark.start()]))
-        if start is not None or run.startswith("---"):  # a heading or a rule: what follows is another block
-            self._floor = mark.end()
+            self.headings.append(Heading(1 if sign == "=" else 2, start, end, self.text[start : at - 1]))
+        if start is not None or line.lstrip(" ").startswith(
+            "---"
+        ):  # a heading or a rule: what follows is another block
+            self._floor = end
             self._contained = -1
-        return mark.end()
+        return end
 
-    def _paragraph_above(self, mark: re.Match[str]) -> int | None:
+    def _paragraph_above(self, line: str, at: int) -> int | None:
         """Where the paragraph begins that this line underlines; None when it underlines none."""
-        top = mark.start()
+        bottom = top = at - 1
         while top > self._floor and top != self._contained:
-            above = self.text.rfind("\n", self._floor, top)
-            if not self.text[above + 1 : top].strip(" \t"):
+            newline = self.text.rfind("\n", self._floor, top)
+            if not self.text[newline + 1 : top].strip(" \t"):
                 break
-            top = above
-        if top == mark.start():
+            top = newline
+        if top == bottom:
             return None
+        import re
+
         start = None
         contained = top == self._contained
-        at = top + 1
-        for line in self.text[at : mark.start()].split("\n"):
-            if re.compile(_RULE).match(line):
+        place = top + 1
+        for above in self.text[place:bottom].split("\n"):
+            if re.compile(_RULE).match(above):
                 start, contained = None, False
-            elif re.compile(_CONTAINER).match(line):
+            elif re.compile(_CONTAINER).match(above):
                 contained = True
-            elif start is None and not re.compile(_BEFORE_PARAGRAPH).match(line):
-                start = at
-            at += len(line) + 1
+            elif start is None and not re.compile(_BEFORE_PARAGRAPH).match(above):
+                start = place
+            place += len(above) + 1
         if contained:
-            self._contained = mark.end()
+            self._contained = at + len(line)
             return None
-        return start if start is None or self._same_list(start, mark) else None
+        return start if start is None or self._same_list(start, line) else None
 
-    def _same_list(self, start: int, mark: re.Match[str]) -> bool:
+    def _same_list(self, start: int, underline: str) -> bool:
         """Whether paragraph and underline stand in the same list item, or in none."""
-        if self.text[start] != " ":
-            return True
-        return _width(mark[0][1:]) >= self._lists.indent_around(start)
+        return self.text[start] != " " or _width(underline) >= self._lists.indent_around(start)
 
-    def _fence(self, mark: re.Match[str]) -> int:
-        prefix, fence = mark.group("prefix", "fence")
-        start, opened = mark.start() + 1, mark.end()
-        closes = _PLAIN_CLOSES
-        if prefix:
-            width = _width(prefix)
-            if width > 3 and width - self._lists.indent_around(start) > 3:
-                return opened  # indented code that shows a fence
-            if ">" in prefix:
-                closes = _QUOTED_CLOSES
-            elif width > 3 or prefix.strip(" "):
-                closes = _NESTED_CLOSES
-        while close := re.compile(closes).search(self.text, opened):
-            if close[1] is None:  # the list item or the quote has ended
-                return self._take_verbatim(start, close.start())
-            opened = close.end()
-            if close[1].startswith(fence):
-                return self._take_verbatim(start, opened)
-        return self._take_verbatim(start, len(self.text))
+    def _fence(self, line: str, at: int) -> int:
+        prefix, fence = _fence_of(line)
+        if not fence:
+            return at
+        width = _width(prefix)
+        if width > 3 and width - self._lists.indent_around(at) > 3:
+            return at  # indented code that shows a fence
+        below = at + len(line)
+        if width > 3 or prefix.strip(" "):
+            return self._take_verbatim(at, self._end_of_nested(fence, below, ">" in prefix))
+        return self._take_verbatim(at, self._end_of_plain(fence, below))
 
-    def _html(self, mark: re.Match[str]) -> int:
-        if mark["html"] == "!--":
-            end = self.text.find("-->", mark.end() - 2)
-        else:
-            closing = re.compile(_TAG_CLOSES).search(self.text, mark.end())
+    def _end_of_plain(self, fence: str, below: int) -> int:
+        text = self.text
+        place = text.find(fence, below)
+        while place >= 0:
+            start, end = text.rfind("\n", 0, place) + 1, _line_end(text, place)
+            if text[start:place] in ("", " ", "  ", "   ") and not text[place:end].rstrip(" \t").strip(fence[0]):
+                return end
+            place = text.find(fence, end)
+        return len(text)
+
+    def _end_of_nested(self, fence: str, below: int, is_quoted: bool) -> int:
+        """A fence in a list item or a quote also ends where that ends."""
+        text = self.text
+        while below < len(text):
+            end = _line_end(text, below + 1)
+            line = text[below + 1 : end]
+            inside = line
+            if is_quoted:
+                inside = line.lstrip(" ")
+                if not inside.startswith(">") or len(line) - len(inside) > 3:
+                    return below
+                inside = inside.lstrip(" \t>")
+            run = inside.strip(" \t")
+            if run.startswith(fence) and not run.strip(fence[0]):
+                return end
+            if not is_quoted and line[:1] not in ("", " ", "\t") and not _is_fence(run):
+                return below
+            below = end
+        return len(text)
+
+    def _html(self, inside: str, at: int) -> int:
+        """A comment, or an element whose text is not Markdown; `inside` is what stands behind the `<`."""
+        place = self.text.find("<", at) + 1
+        if inside.startswith("!--"):
+            end = self.text.find("-->", place + 1)
+        elif any(_begins_with_tag(inside, tag) for tag in _VERBATIM_TAGS):
+            import re
+
+            closing = re.compile(_TAG_CLOSES).search(self.text, place)
             end = closing.start() if closing else -1
+        else:
+            return at
         end = self.text.find("\n", end) if end >= 0 else -1
-        return self._take_verbatim(mark.start() + 1, end if end >= 0 else len(self.text))
+        return self._take_verbatim(at, end if end >= 0 else len(self.text))
 
     def _take_verbatim(self, start: int, end: int) -> int:
         self.verbatim.append((start, end))
@@ -258,9 +288,8 @@ class _Lists:
             bottom = above
             if not line.strip(" \t") or (width := _width(line)) >= indent:
                 continue
-            item = re.compile(_ITEM).match(line)
-            content = _content_width(item) if item else 0
-            if item and content <= indent:
+            content = _content_width(line)
+            if content and content <= indent:
                 found = content
                 break
             if width == 0:
@@ -273,6 +302,8 @@ class _Lists:
 
 def indented_code(page: Page) -> list[tuple[int, int]]:
     """The lines that are code because they are indented by four, or by four more than their list item."""
+    import re
+
     lists = _Lists(page.text, page.body)
     ends = {page.body, *(heading.end for heading in page.headings), *(end for _, end in page.verbatim)}
     code: list[tuple[int, int]] = []
@@ -314,8 +345,46 @@ def _width(line: str) -> int:
     return len(space.expandtabs(4))
 
 
-def _content_width(item: re.Match[str]) -> int:
-    """The column at which a list item's text begins; code after the marker begins one space behind it."""
-    marker = len(item[1].expandtabs(4)) + len(item[2])
-    space = len(item[3].expandtabs(4))
-    return marker + (space if 1 <= space <= 4 else 1)
+def _content_width(line: str) -> int:
+    """The column at which a list item's text begins, 0 without one; code in it begins one space behind the marker."""
+    place = _after_space(line, 0)
+    marker = _marker_chars(line, place)
+    if not marker:
+        return 0
+    space = len(line[place + marker : _after_space(line, place + marker)].expandtabs(4))
+    return _width(line) + marker + (space if 1 <= space <= 4 else 1)
+
+
+def _after_space(line: str, place: int) -> int:
+    while line[place : place + 1] in (" ", "\t"):
+        place += 1
+    return place
+
+
+def _marker_chars(line: str, place: int) -> int:
+    """How many characters from there on are the marker of a list item; 0 without one."""
+    head = line[place : place + 11]  # nine digits, a sign and what follows it
+    digits = len(head) - len(head.lstrip("0123456789"))
+    sign, behind = head[digits : digits + 1], head[digits + 1 : digits + 2]
+    is_marker = sign in (".", ")") if 1 <= digits <= 9 else not digits and sign in ("-", "+", "*")
+    return digits + 1 if is_marker and behind in ("", " ", "\t") else 0
+
+
+def _fence_of(line: str) -> tuple[str, str]:
+    """What stands before the fence that a line opens (space, quotes, markers of list items), and the fence or ""."""
+    place = len(line) - len(line.lstrip(" \t>"))
+    while marker := _marker_chars(line, place):
+        place = _after_space(line, place + marker)
+    info = line[place:].lstrip(line[place : place + 1])
+    fence = line[place : len(line) - len(info)]
+    is_opening = _is_fence(fence) and not (fence[0] == "`" and "`" in info)
+    return line[:place], fence if is_opening else ""
+
+
+def _is_fence(run: str) -> bool:
+    return len(run) >= 3 and run[0] in "`~" and not run.strip(run[0])
+
+
+def _begins_with_tag(inside: str, tag: str) -> bool:
+    after = inside[len(tag) : len(tag) + 1]
+    return inside[: len(tag)].lower() == tag and (not after.strip() or after == ">")

@@ -6,8 +6,7 @@ too: `no`, dates, `12:30` and `.inf` stay text. Nothing here raises on what a pa
 wrong instead.
 """
 
-import re
-from collections.abc import Callable
+from __future__ import annotations
 
 from onhand.markdown.blocks import (
     FRONT_MATTER_MAX_CHARS,
@@ -17,6 +16,10 @@ from onhand.markdown.blocks import (
 )
 from onhand.markdown.scalars import scalar
 from onhand.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class FrontMatter(Record):
@@ -61,15 +64,24 @@ def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
         return {}, f"the front matter is longer than {limit}: shorten it, or close it with --- further up"
     # Nearly every content is printable, which costs less to see than the pattern to compile.
     is_plain = content.replace("\n", "").isprintable()
-    if not is_plain and (control := re.search(_CONTROL, content)):
-        line = content.count("\n", 0, control.start()) + 2
-        return {}, f"line {line} has the control character U+{ord(control[0]):04X}: remove it"
+    if not is_plain and (problem := _control_problem(content)):
+        return {}, problem
     simple = _read_simple(content, scalar if typed else str)
     if simple is not None:
         return simple, None
     from onhand.markdown.strict_yaml import read_mapping
 
     return read_mapping(content, first_line=2, typed=typed)
+
+
+def _control_problem(content: str) -> str | None:
+    import re
+
+    control = re.search(_CONTROL, content)
+    if control is None:
+        return None
+    line = content.count("\n", 0, control.start()) + 2
+    return f"line {line} has the control character U+{ord(control[0]):04X}: remove it"
 
 
 _MAX_KEY_CHARS = 100

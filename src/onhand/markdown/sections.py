@@ -4,18 +4,21 @@ A section that is too long is split into parts: between paragraphs if possible, 
 between words. No text is lost, and a fence of code is only cut when it alone is too long.
 """
 
-import re
-from collections.abc import Sequence
+from __future__ import annotations
+
+from itertools import pairwise
 
 from onhand.document import Section
 from onhand.markdown.blocks import Heading, Page, read_page
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
 INTRO = "(intro)"
 
 # What makes it worth loading `inline` to read a heading. Most headings have at most an identifier, or code of one word.
-_MARKUP = re.compile(r"[\\*~\[<]|``|(?<!\w)_|_(?!\w)")
-_BLANK_LINES = r"\n(?:[ \t]*+\n)++"
-_SPACE = re.compile(r"\s*+")
+_MARKUP = frozenset("\\*~[<")
 _JOINER = "\u200d"  # holds the parts of one emoji together
 # As many marks on one letter as Unicode's stream-safe format allows; what has more is cut anyway.
 _MAX_MARKS = 30
@@ -57,11 +60,19 @@ def split_sections(text: str, *, max_chars: int = 4000) -> list[Section]:
 def _plain(heading: str) -> str:
     if len(heading) > MAX_HEADING_CHARS:
         return _shortened(heading)
-    if _MARKUP.search(heading) or heading.count("`") % 2:
+    pieces = heading.split("`")  # every second one is code, if no code is empty and all of it is closed
+    around = " ".join(pieces[::2])
+    if "``" in heading or len(pieces) % 2 == 0 or not _MARKUP.isdisjoint(around) or _has_emphasis(around):
         from onhand.markdown.inline import plain
 
         return plain(heading)
-    return " ".join(heading.replace("`", "").split())
+    return " ".join("".join(pieces).split())
+
+
+def _has_emphasis(heading: str) -> bool:
+    """Whether an underscore may be more than a letter of an identifier."""
+    pieces = heading.split("_")
+    return not all(left[-1:].isalnum() and right[:1].isalnum() for left, right in pairwise(pieces))
 
 
 def _shortened(heading: str) -> str:
@@ -96,9 +107,11 @@ def _parts(page: Page, start: int, end: int, title_end: int, max_chars: int) -> 
 
 def _visible_start(text: str, start: int, end: int) -> int:
     """Skip blank lines, but not the indentation of the line after them."""
-    space = _SPACE.match(text, start, end)
-    newline = text.rfind("\n", start, space.end()) if space else -1
-    return newline + 1 if newline >= 0 else start
+    newline = text.find("\n", start, end)
+    while newline >= 0 and not text[start:newline].strip():
+        start = newline + 1
+        newline = text.find("\n", start, end)
+    return start
 
 
 def _visible_end(text: str, start: int, end: int) -> int:
@@ -117,9 +130,9 @@ def _cut(page: Page, start: int, floor: int, limit: int) -> int:
     """
     text = page.text
     between_paragraphs = -1
-    for blank in re.compile(_BLANK_LINES).finditer(text, floor + 1, limit + 2):
-        if not _verbatim_around(page, blank.start()):
-            between_paragraphs = blank.start()
+    for newline in _above_blank_lines(text, floor + 1, limit + 2):
+        if not _verbatim_around(page, newline):
+            between_paragraphs = newline
     if between_paragraphs > 0:
         return between_paragraphs
     code = _verbatim_around(page, limit)
@@ -130,6 +143,17 @@ def _cut(page: Page, start: int, floor: int, limit: int) -> int:
         return newline
     space = text.rfind(" ", max(start, limit - (limit - start) // 2), limit)
     return space + 1 if space >= 0 else _character_start(text, start, limit)
+
+
+def _above_blank_lines(text: str, start: int, end: int) -> Iterator[int]:
+    """The newlines that blank lines follow."""
+    above, was_blank = text.find("\n", start, end), False
+    while above >= 0:
+        below = text.find("\n", above + 1, end)
+        is_blank = below >= 0 and not text[above + 1 : below].strip(" \t")
+        if is_blank and not was_blank:
+            yield above
+        above, was_blank = below, is_blank
 
 
 def _verbatim_around(page: Page, position: int) -> tuple[int, int] | None:

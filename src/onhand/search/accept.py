@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from math import isfinite
 
 from onhand.document import Document, Filter
@@ -11,6 +10,7 @@ from onhand.text import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Mapping
     from typing import Any
 
@@ -121,10 +121,12 @@ def accepted_vector(vector: array[float], dimension: int, what: str) -> array[fl
         raise EmbedderError(f"the embedder gave numbers that are not finite for {what}: nothing was kept")
     if length < 1e-6:
         raise EmbedderError(f"the embedder gave a vector of zeros for {what}: nothing was kept")
-    return vector if abs(length - 1) < 1e-3 else array("f", (number / length for number in vector))
+    return vector if abs(length - 1) < 1e-3 else _floats([number / length for number in vector], what)
 
 
 def _floats(vector: Any, what: str) -> array[float]:
+    from array import array
+
     if isinstance(vector, array) and vector.typecode == "f":
         return vector
     try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from array import array
-from operator import mul
+from _operator import mul
 
 from onhand.document import EVERYTHING, Document, Filter, Match, microseconds, time_of
 from onhand.lexical.ranking import Ranking, ranking
@@ -12,6 +11,7 @@ from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, con
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
@@ -182,7 +182,7 @@ class MemoryStore:
         """Become what another was, of the same ranking, whose state this is."""
         documents, vectors, facts, text = state
         self._documents = {row[0]: _document(row) for row in documents}
-        self._vectors = {document_id: array("f", vector) for document_id, vector in vectors.items()}
+        self._vectors = _unpacked(vectors) if vectors else {}
         self._facts = facts
         self._text.restore(text, lambda document_id: self._texts(self._documents[document_id]))
 
@@ -203,6 +203,12 @@ class MemoryStore:
         from onhand.store.predicate import passes
 
         return [document_id for document_id, document in self._documents.items() if passes(document, filter)]
+
+
+def _unpacked(vectors: Mapping[str, bytes]) -> dict[str, array[float]]:
+    from array import array
+
+    return {document_id: array("f", vector) for document_id, vector in vectors.items()}
 
 
 def _document(row: tuple[Any, ...]) -> Document:
