@@ -91,6 +91,7 @@ lexical.hits-explain-themselves 000 A hit names its matched terms, fields and co
 lexical.snippet-best-window 001 A snippet is the window of the text with the best matches.
 lexical.snippet-boundaries 001 A snippet is cut at word and character boundaries, keeps its length limit and marks what it cut.
 lexical.snippet-is-plain 001 A snippet never carries raw HTML.
+lexical.first-query-sorts-nothing own A first query looks through a small corpus and scores to the last bit as a sorted one does.
 lexical.no-numpy-needed own Importing and searching need no numpy; where it speeds up large corpora the results are the same.
 lexical.hostile-text-is-bounded own Huge, binary, NUL, surrogate and combining-mark inputs neither crash nor take unbounded time.
 lexical.no-query-is-syntax own Operators, quotes and wildcards in a query are plain text.

@@ -102,7 +102,7 @@ def test_nothing_heavy_is_imported_for_a_search(options: list[str], pages: Path)
     if "--json" not in options:
         assert "json" not in modules
     if not options:
-        assert modules & {"argparse", "gettext", "locale"} == set()
+        assert modules & {"argparse", "array", "collections", "enum", "functools", "gettext", "locale", "re"} == set()
 
 
 @requirement("project.cold-path-is-light")

@@ -179,8 +179,9 @@ def test_no_text_and_no_query_raises(text: str, query: str, max_chars: int) -> N
         index.search(query)
         index.explain(query, "a")
         best_window(text, query, tokenizer, max_chars)
+        index.search(f"{query} sorted")
         index.remove("a")
-        assert index._fields[0].total == 0
+        assert (index._fields[0].total, index.search(query)) == (0, [])
         assert not index._fields[0].postings._postings
 
 
@@ -255,6 +256,24 @@ def test_no_other_window_of_words_has_more_different_terms(words: list[str]) -> 
             end += 1
         best = max(best, len({"wind", "rain"} & set(words[start:end])))
     assert len({"wind", "rain"} & set(found.strip(ELLIPSIS).split())) == best
+
+
+@requirement("lexical.first-query-sorts-nothing")
+@given(corpora, any_text, options, st.sampled_from("abcdefgh"))
+def test_what_is_looked_through_scores_as_what_is_sorted(
+    corpus: dict[str, dict[str, str]], query: str, chosen: dict[str, Any], gone: str
+) -> None:
+    looked_through, sorted_ = built(corpus, **chosen), built(corpus, **chosen)
+    for other in ("first", "second"):
+        sorted_.search(f"{other} {query}!")
+    for index in (looked_through, sorted_):
+        if gone in index:
+            index.remove(gone)
+    matches = sorted_.search(query, None)
+    assert looked_through.search(query, None) == matches
+    for match in matches:
+        assert looked_through.explain(query, match.id) == sorted_.explain(query, match.id)
+    assert (looked_through._is_sorted, sorted_._is_sorted) == (False, True)
 
 
 @requirement("lexical.scripts")

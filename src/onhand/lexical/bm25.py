@@ -228,7 +228,7 @@ class LexicalIndex:
         weights = self._weights_of(query)
         for term in weights.keys() & set().union(*said):
             shares = [
-                scoring.weight(number, field.lengths[slot]) * terms.count(term)
+                scoring.weight(number, field.lengths[slot]) * terms.count(term) if term in terms else 0.0
                 for number, (field, terms) in enumerate(zip(self._fields, said, strict=True))
             ]
             frequency = sum(shares)

@@ -1,4 +1,4 @@
-"""What does a line say to its reader, and which parts of it are code, links, images and tags?
+"""Which parts of a line are code, links, images and tags?
 
 It works on the text of one block (a heading, a paragraph) and knows nothing of blocks or files. Time is
 linear in the size of the block: every pattern is possessive or of bounded length, and a search that failed
@@ -208,71 +208,3 @@ class _Reader:
         if not text.startswith(")", following, end):
             return None
         return Definition(target, title), following + 1
-
-
-_NO_DEFINITIONS: Mapping[str, Definition] = {}
-_MARKUP = re.compile(r"[\\`*_~\[<]")
-_DELIMITER = rf"\\[{_PUNCTUATION}]|\*++|_++|~~"
-
-
-def plain(text: str, definitions: Mapping[str, Definition] = _NO_DEFINITIONS) -> str:
-    """The text as its reader sees it, on one line.
-
-    Entities stay as written: they must not turn into markup.
-    """
-    if _MARKUP.search(text):
-        text = _without(text, sorted(_markup(text, definitions)))
-    return " ".join(text.split())
-
-
-def _without(text: str, ranges: list[tuple[int, int]]) -> str:
-    kept, position = [], 0
-    for start, end in ranges:
-        if start > position:
-            kept.append(text[position:start])
-        position = max(position, end)
-    kept.append(text[position:])
-    return "".join(kept)
-
-
-def _markup(text: str, definitions: Mapping[str, Definition]) -> list[tuple[int, int]]:
-    """The parts of a text that are signs to the renderer only."""
-    hidden: list[tuple[int, int]] = []
-    opaque: list[tuple[int, int]] = []  # where a star or a backslash means itself
-    for span in read_spans(text, 0, len(text), definitions):
-        hidden += (span.start, span.shown_start), (span.shown_end, span.end)
-        opaque.append((span.shown_end, span.end) if span.kind in ("link", "image") else (span.start, span.end))
-    opaque.sort()
-    starts = [start for start, _ in opaque]
-    delimiters = []
-    for sign in re.compile(_DELIMITER).finditer(text):
-        before = bisect_right(starts, sign.start()) - 1
-        if before >= 0 and sign.start() < opaque[before][1]:
-            continue
-        if sign[0][0] == "\\":
-            hidden.append((sign.start(), sign.start() + 1))
-        else:
-            delimiters.append(sign)
-    return hidden + _emphasis(text, delimiters)
-
-
-def _emphasis(text: str, delimiters: list[re.Match[str]]) -> list[tuple[int, int]]:
-    """Pair up what opens and closes emphasis; `snake_case` and `2 * 3` are neither."""
-    paired: list[tuple[int, int]] = []
-    opened: dict[str, list[tuple[int, int]]] = {"*": [], "_": [], "~": []}
-    for sign in delimiters:
-        start, end = sign.span()
-        before, after = text[start - 1 : start], text[end : end + 1]
-        word = sign[0][0] == "_"
-        stack = opened[sign[0][0]]
-        if before.strip() and not (word and after.isalnum()):
-            while stack and start < end:
-                first, last = stack.pop()
-                size = min(last - first, end - start)
-                paired += (last - size, last), (start, start + size)
-                start += size
-                if last - size > first:
-                    stack.append((first, last - size))
-        if start < end and after.strip() and not (word and before.isalnum()):
-            stack.append((start, end))
-    return paired

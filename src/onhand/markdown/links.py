@@ -14,12 +14,12 @@ from onhand.markdown.inline import (
     Definition,
     Span,
     label_key,
-    plain,
     read_spans,
     read_target,
     read_title,
     skip_space,
 )
+from onhand.markdown.plain import plain
 
 
 class Link(NamedTuple):

@@ -6,10 +6,9 @@ between words. No text is lost, and a fence of code is only cut when it alone is
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from onhand.document import Section
 from onhand.markdown.blocks import Heading, Page, read_page
+from onhand.markdown.plain import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 INTRO = "(intro)"
 
-# What makes it worth loading `inline` to read a heading. Most headings have at most an identifier, or code of one word.
-_MARKUP = frozenset("\\*~[<")
 _JOINER = "\u200d"  # holds the parts of one emoji together
 # As many marks on one letter as Unicode's stream-safe format allows; what has more is cut anyway.
 _MAX_MARKS = 30
@@ -52,32 +49,14 @@ def split_sections(text: str, *, max_chars: int = 4000) -> list[Section]:
         level, start, title_end, title = heading
         while levels and levels[-1] >= level:
             levels.pop()
-        path = (*path[: len(levels)], _plain(title))
+        path = (*path[: len(levels)], _name(title))
         levels.append(level)
     return sections
 
 
-def _plain(heading: str) -> str:
-    if len(heading) > MAX_HEADING_CHARS:
-        return _shortened(heading)
-    pieces = heading.split("`")  # every second one is code, if no code is empty and all of it is closed
-    around = " ".join(pieces[::2])
-    if "``" in heading or len(pieces) % 2 == 0 or not _MARKUP.isdisjoint(around) or _has_emphasis(around):
-        from onhand.markdown.inline import plain
-
+def _name(heading: str) -> str:
+    if len(heading) <= MAX_HEADING_CHARS:
         return plain(heading)
-    return " ".join("".join(pieces).split())
-
-
-def _has_emphasis(heading: str) -> bool:
-    """Whether an underscore may be more than a letter of an identifier."""
-    pieces = heading.split("_")
-    return not all(left[-1:].isalnum() and right[:1].isalnum() for left, right in pairwise(pieces))
-
-
-def _shortened(heading: str) -> str:
-    from onhand.markdown.inline import plain
-
     name = plain(heading[: 10 * MAX_HEADING_CHARS])  # markup, such as the target of a link, may be long
     if len(name) <= MAX_HEADING_CHARS:
         return name
