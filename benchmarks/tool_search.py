@@ -8,8 +8,9 @@ corpus has tools (name, description, parameters). bm25s is left out where it is 
 are asked as they are, each in an environment of its own under the directory of --peers ($ONHAND_PEERS when not given).
 
 R@5 is the part of a query's tools that are among the first five. A query of one set is put to the catalogs of the
-others to see what is found where nothing should fit; as catalogs overlap, that is an upper bound. Times are CPU of the
-quicker of three runs; what the benchmark itself holds in memory is kept from the garbage collector.
+others to see what is found where nothing should fit; as catalogs overlap, that is an upper bound. Times are CPU. Ours
+and bm25s are built in turns; times are medians, and so is the ratio of each turn. The first build of a process, which
+has yet to learn the words, is told too. What the benchmark itself holds is kept from the garbage collector.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.quality import A_POINT, RememberingEmbedder, ids_in
@@ -45,7 +47,7 @@ from onhand.tools.forecast import forecast
 from onhand.tools.tokens import ESTIMATE
 
 TABLES = ("quality", "misses", "speed", "tokens")
-BUILDS = 3
+BUILDS = 7
 PEER_QUERIES = 40  # that the speed of a peer is measured by
 HUNDRED = 100  # tools, of which the tokens are counted
 
@@ -116,15 +118,18 @@ def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> N
     gc.collect()
     gc.freeze()
     print(f"\n{len(tools):,} tools, {len(queries):,} queries, ms of CPU")
-    built, catalog = _quickest(lambda: opened(tools))
+    turns = [(_built(lambda: opened(tools)), _built(lambda: bm25s_search(tools))) for _ in range(BUILDS + 1)]
+    (cold, cold_bm25s), *warm = turns
+    built, made = (median(times) for times in zip(*warm, strict=True))
+    catalog, with_bm25s = opened(tools), bm25s_search(tools)
     first = _times(catalog.search, queries)
     again = _times(catalog.search, queries)
     _print_speed("ours", built, first)
     _print_speed("ours, again", built, again)
-    made, with_bm25s = _quickest(lambda: bm25s_search(tools))
     if with_bm25s:
         _print_speed("bm25s", made, _times(with_bm25s, queries), again)
-        print(f"  building: ours takes {built / made:.2f} × as long as bm25s")
+        ratio = median(ours / theirs for ours, theirs in warm)
+        print(f"  building: ours takes {ratio:.2f} × as long as bm25s, the first time {cold / cold_bm25s:.2f} ×")
     for peer in PACKAGES if peers else ():
         answers = _of_peer(peer, tools, queries[:PEER_QUERIES], peers)
         _print_speed(peer, answers.build_ms, sorted(answers.search_ms), again)
@@ -190,16 +195,9 @@ def _timed(do: Callable[[], Any]) -> tuple[float, Any]:
     return (time.process_time() - start) * 1000, result
 
 
-def _quickest(do: Callable[[], Any]) -> tuple[float, Any]:
-    """The shortest of some times, and the last result: the others are let go, so that each run finds the same."""
-    times = []
-    result = None
-    for _ in range(BUILDS):
-        result = None
-        gc.collect()
-        took, result = _timed(do)
-        times.append(took)
-    return min(times), result
+def _built(do: Callable[[], Any]) -> float:
+    gc.collect()  # so that nobody pays for what others left
+    return _timed(do)[0]
 
 
 def _times(search: Callable[[str], Any], queries: Sequence[str]) -> list[float]:

@@ -123,7 +123,8 @@ class LexicalIndex:
     `fields` gives each field's weight. With `per_field_length` a field is normalised by its own average length
     (BM25F); otherwise the weighted length of the whole document counts. A field of `alone` counts by itself too, that
     much, beside its part in the whole: then a term that a title shares with the text gains by being in both. With
-    `count_repeats` a word that a query says twice counts twice.
+    `count_repeats` a word that a query says twice counts twice. A field of `reading` has the words that this gives of
+    its text; any other, all that the tokenizer finds.
     """
 
     def __init__(
@@ -135,11 +136,17 @@ class LexicalIndex:
         per_field_length: bool = False,
         alone: Mapping[str, float] | None = None,
         count_repeats: bool = False,
+        reading: Mapping[str, Callable[[str], list[str]]] | None = None,
     ) -> None:
         self.tokenizer = tokenizer or IdentifierTokenizer()
         self.formula = formula
         self._fields = [
-            _Field(name, _positive(name, weight), _not_negative(name, (alone or {}).get(name, 0.0)))
+            _Field(
+                name,
+                _positive(name, weight),
+                _not_negative(name, (alone or {}).get(name, 0.0)),
+                (reading or {}).get(name, self.tokenizer.words),
+            )
             for name, weight in (fields or {"text": 1.0}).items()
         ]
         self._per_field_length = per_field_length
@@ -170,21 +177,30 @@ class LexicalIndex:
         """
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
-        row = self._row(texts)
-        rows = list(map(self.tokenizer.words, row))  # before anything changes: it may fail
-        if document_id in self._slots:
-            self.remove(document_id)
+        self.add_all([(document_id, texts)])
+
+    def add_all(self, documents: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+        """Enter documents, each in place of the one of its id; of two of one id the last is kept."""
+        rows = {document_id: self._row(texts) for document_id, texts in documents}
+        read = list(map(self._words_in, rows.values()))  # before anything changes: it may fail
+        for document_id in rows:
+            if document_id in self._slots:
+                self.remove(document_id)
         if isinstance(self._vocabulary, LearntVocabulary):
-            self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
-        slot = self._take_slot(document_id, row)
-        for field, words in zip(self._fields, rows, strict=True):
-            field.add(slot, words)
+            written = chain.from_iterable(chain.from_iterable(read))
+            self._vocabulary.learn(word for word in set(written) if not self._has_word(word))
+        slots = [self._take_slot(document_id, row) for document_id, row in rows.items()]
+        # Field by field, and none while others are still read: what one step works with then stays in the processor's
+        # cache, which spares a tenth of the time.
+        for number, field in enumerate(self._fields):
+            for slot, words in zip(slots, read, strict=True):
+                field.add(slot, words[number])
         self._forget()
 
     def remove(self, document_id: str) -> None:
         """Take a document out; one that is not there is an error (KeyError)."""
         slot = self._slots.pop(document_id)
-        rows = [self.tokenizer.words(text) for text in self._texts_of(slot, document_id)]
+        rows = self._words_in(self._texts_of(slot, document_id))
         gone = {word for field, words in zip(self._fields, rows, strict=True) for word in field.remove(slot, words)}
         if isinstance(self._vocabulary, LearntVocabulary):
             for word in gone:
@@ -213,7 +229,9 @@ class LexicalIndex:
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
-        counts = [Counter(self.tokenizer.terms(text)) for text in self._texts_of(slot, document_id)]
+        forms = self.tokenizer.forms
+        rows = self._words_in(self._texts_of(slot, document_id))
+        counts = [Counter(chain.from_iterable(map(forms, words))) for words in rows]
         scoring = self._scoring()
         norm = scoring.norm([field.lengths[slot] for field in self._fields])
         contributions = []
@@ -269,6 +287,9 @@ class LexicalIndex:
 
     def _row(self, texts: Mapping[str, str]) -> tuple[str, ...]:
         return tuple([texts.get(field.name, "") for field in self._fields])
+
+    def _words_in(self, row: Sequence[str]) -> list[list[str]]:
+        return [field.read(text) for field, text in zip(self._fields, row, strict=True)]
 
     def _take_slot(self, document_id: str, row: tuple[str, ...]) -> int:
         if self._free:
@@ -427,10 +448,11 @@ def _not_negative(name: str, alone: float) -> float:
 class _Field:
     """One field of every document: where its terms occur and how long it is."""
 
-    def __init__(self, name: str, weight: float, alone: float) -> None:
+    def __init__(self, name: str, weight: float, alone: float, read: Callable[[str], list[str]]) -> None:
         self.name = name
         self.weight = weight
         self.alone = alone
+        self.read = read  # gives the words of its text
         self.postings = Postings()
         self.lengths = array("d")  # by slot, in words
         self.total = 0.0
