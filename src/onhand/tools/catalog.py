@@ -140,7 +140,8 @@ class Catalog:
             if ids:
                 return self._tool(ids[0])
             near = self._names.nearest(name)
-        advice = f"did you mean {_listed(near)}?" if near else "search for it by what it does"
+        otherwise = "search for it by what it does" if self._ids else "the catalog is empty"
+        advice = f"did you mean {_listed(near)}?" if near else otherwise
         raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
 
     def names(self) -> tuple[str, ...]:
