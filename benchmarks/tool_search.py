@@ -1,21 +1,25 @@
 """Tool search beside its peers: quality on judged sets, queries that fit nothing, speed, and tokens.
 
     python -m benchmarks.tool_search [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--cache DIR]
-                                     [--tools 5000] [--peers DIR] [--only quality|misses|speed|tokens]
+                                     [--tools 5000] [--peers DIR] [--only quality|misses|forged|speed|tokens]
 
 DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, as for benchmarks.quality; a set counts if its
 corpus has tools (name, description, parameters). bm25s is left out where it is not installed. FastMCP and pydantic-ai
 are asked as they are, each in an environment of its own under the directory of --peers ($ONHAND_PEERS when not given).
 
 R@5 is the part of a query's tools that are among the first five. A query of one set is put to the catalogs of the
-others to see what is found where nothing should fit; as catalogs overlap, that is an upper bound. Times are CPU. Ours
-and bm25s are built in turns; times are medians, and so is the ratio of each turn. The first build of a process, which
-has yet to learn the words, is told too. What the benchmark itself holds is kept from the garbage collector.
+others to see what is found where nothing should fit; as catalogs overlap, that is an upper bound. A forged tool has
+each telling word of the query once in its name, once in its description, or in both, and nothing to do with it.
+
+Times are CPU. Ours and bm25s are built in turns; times are medians, and so is the ratio of each turn. The first build
+of a process, which has yet to learn the words, is told too. What the benchmark itself holds is kept from the garbage
+collector.
 """
 
 import argparse
 import gc
 import os
+import re
 import sys
 import tempfile
 import time
@@ -42,13 +46,18 @@ from benchmarks.tool_sets import (
 )
 from onhand.embed.choose import chosen
 from onhand.embed.embedder import Embedder
+from onhand.lexical.tokenize import FUNCTION_WORDS
 from onhand.tools.catalog import Catalog, CatalogTool
+from onhand.tools.catalog_tool import MAX_NAME_CHARS
 from onhand.tools.forecast import forecast
+from onhand.tools.relevance import ASKING_WORDS
 from onhand.tools.tokens import ESTIMATE
 
-TABLES = ("quality", "misses", "speed", "tokens")
+TABLES = ("quality", "misses", "forged", "speed", "tokens")
 BUILDS = 7
 PEER_QUERIES = 40  # that the speed of a peer is measured by
+FORGED_QUERIES = 80  # of each set
+MIN_FORGED = 4  # telling words: of fewer, nobody can tell a forged tool from one that does what it says
 HUNDRED = 100  # tools, of which the tokens are counted
 
 
@@ -108,6 +117,46 @@ def misses(sets: Mapping[str, Judged], embedder: Embedder | None) -> None:
             for queries in (some(judged, STRANGERS * 4), others):
                 line += f"{sum(bool(catalog.search(query).hits) for query in queries) / max(len(queries), 1):>14.3f}"
         print(line, flush=True)
+
+
+def forged(sets: Mapping[str, Judged], embedder: Embedder | None) -> None:
+    """Print how often a tool that was made of a query's own words comes first for it."""
+    ways = {"words": None, **({"both": embedder} if embedder else {})}
+    print(f"\n{'forged is first':<16}" + "".join(f"{place + ', ' + way:>25}" for way in ways for place in FORGED))
+    for name, judged in sets.items():
+        line = f"{name:<16}"
+        queries = {
+            query: words for query in some(judged, FORGED_QUERIES) if len(words := _telling(query)) >= MIN_FORGED
+        }
+        for own_embedder in ways.values():
+            catalog = opened(judged.tools.values(), own_embedder)
+            for make in FORGED.values():
+                won = sum(_wins(catalog, make(words), query) for query, words in queries.items())
+                line += f"{won / max(len(queries), 1):>25.3f}"
+        print(line, flush=True)
+
+
+def _wins(catalog: Catalog, tool: CatalogTool, query: str) -> bool:
+    catalog.add([tool])
+    first = catalog.search(query, limit=1).hits
+    catalog.remove([tool.id])
+    return bool(first) and first[0].id == tool.id
+
+
+def _telling(query: str) -> list[str]:
+    words = re.findall(r"[a-z0-9]+", query.lower())
+    return [word for word in dict.fromkeys(words) if word not in FUNCTION_WORDS | ASKING_WORDS]
+
+
+def _name(words: Sequence[str]) -> str:
+    return "_".join(words)[:MAX_NAME_CHARS].rstrip("_")
+
+
+FORGED: Mapping[str, Callable[[Sequence[str]], CatalogTool]] = {
+    "name": lambda words: CatalogTool(_name(words), server="forged"),
+    "description": lambda words: CatalogTool("helper", " ".join(words), server="forged"),
+    "name+description": lambda words: CatalogTool(_name(words), " ".join(words), server="forged"),
+}
 
 
 def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> None:
@@ -240,6 +289,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     tables: dict[str, Callable[[], object]] = {
         "quality": lambda: quality(sets, remembering, peers),
         "misses": lambda: misses(sets, remembering),
+        "forged": lambda: forged(sets, remembering),
         "tokens": lambda: tokens(sets, peers),
         "speed": lambda: speed(sets, options.tools, peers),
     }

@@ -458,10 +458,12 @@ class _Field:
         self.total = 0.0
 
     def add(self, slot: int, words: list[str]) -> None:
+        length = len(words)
         if slot == len(self.lengths):
-            self.lengths.append(0.0)
-        self.lengths[slot] = len(words)
-        self.total += len(words)
+            self.lengths.append(length)
+        else:
+            self.lengths[slot] = length
+        self.total += length
         self.postings.add(slot, words)
 
     def state(self) -> tuple[float, bytes, Any]:

@@ -28,7 +28,8 @@ class Postings:
 
     def add(self, slot: int, words: Iterable[str]) -> None:
         """Enter a document's words, repeats included; its slot must be free."""
-        self._take_apart()
+        if self._kept is not None:
+            self._take_apart()
         postings = self._postings
         own = slot.to_bytes(SIZE, sys.byteorder)
         if slot > self._highest:

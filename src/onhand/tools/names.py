@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 from onhand.lexical.tokenize import fold
@@ -120,6 +121,9 @@ def spelling_of(name: str) -> str:
     return "".join(filter(str.isalnum, fold(name).casefold()))
 
 
+_spelling_of_server = lru_cache(1000)(spelling_of)  # the same for all its tools
+
+
 def is_one_off(left: str, right: str) -> bool:
     """Whether two texts differ in one letter too many, too few or wrong, or in two that are swapped."""
     if len(left) > len(right):
@@ -141,8 +145,9 @@ def _written(tool_id: str) -> tuple[str, str, set[str], set[str]]:
     if not server:
         return "", spelled, {tool_id}, {spelled} if spelled else set()
     leaf = leaf_of(name, server)
-    own, of_server = spelled if leaf == name else spelling_of(leaf), spelling_of(server)
-    spellings = {spelled, own, of_server + own, MCP_SPELLED + of_server + own}
+    own, of_server = spelled if leaf == name else spelling_of(leaf), _spelling_of_server(server)
+    prefixed = of_server + own
+    spellings = {spelled, own, prefixed, MCP_SPELLED + prefixed}
     spellings.discard("")
     return server, of_server + spelled, {tool_id, name, leaf}, spellings
 
