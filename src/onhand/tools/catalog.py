@@ -106,7 +106,8 @@ class Catalog:
             if kept.setdefault(whole.id, whole) is not whole:
                 refused.append((whole.name, f"tool {whole.name}: its server names it twice; the first is kept"))
         with self._lock:
-            written = self._index.put(document_of(tool, self._keeps) for tool in kept.values())
+            documents = (document_of(tool, self._keeps) for tool in kept.values())
+            written = self._index.put(documents, checked=True)
             for tool_id, tool in kept.items():
                 self._enter(tool_id)
                 self._tools[tool_id] = tool
