@@ -284,6 +284,7 @@ search.keyword-speed 001 Keyword search is measured beside a peer: median and p9
 search.semantic-layer 001 Semantic search finds documents that say the same in other words, by cosine similarity.
 embed.shared 003 One embedder serves documents, discovery and cache.
 search.quality own Mean nDCG@10 on the public document sets reaches the floors for keyword search; benchmarks print fused beside it.
+catalog.indexed-anew own A catalog's file of an older version is indexed anew, from the definitions that it has.
 catalog.full-schemas 002 A search result gives the full schemas of the top matches.
 catalog.deferred-stay-out 002 The schema of a deferred tool is not in the prompt before it was found.
 catalog.activation-threshold 002 Below 10 % of the window all tools are loaded; from 10 % on the compact index is.

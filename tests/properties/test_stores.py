@@ -246,6 +246,9 @@ def test_a_filtered_search_is_the_whole_search_restricted(
 
 
 FIELDS = Ranking("fields-1", IdentifierTokenizer(stems=True), {"title": 1.0, "label": 0.5}, BM25, True, {"label": 0.5})
+READ = FIELDS._replace(
+    name="read-1", fields_of=lambda metadata: metadata["fields"], reading={"label": lambda text: text.split()[:2]}
+)
 LABELS: st.SearchStrategy[Any] = st.one_of(
     st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join),
     st.none(),
@@ -261,22 +264,23 @@ LABELS: st.SearchStrategy[Any] = st.one_of(
         max_size=8,
     ),
     st.sampled_from(WORDS),
+    st.sampled_from([FIELDS, READ]),
 )
 @settings(max_examples=40, deadline=None)
 def test_fields_that_stand_in_the_metadata_are_ranked_alike_by_every_store(
-    given_documents: list[tuple[str, Any]], query: str
+    given_documents: list[tuple[str, Any]], query: str, ranks: Ranking
 ) -> None:
     documents = [
         Document(f"d{number}", title, "never looked at", metadata={"fields": fields})
         for number, (title, fields) in enumerate(given_documents)
     ]
-    memory = MemoryStore(FIELDS)
+    memory = MemoryStore(ranks)
     memory.upsert([Entry(document) for document in documents])
     wanted = memory.keyword(query)
     assert all(contribution.field in ("title", "label") for match in wanted for contribution in match.contributions)
     for kind in KINDS[1:]:
         with directory() as place, searching(kind), small_segments():
-            store = SqliteStore(place / "fields.db", FIELDS)
+            store = SqliteStore(place / "fields.db", ranks)
             store.upsert([Entry(document) for document in documents])
             assert [(match.id, match.score) for match in store.keyword(query)] == [
                 (match.id, match.score) for match in wanted

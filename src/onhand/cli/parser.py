@@ -23,6 +23,30 @@ class Parser(argparse.ArgumentParser):
         # Naming `prog` keeps argparse from formatting help, and from the imports which that needs, on every start.
         return self.add_subparsers(prog=self.prog, dest=dest, metavar=metavar, required=True)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse what is unknown here, where the verb is known: argparse leaves that to the parser of all commands."""
+        words = list(sys.argv[1:] if args is None else args)
+        self._refuse_unknown_options(words)
+        found, unknown = super().parse_known_args(words, namespace)
+        if unknown:
+            self.error(f"nothing here takes {' '.join(map(repr, unknown))[:200]}")
+        return found, unknown
+
+    def _refuse_unknown_options(self, words: list[str]) -> None:
+        """Before argparse complains of what is missing: it may be there, but misspelt."""
+        known = self._option_string_actions
+        is_of_verbs = self._subparsers is not None
+        for word in words:
+            option = word.partition("=")[0]
+            if word == "--" or (is_of_verbs and not word.startswith("-")):
+                return  # what follows is no option, or one of the verb
+            is_option = option.startswith("--") and " " not in word  # with a space it is a text, as argparse has it
+            if is_option and not any(one.startswith(option) for one in known):
+                from difflib import get_close_matches
+
+                near = get_close_matches(option, known, 1)
+                self.error(f"there is no option '{option[:100]}'" + (f": did you mean '{near[0]}'?" if near else ""))
+
     def error(self, message: str) -> NoReturn:
         """Refuse, and say where all that can be asked is listed."""
         super().error(f"{message} (see {self.prog} --help)")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from onhand.tools.catalog import Catalog, Found, ToolHit
 
 SHOWN_CHARS = 200  # of a description
+SHOWN_SERVERS = 10
 DEFAULT_LIMIT = 8  # as the catalog has it, which is not imported for the sake of a number
 
 
@@ -93,11 +94,22 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     else:
         for number, hit in enumerate(found.hits, 1):
             _print_hit(number, hit, arguments.explain)
-    for name, nearest in found.unknown:
-        terminal.say(f"there is no {name}" + (f": did you mean {' or '.join(nearest)}?" if nearest else ""))
     terminal.warn(found.notes)
-    terminal.say(found.reason or f"{len(found.hits)} of {found.total_tools:,} tools")
+    if found.unknown:
+        _say_unknown(found, catalog)
+    if not found.unknown or found.hits:
+        terminal.say(found.reason or f"{len(found.hits)} of {found.total_tools:,} tools")
     return 0
+
+
+def _say_unknown(found: Found, catalog: Catalog) -> None:
+    """Which names nothing has, and what may be meant."""
+    what = "tool" if found.form == "select" else "server"
+    servers = [f"{name} ({count:,})" for name, count in catalog.servers().items()]
+    listed = f"there are {', '.join(servers[:SHOWN_SERVERS])}" if servers else "the tools here have no server"
+    for name, nearest in found.unknown:
+        advice = f"did you mean {' or '.join(nearest)}?" if nearest else listed if what == "server" else ""
+        terminal.say(f"there is no {what} {name!r}" + (f": {advice}" if advice else ""))
 
 
 def _details(found: Found) -> dict[str, object]:

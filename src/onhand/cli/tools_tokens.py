@@ -61,7 +61,9 @@ def _show(found: Forecast) -> None:
     terminal.print_table(rows, header=("mode", "tokens", "tools available"))
     terminal.say()
     terminal.say(f"one search: {found.search_tokens:,} tokens of answer, {found.schema_tokens:,} of definitions")
-    if found.break_even_searches is not None:
+    if found.saved_tokens <= 0:
+        terminal.say("break-even: none, as all definitions together cost less than the tools that search them")
+    elif found.break_even_searches is not None:
         terminal.say(f"break-even: {found.break_even_searches:,} searches use up what one request saves")
     terminal.say(f"stable prefix: {found.stable_bytes:,} bytes, equal in every request until the catalog changes")
     if found.output_schema_tokens:

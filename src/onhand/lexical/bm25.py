@@ -9,6 +9,7 @@ Sources: Robertson & Zaragoza 2009 (BM25, BM25F), Lv & Zhai 2011 (BM25+).
 from __future__ import annotations
 
 from _operator import itemgetter, mul  # what `operator` has, without its Python part
+from itertools import chain
 from math import inf, log
 
 from onhand.document import Contribution, Match
@@ -123,7 +124,8 @@ class LexicalIndex:
     `fields` gives each field's weight. With `per_field_length` a field is normalised by its own average length
     (BM25F); otherwise the weighted length of the whole document counts. A field of `alone` counts by itself too, that
     much, beside its part in the whole: then a term that a title shares with the text gains by being in both. With
-    `count_repeats` a word that a query says twice counts twice.
+    `count_repeats` a word that a query says twice counts twice. A field of `reading` has the words that this gives of
+    its text; any other, all that the tokenizer finds.
     """
 
     def __init__(
@@ -135,11 +137,18 @@ class LexicalIndex:
         per_field_length: bool = False,
         alone: Mapping[str, float] | None = None,
         count_repeats: bool = False,
+        reading: Mapping[str, Callable[[str], list[str]]] | None = None,
     ) -> None:
         self.tokenizer = tokenizer or IdentifierTokenizer()
         self.formula = formula
         self._fields = [
-            _Field(name, _positive(name, weight), _not_negative(name, (alone or {}).get(name, 0.0)))
+            _Field(
+                name,
+                _positive(name, weight),
+                _not_negative(name, (alone or {}).get(name, 0.0)),
+                self.tokenizer,
+                (reading or {}).get(name),
+            )
             for name, weight in (fields or {"text": 1.0}).items()
         ]
         self._per_field_length = per_field_length
@@ -152,7 +161,7 @@ class LexicalIndex:
         self._is_sorted = False  # whether the postings have the words of all documents; if not, they have none
         self._unsorted: dict[int, Sequence[str]] = {}  # slot → its texts as they are looked through, if anybody did
         self._was_looked_through = False  # then the next query pays for sorting
-        self._chars = 0  # of all texts, as long as they are not sorted
+        self._chars = 0  # of all texts
         # Good until the next change, because every score depends on how many documents there are and how long:
         self._vocabulary: ScannedVocabulary | LearntVocabulary | None = None  # a learnt one takes in changes itself
         self._impacts: dict[str, Any] = {}  # term → what it adds to which slots
@@ -174,11 +183,17 @@ class LexicalIndex:
         """
         if isinstance(texts, str):
             texts = {self._fields[0].name: texts}
-        row = self._row(texts)
+        self.add_all([(document_id, texts)])
+
+    def add_all(self, documents: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+        """Enter documents, each in place of the one of its id; of two of one id the last is kept."""
+        rows = {document_id: self._row(texts) for document_id, texts in documents}
+        if not self._is_sorted and not self._stay_few(rows.values()):
+            self._sort()
         if self._is_sorted:
-            self._add_sorted(document_id, row)
+            self._add_sorted(rows)
         else:
-            self._add_unsorted(document_id, row)
+            self._add_unsorted(rows)
         self._forget()
 
     def remove(self, document_id: str) -> None:
@@ -189,7 +204,7 @@ class LexicalIndex:
         for field, text in zip(self._fields, row, strict=True):
             field.measure(slot, 0)
             if self._is_sorted:
-                gone.update(field.postings.remove(slot, self.tokenizer.words(text)))
+                gone.update(field.postings.remove(slot, field.words(text)))
         self._chars -= sum(map(len, row))
         self._unsorted.pop(slot, None)
         if isinstance(self._vocabulary, LearntVocabulary):
@@ -221,7 +236,9 @@ class LexicalIndex:
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
-        said = [self.tokenizer.terms(text) for text in self._texts_of(slot, document_id)]
+        forms = self.tokenizer.forms
+        rows = self._words_in(self._texts_of(slot, document_id))
+        said = [list(chain.from_iterable(map(forms, words))) for words in rows]
         scoring = self._scoring()
         norm = scoring.norm([field.lengths[slot] for field in self._fields])
         contributions = []
@@ -284,41 +301,57 @@ class LexicalIndex:
     def _row(self, texts: Mapping[str, str]) -> tuple[str, ...]:
         return tuple([texts.get(field.name, "") for field in self._fields])
 
+    def _words_in(self, row: Sequence[str]) -> list[list[str]]:
+        return [field.words(text) for field, text in zip(self._fields, row, strict=True)]
+
+    def _spaced_in(self, row: Sequence[str]) -> list[str]:
+        return [field.spaced(text) for field, text in zip(self._fields, row, strict=True)]
+
+    def _stay_few(self, rows: Collection[tuple[str, ...]]) -> bool:
+        """Whether a first query may still look through all texts if these come too."""
+        chars = self._chars + sum([len(text) for row in rows for text in row])
+        return chars <= FEW_CHARS and len(self._slots) + len(rows) <= FEW
+
+    def _add_unsorted(self, rows: Mapping[str, tuple[str, ...]]) -> None:
+        spaced = list(map(self._spaced_in, rows.values()))  # before anything changes: it may fail
+        for (document_id, row), texts in zip(rows.items(), spaced, strict=True):
+            slot = self._take_slot(document_id, row)
+            self._unsorted[slot] = texts
+            for field, text in zip(self._fields, texts, strict=True):
+                field.measure(slot, length_of(text))
+
+    def _add_sorted(self, rows: Mapping[str, tuple[str, ...]]) -> None:
+        read = list(map(self._words_in, rows.values()))  # before anything changes: it may fail
+        self._enter([self._take_slot(document_id, row) for document_id, row in rows.items()], read)
+
     def _sort(self) -> None:
         """Enter the words of all documents into the postings, which from now on are kept current."""
         for field in self._fields:
             field.make_postings()
-        for document_id, slot in sorted(self._slots.items(), key=itemgetter(1)):
-            self._enter(slot, [text.split() for text in self._spaced(slot, document_id)])
+        by_slot = sorted(self._slots.items(), key=itemgetter(1))
+        spaced = [self._looked_through(slot, document_id) for document_id, slot in by_slot]
+        self._enter([slot for _, slot in by_slot], [[text.split() for text in texts] for texts in spaced])
         self._unsorted = {}
         self._is_sorted = True
 
-    def _spaced(self, slot: int, document_id: str) -> Sequence[str]:
-        return self._unsorted.get(slot) or list(map(self.tokenizer.spaced, self._texts_of(slot, document_id)))
+    def _looked_through(self, slot: int, document_id: str) -> Sequence[str]:
+        return self._unsorted.get(slot) or self._spaced_in(self._texts_of(slot, document_id))
 
-    def _enter(self, slot: int, rows: list[list[str]]) -> None:
-        """Take a document's words into the postings."""
+    def _enter(self, slots: Sequence[int], read: Sequence[list[list[str]]]) -> None:
+        """Take the words of documents into the postings."""
         if isinstance(self._vocabulary, LearntVocabulary):
-            self._vocabulary.learn(word for word in set().union(*rows) if not self._has_word(word))
-        for field, words in zip(self._fields, rows, strict=True):
-            field.postings.add(slot, words)
+            written = chain.from_iterable(chain.from_iterable(read))
+            self._vocabulary.learn(word for word in set(written) if not self._has_word(word))
+        # Field by field, and none while others are still read: what one step works with then stays in the processor's
+        # cache, which spares a tenth of the time.
+        for number, field in enumerate(self._fields):
+            for slot, words in zip(slots, read, strict=True):
+                field.add(slot, words[number])
 
-    def _add_sorted(self, document_id: str, row: tuple[str, ...]) -> None:
-        rows = list(map(self.tokenizer.words, row))  # before anything changes: it may fail
-        slot = self._take_slot(document_id, row, list(map(len, rows)))
-        self._enter(slot, rows)
-
-    def _add_unsorted(self, document_id: str, row: tuple[str, ...]) -> None:
-        spaced = list(map(self.tokenizer.spaced, row))  # before anything changes: it may fail
-        slot = self._take_slot(document_id, row, list(map(length_of, spaced)))
-        self._unsorted[slot] = spaced
-        self._chars += sum(map(len, row))
-        if self._chars > FEW_CHARS or len(self._slots) > FEW:
-            self._sort()
-
-    def _take_slot(self, document_id: str, row: tuple[str, ...], lengths: list[int]) -> int:
+    def _take_slot(self, document_id: str, row: tuple[str, ...]) -> int:
         if document_id in self._slots:
             self.remove(document_id)
+        self._chars += sum(map(len, row))
         if self._free:
             slot = self._free.pop()
             self._ids[slot], self._texts[slot] = document_id, row
@@ -327,8 +360,6 @@ class LexicalIndex:
             self._ids.append(document_id)
             self._texts.append(row)
         self._slots[document_id] = slot
-        for field, length in zip(self._fields, lengths, strict=True):
-            field.measure(slot, length)
         return slot
 
     def _has_word(self, word: str) -> bool:
@@ -390,7 +421,7 @@ class LexicalIndex:
 
     def _look_through(self, terms: Collection[str]) -> None:
         """Work out what these terms add, and sort nothing: a command asks once and ends."""
-        rows = [(slot, self._spaced(slot, document_id)) for document_id, slot in self._slots.items()]
+        rows = [(slot, self._looked_through(slot, document_id)) for document_id, slot in self._slots.items()]
         found = occurrences(terms, rows, len(self._fields), self.tokenizer.forms)
         self._impacts = {term: self._impact_small(found[term]) for term in terms}
         self._was_looked_through = True
@@ -491,12 +522,20 @@ class _Field:
 
     postings: Postings  # once the documents are sorted
 
-    def __init__(self, name: str, weight: float, alone: float) -> None:
+    def __init__(
+        self, name: str, weight: float, alone: float, tokenizer: Tokenizer, words: Callable[[str], list[str]] | None
+    ) -> None:
         self.name = name
         self.weight = weight
         self.alone = alone
+        self.words = words or tokenizer.words  # of a text
+        self.spaced = (lambda text: " ".join(words(text))) if words else tokenizer.spaced  # for `scan`
         self.lengths: list[float] | array[float] = []  # by slot, in words
         self.total = 0.0
+
+    def add(self, slot: int, words: list[str]) -> None:
+        self.measure(slot, len(words))
+        self.postings.add(slot, words)
 
     def measure(self, slot: int, length: int) -> None:
         """Note how many words a document has now."""

@@ -9,7 +9,7 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from onhand.lexical.tokenizer import Tokenizer
@@ -22,20 +22,22 @@ class Ranking(Record):
     """A tokenizer, the weights of the fields, and the formula.
 
     The fields "title" and "text" are a document's own; one of another name is the text of that name in its
-    metadata["fields"].
+    metadata["fields"], or in what `fields_of` makes of its metadata whenever the document is indexed.
     """
 
-    name: str  # changes with anything that decides which terms an index has
+    name: str  # changes with anything that decides which terms an index has: files of another name are indexed anew
     tokenizer: Tokenizer
     fields: Mapping[str, float]
     formula: Formula = BM25
     per_field_length: bool = False
     alone: Mapping[str, float] = {}
     count_repeats: bool = False
+    fields_of: Callable[[Mapping[str, Any]], Any] | None = None
+    reading: Mapping[str, Callable[[str], list[str]]] = {}  # of fields of which not every word counts: those that do
 
     def new_index(self) -> LexicalIndex:
         """An empty index in memory that ranks so."""
-        _, tokenizer, fields, formula, per_field_length, alone, count_repeats = self
+        _, tokenizer, fields, formula, per_field_length, alone, count_repeats, _, reading = self
         return LexicalIndex(
             tokenizer,
             fields=fields,
@@ -43,7 +45,12 @@ class Ranking(Record):
             per_field_length=per_field_length,
             alone=alone,
             count_repeats=count_repeats,
+            reading=reading,
         )
+
+    def readers(self) -> list[Callable[[str], list[str]]]:
+        """What gives the words of each field, in their order."""
+        return [self.reading.get(name, self.tokenizer.words) for name in self.fields]
 
     def reads_metadata(self) -> bool:
         """Whether a field stands in the metadata of documents."""
@@ -51,9 +58,8 @@ class Ranking(Record):
 
     def texts(self, title: str, text: str, metadata: Mapping[str, Any]) -> dict[str, str]:
         """What each field has of a document; nothing where its metadata has no text of that name."""
-        own = {"title": title, "text": text}
-        further = metadata.get("fields") if metadata else None
-        known = {**further, **own} if isinstance(further, dict) else own
+        further = self.fields_of(metadata) if self.fields_of else metadata.get("fields") if metadata else None
+        known = {**(further if isinstance(further, dict) else {}), "title": title, "text": text}
         return {name: found if isinstance(found := known.get(name), str) else "" for name in self.fields}
 
 

@@ -19,7 +19,7 @@ from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from onhand.lexical.tokenizer import Tokenizer
+    from onhand.lexical.ranking import Ranking
 
 # What a posting is of. Only those of words say how often; EVERY has one posting, of the term "": all documents.
 WORD, AUTHOR, TAG, SCOPE, EVERY = 0, 100, 101, 102, 103
@@ -56,21 +56,22 @@ class Segment(Record):
     created_us: array[int]  # by slot - first_slot
 
 
-def build(rows: Iterable[Row], tokenizer: Tokenizer, fields: int) -> tuple[Segment, list[Posting]]:
+def build(rows: Iterable[Row], ranks: Ranking) -> tuple[Segment, list[Posting]]:
     """A segment of documents in the order of their slots; there must be one at least."""
     postings: dict[int, defaultdict[str, array[int]]] = {
         kind: defaultdict(partial(array, "I")) for kind in (WORD, AUTHOR, TAG, SCOPE, EVERY)
     }
+    fields, readers = len(ranks.fields), ranks.readers()
     lengths = tuple(array("I") for _ in range(fields))
     created = array("q")
-    forms = _Forms(tokenizer.forms)
+    forms = _Forms(ranks.tokenizer.forms)
     first = last = documents = 0
     for slot, texts, author, tags, scope, created_us in rows:
         first = first or slot
         _pad(lengths, created, slot - first)  # where documents were
         last, documents = slot, documents + 1
         created.append(NO_TIME if created_us is None else created_us)
-        words = [tokenizer.words(text) for text in texts]
+        words = [read(text) for read, text in zip(readers, texts, strict=True)]
         for own, those in zip(lengths, words, strict=True):
             own.append(len(those))
         counts = [_counts(those, forms) for those in words]

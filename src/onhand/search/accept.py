@@ -61,7 +61,8 @@ def _is_plain(document: Any) -> bool:
     return (
         tags == ()
         and created_time is None
-        and {*map(type, texts)} == {str}
+        and type(document_id) is type(title) is type(text) is type(author) is str
+        and type(scope) is type(kind) is type(source_path) is str
         and (all(map(str.isascii, texts)) or all(whole(text) is text for text in texts))
         and 0 < len(document_id) <= MAX_ID_CHARS
         and not document_id.isspace()

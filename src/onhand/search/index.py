@@ -87,11 +87,17 @@ class Index:
         )
 
     def put(
-        self, documents: Iterable[Document], on_progress: Callable[[int], None] | None = None, batch: int = BATCH
+        self,
+        documents: Iterable[Document],
+        on_progress: Callable[[int], None] | None = None,
+        batch: int = BATCH,
+        *,
+        checked: bool = False,
     ) -> Written:
         """Keep documents, each in place of the one of its id; those that are there unchanged cost nothing.
 
-        Each batch is durable when `on_progress` is called with how many are done.
+        Each batch is durable when `on_progress` is called with how many are done. `checked` documents are made, by
+        whoever puts them, of what was checked when it entered; they are not copied.
         """
         written = Written()
         waiting: dict[str, Document] = {}
@@ -99,7 +105,7 @@ class Index:
             if len(waiting) >= batch:
                 written = self._write(waiting, written, on_progress, more=True)
                 waiting = {}
-            whole = accepted(document)
+            whole = document if checked else accepted(document)
             waiting[whole.id] = whole
         return self._write(waiting, written, on_progress) if waiting else written
 

@@ -100,7 +100,7 @@ def _terms(connection: sqlite3.Connection, ranks: Ranking) -> Iterator[Damage]:
         )
         found = list(segments.merge_postings(postings, frozenset(kept.dead), len(ranks.fields)))
         if rows:
-            built, wanted = segments.build(rows, ranks.tokenizer, len(ranks.fields))
+            built, wanted = segments.build(rows, ranks)
         else:
             built, wanted = there, []
         if found != wanted or there.documents != len(rows) or not _agree(built, there):

@@ -124,7 +124,7 @@ def _build_next(connection: sqlite3.Connection, ranks: Ranking) -> bool:
     waiting = list(rows(connection, ranks, first, MAX_SLOT, MAX_BULK_DOCUMENTS))
     if not waiting:
         return False
-    built, postings = segments.build(waiting, ranks.tokenizer, len(ranks.fields))
+    built, postings = segments.build(waiting, ranks)
     _insert(connection, built, postings)
     return True
 

@@ -48,16 +48,16 @@ class MemoryStore:
     ) -> None:
         refuse_contradiction(self._facts, facts or {})
         self._generation += 1
+        if only_unchanged:
+            unchanged = self.known([document for document, _ in entries])
+            entries = [entry for entry in entries if unchanged.get(entry.document.id)]
+        self._text.add_all((document.id, self._texts(document)) for document, _ in entries)
         for document, vector in entries:
-            there = self._documents.get(document.id)
-            if only_unchanged and not (there and _same(there, document)):
-                continue
-            self._text.add(document.id, self._texts(document))
             self._documents[document.id] = document
-            if vector is None:
-                self._vectors.pop(document.id, None)
-            else:
+            if vector is not None:
                 self._vectors[document.id] = vector
+            elif self._vectors:
+                self._vectors.pop(document.id, None)
         self._facts |= facts or {}
 
     def delete(self, ids: Collection[str]) -> int:

@@ -40,7 +40,7 @@ def moment_of(connection: sqlite3.Connection, ranks: Ranking, generation: Any, b
     tail: dict[tuple[int, str], tuple[int, bytes]] = {}
     waiting = list(indexing.rows(connection, ranks, indexing.last_slot(connection) + 1, indexing.MAX_SLOT))
     if waiting:
-        built, postings = segments.build(waiting, ranks.tokenizer, len(ranks.fields))
+        built, postings = segments.build(waiting, ranks)
         parts.append(built)
         tail = {(kind, term): (size, data) for kind, term, size, data in postings}
     places = {number: place for place, (number, _) in enumerate(numbers)}

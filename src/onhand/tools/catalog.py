@@ -106,7 +106,8 @@ class Catalog:
             if kept.setdefault(whole.id, whole) is not whole:
                 refused.append((whole.name, f"tool {whole.name}: its server names it twice; the first is kept"))
         with self._lock:
-            written = self._index.put(document_of(tool, self._keeps) for tool in kept.values())
+            documents = (document_of(tool, self._keeps) for tool in kept.values())
+            written = self._index.put(documents, checked=True)
             for tool_id, tool in kept.items():
                 self._enter(tool_id)
                 self._tools[tool_id] = tool
@@ -140,7 +141,8 @@ class Catalog:
             if ids:
                 return self._tool(ids[0])
             near = self._names.nearest(name)
-        advice = f"did you mean {_listed(near)}?" if near else "search for it by what it does"
+        otherwise = "search for it by what it does" if self._ids else "the catalog is empty"
+        advice = f"did you mean {_listed(near)}?" if near else otherwise
         raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
 
     def names(self) -> tuple[str, ...]:

@@ -53,7 +53,17 @@ def tools_in(value: Any, where: str = "the value") -> CatalogFile:
             problems.append(f"{where}: tool {place} {found}")
         else:
             tools.append(found)
+    if _goes_on(value):
+        problems.append(
+            f"{where}: the list goes on (nextCursor): ask the server for its further pages, and name them too"
+        )
     return CatalogFile(tuple(tools), tuple(problems))
+
+
+def _goes_on(value: Any) -> bool:
+    """Whether it is one page of a tools/list result, and not the last."""
+    page = value.get("result", value) if isinstance(value, Mapping) else None
+    return isinstance(page, Mapping) and bool(page.get("nextCursor"))
 
 
 def _content(name: str) -> bytes:

@@ -90,7 +90,7 @@ def accepted_tool(tool: CatalogTool) -> CatalogTool:
     name, description, input_schema, source, server, label, summary, hints, output_schema, annotations = given
     name = accepted_name(name)
     texts = (description, source, server, label, summary)
-    if {*map(type, texts)} != {str} or not all(map(str.isascii, texts)) or sum(map(len, texts)) > MAX_TEXT_CHARS:
+    if {*map(type, texts)} != {str} or len(said := "".join(texts)) > MAX_TEXT_CHARS or not said.isascii():
         fields = ("description", "source", "server", "label", "summary")
         checked = [_text(text, f"tool {name}: {field}") for field, text in zip(fields, texts, strict=True)]
         description, source, server, label, summary = checked
@@ -99,18 +99,19 @@ def accepted_tool(tool: CatalogTool) -> CatalogTool:
                          "printable characters")  # fmt: skip
     if hints != () and (not isinstance(hints, tuple | list) or not all(isinstance(hint, str) for hint in hints)):
         raise InputError(f"tool {name}: hints are a list of texts")
-    return CatalogTool(
+    checked_tool = (
         name,
         description,
-        _schema(input_schema, name, "input_schema"),
+        _schema(input_schema, name, "input_schema") if input_schema else NOTHING,
         source or "builtin",
         server or server_in(name),
         label or name,
         summary or description[:SUMMARY_CHARS],
-        tuple(map(whole, hints)),
-        _schema(output_schema, name, "output_schema"),
-        _schema(annotations, name, "annotations"),
+        tuple(map(whole, hints)) if hints else (),
+        _schema(output_schema, name, "output_schema") if output_schema else NOTHING,
+        _schema(annotations, name, "annotations") if annotations else NOTHING,
     )
+    return tuple.__new__(CatalogTool, checked_tool)
 
 
 def accepted_name(name: Any) -> str:
@@ -138,8 +139,6 @@ def _text(text: Any, where: str) -> str:
 
 
 def _schema(schema: Any, name: str, field: str) -> Mapping[str, Any]:
-    if not schema:
-        return NOTHING
     where = f"tool {name}: {field}"
     if not isinstance(schema, Mapping):
         raise InputError(f"{where} is a JSON object, not {type(schema).__name__}")

@@ -6,19 +6,21 @@ A schema is walked as if an attacker had written it: each part once, so many par
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from math import ceil
 from typing import Any
 
 from onhand.document import Document
+from onhand.errors import InputError
 from onhand.lexical.stem import stem
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, Remembered
-from onhand.tools.catalog_tool import CatalogTool, leaf_of
+from onhand.tools.catalog_tool import CatalogTool, accepted_tool, leaf_of
 from onhand.tools.names import spelling_of
 
 KIND = "tool"
 _PARTS = IdentifierTokenizer(joined=False, bigrams=False)
 _WORDS = IdentifierTokenizer(bigrams=False)
+_UNITS = IdentifierTokenizer()
 _SPACED = bytes(code if chr(code).isalnum() else 0x20 for code in range(128)) + b" " * 128
 _TELLS_NOTHING, _TOO_LONG = "", " "  # no keys of words
 # Of each field: the longest honest ones of public tool sets end before, and what a stuffed one adds behind costs time.
@@ -46,33 +48,52 @@ _WALKED = _CHILDREN | _NAMED
 
 def document_of(tool: CatalogTool, whole: bool = True) -> Document:
     """What the Index keeps of a tool; if not `whole`, only the words that it is found by, which is enough where its
-    meaning is never compared and somebody else has the tool itself.
-
-    The text is what the embedder reads: a sentence, as a person would put it.
-    """
-    name, description, schema, source, server, label, summary, hints, _, _ = tool
-    arguments, said, values = _words_of_schema(schema)
-    leaf = leaf_of(name, server)
-    names = [leaf, server]
-    if label != name and spelling_of(label) not in (spelling_of(leaf), spelling_of(server + leaf)):
-        names.append(label[:MAX_FIELD_CHARS])
-    texts = [description, *hints] if description.startswith(summary) else [description, summary, *hints]
-    fields = {
-        "names": _names(" ".join(names)[:MAX_FIELD_CHARS]),
-        "description": _unstuffed(" ".join(texts)[:MAX_FIELD_CHARS]),
-        "arguments": _unstuffed(" ".join([arguments, said, values])[:MAX_FIELD_CHARS]),
-    }
+    meaning is never compared and somebody else has the tool itself."""
     if not whole:
-        return Document(tool.id, "", "", "", (), server, None, {"fields": fields}, KIND, "")
-    meant = f"{spaced(leaf)}: {' '.join(texts)[:MAX_MEANT_CHARS]}\n{spaced(arguments)}. {said} {values}"
+        found_by = {"fields": _fields(tool)}
+        return tuple.__new__(Document, (tool.id, "", "", "", (), tool.server, None, found_by, KIND, ""))
     return Document(
-        tool.id,
-        text=meant[:MAX_MEANT_CHARS],
-        scope=server,
-        kind=KIND,
-        tags=(source,),
-        metadata={"tool": tool._asdict(), "fields": fields},
+        tool.id, text=_meant(tool), scope=tool.server, kind=KIND, tags=(tool.source,), metadata={"tool": tool._asdict()}
     )
+
+
+def fields_of(metadata: Mapping[str, Any]) -> Any:
+    """What the fields of a document say; of the tool itself where it is kept, so that no file has them as an older
+    version wrote them."""
+    if "tool" not in metadata:
+        return metadata.get("fields")
+    try:
+        return _fields(accepted_tool(_kept(metadata)))
+    except (InputError, TypeError, ValueError, KeyError):  # the file has what nobody here has written
+        return {}
+
+
+def _fields(tool: CatalogTool) -> dict[str, str]:
+    """Names, description and arguments."""
+    name, _, schema, _, server, label, _, _, _, _ = tool
+    leaf = leaf_of(name, server)
+    names = f"{leaf} {server}"
+    if label != name and spelling_of(label) not in (spelling_of(leaf), spelling_of(server + leaf)):
+        names = f"{names} {label[:MAX_FIELD_CHARS]}"
+    return {
+        "names": names[:MAX_FIELD_CHARS],
+        "description": _description(tool)[:MAX_FIELD_CHARS],
+        "arguments": " ".join(_words_of_schema(schema))[:MAX_FIELD_CHARS],
+    }
+
+
+def _meant(tool: CatalogTool) -> str:
+    """What the embedder reads: a sentence, as a person would put it."""
+    arguments, said, values = _words_of_schema(tool.input_schema)
+    meant = f"{spaced(tool.leaf)}: {_description(tool)[:MAX_MEANT_CHARS]}\n{spaced(arguments)}. {said} {values}"
+    return meant[:MAX_MEANT_CHARS]
+
+
+def _description(tool: CatalogTool) -> str:
+    """What is said of a tool; the summary only if it is not the beginning of the description."""
+    _, description, _, _, _, _, summary, hints, _, _ = tool
+    texts = [description, *hints] if description.startswith(summary) else [description, summary, *hints]
+    return " ".join(texts)
 
 
 def spaced(name: str) -> str:
@@ -80,18 +101,22 @@ def spaced(name: str) -> str:
     return " ".join(_PARTS.terms(name))
 
 
-def _names(text: str) -> str:
+def words_of_names(text: str) -> list[str]:
     """The names with each part once; if there are too many of them, as a text of all their forms."""
     if _is_simple(text):
-        return text
+        return _WORDS.words(text)
     written: list[str] = []
     seen: set[str] = set()
     for word in _WORDS.words(text):
         parts = _PARTS.forms(word)
-        new = [part for part in dict.fromkeys(parts) if part not in seen]
-        seen.update(new)
-        written += [word] if len(new) == len(parts) <= MAX_WORD_PARTS else _identifiers(new)
-    return " ".join(written if len(seen) <= MAX_NAME_PARTS else _WORDS.terms(" ".join(written)))
+        if len(parts) <= MAX_WORD_PARTS and seen.isdisjoint(parts) and len(set(parts)) == len(parts):
+            written.append(word)
+        else:
+            written += _identifiers([part for part in dict.fromkeys(parts) if part not in seen])
+        seen.update(parts)
+    if len(seen) > MAX_NAME_PARTS:
+        written = list(chain.from_iterable(map(_WORDS.forms, written)))
+    return written if text.isascii() else _UNITS.words(" ".join(written))
 
 
 def _is_simple(text: str) -> bool:
@@ -110,8 +135,9 @@ def _identifiers(parts: Sequence[str]) -> list[str]:
     return ["_".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
-def _unstuffed(text: str) -> str:
-    """The text without the further repetitions of a word, and with the parts of long identifiers as words."""
+def words_of_text(text: str) -> list[str]:
+    """The words of a text without the further repetitions of a word, and with the parts of long identifiers as
+    words."""
     words = _WORDS.words(text)
     keys: list[str] = list(map(_KEYS.__getitem__, words))
     different = set(keys)
@@ -125,19 +151,20 @@ def _unstuffed(text: str) -> str:
         once: dict[str, str] = {}
         for key, word in zip(keys, words, strict=True):
             once.setdefault(key or word, word)
-        return " ".join(once.values())
-    if telling - len(different) >= MAX_REPEATS and _is_often_said(keys):
+        words = list(once.values())
+    elif telling - len(different) >= MAX_REPEATS and _is_often_said(keys):
         words = _firsts(words)
-    return " ".join(words)
+    return words if text.isascii() else _UNITS.words(" ".join(words))
 
 
 def _is_often_said(keys: Sequence[str]) -> bool:
     """Whether a word that tells something is there more often than counts."""
     times: dict[str, int] = {}
     for key in keys:
-        times[key] = times.get(key, 0) + 1
-    times[_TELLS_NOTHING] = 0
-    return max(times.values()) > MAX_REPEATS
+        times[key] = said = times.get(key, 0) + 1
+        if said > MAX_REPEATS and key != _TELLS_NOTHING:
+            return True
+    return False
 
 
 def _firsts(words: Sequence[str]) -> list[str]:
@@ -145,7 +172,7 @@ def _firsts(words: Sequence[str]) -> list[str]:
     times: dict[str, int] = {}
     kept = []
     for word in words:
-        own = word.lower()
+        own = word if word.islower() else word.lower()  # most are: a new one costs more than to look
         before = times.get(own, 0)
         if before < MAX_REPEATS:
             times[own] = before + 1
@@ -155,12 +182,13 @@ def _firsts(words: Sequence[str]) -> list[str]:
 
 def _key_of(word: str) -> str:
     """What is the same for all forms of a word, and for an identifier in every spelling and order of its parts."""
-    parts = _PARTS.forms(word)
+    own = word.lower()
+    is_plain = own.isalpha() and own.isascii() and own[1:] == word[1:]  # as most are: one part, quickly known
+    parts = () if is_plain else _PARTS.forms(word)
     if len(parts) > MAX_WORD_PARTS:
         return _TOO_LONG
     if len(parts) > 1:
         return " ".join(sorted({stem(part) for part in parts}))
-    own = word.lower()
     return _TELLS_NOTHING if own in FUNCTION_WORDS else stem(own)
 
 
@@ -171,17 +199,28 @@ def _spread(word: str) -> Sequence[str]:
 
 def tool_of(document: Document) -> CatalogTool:
     """The tool that a document was made of."""
-    kept: dict[str, Any] = dict(document.metadata["tool"])
+    return _kept(document.metadata)
+
+
+def _kept(metadata: Mapping[str, Any]) -> CatalogTool:
+    kept: dict[str, Any] = dict(metadata["tool"])
     return CatalogTool(**{**kept, "hints": tuple(kept["hints"])})
 
 
 def _words_of_schema(schema: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The names of arguments, what is said of them, and the values that they may have."""
+    """The names of arguments, what is said of them, and the values that they may have.
+
+    References need not be followed: what they name stands under `$defs`, which is walked too.
+    """
     names: list[str] = []
     said: list[str] = []
     values: list[str] = []
-    for name, part in _parts(schema):
-        names.append(name)
+    parts = _parts_of(schema)
+    for name, part in islice(parts, MAX_PARTS):
+        if not _WALKED.isdisjoint(part):
+            parts += _parts_of(part)
+        if name:
+            names.append(name)
         if isinstance(title := part.get("title"), str):
             said.append(title)
         if isinstance(description := part.get("description"), str):
@@ -193,22 +232,8 @@ def _words_of_schema(schema: Mapping[str, Any]) -> tuple[str, str, str]:
     return _joined(names), _joined(said), _joined(values)
 
 
-def _parts(schema: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Every subschema with the name of its argument, "" where it has none; the schema itself is none.
-
-    References need not be followed: what they name stands under `$defs`, which is walked too.
-    """
-    found: list[tuple[str, Any]] = [("", schema)]
-    walked = 0
-    while walked < len(found) and walked <= MAX_PARTS:
-        part = found[walked][1]
-        walked += 1
-        if not _WALKED.isdisjoint(part):
-            found += _parts_of(part)
-    return found[1:walked]
-
-
 def _parts_of(part: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The subschemas of one, each with the name of its argument, "" where it has none."""
     found: list[tuple[str, Any]] = []
     for key, value in part.items():
         if key in _NAMED and isinstance(value, dict):

@@ -5,7 +5,9 @@ It knows names and servers, but neither what the tools do nor how they are ranke
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 from onhand.lexical.tokenize import fold
@@ -27,24 +29,24 @@ class Names:
         self._exact: Table = {}  # id, name or own name → ids
         self._spelled: Table = {}  # the same and more, in letters and digits alone → ids
         self._servers: dict[str, dict[str, str]] = {}  # server, "" where there is none → its ids → their spelling
-        self._lengths: dict[int, dict[str, None]] = {}  # length → the spellings that are so long
+        self._lengths: defaultdict[int, dict[str, None]] = defaultdict(dict)  # length → the spellings that are so long
         self._halves: dict[int, Halves] = {}  # the same, by their halves; of a length that somebody has asked for
 
     def add(self, tool_id: str) -> None:
         """Let a tool be found by its names."""
         server, whole, names, spellings = _written(tool_id)
         self._servers.setdefault(server, {})[tool_id] = whole
+        exact, spelled = self._exact, self._spelled
         for name in names:
-            _put(self._exact, name, tool_id)
+            if exact.setdefault(name, tool_id) != tool_id:
+                _put_beside(exact, name, tool_id)
         for spelling in spellings:
-            if _put(self._spelled, spelling, tool_id):
-                length = len(spelling)
-                if length in self._lengths:
-                    self._lengths[length][spelling] = None
-                else:
-                    self._lengths[length] = {spelling: None}
+            if spelled.setdefault(spelling, tool_id) != tool_id:
+                _put_beside(spelled, spelling, tool_id)
+            else:
+                self._lengths[len(spelling)][spelling] = None
                 if self._halves:
-                    self._halves.pop(length, None)
+                    self._halves.pop(len(spelling), None)
 
     def remove(self, tool_id: str) -> None:
         """Take a tool's names out."""
@@ -119,6 +121,9 @@ def spelling_of(name: str) -> str:
     return "".join(filter(str.isalnum, fold(name).casefold()))
 
 
+_spelling_of_server = lru_cache(1000)(spelling_of)  # the same for all its tools
+
+
 def is_one_off(left: str, right: str) -> bool:
     """Whether two texts differ in one letter too many, too few or wrong, or in two that are swapped."""
     if len(left) > len(right):
@@ -140,8 +145,9 @@ def _written(tool_id: str) -> tuple[str, str, set[str], set[str]]:
     if not server:
         return "", spelled, {tool_id}, {spelled} if spelled else set()
     leaf = leaf_of(name, server)
-    own, of_server = spelled if leaf == name else spelling_of(leaf), spelling_of(server)
-    spellings = {spelled, own, of_server + own, MCP_SPELLED + of_server + own}
+    own, of_server = spelled if leaf == name else spelling_of(leaf), _spelling_of_server(server)
+    prefixed = of_server + own
+    spellings = {spelled, own, prefixed, MCP_SPELLED + prefixed}
     spellings.discard("")
     return server, of_server + spelled, {tool_id, name, leaf}, spellings
 
@@ -158,16 +164,13 @@ def _by_halves(spellings: Collection[str]) -> Halves:
     return first, second
 
 
-def _put(table: Table, key: str, tool_id: str) -> bool:
-    """Put an id under a key, and say whether it is the first."""
-    own = table.setdefault(key, tool_id)
+def _put_beside(table: Table, key: str, tool_id: str) -> None:
+    """Put an id under a key that has another."""
+    own = table[key]
     if isinstance(own, dict):
         own[tool_id] = None
-    elif own != tool_id:
-        table[key] = {own: None, tool_id: None}
     else:
-        return True
-    return False
+        table[key] = {own: None, tool_id: None}
 
 
 def _drop(table: Table, key: str, tool_id: str) -> bool:

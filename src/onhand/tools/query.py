@@ -49,6 +49,8 @@ def parsed(query: str) -> Query:
         return Query("select", _selected(found[2]))
     if found and form in ("re", "regex"):
         return Query("regex", pattern=checked_pattern(found[2].strip()))
+    if found and form == "server" and not found[2].strip():
+        raise InputError("server: names no server: say server:NAME, and what its tool should do")
     return _by_words(asked)
 
 

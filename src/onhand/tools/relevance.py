@@ -15,7 +15,7 @@ from onhand.lexical.bm25 import BM25_PLUS, Formula
 from onhand.lexical.ranking import Ranking
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
 from onhand.search.index import Index, Rank
-from onhand.tools.findable import MAX_REPEATS
+from onhand.tools.findable import MAX_REPEATS, fields_of, words_of_names, words_of_text
 
 PROFILES = ("default", "seed")
 
@@ -53,7 +53,16 @@ def tool_ranking(profile: str = "default") -> Ranking:
     # arguments counts half, as it is more of the same in every tool of a server.
     tokenizer = IdentifierTokenizer(stems=True, repeats=MAX_REPEATS, stop_words=FUNCTION_WORDS | ASKING_WORDS)
     fields = {"names": 1.0, "description": 1.0, "arguments": 0.5}
-    return Ranking("tools-3", tokenizer, fields, Formula(k1=1.5, b=0.5), per_field_length=True, alone={"names": 0.5})
+    return Ranking(
+        "tools-4",  # another number with every change to `findable`, so that files are indexed anew
+        tokenizer,
+        fields,
+        Formula(k1=1.5, b=0.5),
+        per_field_length=True,
+        alone={"names": 0.5},
+        fields_of=fields_of,
+        reading={"names": words_of_names, "description": words_of_text, "arguments": words_of_text},
+    )
 
 
 def fits(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:

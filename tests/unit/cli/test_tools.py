@@ -54,7 +54,7 @@ def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_told(run: Run, 
     assert answer["hits"] == [] and answer["reason"].startswith("no tool fits")
     done = run("tools", "search", "--catalog", catalog, "select:create_isue")
     assert done.code == 0
-    assert "there is no create_isue: did you mean create_issue?" in done.out
+    assert "there is no tool 'create_isue': did you mean create_issue?" in done.out
     assert run("tools", "search", "--catalog", catalog, "re:(").code == 2
 
 
@@ -105,3 +105,35 @@ def test_a_file_of_rubbish_does_not_push_the_answer_out_of_sight(run: Run, proje
     assert done.out.splitlines() == ["read", "1 tool"]
     assert len(done.err.splitlines()) == 21
     assert done.err.endswith("and 480 more that cannot be used\n")
+
+
+@requirement("catalog.cli-search")
+def test_a_person_is_told_what_is_not_there_and_what_is(run: Run, catalog: str, project: Path) -> None:
+    assert run("tools", "search", "select:nope", "--catalog", catalog).out == "there is no tool 'nope'\n"
+    some = run("tools", "search", "select:create_issue,list_pull", "--catalog", catalog).out
+    assert "there is no tool 'list_pull': did you mean list_pulls?\n1 of 2 tools\n" in some
+    none = run("tools", "search", "server:slack x", "--catalog", catalog).out
+    assert none == "there is no server 'slack': the tools here have no server\n"
+    (project / "served.json").write_text(json.dumps({"server": "github", **GITHUB}), encoding="utf-8")
+    other = run("tools", "search", "server:slack x", "--catalog", "served.json").out
+    assert other == "there is no server 'slack': there are github (2)\n"
+    nameless = run("tools", "search", "server:", "--catalog", catalog)
+    assert (nameless.code, "server: names no server: say server:NAME" in nameless.err) == (2, True)
+    (project / "empty.json").write_text("[]", encoding="utf-8")
+    assert "the catalog is empty" in run("tools", "describe", "a", "--catalog", "empty.json").err
+
+
+@requirement("catalog.cli-search")
+def test_a_page_that_is_not_the_last_is_told(run: Run, project: Path) -> None:
+    for number, page in enumerate(
+        [{**GITHUB, "nextCursor": "2"}, {"jsonrpc": "2.0", "result": {**GITHUB, "nextCursor": "2"}}]
+    ):
+        (project / f"{number}.json").write_text(json.dumps(page), encoding="utf-8")
+        done = run("tools", "list", "--catalog", f"{number}.json")
+        assert "the list goes on (nextCursor)" in done.err
+        assert "2 tools" in done.out
+
+
+@requirement("catalog.token-table")
+def test_a_catalog_that_is_cheaper_to_load_whole_has_no_break_even(run: Run, catalog: str) -> None:
+    assert "break-even: none, as all definitions" in run("tools", "tokens", "--catalog", catalog).out

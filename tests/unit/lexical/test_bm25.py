@@ -270,7 +270,7 @@ def test_a_document_that_is_not_there_cannot_be_removed_or_explained() -> None:
 def test_what_cannot_be_entered_leaves_the_index_as_it_was() -> None:
     index = index_of(a="wind", b="wind rain")
     before = index.search("wind")
-    with pytest.raises(AttributeError):
+    with pytest.raises((AttributeError, TypeError)):
         index.add("a", {"text": 5})  # type: ignore[dict-item]
     assert index.search("wind") == before
     assert len(index) == 2
@@ -323,3 +323,31 @@ def test_the_tokenizer_of_an_index_is_the_one_that_it_was_given() -> None:
     tokenizer = PlainTokenizer()
     assert LexicalIndex(tokenizer).tokenizer is tokenizer
     assert isinstance(LexicalIndex().tokenizer, IdentifierTokenizer)
+
+
+@requirement("lexical.fields-of-metadata")
+def test_a_field_has_the_words_that_are_read_of_it_when_entered_explained_and_removed() -> None:
+    index = LexicalIndex(fields={"title": 1.0, "body": 1.0}, reading={"body": lambda text: text.split()[:1]})
+    index.add("a", {"title": "one", "body": "two three"})
+    assert [match.id for match in index.search("one")] == ["a"]
+    assert [(one.term, one.field) for one in index.explain("two three", "a")] == [("two", "body")]
+    assert index.search("three") == []
+    index.remove("a")
+    assert index.search("two") == []
+
+
+@requirement("lexical.incremental")
+@pytest.mark.parametrize("known", [0, 2500])
+def test_documents_that_are_entered_together_are_found_as_if_entered_one_by_one(known: int) -> None:
+    documents = [("a", {"text": "red car"}), ("b", {"text": "new car"}), ("a", {"text": "red boat"})]
+    together, one_by_one = LexicalIndex(), LexicalIndex()
+    for index in (together, one_by_one):
+        for number in range(known):  # so many that the vocabulary is learnt
+            index.add(f"k{number}", f"word{number} car")
+        index.search("car")
+    together.add_all(documents)
+    for document_id, texts in documents:
+        one_by_one.add(document_id, texts)
+    for query in ("car", "red", "new boat"):
+        assert together.search(query) == one_by_one.search(query)
+    assert "a" not in [match.id for match in together.search("car", limit=None)]

@@ -7,9 +7,14 @@ import pytest
 from onhand.document import Document
 from onhand.embed.hashing import HashingEmbedder
 from onhand.errors import InputError, NotFound, StoreError
+from onhand.lexical.ranking import Ranking
+from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.search.index import Index
 from onhand.store.sqlite import SqliteStore
 from onhand.tools.catalog import Added, Catalog, CatalogTool, Found, catalog_tool
+from onhand.tools.catalog_tool import accepted_tool
+from onhand.tools.findable import document_of
+from onhand.tools.relevance import tool_ranking
 from onhand.tools.tool import Tool
 from requirements import requirement
 from toolset import calls_of
@@ -366,6 +371,40 @@ def test_a_file_of_documents_is_no_catalog_and_stays_as_it_is(tmp_path: Path) ->
         Catalog(tmp_path / "db")
     with Index(SqliteStore(tmp_path / "db")) as documents:
         assert [one.id for one in documents.rank("figures", 5).ranked] == ["a"]
+
+
+@requirement("catalog.indexed-anew")
+def test_a_file_of_an_older_version_is_indexed_anew_from_the_definitions_in_it(tmp_path: Path) -> None:
+    older = Ranking("tools-3", IdentifierTokenizer(), {"names": 1.0, "description": 1.0, "arguments": 1.0})
+    kept = document_of(accepted_tool(ISSUE))
+    written = kept._replace(metadata={**kept.metadata, "fields": {"names": "outdated", "description": "outdated"}})
+    with Index(SqliteStore(tmp_path / "tools.db", older)) as file:
+        file.put([written])
+        assert file.rank("outdated").ranked
+    with Catalog(tmp_path / "tools.db") as catalog:
+        assert names(catalog.search("urgent headline")) == [ISSUE.name]
+        assert not catalog.search("outdated").hits
+        assert catalog.search("open an issue", explain=True) == _of_one(ISSUE).search("open an issue", explain=True)
+        assert catalog._index.check() == []
+        assert catalog.add([ISSUE]).added == 0
+
+
+@requirement("catalog.indexed-anew")
+@pytest.mark.parametrize("definition", [None, [], {}, {"name": 7}, {"name": "a/b", "hints": []}, {"hints": 1}])
+def test_a_definition_that_nobody_here_has_written_is_found_by_nothing_and_harms_no_other(
+    tmp_path: Path, definition: object
+) -> None:
+    with Index(SqliteStore(tmp_path / "tools.db", tool_ranking())) as file:
+        file.put([Document("forged", text="issue", kind="tool", metadata={"tool": definition})])
+    with Catalog(tmp_path / "tools.db") as catalog:
+        catalog.add([ISSUE])
+        assert names(catalog.search("open an issue")) == [ISSUE.name]
+
+
+def _of_one(tool: CatalogTool) -> Catalog:
+    catalog = Catalog()
+    catalog.add([tool])
+    return catalog
 
 
 @requirement("catalog.query-server", "catalog.query-required")
