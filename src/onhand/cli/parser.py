@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
         self._refuse_unknown_options(words)
         found, unknown = super().parse_known_args(words, namespace)
         if unknown:
-            self.error(f"nothing here takes {' '.join(map(repr, unknown))[:200]}")
+            self.error("nothing here takes " + " ".join(f"'{word}'" for word in unknown)[:200])
         return found, unknown
 
     def _refuse_unknown_options(self, words: list[str]) -> None:
