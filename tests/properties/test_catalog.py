@@ -56,6 +56,7 @@ def assert_first(catalog: Catalog, query: str, wanted: CatalogTool, allowed: Seq
 @given(st.lists(st.tuples(NAMES, SERVERS), min_size=1, max_size=12, unique=True))
 @example([("get", "github"), ("get_get", "")])
 @example([("get", ""), ("list", ""), ("get_list", "")])
+@example([("v2", ""), ("v2_get", "")])
 @settings(max_examples=60, deadline=None)
 def test_a_name_in_any_spelling_comes_first(named: list[tuple[str, str]]) -> None:
     catalog = Catalog()

@@ -85,8 +85,10 @@ def names_in(words: str) -> list[str]:
 def _meant(names: Names, words: str, is_known: bool) -> list[str]:
     """The tools that a query names, in whatever spelling, as a whole or by an identifier in it."""
     whole = names.spelled(words)
+    if whole:
+        return whole  # `v2 get` is `v2_get`, even where there is a `v2`
     is_word = words.isalpha() and not _is_identifier(words)
-    if not whole and not (is_word and is_known):  # a word that tools use is no misspelling
+    if not (is_word and is_known):  # a word that tools use is no misspelling
         whole = names.misspelt(words)
     listed = [word.strip(_QUOTES) for word in words.split()] if " " in words else []
     written = list(dict.fromkeys(word for word in listed if not word.isalpha() or _is_identifier(word)))[:MAX_NAMED]
