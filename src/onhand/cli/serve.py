@@ -48,12 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     import asyncio
 
-    with asyncio.Runner(loop_factory=_loop_of(arguments)) as runner:
+    with asyncio.Runner(loop_factory=loop_of(arguments)) as runner:
         runner.run(_served(asked, arguments))
     return 0
 
 
-def _loop_of(arguments: argparse.Namespace) -> Callable[[], AbstractEventLoop] | None:
+def loop_of(arguments: argparse.Namespace) -> Callable[[], AbstractEventLoop] | None:
     """uvloop's for gRPC alone, where it is installed: it takes a tenth off what a call costs besides the search.
 
     MCP runs other programs, which stay with the loop that they were tried with.
