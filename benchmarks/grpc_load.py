@@ -369,11 +369,9 @@ def _print_cpu(path: Path, queries: Sequence[str], clock: Path) -> None:
         server = Watched(pid, grpc_timed.opened(clock))
         for method in METHODS:
             it = cost(server, address, method, queries, Documents(index))
-            ways = "".join(
-                f"{searched:>8.2f}{cut:>10.2f}{door:>8.2f}"
-                for searched, cut, door in ((it.within, it.cut_within, it.door_within), it[4:7])
-            )
-            print(f"{method.name:<20}{it.server:>8.2f}{ways}{it.bare:>12.2f}", flush=True)
+            within = f"{it.within:>8.2f}{it.cut_within:>10.2f}{it.door_within:>8.2f}"
+            beside = f"{it.beside:>8.2f}{it.cut_beside:>10.2f}{it.door_beside:>8.2f}"
+            print(f"{method.name:<20}{it.server:>8.2f}{within}{beside}{it.bare:>12.2f}", flush=True)
 
 
 def _print_cancelled(pid: int, address: str, queries: Sequence[str], calls: int) -> None:

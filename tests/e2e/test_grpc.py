@@ -143,24 +143,6 @@ def test_the_command_serves_until_a_signal_and_ends_well(
     assert "Traceback" not in said
 
 
-@requirement("grpc.serve-command")
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM")
-def test_the_command_serves_as_well_where_uvloop_is_not_installed(
-    project: Path, quiet: dict[str, str], tmp_path: Path
-) -> None:
-    hidden = tmp_path / "hidden" / "uvloop.py"
-    hidden.parent.mkdir()
-    hidden.write_text("raise ModuleNotFoundError('not here', name='uvloop')", encoding="utf-8")
-    environ = {**quiet, "PYTHONPATH": os.pathsep.join([str(hidden.parent), quiet["PYTHONPATH"]])}
-    with served(project, environ, "127.0.0.1:0") as (process, address):
-        with Client(address) as client:
-            assert client.keyword("projections").hits[0].document_id == "mail-forecast"
-        process.terminate()
-        _, said = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0
-    assert "Traceback" not in said
-
-
 @requirement("grpc.serve-command", "grpc.writes-are-opt-in", "grpc.security", "grpc.observability")
 def test_a_token_writes_and_metrics_are_configured_like_everything_else(project: Path, quiet: dict[str, str]) -> None:
     asked = {

@@ -10,9 +10,6 @@ from onhand.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-    from collections.abc import Callable
-
     from onhand.config import Config
     from onhand.mcp.surface import Surface
 
@@ -48,23 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     import asyncio
 
-    with asyncio.Runner(loop_factory=loop_of(arguments)) as runner:
-        runner.run(_served(asked, arguments))
+    asyncio.run(_served(asked, arguments))
     return 0
-
-
-def loop_of(arguments: argparse.Namespace) -> Callable[[], AbstractEventLoop] | None:
-    """uvloop's for gRPC alone, where it is installed: it takes a tenth off what a call costs besides the search.
-
-    MCP runs other programs, which stay with the loop that they were tried with.
-    """
-    if arguments.http is not None:
-        return None
-    try:
-        from uvloop import new_event_loop
-    except ModuleNotFoundError:
-        return None
-    return new_event_loop
 
 
 async def _served(asked: Config, arguments: argparse.Namespace) -> None:

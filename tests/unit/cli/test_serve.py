@@ -2,9 +2,6 @@
 
 import asyncio
 import os
-import sys
-from argparse import Namespace
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,6 @@ import pytest
 from mail import mails
 from onhand import app, config, open_index
 from onhand.cli.main import main
-from onhand.cli.serve import loop_of
 from onhand.cli.serve_grpc import grpc_served
 from onhand.grpc import AsyncClient
 from requirements import requirement
@@ -53,18 +49,6 @@ def test_it_runs_in_a_loop_that_serves_something_else_too(project: Path, capsys:
             return said, found.hits[0].document_id
 
     assert asyncio.run(both()) == (b"hello\n", "mail-forecast")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there is no uvloop for Windows")
-def test_grpc_alone_is_served_by_uvloop_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone, beside = Namespace(grpc=":0", http=None), Namespace(grpc=":0", http=":0")
-    factory = loop_of(alone)
-    assert factory is not None
-    with closing(factory()) as loop:
-        assert type(loop).__module__.startswith("uvloop")
-    assert loop_of(beside) is None
-    monkeypatch.setitem(sys.modules, "uvloop", None)  # as if it were not there
-    assert loop_of(alone) is None
 
 
 @requirement("grpc.security")
