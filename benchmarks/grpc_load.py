@@ -4,11 +4,13 @@
     python -m benchmarks.grpc_load --file documents.db          keep the file there, and use the one that is there
 
 Load: k6 (of the bench group) with callers that each send the next call when the last one is answered, on the same
-machine. CPU: of the server process from one call to the next, one call at a time, from the kernel's own clock of each
-of its threads; some calls in turn with the same calls of `Documents` in this process, and with those of a bare server
-that answers with as many bytes. `door` is the server without `Documents` and without the snippets of hits, which are
-cut when they are read. Cancelled: memory and open files of the server before and after. Health: how long a check took
-while another caller wrote documents.
+machine. CPU: of the server process from one call to the next, one call at a time, from the kernel's clock of the
+process. `door` is the server without `Documents` and without the snippets of hits, which are cut when they are
+read. What those cost is known in two ways: `within` the server, of the same calls, by the clock of the thread that
+worked on them (grpc_timed.py); and `beside` it, of the same queries asked of `Documents` in this process, some calls in
+turn with those of the server. The first is exact; the second takes searches to cost as much there as here. The bare
+server answers with as many bytes and does nothing else. Cancelled: memory and open files of the server before and
+after. Health: how long a check took while another caller wrote documents.
 """
 
 import argparse
@@ -24,7 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +36,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
-from benchmarks import grpc_floor
+from benchmarks import grpc_floor, grpc_timed
 from benchmarks.keyword import made_up
 from onhand import Document, Filter, app
 from onhand.corpora.documents import Documents
@@ -48,6 +50,7 @@ HERE = Path(__file__).parent
 PROTO = HERE.parent / "proto" / "onhand" / "search" / "v1"
 ROUND = 25  # calls to one before it is the next one's turn; what is compared is compared within a round
 WARM, WARM_ROUNDS = 5, 8  # calls of each round, and rounds, that are not counted
+LEAST_S = 1.0  # of load: less is over before all callers are connected
 
 
 class Method(NamedTuple):
@@ -78,8 +81,8 @@ METHODS = [
 
 
 @contextmanager
-def served(path: Path) -> Iterator[tuple[int, str]]:
-    """A server process over a file: its id and address."""
+def served(path: Path, clock: Path | None = None) -> Iterator[tuple[int, str]]:
+    """A server process over a file: its id and address. With a clock, it counts there what its searches cost."""
     environ = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
@@ -87,7 +90,8 @@ def served(path: Path) -> Iterator[tuple[int, str]]:
         "ONHAND_GRPC_WRITES": "true",
         "ONHAND_GRPC_MAX_IN_FLIGHT": "1000",
     }
-    command = [sys.executable, "-m", "onhand", "serve", "--grpc", "127.0.0.1:0", "--db", str(path)]
+    program = ["benchmarks.grpc_timed", str(clock)] if clock else ["onhand"]
+    command = [sys.executable, "-m", *program, "serve", "--grpc", "127.0.0.1:0", "--db", str(path)]
     log = open(path.with_suffix(".log"), "w+", encoding="utf-8")  # noqa: SIM115  # until the end
     process = subprocess.Popen(command, env=environ, cwd=path.parent, stderr=log)
     try:
@@ -147,39 +151,80 @@ def load(program: str, address: str, method: Method, requests: Path, callers: in
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds of all threads of a process, to the nanosecond."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        total += int((task / "schedstat").read_text().split()[0])
-    return total / 1e9
+    """CPU seconds of all threads of a process, to the nanosecond.
+
+    The clock of another process has this number on Linux (clock_getcpuclockid). To add up what /proc says of each
+    thread gives the same sums, but takes a quarter of a millisecond, and the server's caches with it.
+    """
+    return time.clock_gettime_ns(~pid << 3 | 2) / 1e9
 
 
 class Cost(NamedTuple):
-    """CPU milliseconds of one call at p50: of the server, of gRPC alone, of `Documents`, and of the snippets."""
+    """CPU milliseconds of one call at p50: of the server, of gRPC alone, and of the search, known in two ways."""
 
     server: float
-    floor: float
-    direct: float
-    snippets: float
-    door: float  # the first without the last two
+    within: float  # `Documents`, in the server
+    cut_within: float  # snippets
+    door_within: float
+    beside: float  # `Documents`, in this process
+    cut_beside: float
+    door_beside: float
+    bare: float
 
 
-def cost(pid: int, address: str, method: Method, queries: Sequence[str], documents: Documents) -> Cost:
+class Spent(NamedTuple):
+    """CPU seconds of one call."""
+
+    server: float
+    searched: float
+    cut: float
+
+
+class Watched(NamedTuple):
+    """A server process, and the clock of its searches."""
+
+    pid: int
+    clock: memoryview
+
+    def now(self) -> Spent:
+        return Spent(cpu_s(self.pid), *(nanoseconds / 1e9 for nanoseconds in self.clock))
+
+
+def cost(server: Watched, address: str, method: Method, queries: Sequence[str], documents: Documents) -> Cost:
     """What a call costs, some queries through the door and then the same without it: the machine's moods meet both."""
     rounds = []
     with ExitStack() as opened:
         bare_pid, bare_address = opened.enter_context(bare())
+        bare_server = Watched(bare_pid, memoryview(bytes(8 * grpc_timed.NUMBERS)).cast("q"))
         bare_call = opened.enter_context(_method(bare_address, grpc_floor.METHOD))
         call = opened.enter_context(_method(address, SERVICE + method.name))
         for start in range(0, len(queries), ROUND):
             some = queries[start : start + ROUND]
             requests = [method.request(query).SerializeToString() for query in some]
             size = str(len(call(requests[0]))).encode()
-            direct, snippets = zip(*(_direct(method, documents, query) for query in some), strict=True)
-            parts = (_served(pid, call, requests), _served(bare_pid, bare_call, [size] * len(some)), direct, snippets)
-            server, floor, alone, cut = (statistics.median(took[WARM:]) * 1000 for took in parts)
-            rounds.append(Cost(server, floor, alone, cut, server - alone - cut))
+            beside, cut_beside = zip(*(_direct(method, documents, query) for query in some), strict=True)
+            calls = _calls(server, call, requests)
+            nothing = _calls(bare_server, bare_call, [size] * len(some))
+            total = _median([one.server for one in calls])
+            alone, snippets = _median(beside), _median(cut_beside)
+            rounds.append(
+                Cost(
+                    total,
+                    _median([one.searched for one in calls]),
+                    _median([one.cut for one in calls]),
+                    _median([one.server - one.searched - one.cut for one in calls]),
+                    alone,
+                    snippets,
+                    total - alone - snippets,
+                    _median([one.server for one in nothing]),
+                )
+            )
     return Cost(*map(statistics.median, zip(*rounds[WARM_ROUNDS:], strict=True)))
+
+
+def _median(took: Sequence[float]) -> float:
+    """Milliseconds at p50, once the first are through."""
+    return statistics.median(took[WARM:]) * 1000
 
 
 @contextmanager
@@ -188,13 +233,15 @@ def _method(address: str, name: str) -> Iterator[Any]:
         yield channel.unary_unary(name)
 
 
-def _served(pid: int, call: Any, requests: Sequence[bytes]) -> list[float]:
-    """CPU seconds of a process from each call to the next, so that what it does after an answer counts too."""
-    clock = [cpu_s(pid)]
+def _calls(server: Watched, call: Any, requests: Sequence[bytes]) -> list[Spent]:
+    """What each call cost, from it to the next, so that what the server does after an answer counts too."""
+    spent, before = [], server.now()
     for request in requests:
         call(request)
-        clock.append(cpu_s(pid))
-    return [after - before for before, after in pairwise(clock)]
+        after = server.now()
+        spent.append(Spent(*(now - then for now, then in zip(after, before, strict=True))))
+        before = after
+    return spent
 
 
 def _direct(method: Method, documents: Documents, query: str) -> tuple[float, float]:
@@ -257,23 +304,31 @@ def percentiles(took: Sequence[float] | np.ndarray) -> tuple[float, float]:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of load, for each method and number of callers")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=5.0,
+        help=f"of load, for each method and number of callers; {LEAST_S:.0f} or more",
+    )
     parser.add_argument("--cancelled", type=int, default=1000)
     parser.add_argument("--written", type=int, default=20_000, help="documents that are written while health is asked")
     parser.add_argument("--file", type=Path, help="where the file is kept; one that is there is used as it is")
     options = parser.parse_args(argv)
+    if options.seconds < LEAST_S:
+        parser.error(f"--seconds is {options.seconds:g}: load needs {LEAST_S:.0f} or more to be counted")
     corpus = made_up(options.documents + options.written, 1000)
+    documents = [one._replace(created_time=_written_at(number)) for number, one in enumerate(corpus.documents)]
     with tempfile.TemporaryDirectory() as directory:
         path = (options.file or Path(directory) / "documents.db").absolute()
         if not path.exists():
             start = time.monotonic()
-            built(path, corpus.documents[: options.documents])
+            built(path, documents[: options.documents])
             print(f"{options.documents:,} documents written in {time.monotonic() - start:.0f} s")
+        _print_cpu(path, corpus.queries, Path(directory) / "clock")
         with served(path) as (pid, address):
             _print_load(pid, address, corpus.queries, options.seconds, Path(directory))
-            _print_cpu(pid, address, path, corpus.queries)
             _print_cancelled(pid, address, corpus.queries, options.cancelled)
-            written = [one._replace(id=f"new-{one.id}") for one in corpus.documents[options.documents :]]
+            written = [one._replace(id=f"new-{one.id}") for one in documents[options.documents :]]
             took, seconds = asyncio.run(health_while_writing(address, written))
             p50, p99 = percentiles(took)
             print(
@@ -293,7 +348,7 @@ def _print_load(pid: int, address: str, queries: Sequence[str], seconds: float, 
     for method in METHODS:
         requests = directory / f"{method.name}.json"
         requests.write_text(json.dumps([MessageToDict(method.request(query)) for query in queries]), encoding="utf-8")
-        load(program, address, method, requests, 1, seconds / 2)
+        load(program, address, method, requests, 1, max(seconds / 2, LEAST_S))  # which warms it, and is not counted
         for callers in (1, 8):
             before = cpu_s(pid)
             it = load(program, address, method, requests, callers, seconds)
@@ -302,14 +357,21 @@ def _print_load(pid: int, address: str, queries: Sequence[str], seconds: float, 
             print(f"{method.name:<18}{callers:>8}{row}", flush=True)
 
 
-def _print_cpu(pid: int, address: str, path: Path, queries: Sequence[str]) -> None:
-    print(f"\n{'CPU ms a call, p50':<20}{'server':>8}{'Index':>8}{'snippets':>10}{'door':>8}{'bare gRPC':>12}")
-    with app.open_index(path, HashingEmbedder()) as index:
-        documents = Documents(index)
+def _written_at(number: int) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number, microseconds=number)
+
+
+def _print_cpu(path: Path, queries: Sequence[str], clock: Path) -> None:
+    clock.write_bytes(bytes(8 * grpc_timed.NUMBERS))
+    ways = "".join(f"{name:>8}{'snippets':>10}{'door':>8}" for name in ("within", "beside"))
+    print(f"\n{'CPU ms a call, p50':<20}{'server':>8}{ways}{'bare gRPC':>12}")
+    with app.open_index(path, HashingEmbedder()) as index, served(path, clock) as (pid, address):
+        server = Watched(pid, grpc_timed.opened(clock))
         for method in METHODS:
-            it = cost(pid, address, method, queries, documents)
-            row = f"{it.server:>8.2f}{it.direct:>8.2f}{it.snippets:>10.2f}{it.door:>8.2f}{it.floor:>12.2f}"
-            print(f"{method.name:<20}{row}", flush=True)
+            it = cost(server, address, method, queries, Documents(index))
+            within = f"{it.within:>8.2f}{it.cut_within:>10.2f}{it.door_within:>8.2f}"
+            beside = f"{it.beside:>8.2f}{it.cut_beside:>10.2f}{it.door_beside:>8.2f}"
+            print(f"{method.name:<20}{it.server:>8.2f}{within}{beside}{it.bare:>12.2f}", flush=True)
 
 
 def _print_cancelled(pid: int, address: str, queries: Sequence[str], calls: int) -> None:

@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from logging import INFO, WARNING, LogRecord, getLevelName, getLogger, makeLogRecord
-from os import urandom
+from os import getpid, urandom
+from threading import current_thread, get_ident
 from time import perf_counter, time
 from typing import Any, Protocol
 
@@ -35,7 +36,7 @@ class Observed:
     def __init__(self, method: str, metadata: Iterable[tuple[str, Any]], telemetry: Telemetry | None) -> None:
         texts = {name: value for name, value in metadata if isinstance(value, str)}
         self.method = method
-        self.request_id = _request_id(texts.get(REQUEST_ID, ""))
+        self.request_id = _request_id(texts.get(REQUEST_ID))
         self.facts: dict[str, object] = {}
         self._started = perf_counter()
         self._end = telemetry.begin(method, self.request_id, texts) if telemetry else None
@@ -45,45 +46,54 @@ class Observed:
         seconds = perf_counter() - self._started
         if self._end:
             self._end(code, seconds)
-        level = WARNING if error else INFO
-        if not LOG.isEnabledFor(level):
-            return
-        line = {"request_id": self.request_id, "method": self.method, "code": code, "ms": round(seconds * 1000, 3)}
+        told = {"request_id": self.request_id, "method": self.method, "code": code, "ms": round(seconds * 1000, 3)}
         if error:
-            line["error"] = f"{type(error).__name__}: {error}"[:MAX_LOGGED_CHARS]
-        log(level, "call", **line, **self.facts)
+            told["error"] = f"{type(error).__name__}: {error}"[:MAX_LOGGED_CHARS]
+        log(WARNING if error else INFO, "call", **told, **self.facts)
 
 
 def log(level: int, event: str, **facts: object) -> None:
     """Tell of something that happened, to whoever reads the log."""
     if LOG.isEnabledFor(level):
-        LOG.handle(_Line(level, {"event": event, **facts}))
+        LOG.handle(_Record(level, _Line(event=event, **facts)))
 
 
-class _Line(LogRecord):
+class _Line(dict[str, object]):
     """A line of JSON, in ASCII: whatever a caller sent, it cannot forge another line.
 
-    Python's own record asks for the process, the thread and the place in the code, which costs a call more than all
-    else that is told of it, and is the same for every line. Ours has what is shared from one record that was made
-    before, and is spelled when it is read, which may be later and by another thread.
+    It is spelled when it is read, which may be later and by another thread.
     """
 
-    def __init__(self, level: int, facts: dict[str, object]) -> None:
-        self.__dict__.update(_SHARED)
-        self.levelno, self.levelname = level, getLevelName(level)
-        self.created = now = time()
-        self.msecs = int(now % 1 * 1000)
-        self.relativeCreated = _SHARED["relativeCreated"] + (now - _SHARED["created"]) * 1000
-        self.facts = facts
+    def __str__(self) -> str:
+        return json.dumps(self, default=str)
 
-    def getMessage(self) -> str:
-        """The line."""
-        return json.dumps(self.facts, default=str)
+
+class _Record(LogRecord):
+    """A line as Python's logging hands it around.
+
+    Python's own way looks for the place in the code, which costs a call more than all else that is told of it and is
+    the same for every line. Ours has what is shared from one record that was made before.
+    """
+
+    def __init__(self, level: int, line: _Line) -> None:
+        now = time()
+        self.__dict__.update(
+            _SHARED,
+            msg=line,
+            levelno=level,
+            levelname=getLevelName(level),
+            created=now,
+            msecs=int(now % 1 * 1000),
+            relativeCreated=_SHARED["relativeCreated"] + (now - _SHARED["created"]) * 1000,
+            thread=get_ident(),
+            threadName=current_thread().name,
+            process=getpid(),
+        )
 
 
 _PLACE = {"name": LOG.name, "pathname": __file__, "filename": "observe.py", "module": "observe"}
 _SHARED = makeLogRecord(_PLACE).__dict__
 
 
-def _request_id(given: str) -> str:
-    return given if _USABLE_ID.fullmatch(given) else urandom(16).hex()
+def _request_id(given: str | None) -> str:
+    return given if given and _USABLE_ID.fullmatch(given) else urandom(16).hex()

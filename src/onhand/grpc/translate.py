@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from onhand.corpora.answers import MAX_NAME_CHARS, MAX_TITLE_CHARS, short
-from onhand.document import EVERYTHING, Contribution, Document, Filter, microseconds
+from onhand.document import EVERYTHING, Contribution, Document, Filter
 from onhand.errors import InputError
 from onhand.grpc import search_pb2 as wire
 from onhand.search.index import AS_DECLARED, Stats, Written
@@ -256,8 +256,8 @@ def time_message(time: datetime | None) -> Timestamp | None:
     """A time as a message; None stays None, which a message does not mention."""
     if time is None:
         return None
-    seconds, micros = divmod(microseconds(time), 1_000_000)
-    return Timestamp(seconds=seconds, nanos=micros * 1000)
+    since = time - _EPOCH  # whose parts are whole numbers, and at hand: a hit has one
+    return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1000)
 
 
 def _time(message: Timestamp, field: str, up: bool = False) -> datetime:

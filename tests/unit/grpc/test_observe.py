@@ -4,6 +4,7 @@ import json
 import logging
 from logging.handlers import QueueHandler
 from queue import Queue
+from threading import Thread
 from time import time
 
 import grpc
@@ -75,6 +76,17 @@ def test_a_line_can_be_formatted_filtered_and_handed_on_like_any_other(caplog: p
     *_, level, name, _, _, _, message = logging.Formatter(parts).format(line).split("|")
     assert (level, name, json.loads(message)) == ("WARNING", "onhand.grpc", {"event": "refused", "method": "/a/b"})
     assert QueueHandler(Queue()).prepare(line).getMessage() == message
+    assert str(line.msg) == message
+    assert (line.process, line.processName) == (ordinary.process, ordinary.processName)
+
+
+def test_a_line_names_the_thread_that_told_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "onhand.grpc")
+    thread = Thread(target=lambda: log(logging.INFO, "started"), name="a-thread")
+    thread.start()
+    thread.join()
+    (line,) = caplog.records
+    assert (line.threadName, line.thread) == ("a-thread", thread.ident)
 
 
 @requirement("grpc.observability")
