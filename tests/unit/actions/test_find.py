@@ -86,7 +86,7 @@ def test_a_walk_ends_when_its_time_is_over_and_says_so(workspace: Workspace, tre
     tree({"a.txt": "x"})
     walk = Walk(Scope.at(workspace, workspace.place(".")), ends_at=0.0)
     assert list(walk) == []
-    assert walk.notes() == [LATE]
+    assert walk.gaps.notes() == [LATE]
 
 
 @requirement("actions.glob")
