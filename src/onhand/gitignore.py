@@ -1,8 +1,8 @@
 """What does a pattern of git's own form match? `.gitignore` lines against paths; it opens no file.
 
-Paths are compared with a file's lines byte by byte, as git does: there `?` is one byte. Whatever a pattern says, a match
-takes time in proportion to the pattern and the path: every wildcard is atomic, since the leftmost place that fits is as
-good as any.
+Paths are compared with the lines of a file byte by byte, as by git: there `?` is one byte. Whatever a pattern says, a
+match takes time in proportion to the pattern and the path: every wildcard is atomic, since the leftmost place that fits
+is as good as any.
 """
 
 import os
@@ -76,11 +76,11 @@ def _is_plain_line(line: str) -> bool:
     return all(map(_PLAIN_NAME.fullmatch, parts))
 
 
-# Not among them: braces, negated classes, ranges that may be none, blanks at the beginning, a backslash before a letter.
+# Not among them: braces, negated classes, ranges that may be none, a blank first, a backslash before a letter.
 _PLAIN_NAME = re.compile(
     r"""
-    (?! \.\.? \Z | [\#\ ] )
-    (?: [\w.+@~=,%&$':;\#()<>|^\ -] | \*(?!\*) | \? | \[ (?: a-z | A-Z | 0-9 | [A-Za-z0-9_.~] )+ \] | \\[#!*?.\[\]~$+-] )+
+    (?! \.\.?\Z | [\#\ ] )
+    (?: [\w.+@~=,%&$':;\#()<>|^\ -] | \*(?!\*) | \? | \[(?: a-z | A-Z | 0-9 | [A-Za-z0-9_.~] )+\] | \\[\#!*?.\[\]~$+-] )+
     | \*\*
     """,
     re.VERBOSE,

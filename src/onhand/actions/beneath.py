@@ -12,7 +12,7 @@ from typing import Any
 
 OPENAT2 = 437  # the same on every architecture
 NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08  # linux/openat2.h
-NOFOLLOW = getattr(os, "ONOFOLLOW", 0)
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 LISTED = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a directory whose entries are wanted
 # O_NONBLOCK: else opening a pipe would wait for a writer. O_NOCTTY: a terminal must not become ours.

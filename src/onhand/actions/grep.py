@@ -241,7 +241,7 @@ def _matches(search: _Search, places: Iterable[Place], context: int) -> Iterator
                 content = files.content(place)
             except OSError:  # it went away, may not be read, or is larger than anybody reads
                 continue
-            if b"\0" not in content[:BINARY_BYTES]:
+            if content.find(b"\0", 0, BINARY_BYTES) < 0:
                 name = workspace.name(place)
                 try:
                     for line in search.pattern.lines(content, lambda: _is_late(search)):
@@ -259,8 +259,8 @@ def _is_late(search: _Search) -> bool:
 
 
 def _match(name: str, content: bytes, line: Line, context: int) -> Match:
-    before = _lines_before(content, line.start, context)
-    after = _lines_after(content, line.end, context)
+    before = _lines_before(content, line.start, context) if context else ()
+    after = _lines_after(content, line.end, context) if context else ()
     return Match(name, line.number, _shown(content[line.start : line.end]), before, after)
 
 

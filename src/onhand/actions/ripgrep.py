@@ -72,11 +72,14 @@ class Naming:
 
     def wait(self, enough: float = inf) -> None:
         """Wait until it is over, or has named more files than that."""
-        if not self.is_over and self.count <= enough:
+        if not self.is_over:
             os.set_blocking(self._pipe, True)
-            while not self.is_over and self.count <= enough:
+            while not self._has(enough):
                 self._take(os.read(self._pipe, PIECE_BYTES))
             os.set_blocking(self._pipe, False)
+
+    def _has(self, enough: float) -> bool:
+        return self.is_over or self.count > enough
 
     def look(self) -> None:
         """Take what it has said meanwhile."""

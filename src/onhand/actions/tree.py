@@ -85,7 +85,8 @@ class Scope(NamedTuple):
 
     def has(self, place: Place) -> bool:
         """Whether a file is meant, wherever it came from."""
-        return self.has_directory(place.above()) and self.has_entry(place, False)
+        known = self.directories.get(place.inner.rpartition("/")[0])
+        return (self.has_directory(place.above()) if known is None else known) and self.has_entry(place, False)
 
     def has_directory(self, place: Place) -> bool:
         """Whether a directory is meant, and all on the way to it."""
