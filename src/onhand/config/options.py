@@ -317,7 +317,9 @@ ABOUT_SANDBOX = {
         role="network",
     ),
     "memory_mb": About(
-        "The most memory of a command's processes, each and all together, in MiB.", role="grant", minimum=16
+        "The most memory of a command's processes, each and all together with their /tmp, in MiB.",
+        role="grant",
+        minimum=16,
     ),
     "cpu_s": About("The most processor time of a command's processes together, in seconds.", role="grant", minimum=1),
     "processes": About("The most processes and threads of a command.", role="grant", minimum=1),
