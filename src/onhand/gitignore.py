@@ -47,10 +47,10 @@ def verdict(blocks: Sequence[Block], inner: str, is_directory: bool) -> bool | N
     """
     name = inner.rpartition("/")[2]
     for block in reversed(blocks):
-        for group in reversed(block.groups) if block.may_match(name, inner) else ():
-            compared = name if group.is_of_names else inner
-            if (is_directory or not group.needs_directory) and group.regex.fullmatch(compared):
-                return not group.is_negated
+        groups = block.groups if block.may_match(name, inner) else ()
+        for is_negated, needs_directory, is_of_names, regex in reversed(groups):
+            if (is_directory or not needs_directory) and regex.fullmatch(name if is_of_names else inner):
+                return not is_negated
     return None
 
 

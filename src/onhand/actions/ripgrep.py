@@ -65,10 +65,11 @@ class Naming:
     def begin_again(self, directories: Sequence[str]) -> None:
         """Look into the files of these directories instead, whatever `.gitignore` files say."""
         self._program.__exit__()
-        self.could_tell = sum(len(os.fsencode(inner)) + EACH_BYTES for inner in directories) <= MAX_ARGUMENT_BYTES
-        self.is_over = True
-        if self.could_tell:
-            self._begin(("--no-ignore", "--max-depth=1"), directories)
+        self.could_tell, self.is_over = False, True
+        if sum(len(os.fsencode(inner)) + EACH_BYTES for inner in directories) <= MAX_ARGUMENT_BYTES:
+            with suppress(OSError):  # here a program may be told less
+                self._begin(("--no-ignore", "--max-depth=1"), directories)
+                self.could_tell = True
 
     def wait(self, enough: float = inf) -> None:
         """Wait until it is over, or has named more files than that."""

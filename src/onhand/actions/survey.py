@@ -72,12 +72,16 @@ class Survey:
             self.gaps.is_cut = True
             return []
         self.directories.append(place.inner)
-        file = next((entry for entry in found if entry.name == NAME), None)
-        if file is None:
-            self._scope.ignored.has_none(place.inner)
-        elif not (file.is_file(follow_symlinks=False) and self._scope.ignored.said_in(place.inner).is_plain):
-            self.is_plain = False
+        self._note(place, [entry for entry in found if entry.name == NAME])
         return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+
+    def _note(self, place: Place, files: "list[os.DirEntry[str]]") -> None:
+        """Take note of the `.gitignore` file of a directory, or that there is none."""
+        ignored = self._scope.ignored
+        if not files:
+            ignored.has_none(place.inner)
+        elif not (files[0].is_file(follow_symlinks=False) and ignored.said_in(place.inner).is_plain):
+            self.is_plain = False
 
     def _is_late(self) -> bool:
         self.gaps.is_late = self.gaps.is_late or monotonic() > self._ends_at
