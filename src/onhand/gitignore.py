@@ -59,25 +59,25 @@ def blocks_in(content: bytes) -> tuple[Block, ...]:
     return blocks_of(content.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")[:MAX_PATTERNS])
 
 
-def is_plain(content: bytes) -> bool:
-    """Whether everybody reads a file alike: about some lines, which hardly anybody writes, programs differ."""
+def is_clear(content: bytes) -> bool:
+    """Whether what a file says is clear to everybody: of some lines, which hardly anybody writes, programs differ."""
     try:
         lines = content.decode().split("\n")
     except UnicodeDecodeError:
         return False
-    return len(content) <= MAX_BYTES and len(lines) <= MAX_PATTERNS and all(map(_is_plain_line, lines))
+    return len(content) <= MAX_BYTES and len(lines) <= MAX_PATTERNS and all(map(_is_clear_line, lines))
 
 
-def _is_plain_line(line: str) -> bool:
+def _is_clear_line(line: str) -> bool:
     body = line.removesuffix("\r").rstrip(" ")
     if not body or body.startswith("#"):
         return True
     parts = body.removeprefix("!").removeprefix("/").removesuffix("/").split("/")
-    return all(map(_PLAIN_NAME.fullmatch, parts))
+    return all(map(_CLEAR_NAME.fullmatch, parts))
 
 
 # Not among them: braces, negated classes, ranges that may be none, a blank first, a backslash before a letter.
-_PLAIN_NAME = re.compile(
+_CLEAR_NAME = re.compile(
     r"""
     (?! \.\.?\Z | [\#\ ] )
     (?: [\w.+@~=,%&$':;\#()<>|^\ -] | \*(?!\*) | \? | \\[\#!*?.\[\]~$+-]

@@ -227,7 +227,7 @@ def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Plac
 
 
 def _correct(naming: Naming, survey: Survey) -> None:
-    if survey.is_over and not survey.is_plain:
+    if survey.is_over and not survey.is_clear:
         naming.begin_again(survey.directories)
 
 

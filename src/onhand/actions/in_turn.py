@@ -1,6 +1,7 @@
 """How are many files read, one after the other? Their directory is held open: the next one is most often in it too.
 
-It asks no rules: whoever names the files has asked them.
+No link is followed on the way to it nor in it; a directory that is moved meanwhile is still the one that was found. It
+asks no rules: whoever names the files has asked them.
 """
 
 import os

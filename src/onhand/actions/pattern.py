@@ -16,8 +16,6 @@ MAX_MEMORY_BYTES = 8 * 1024 * 1024  # of what a pattern is compiled to; ten thou
 STEPS_AT_ONCE = 500_000_000
 LEAST_AT_ONCE = 16 * 1024
 LONGEST = 4  # times what is searched at once: a longer line is not looked into
-
-
 _SIGNS = frozenset("\\.^$|?*+()[]{}")  # all that is not text in a pattern
 
 
@@ -39,8 +37,9 @@ class Pattern:
         self.ignore_case = ignore_case
         self.literal = literal
         self._regex = _compiled(pattern, ignore_case, literal)
-        self._at_once = max(LEAST_AT_ONCE, STEPS_AT_ONCE // max(1, self._regex.programsize))
         self._text = pattern.encode() if not ignore_case and (literal or _SIGNS.isdisjoint(pattern)) else None
+        steps = self._regex.programsize if self._text is None else 1  # of each byte
+        self._at_once = max(LEAST_AT_ONCE, STEPS_AT_ONCE // max(1, steps))
 
     def lines(self, content: bytes, is_over: Callable[[], bool] = lambda: False) -> Iterator[Line]:
         """The lines that match, in order, until it `is_over`; InputError for a line that would take too long."""

@@ -24,7 +24,7 @@ class Survey:
         self._ends_at = ends_at
         self._room = MAX_ENTRIES
         self.directories: list[str] = []  # by their paths below the root
-        self.is_plain = True  # everybody reads their `.gitignore` files alike
+        self.is_clear = True  # everybody reads their `.gitignore` files alike
         self.is_over = False
         self.gaps = Gaps()
 
@@ -80,8 +80,8 @@ class Survey:
         ignored = self._scope.ignored
         if not files:
             ignored.has_none(place.inner)
-        elif not (files[0].is_file(follow_symlinks=False) and ignored.said_in(place.inner).is_plain):
-            self.is_plain = False
+        elif not (files[0].is_file(follow_symlinks=False) and ignored.said_in(place.inner).is_clear):
+            self.is_clear = False
 
     def _is_late(self) -> bool:
         self.gaps.is_late = self.gaps.is_late or monotonic() > self._ends_at

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from onhand.actions.files import contents
 from onhand.actions.workspace import Place, Root, Workspace
 from onhand.errors import InputError
-from onhand.gitignore import MAX_BYTES, NAME, Block, Tree, blocks_in, blocks_of, is_plain, verdict
+from onhand.gitignore import MAX_BYTES, NAME, Block, Tree, blocks_in, blocks_of, is_clear, verdict
 
 MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so that no honest tree comes near
 MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
@@ -27,7 +27,7 @@ class Said(NamedTuple):
     """What a `.gitignore` file says."""
 
     blocks: tuple[Block, ...] = ()
-    is_plain: bool = False  # everybody who reads it would say the same
+    is_clear: bool = False  # everybody who reads it would say the same
 
 
 class Ignored:
@@ -45,7 +45,7 @@ class Ignored:
 
     def has_none(self, directory: str) -> None:
         """Take note that a directory has no such file, which saves a look."""
-        self._read.setdefault(directory, Said(is_plain=True))
+        self._read.setdefault(directory, Said(is_clear=True))
 
     def said_in(self, directory: str) -> Said:
         """What the file in a directory says."""
@@ -59,7 +59,7 @@ class Ignored:
             content = contents(self._workspace, place, place.inner)
         except InputError:  # it is not there, or no file: as in git, a link is not followed
             return Said()
-        return Said(blocks_in(content), is_plain(content)) if len(content) <= MAX_BYTES else Said()
+        return Said(blocks_in(content), is_clear(content)) if len(content) <= MAX_BYTES else Said()
 
 
 class Scope(NamedTuple):
