@@ -102,6 +102,7 @@ def _acts(workspace: Workspace) -> list[Callable[[], str]]:
         lambda: write(workspace, "d/e/new.txt", "mine", create_dirs=True).path,
         lambda: str(list_files(workspace, "d")),
         lambda: str(grep(workspace, "secret", "d", use_ripgrep=False)),
+        lambda: str(grep(workspace, "secret", use_ripgrep=False)),
     ]
 
 

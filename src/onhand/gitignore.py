@@ -1,9 +1,11 @@
 """What does a pattern of git's own form match? `.gitignore` lines against paths; it opens no file.
 
-Unlike git, a pattern is compared by characters and not by bytes. Whatever a pattern says, a match takes time in
-proportion to the pattern and the path: every wildcard is atomic, since the leftmost place that fits is as good as any.
+Paths are compared with the lines of a file byte by byte, as by git: there `?` is one byte. Whatever a pattern says, a
+match takes time in proportion to the pattern and the path: every wildcard is atomic, since the leftmost place that fits
+is as good as any.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
@@ -45,30 +47,92 @@ def verdict(blocks: Sequence[Block], inner: str, is_directory: bool) -> bool | N
     """
     name = inner.rpartition("/")[2]
     for block in reversed(blocks):
-        for group in reversed(block.groups) if block.may_match(name, inner) else ():
-            compared = name if group.is_of_names else inner
-            if (is_directory or not group.needs_directory) and group.regex.fullmatch(compared):
-                return not group.is_negated
+        groups = block.groups if block.may_match(name, inner) else ()
+        for is_negated, needs_directory, is_of_names, regex in reversed(groups):
+            if (is_directory or not needs_directory) and regex.fullmatch(name if is_of_names else inner):
+                return not is_negated
     return None
 
 
 def blocks_in(content: bytes) -> tuple[Block, ...]:
-    """What a file says; lines beyond MAX_PATTERNS are left out."""
-    return blocks_of(content.decode("utf-8-sig", "surrogateescape").split("\n")[:MAX_PATTERNS])
+    """What a file says, for paths `by_bytes`; lines beyond MAX_PATTERNS are left out."""
+    return blocks_of(content.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")[:MAX_PATTERNS])
 
 
-def leaves_out(blocks: Callable[[str], Sequence[Block]], path: str, is_directory: bool) -> bool:
-    """Whether the files of a tree leave out a path of it, that of the nearest directory first.
+def is_clear(content: bytes) -> bool:
+    """Whether what a file says is clear to everybody: of some lines, which hardly anybody writes, programs differ."""
+    try:
+        lines = content.decode().split("\n")
+    except UnicodeDecodeError:
+        return False
+    return len(content) <= MAX_BYTES and len(lines) <= MAX_PATTERNS and all(map(_is_clear_line, lines))
 
-    `blocks` gives what the file of a directory says; the directories on the way to the path are not left out.
-    """
-    directory = path.rpartition("/")[0]
-    while True:
-        inner = path[len(directory) + 1 :] if directory else path
-        found = verdict(blocks(directory), inner, is_directory)
-        if found is not None or not directory:
-            return bool(found)
-        directory = directory.rpartition("/")[0]
+
+def _is_clear_line(line: str) -> bool:
+    body = line.removesuffix("\r").rstrip(" ")
+    if not body or body.startswith("#"):
+        return True
+    parts = body.removeprefix("!").removeprefix("/").removesuffix("/").split("/")
+    return all(map(_CLEAR_NAME.fullmatch, parts))
+
+
+# Not among them: braces, negated classes, ranges that may be none, a blank first, a backslash before a letter.
+_CLEAR_NAME = re.compile(
+    r"""
+    (?! \.\.?\Z | [\#\ ] )
+    (?: [\w.+@~=,%&$':;\#()<>|^\ -] | \*(?!\*) | \? | \\[\#!*?.\[\]~$+-]
+      | \[ (?: a-z | A-Z | 0-9 | [A-Za-z0-9_.~] )+ \] )+
+    | \*\*
+    """,
+    re.VERBOSE,
+)
+
+
+def by_bytes(path: str) -> str:
+    """A path with one character for each of its bytes."""
+    return path if path.isascii() else os.fsencode(path).decode("latin-1")
+
+
+class Rules(Record):
+    """What the file of a directory says of what is below it."""
+
+    start: int  # where in a path begins what they are compared with
+    blocks: Sequence[Block]
+
+
+class Tree:
+    """What the files of a tree leave out. `blocks` gives what that of a directory says."""
+
+    def __init__(self, blocks: Callable[[str], Sequence[Block]]) -> None:
+        self._blocks = blocks
+        self._rules: dict[str, tuple[Rules, ...]] = {}
+
+    def forget(self) -> None:
+        """Ask again from now on."""
+        self._rules.clear()
+
+    def leaves_out(self, path: str, is_directory: bool) -> bool:
+        """Whether a path is left out, for whoever has come there through directories that are not."""
+        spelled = by_bytes(path)
+        for rules in self._rules_in(path.rpartition("/")[0]):
+            found = verdict(rules.blocks, spelled[rules.start :], is_directory)
+            if found is not None:
+                return found
+        return False
+
+    def _rules_in(self, directory: str) -> tuple[Rules, ...]:
+        """What is said of a directory's entries, by the nearest first; most often nothing is."""
+        known = self._rules.get(directory)
+        if known is not None:
+            return known
+        found: list[Rules] = []
+        at: str | None = directory
+        while at is not None and at not in self._rules:
+            if blocks := self._blocks(at):
+                found.append(Rules(len(by_bytes(at)) + 1 if at else 0, blocks))
+            at = at.rpartition("/")[0] if at else None
+        rules = self._rules[directory] = (*found, *(self._rules[at] if at is not None else ()))
+        return rules
 
 
 def blocks_of(lines: Sequence[str]) -> tuple[Block, ...]:

@@ -22,18 +22,26 @@ def open_file(path: str) -> "BinaryIO":
 
 
 def read_whole(descriptor: int, max_bytes: int) -> bytes:
-    """What is in a file at one moment: while somebody writes to it, try again; an OSError if it has more."""
+    """What is in a file that was just opened, at one moment: while somebody writes to it, try again.
+
+    An OSError if it is no regular file or has more.
+    """
     for _ in range(MAX_TRIES):
         before = os.fstat(descriptor)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        content = os.read(descriptor, min(before.st_size, max_bytes) + 1)
-        while len(content) <= max_bytes and (
-            more := os.read(descriptor, min(PIECE_BYTES, max_bytes + 1 - len(content)))
-        ):
+        if not stat.S_ISREG(before.st_mode):
+            raise OSError(errno.EINVAL, "it is not a file")
+        size = before.st_size
+        content = os.read(descriptor, size + 1) if size <= max_bytes else b""
+        while len(content) != size <= max_bytes and (more := os.read(descriptor, _more(len(content), max_bytes))):
             content += more
-        if len(content) > max_bytes:
+        if max(size, len(content)) > max_bytes:
             raise OSError(errno.EFBIG, f"grew past {max_bytes:,} bytes while it was read: try again")
         after = os.fstat(descriptor)
         if after.st_mtime_ns == before.st_mtime_ns and len(content) == after.st_size:
             return content
+        os.lseek(descriptor, 0, os.SEEK_SET)
     raise BlockingIOError(errno.EAGAIN, "it is being written to: try again")
+
+
+def _more(size: int, max_bytes: int) -> int:
+    return max(0, min(PIECE_BYTES, max_bytes + 1 - size))

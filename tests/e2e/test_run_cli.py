@@ -45,6 +45,18 @@ def test_a_session_of_work_in_a_project(environ: dict[str, str], project: Path) 
     assert (project.parent / "secret.txt").read_text(encoding="utf-8") == "do not tell"
 
 
+@requirement("actions.shell")
+def test_a_person_is_told_that_a_background_job_does_not_outlive_the_command(
+    environ: dict[str, str], project: Path
+) -> None:
+    words = ("run_command", json.dumps({"command": "sleep 1000", "background": True}))
+    command = [sys.executable, "-m", "onhand", "run", *words]
+    nowhere = {**environ, "ONHAND_SANDBOX_BACKEND": "none"}
+    done = subprocess.run(command, cwd=project, env=nowhere, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, json.loads(done.stdout)["structured"]["state"]) == (0, "running")
+    assert "the job ends with `onhand run`" in done.stderr
+
+
 @requirement("actions.shell", "sandbox.never-silently-open")
 def test_commands_and_pages_are_at_a_persons_word_and_behind_the_same_walls(
     environ: dict[str, str], project: Path

@@ -37,6 +37,19 @@ def sandboxed(place: Path, environ: dict[str, str], *words: str) -> "subprocess.
 
 
 @requirement("sandbox.run")
+def test_a_command_that_is_not_there_is_not_found_whatever_else_is_closed(place: Path, environ: dict[str, str]) -> None:
+    name = backend("landlock").name  # bubblewrap starts commands itself
+    closed = place / "home" / "bin"
+    closed.mkdir(parents=True)
+    closed.parent.chmod(0o700)  # nobody else gets in, and root becomes nobody else
+    path = {**environ, "PATH": f"{closed}:/usr/bin:/bin"}
+    done = sandboxed(place, path, "--backend", name, "--", "there-is-no-such-command")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there-is-no-such-command" in done.stderr
+    assert "No such file or directory" in done.stderr
+
+
+@requirement("sandbox.run")
 def test_a_command_runs_behind_the_walls_and_gives_its_exit_code(
     place: Path, environ: dict[str, str], name: str
 ) -> None:

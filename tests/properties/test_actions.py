@@ -1,6 +1,9 @@
 """Are searches the same with and without ripgrep, and edits exact, whatever the files say?"""
 
 import os
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,6 +105,64 @@ def test_ripgrep_changes_nothing_but_the_time_it_takes(
             return done._replace(engine="")
 
         assert searched(True) == searched(False)
+
+
+ODD_PIECES = (
+    *("a", "b", "é", ".", "*", "**", "/", "?", "!", "#", "\\", " ", "\t", "\r", "[", "]", "{a,b}", "{", ",", "}"),
+    *("[ab]", "[a-z]", "[!a]", "[^a]", "[z-a]", "[é]", "[[:alpha:]]", "/**/", "\\#", "\\ ", "\xa0", "\udcff", "\udcc3"),
+)
+ODD_LINES = st.lists(st.sampled_from(ODD_PIECES), min_size=1, max_size=5).map("".join)
+ODD_FILES = st.lists(ODD_LINES, min_size=1, max_size=3).map("\n".join)
+ODD_NAMES = ("a", "b", "ab", "é", "aé", "a b", "{a,b}", "[", "a\t", "a\r", "a ", "!a", "#a", "a\\")
+# Of a slash that is escaped for no reason git has several opinions, and of `**` beside other characters.
+UNSETTLED = re.compile(r"\\/|[^/*\n]\*\*|\*\*[^/*\n]")
+
+
+@pytest.fixture(scope="module")
+def odd_tree() -> Iterator[Workspace]:
+    """A repository of odd names, two deep."""
+    with TemporaryDirectory() as directory:
+        for name in ODD_NAMES:
+            for other in ODD_NAMES:
+                path = Path(directory, name, other)
+                path.parent.mkdir(exist_ok=True)
+                path.write_text("needle\n", encoding="utf-8")
+            Path(directory, f"{name}.x").write_text("needle\n", encoding="utf-8")
+        if shutil.which("git"):
+            subprocess.run(["git", "init", "-q", directory], check=True, capture_output=True)
+        yield Workspace(directory)
+
+
+def _told_by_git(root: str) -> list[str]:
+    """The files that git does not leave out."""
+    command = ["git", "-c", "core.excludesFile=", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(command, cwd=root, capture_output=True, check=True, timeout=60)
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+
+@requirement("actions.grep-fallback")
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(top=ODD_FILES, nested=ODD_FILES, is_linked=st.booleans(), limit=st.sampled_from([1, 20, 1000]))
+def test_odd_lines_of_a_gitignore_file_mean_to_ripgrep_what_they_mean_to_git(
+    odd_tree: Workspace, top: str, nested: str, is_linked: bool, limit: int
+) -> None:
+    if found("rg", odd_tree) is None:
+        pytest.skip("ripgrep is not installed")
+    root = Path(odd_tree.root)
+    (root / ".gitignore").unlink(missing_ok=True)
+    (root / ".gitignore").write_bytes(os.fsencode(top))
+    (root / "a" / ".gitignore").unlink(missing_ok=True)
+    if is_linked:
+        (root / "a" / ".gitignore").symlink_to("../.gitignore")
+    else:
+        (root / "a" / ".gitignore").write_bytes(os.fsencode(nested))
+    helped, alone = (
+        grep(odd_tree, "needle", limit=limit, hidden=True, use_ripgrep=use_ripgrep) for use_ripgrep in (True, False)
+    )
+    assert helped._replace(engine="") == alone._replace(engine="")
+    if limit == 1000 and shutil.which("git") and not UNSETTLED.search(f"{top}\n{nested}"):
+        told = [name for name in _told_by_git(odd_tree.root) if not name.endswith(".gitignore")]
+        assert sorted(match.file for match in helped.matches) == sorted(told)
 
 
 @requirement("actions.grep-fallback")

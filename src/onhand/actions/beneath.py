@@ -12,8 +12,11 @@ from typing import Any
 
 OPENAT2 = 437  # the same on every architecture
 NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08  # linux/openat2.h
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+LISTED = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a directory whose entries are wanted
+# O_NONBLOCK: else opening a pipe would wait for a writer. O_NOCTTY: a terminal must not become ours.
+FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def open_beneath(directory: int, inner: str, flags: int, mode: int = 0) -> int:
@@ -31,10 +34,10 @@ def open_stepwise(directory: int, inner: str, flags: int, mode: int = 0) -> int:
     held = os.dup(directory)
     try:
         for part in above:
-            lower = os.open(part, DIRECTORY | _NOFOLLOW, dir_fd=held)
+            lower = os.open(part, DIRECTORY | NOFOLLOW, dir_fd=held)
             os.close(held)
             held = lower
-        return os.open(name, flags | _NOFOLLOW, mode, dir_fd=held)
+        return os.open(name, flags | NOFOLLOW, mode, dir_fd=held)
     finally:
         os.close(held)
 

@@ -39,10 +39,10 @@ def glob(
     below = ((place, place.inner[depth:]) for place in walk)
     found = (place for place, inner in below if is_wanted(inner) and not is_left_out(inner))
     files = [workspace.name(place) for place in islice(found, limit + 1)]
-    notes = walk.notes()
+    notes = walk.gaps.notes()
     if not files and "/" not in pattern:
         notes.append(f"this looks in one directory only; to look below it too, send **/{shown(pattern)}")
-    return Globbed(tuple(files[:limit]), len(files) > limit or walk.is_cut or walk.is_late, tuple(notes))
+    return Globbed(tuple(files[:limit]), len(files) > limit or walk.gaps.is_cut or walk.gaps.is_late, tuple(notes))
 
 
 def _asks_for_hidden(pattern: str) -> bool:

@@ -13,9 +13,11 @@ from time import monotonic
 from typing import NamedTuple
 
 from onhand.actions.files import contents
+from onhand.actions.in_turn import InTurn
 from onhand.actions.pattern import Line, Pattern
 from onhand.actions.programs import found as found_program
 from onhand.actions.ripgrep import Naming
+from onhand.actions.survey import Survey
 from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, matcher
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, NotFound
@@ -24,6 +26,7 @@ MAX_MATCHES = 1_000
 MAX_CONTEXT = 20  # lines before and after a match
 MAX_LINE_CHARS = 500  # of a line that is shown
 PATIENCE = 64  # files in a row without a match: so long the first ones are looked into while ripgrep works
+LOOK_EVERY = 16  # directories: a look takes almost as long as one of them
 BINARY_BYTES = 8_000  # a file with a NUL among its first ones is no text, as for git
 
 TYPES = {
@@ -169,6 +172,8 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
             raise InputError(f"there is no type '{type[:40]}': use {', '.join(TYPES)}, or a glob such as *.{type[:20]}")
         names = tuple(known.split())
         wanted.append(matcher(names, anchored=False))
+    if not wanted:
+        return (lambda inner: True), names
     return (lambda inner: all(is_one(inner) for is_one in wanted)), names
 
 
@@ -180,18 +185,26 @@ def _is_simple(name: str) -> bool:
 def _naming(search: _Search) -> Naming | None:
     """ripgrep, looking for files; None where it is not at hand or the pattern may mean something else to it."""
     program = found_program("rg", search.scope.workspace) if search.pattern.for_ripgrep is not None else None
-    return Naming(program, search.scope, search.pattern, search.names, TIMEOUT_S) if program else None
+    return Naming(program, search.scope, search.pattern, search.names, search.ends_at) if program else None
 
 
 def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Place]:
     """The files to look into, in order: as ripgrep names them, or all of them.
 
-    Once ripgrep has named more files than matches are asked for, the first files of a walk are likely to have enough.
+    While it works, the directories are surveyed: where it might see something else, it begins again in those that are
+    meant. Once it has named more files than matches are asked for, the first files of a walk are likely to have enough.
     So they are walked through while it goes on; what it says counts from where the walk was when it was done.
     """
     walk = Walk(search.scope, search.ends_at)
     walking, last = iter(walk), None
     if naming:
+        survey = Survey(search.scope, search.ends_at)
+        surveying = iter(survey)
+        for _ in islice(surveying, 0, None, LOOK_EVERY):
+            naming.look()
+            if naming.count > limit:
+                break
+        _correct(naming, survey)
         naming.wait(limit)
         while not naming.is_over and search.misses < PATIENCE and (place := next(walking, None)):
             last = place
@@ -199,36 +212,43 @@ def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Plac
             if search.is_wanted(place.inner):
                 yield place
             naming.look()
+        if not survey.is_over:
+            deque(surveying, maxlen=0)
+            _correct(naming, survey)
         naming.wait()
         named = naming.named(last)
         if named:
             search.notes.extend([LATE] * named.is_late)
             yield from (place for place in named.places if search.is_wanted(place.inner) and search.scope.has(place))
-            if not named.is_whole:  # it does not say what; who walks on comes to the directories that are shut
-                deque(walking, maxlen=0)
-                search.notes.extend(walk.notes())
+            search.notes.extend(survey.gaps.notes())
             return
     yield from (place for place in walking if search.is_wanted(place.inner))
-    search.notes.extend(walk.notes())
+    search.notes.extend(walk.gaps.notes())
+
+
+def _correct(naming: Naming, survey: Survey) -> None:
+    if survey.is_over and not survey.is_clear:
+        naming.begin_again(survey.directories)
 
 
 def _matches(search: _Search, places: Iterable[Place], context: int) -> Iterator[Match]:
     workspace = search.scope.workspace
-    for place in places:
-        if _is_late(search):
-            return
-        try:
-            content = contents(workspace, place, place.inner)
-        except InputError:  # it went away, may not be read, or is larger than anybody reads
-            continue
-        if b"\0" not in content[:BINARY_BYTES]:
-            name = workspace.name(place)
+    with InTurn() as files:
+        for place in places:
+            if _is_late(search):
+                return
             try:
-                for line in search.pattern.lines(content, lambda: _is_late(search)):
-                    search.misses = 0
-                    yield _match(name, content, line, context)
-            except InputError as error:
-                search.notes.append(f"{name}: {error}")
+                content = files.content(place)
+            except OSError:  # it went away, may not be read, or is larger than anybody reads
+                continue
+            if content.find(b"\0", 0, BINARY_BYTES) < 0:
+                name = workspace.name(place)
+                try:
+                    for line in search.pattern.lines(content, lambda: _is_late(search)):
+                        search.misses = 0
+                        yield _match(name, content, line, context)
+                except InputError as error:
+                    search.notes.append(f"{name}: {error}")
 
 
 def _is_late(search: _Search) -> bool:
@@ -239,8 +259,8 @@ def _is_late(search: _Search) -> bool:
 
 
 def _match(name: str, content: bytes, line: Line, context: int) -> Match:
-    before = _lines_before(content, line.start, context)
-    after = _lines_after(content, line.end, context)
+    before = _lines_before(content, line.start, context) if context else ()
+    after = _lines_after(content, line.end, context) if context else ()
     return Match(name, line.number, _shown(content[line.start : line.end]), before, after)
 
 

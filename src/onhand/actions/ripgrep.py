@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from math import inf
+from time import monotonic
 from typing import NamedTuple
 
 from onhand.actions.files import MAX_FILE_BYTES
@@ -18,14 +19,16 @@ from onhand.actions.workspace import Place
 
 MAX_NAMED_BYTES = 32 * 1024 * 1024  # of the paths that it names
 PIECE_BYTES = 64 * 1024
+MAX_ARGUMENT_BYTES = 1024 * 1024  # of the directories that are named to it: half of what Linux lets a program have
+EACH_BYTES = 16  # that a directory takes there beside its path
 
 # Its own settings would be those of whoever set this machine up; what is ignored is what tree.py ignores.
 _OPTIONS = (
     *("--no-config", "--files-with-matches", "--null", "--no-messages", "--color=never", "--no-follow"),
     *("--text", "--encoding=none", "--no-require-git", "--no-ignore-global", "--no-ignore-exclude"),
-    *("--no-ignore-parent", "--no-ignore-dot", "--glob=!.git", f"--max-depth={MAX_DEPTH}"),
-    f"--max-filesize={MAX_FILE_BYTES}",
+    *("--no-ignore-parent", "--no-ignore-dot", f"--max-depth={MAX_DEPTH}", f"--max-filesize={MAX_FILE_BYTES}"),
 )
+_HIDDEN = ("--hidden", "--glob=!.git")  # without the first the second only takes time
 
 
 class Named(NamedTuple):
@@ -33,41 +36,62 @@ class Named(NamedTuple):
 
     places: Iterator[Place]  # in the order of a walk
     is_late: bool  # the time was too short to find all
-    is_whole: bool  # nothing was in the way that it could not read
 
 
 class Naming:
     """ripgrep at work in a scope, until it is over. Whoever leaves it ends it."""
 
-    def __init__(self, program: str, scope: Scope, pattern: Pattern, names: Sequence[str], timeout_s: float) -> None:
-        """Look for files that may have a match, of such names if some are given."""
-        command = [program, *_OPTIONS, *["--hidden"] * scope.hidden, *["--ignore-case"] * pattern.ignore_case]
+    def __init__(self, program: str, scope: Scope, pattern: Pattern, names: Sequence[str], ends_at: float) -> None:
+        """Look for files that may have a match, of such names if some are given, until a monotonic moment."""
+        command = [program, *_OPTIONS, *_HIDDEN * scope.hidden, *["--ignore-case"] * pattern.ignore_case]
         command += ["--fixed-strings"] * pattern.literal
         command += [f"--type-add=onhand:{name}" for name in names] + ["--type=onhand"] * bool(names)
-        command += [f"--regexp={pattern.for_ripgrep}", "--", f"./{scope.start.inner}"]
-        environment = {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
+        self._command = [*command, f"--regexp={pattern.for_ripgrep}"]
         self._root = scope.start.root
-        self._program = Program(command, self._root.path, environment, timeout_s)
-        self._pipe = self._program.stdout.fileno()
-        self._said = bytearray()
-        self._count = 0
-        self.is_over = False
+        self._ends_at = ends_at
         self.could_tell = True
+        self._begin((), [scope.start.inner])
+
+    def _begin(self, options: Sequence[str], directories: Sequence[str]) -> None:
+        command = [*self._command, *options, "--", *(f"./{inner}" for inner in directories)]
+        environment = {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
+        self._program = Program(command, self._root.path, environment, max(0.0, self._ends_at - monotonic()))
+        self._pipe = self._program.stdout.fileno()
+        os.set_blocking(self._pipe, False)
+        self._said = bytearray()
+        self.count = 0  # of the files that it named so far
+        self.is_over = False
+
+    def begin_again(self, directories: Sequence[str]) -> None:
+        """Look into the files of these directories instead, whatever `.gitignore` files say."""
+        self._program.__exit__()
+        self.could_tell, self.is_over = False, True
+        if sum(len(os.fsencode(inner)) + EACH_BYTES for inner in directories) <= MAX_ARGUMENT_BYTES:
+            with suppress(OSError):  # here a program may be told less
+                self._begin(("--no-ignore", "--max-depth=1"), directories)
+                self.could_tell = True
 
     def wait(self, enough: float = inf) -> None:
         """Wait until it is over, or has named more files than that."""
-        os.set_blocking(self._pipe, True)
-        while not self.is_over and self._count <= enough:
-            self._take(os.read(self._pipe, PIECE_BYTES))
-        os.set_blocking(self._pipe, False)
+        if not self.is_over:
+            os.set_blocking(self._pipe, True)
+            while not self._has(enough):
+                self._take(os.read(self._pipe, PIECE_BYTES))
+            os.set_blocking(self._pipe, False)
+
+    def _has(self, enough: float) -> bool:
+        return self.is_over or self.count > enough
 
     def look(self) -> None:
-        """Take what it has said meanwhile, for whoever waited before."""
+        """Take what it has said meanwhile."""
         with suppress(BlockingIOError):
-            self._take(os.read(self._pipe, PIECE_BYTES))
+            if not self.is_over:
+                self._take(os.read(self._pipe, PIECE_BYTES))
 
     def named(self, after: Place | None) -> Named | None:
         """All that it named, once it is over, from behind a place on; None when it could not tell."""
+        if not self.could_tell:
+            return None
         if len(self._said) > MAX_NAMED_BYTES:
             self._program.end()
         ran = self._program.ended()
@@ -78,11 +102,11 @@ class Naming:
         *names, _ = bytes(self._said).split(b"\0")
         ranks = sorted(rank(name.removeprefix(b"./")) for name in names)
         rest = ranks[bisect_right(ranks, rank(os.fsencode(after.inner))) :] if after else ranks
-        return Named((Place(self._root, os.fsdecode(unranked(one))) for one in rest), ran.is_late, ran.code != 2)
+        return Named((Place(self._root, os.fsdecode(unranked(one))) for one in rest), ran.is_late)
 
     def _take(self, piece: bytes) -> None:
         self._said += piece
-        self._count += piece.count(0)
+        self.count += piece.count(0)
         self.is_over = not piece or len(self._said) > MAX_NAMED_BYTES
 
     def __enter__(self) -> "Naming":

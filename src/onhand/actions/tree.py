@@ -6,6 +6,7 @@ the workspace. Only the `.gitignore` files from the workspace's root downwards c
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from time import monotonic
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from onhand.actions.files import contents
 from onhand.actions.workspace import Place, Root, Workspace
 from onhand.errors import InputError
-from onhand.gitignore import MAX_BYTES, NAME, Block, blocks_in, blocks_of, leaves_out, verdict
+from onhand.gitignore import MAX_BYTES, NAME, Block, Tree, blocks_in, blocks_of, is_clear, verdict
 
 MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so that no honest tree comes near
 MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
@@ -22,30 +23,43 @@ LATE = f"the search was ended after {TIMEOUT_S:g} s; choose a smaller path"
 MAX_BRACES = 256  # patterns that one with braces may stand for
 
 
+class Said(NamedTuple):
+    """What a `.gitignore` file says."""
+
+    blocks: tuple[Block, ...] = ()
+    is_clear: bool = False  # everybody who reads it would say the same
+
+
 class Ignored:
     """What the `.gitignore` files of a root leave out, each read once."""
 
     def __init__(self, workspace: Workspace, root: Root) -> None:
         self._workspace = workspace
         self._root = root
-        self._read: dict[str, tuple[Block, ...]] = {}
+        self._read: dict[str, Said] = {}
+        self._tree = Tree(lambda directory: self.said_in(directory).blocks)
 
     def leaves_out(self, inner: str, is_directory: bool) -> bool:
         """Whether an entry is left out, for whoever has come there through directories that are not."""
-        return leaves_out(self._blocks, inner, is_directory)
+        return self._tree.leaves_out(inner, is_directory)
 
-    def _blocks(self, directory: str) -> tuple[Block, ...]:
-        blocks = self._read.get(directory)
-        if blocks is None:
-            blocks = self._read[directory] = self._blocks_at(Place(self._root, directory).below(NAME))
-        return blocks
+    def has_none(self, directory: str) -> None:
+        """Take note that a directory has no such file, which saves a look."""
+        self._read.setdefault(directory, Said(is_clear=True))
 
-    def _blocks_at(self, place: Place) -> tuple[Block, ...]:
+    def said_in(self, directory: str) -> Said:
+        """What the file in a directory says."""
+        said = self._read.get(directory)
+        if said is None:
+            said = self._read[directory] = self._said_at(Place(self._root, directory).below(NAME))
+        return said
+
+    def _said_at(self, place: Place) -> Said:
         try:
             content = contents(self._workspace, place, place.inner)
         except InputError:  # it is not there, or no file: as in git, a link is not followed
-            return ()
-        return blocks_in(content) if len(content) <= MAX_BYTES else ()
+            return Said()
+        return Said(blocks_in(content), is_clear(content)) if len(content) <= MAX_BYTES else Said()
 
 
 class Scope(NamedTuple):
@@ -71,17 +85,33 @@ class Scope(NamedTuple):
 
     def has(self, place: Place) -> bool:
         """Whether a file is meant, wherever it came from."""
-        return self._has_directory(place.above()) and self.has_entry(place, False)
+        known = self.directories.get(place.inner.rpartition("/")[0])
+        return (self.has_directory(place.above()) if known is None else known) and self.has_entry(place, False)
 
-    def _has_directory(self, place: Place) -> bool:
+    def has_directory(self, place: Place) -> bool:
         """Whether a directory is meant, and all on the way to it."""
         if place.inner in ("", self.start.inner):
             return True
         known = self.directories.get(place.inner)
         if known is None:
-            known = self._has_directory(place.above()) and self.has_entry(place, True)
+            known = self.has_directory(place.above()) and self.has_entry(place, True)
             self.directories[place.inner] = known
         return known
+
+
+@dataclass(slots=True)
+class Gaps:
+    """What a walk did not look at."""
+
+    skipped: int = 0  # directories that may not be read, or are too deep
+    is_cut: bool = False  # there were more entries than are looked at
+    is_late: bool = False  # there was no time for all of them
+
+    def notes(self) -> list[str]:
+        """What a reader of the answer should know."""
+        notes = [f"{self.skipped:,} directories could not be looked into"] if self.skipped else []
+        notes += [f"only {MAX_ENTRIES:,} entries were looked at; choose a smaller path"] * self.is_cut
+        return notes + [LATE] * self.is_late
 
 
 class Walk:
@@ -92,9 +122,7 @@ class Walk:
         self._scope = scope
         self._room = MAX_ENTRIES
         self._ends_at = monotonic() + TIMEOUT_S if ends_at is None else ends_at
-        self.skipped = 0  # directories that may not be read, or are too deep
-        self.is_cut = False  # there were more entries than are looked at
-        self.is_late = False  # there was no time for all of them
+        self.gaps = Gaps()
 
     def __iter__(self) -> Iterator[Place]:
         waiting = [self._entries(self._scope.start)]
@@ -105,15 +133,9 @@ class Walk:
             elif not is_directory:
                 yield place
             elif len(waiting) >= MAX_DEPTH:
-                self.skipped += 1
+                self.gaps.skipped += 1
             else:
                 waiting.append(self._entries(place))
-
-    def notes(self) -> list[str]:
-        """What a reader of the answer should know."""
-        notes = [f"{self.skipped:,} directories could not be looked into"] if self.skipped else []
-        notes += [f"only {MAX_ENTRIES:,} entries were looked at; choose a smaller path"] * self.is_cut
-        return notes + [LATE] * self.is_late
 
     def _entries(self, directory: Place) -> Iterator[tuple[Place, bool]]:
         """The files and directories in a directory that are meant."""
@@ -122,15 +144,17 @@ class Walk:
                 some = islice(entries, self._room + 1)
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in some if _is_plain(entry)]
         except (InputError, OSError):  # it may not be read, or went away
-            self.skipped += 1
+            self.gaps.skipped += 1
             return
+        if NAME not in (name for name, _ in found):
+            self._scope.ignored.has_none(directory.inner)
         self._room -= len(found)
         if self._room < 0:
-            self.is_cut = True
+            self.gaps.is_cut = True
             return
         for name, is_directory in sorted(found, key=lambda entry: os.fsencode(entry[0])):
             if monotonic() > self._ends_at:
-                self.is_late = True
+                self.gaps.is_late = True
                 return
             place = directory.below(name)
             if self._scope.has_entry(place, is_directory):

@@ -102,7 +102,7 @@ def checked(url: str, allow_http: bool = False) -> SplitResult:
     scheme = parts.scheme.lower()
     if scheme not in PORTS or (scheme == "http" and not allow_http) or not url[len(scheme) :].startswith("://"):
         allowed = "https:// and http://" if allow_http else "https://"
-        raise InputError(f"only {allowed} is allowed, not {url[:40]!r}")
+        raise InputError(f"only {allowed} is allowed, not {url[:40]!r}: send such a URL")
     if "@" in parts.netloc:
         raise InputError("a URL with a user or a password is not allowed: leave out what is before the @")
     if port is not None and port not in (*PORTS["https"], *PORTS["http"]):

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import NamedTuple
 
-from onhand.actions.beneath import DIRECTORY, open_beneath
+from onhand.actions.beneath import DIRECTORY, FILE, LISTED, open_beneath
 from onhand.errors import InputError, NotFound
 from onhand.gitignore import Block, blocks_of, verdict
 from onhand.text import whole
@@ -162,10 +162,8 @@ class Workspace:
     def open_file(self, place: Place, path: str | None = None) -> int:
         """A descriptor of a regular file, to read; anything else is an error, and nothing blocks."""
         asked = path if path is not None else self.name(place)
-        # O_NONBLOCK: else opening a pipe would wait for a writer. O_NOCTTY: a terminal must not become ours.
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
         with told(asked):
-            number = _opened(place, flags)
+            number = open_place(place, FILE)
             if not stat.S_ISREG(mode := os.fstat(number).st_mode):
                 os.close(number)
                 raise InputError(f"{shown(asked)} is {kind(mode)}, not a regular file: name a file")
@@ -175,7 +173,7 @@ class Workspace:
     def opened_directory(self, place: Place, path: str | None = None) -> Iterator[int]:
         """A descriptor of a directory, for as long as it is needed."""
         with told(path if path is not None else self.name(place)):
-            number = _opened(place, os.O_RDONLY | os.O_DIRECTORY)
+            number = open_place(place, LISTED)
         try:
             yield number
         finally:
@@ -275,10 +273,11 @@ def _target(place: Place, asked: str) -> str | None:
         return None  # not a link, or not there; whoever opens it will be told
 
 
-def _opened(place: Place, flags: int, mode: int = 0) -> int:
+def open_place(place: Place, flags: int) -> int:
+    """Open what is at a place, following no link; an OSError if there is one by now."""
     root = os.open(place.root.path, DIRECTORY)
     try:
-        return open_beneath(root, place.inner, flags, mode)
+        return open_beneath(root, place.inner, flags)
     finally:
         os.close(root)
 

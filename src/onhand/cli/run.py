@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         (terminal.say if result.ok else terminal.complain)(result.text)
     else:
         terminal.print_json(_envelope(result))
+    if isinstance(result.structured, dict) and result.structured.get("state") == "running":
+        terminal.warn(["the job ends with `onhand run`; to keep jobs, use `onhand serve` or `onhand agent`"])
     return 0 if result.ok else 1
 
 

@@ -20,7 +20,7 @@ def add_arguments(parser: "ArgumentParser") -> None:
     run.add_argument("--write", metavar="PATH", action="append", default=[], help="more that it may write")
     run.add_argument("--deny", metavar="PATH", action="append", default=[], help="more that it may not see")
     run.add_argument("--domain", metavar="DOMAIN", action="append", default=[], help="what it may reach")
-    run.add_argument("--memory", metavar="MIB", type=int, help="the most memory of its processes together")
+    run.add_argument("--memory", metavar="MIB", type=int, help="the most memory of its processes and its /tmp together")
     run.add_argument("--cpu", metavar="SECONDS", type=int, help="the most processor time of its processes together")
     run.add_argument("--processes", metavar="N", type=int, help="the most processes and threads")
     run.add_argument("--time", metavar="SECONDS", type=float, help="end it after so long")

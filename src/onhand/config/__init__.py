@@ -32,6 +32,7 @@ REASONS = {  # why what a project file says needs trust, by the role of the opti
     "limit": "leaves out what you forbid",
     "closed": "leaves out what you forbid",
     "opened": "opens what is closed to commands",
+    "told": "tells others what you do or ask",
     "model": "chooses who is given what your documents say",
 }
 PATHS = ("path", "closed", "opened")

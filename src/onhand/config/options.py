@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         "opened",  # a path that is not forbidden after all: from a project file it needs trust, wherever it leads
         "model",  # is given what documents say: from a project file it needs trust
         "network",  # reaches the network: from a project file it needs trust
+        "told",  # tells others what is done or asked: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
     ]
 
@@ -220,7 +221,9 @@ ABOUT_AGENT = {
         "The environment variable that holds the key; at a provider's own address its usual one by default.",
         role="secret",
     ),
-    "max_output_tokens": About("The most that the model may say in one turn; 0 leaves it to the model.", minimum=0),
+    "max_output_tokens": About(
+        "The most that the model may say in one turn; 0 leaves it to the model.", role="grant", minimum=0
+    ),
     "max_turns": About("After so many turns a run ends without an answer.", role="grant", minimum=1),
     "max_tokens": About(
         "After so many tokens of all its requests a run ends without an answer; 0 is no limit.",
@@ -244,7 +247,7 @@ ABOUT_AGENT = {
     ),
     "window_tokens": About("How much the model can read at once, for shares of it.", minimum=1),
     "telemetry": About(
-        "Whether runs are spans of OpenTelemetry, for whatever exports them; needs the telemetry extra."
+        "Whether runs are spans of OpenTelemetry, for whatever exports them; needs the telemetry extra.", role="told"
     ),
 }
 
@@ -313,7 +316,9 @@ ABOUT_SANDBOX = {
         role="network",
     ),
     "memory_mb": About(
-        "The most memory of a command's processes, each and all together, in MiB.", role="grant", minimum=16
+        "The most memory of a command's processes, each and all together with their /tmp, in MiB.",
+        role="grant",
+        minimum=16,
     ),
     "cpu_s": About("The most processor time of a command's processes together, in seconds.", role="grant", minimum=1),
     "processes": About("The most processes and threads of a command.", role="grant", minimum=1),
@@ -346,10 +351,12 @@ ABOUT_GRPC = {
     "tls_key": About("The private key of the certificate, in PEM.", role="path"),
     "client_ca": About("The authority, in PEM, that a caller needs a certificate of.", role="path"),
     "writes": About("Whether documents may be put and deleted.", role="grant"),
-    "max_in_flight": About("How many searches may be worked on or wait; more are refused at once.", minimum=1),
-    "max_message_bytes": About("The largest message that is taken or sent.", minimum=65_536),
+    "max_in_flight": About(
+        "How many searches may be worked on or wait; more are refused at once.", role="grant", minimum=1
+    ),
+    "max_message_bytes": About("The largest message that is taken or sent.", role="grant", minimum=65_536),
     "shutdown_s": About("How long a server that is stopped goes on with what it has begun.", minimum=0),
-    "log_queries": About("Whether the log has what was asked."),
+    "log_queries": About("Whether the log has what was asked.", role="told"),
     "metrics": About(
         "HOST:PORT where Prometheus finds metrics; calls then have OpenTelemetry spans too. Needs the telemetry extra.",
         role="network",

@@ -5,7 +5,7 @@ Only the `.gitignore` files of the tree itself count: not those above its root, 
 
 from onhand.corpora import files
 from onhand.corpora.files import Found, Problem, Stamp
-from onhand.gitignore import MAX_BYTES, MAX_PATTERNS, NAME, Block, blocks_in, leaves_out
+from onhand.gitignore import MAX_BYTES, MAX_PATTERNS, NAME, Block, Tree, blocks_in
 
 
 class Ignored:
@@ -15,10 +15,12 @@ class Ignored:
         self._root = root
         self._read: dict[str, tuple[Stamp, tuple[Block, ...], str | None]] = {}
         self._current: dict[str, tuple[Block, ...]] = {}  # of each directory that was asked about since
+        self._tree = Tree(self._blocks)
 
     def look_again(self) -> None:
         """Take note of what changes from now on."""
         self._current.clear()
+        self._tree.forget()
 
     def ignores(self, path: str, is_directory: bool = False) -> bool:
         """Whether git would leave out a path, relative to the root, or a directory that it is in."""
@@ -28,7 +30,7 @@ class Ignored:
 
     def ignores_entry(self, path: str, is_directory: bool) -> bool:
         """The same, for whoever has come there through directories that are not left out."""
-        return leaves_out(self._blocks, path, is_directory)
+        return self._tree.leaves_out(path, is_directory)
 
     def problems(self) -> list[Problem]:
         """The files that could not be used wholly, and why: of those that were asked about since the last look."""

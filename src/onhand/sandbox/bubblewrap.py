@@ -14,8 +14,9 @@ from onhand.sandbox import seccomp
 from onhand.sandbox.layout import Layout, lay_out
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.sandbox import Command, Process
+from onhand.sandbox.usage import TEMPORARY
 
-TEMPORARY_BYTES = 512 << 20  # of what is kept in memory as files, in each of two places
+TEMPORARY_BYTES = 512 << 20  # of what is kept in memory as files, in each of two places, and never more than of memory
 TRY_S = 30.0  # far more than a command that does nothing takes
 
 
@@ -37,7 +38,7 @@ class BubblewrapSandbox:
         placeholders = Placeholders(policy.writable, lambda: lay_out(policy), confined.unprivileged)
         try:
             user = confined.unprivileged(placeholders.layout)
-            mounts = list(_mounts(confined.within_reach(placeholders.layout, user)))
+            mounts = list(_mounts(confined.within_reach(placeholders.layout, user), policy.memory_bytes))
         except BaseException:
             placeholders.remove()
             raise
@@ -71,14 +72,15 @@ def _namespaces(shares_network: bool) -> list[str]:
     ]
 
 
-def _mounts(layout: Layout) -> Iterator[str]:
+def _mounts(layout: Layout, memory_bytes: int) -> Iterator[str]:
     """What may be seen, the outer before the inner; then what may not, over it."""
     kinds = dict.fromkeys(layout.readable, "--ro-bind") | dict.fromkeys(layout.writable, "--bind")
     if "/" in kinds:
         yield from (kinds.pop("/"), "/", "/")
     yield from ("--proc", "/proc", "--dev", "/dev")
-    for path in ("/tmp", "/dev/shm"):  # noqa: S108
-        yield from ("--perms", "1777", "--size", str(TEMPORARY_BYTES), "--tmpfs", path)
+    size_bytes = min(TEMPORARY_BYTES, memory_bytes // len(TEMPORARY))
+    for name in TEMPORARY:
+        yield from ("--perms", "1777", "--size", str(size_bytes), "--tmpfs", f"/{name}")
     for link, target in layout.links:
         if "/" not in layout.readable:
             yield from ("--symlink", target, link)

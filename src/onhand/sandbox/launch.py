@@ -130,12 +130,13 @@ def _run(argv: list[str], environment: dict[str, str]) -> None:
     directories = environment.get("PATH", "/usr/bin:/bin").split(":") if "/" not in name else [""]
     for directory in directories:
         if directory or "/" in name:
+            path = os.path.join(directory, name)
             try:
-                os.execve(os.path.join(directory, name), argv, environment)  # noqa: S606  # the point of it all
+                os.execve(path, argv, environment)  # noqa: S606  # the point of it all
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except PermissionError as error:
-                failure = error
+                failure = error if os.access(path, os.F_OK) else failure  # else its directory is closed: not found
     raise failure
 
 

@@ -76,10 +76,7 @@ class Proxy:
             target = _target(head)
             server = self._connected(target)
         except InputError as error:
-            body = f"{error}\n".encode()
-            client.sendall(
-                b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-            )
+            _refuse(client, str(error))
             return
         with server:
             if target.head:
@@ -96,6 +93,16 @@ class Proxy:
             with suppress(OSError):
                 return socket.create_connection((address, target.port), CONNECT_S)
         raise InputError(f"{target.host}:{target.port} does not answer")
+
+
+def _refuse(client: socket.socket, reason: str) -> None:
+    """Say why not. What the client still sends is taken: a socket that is closed over it would take back the answer."""
+    body = f"{reason}\n".encode()
+    client.sendall(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    client.shutdown(socket.SHUT_WR)
+    room = MAX_HEAD_BYTES
+    while room > 0 and (piece := client.recv(4096)):
+        room -= len(piece)
 
 
 def permits(domains: tuple[str, ...], host: str, port: int) -> bool:

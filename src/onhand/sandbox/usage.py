@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+TEMPORARY = ("tmp", "dev/shm")  # where bubblewrap mounts what is in memory
 _UTIME, _CSTIME, _RSS = 11, 14, 21  # in the fields of stat: from own time to that of children who were waited for
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
@@ -29,7 +30,7 @@ def excess(ancestor: int, memory_bytes: int, cpu_s: float) -> str:
         return "cpu"
     # What several share counts for each of them in the first sum, which is cheap; in the second it is divided.
     resident = {process: int(fields[_RSS]) * _PAGE_BYTES for process, fields in told.items()}
-    files = _files(told)
+    files = _files(told) + _temporary(told)
     if sum(resident.values()) + files > memory_bytes:
         shares = [_share(process, size) for process, size in resident.items()]
         mapped = sum(share[1] for share in shares)  # of the files too: what is both counts once
@@ -54,6 +55,32 @@ def _files(processes: "Iterable[int]") -> int:
             except OSError:
                 continue
     return sum(sizes.values())
+
+
+def _temporary(processes: "Iterable[int]") -> int:
+    """What is in the directories of theirs that are in memory: the same for all, so that one who tells is enough."""
+    ours = [_device("self", name) for name in TEMPORARY]
+    for process in processes:
+        theirs = [_device(str(process), name) for name in TEMPORARY]
+        if None not in theirs and not set(theirs) & set(ours):
+            return sum(_used(process, name) for name in TEMPORARY)
+    return 0
+
+
+def _device(process: str, name: str) -> int | None:
+    """What holds a directory that a process sees."""
+    try:
+        return os.stat(f"/proc/{process}/root/{name}").st_dev
+    except OSError:  # it has just ended, or does not tell
+        return None
+
+
+def _used(process: int, name: str) -> int:
+    try:
+        found = os.statvfs(f"/proc/{process}/root/{name}")
+    except OSError:
+        return 0
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 def _share(process: int, resident: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from onhand.actions.programs import found
 from onhand.actions.tree import LATE, MAX_DEPTH, Scope, Walk, expanded
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, MissingExtra, NotFound
+from onhand.gitignore import MAX_BYTES, MAX_PATTERNS
 from requirements import requirement
 
 from .conftest import SECRET
@@ -86,7 +87,7 @@ def test_a_walk_ends_when_its_time_is_over_and_says_so(workspace: Workspace, tre
     tree({"a.txt": "x"})
     walk = Walk(Scope.at(workspace, workspace.place(".")), ends_at=0.0)
     assert list(walk) == []
-    assert walk.notes() == [LATE]
+    assert walk.gaps.notes() == [LATE]
 
 
 @requirement("actions.glob")
@@ -316,6 +317,79 @@ def test_a_program_that_breaks_off_after_many_names_loses_nothing(
     found = grep(workspace, "x", limit=3)
     assert ([match.file for match in found.matches], found.is_cut) == (["065.txt", "066.txt", "067.txt"], True)
     assert found.engine == "re2"
+
+
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize(
+    ("said", "left_out"),
+    [
+        (b"{a,b}.txt\n", []),
+        (b"b.txt\t\n", []),
+        (b"b.txt\r\r\n", []),
+        (b"[a\nb.txt\n", ["b.txt"]),
+        (b"caf\xe9\nb.txt\n", ["b.txt"]),
+        (b"#" * MAX_BYTES + b"\nb.txt\n", []),
+        (b"\n" * MAX_PATTERNS + b"b.txt\n", []),
+        (b"*\n!{a,b}.txt\n", ["a.txt", "b.txt", "d/c.txt", "sub/ok.txt"]),
+        (b"d?\n\xc3\xa9\n", []),
+    ],
+)
+def test_lines_that_ripgrep_reads_otherwise_leave_out_the_same(
+    lines: Grep, tree: Tree, said: bytes, left_out: list[str]
+) -> None:
+    tree({".gitignore": said, "a.txt": "x ok", "b.txt": "x ok", "d/c.txt": "x ok", "sub/ok.txt": "x ok"})
+    answer = lines("x ok")
+    assert [match.file for match in answer.matches] == sorted({"a.txt", "b.txt", "d/c.txt", "sub/ok.txt"} - {*left_out})
+
+
+@requirement("actions.grep-fallback")
+def test_a_gitignore_that_is_no_file_says_nothing_and_stops_nobody(lines: Grep, tree: Tree) -> None:
+    root = tree({"rules": "*.txt\n", "a.txt": "x", "d/b.txt": "x", "e/c.txt": "x"})
+    (root / ".gitignore").symlink_to("rules")
+    os.mkfifo(root / "d" / ".gitignore")  # whoever opens it waits for ever
+    (root / "e" / ".gitignore").mkdir()
+    answer = lines("x", glob="*.txt")
+    assert ([match.file for match in answer.matches], answer.notes) == (["a.txt", "d/b.txt", "e/c.txt"], ())
+
+
+@requirement("actions.grep-fallback")
+def test_what_is_left_out_is_not_searched_although_a_line_is_odd(
+    workspace: Workspace, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree({".gitignore": "{a,b}\n/data/\n", "a.txt": "x", "data/b.txt": "x", "c/.gitignore": "/d/", "c/d/e": "x"})
+    begun: list[list[str]] = []
+    begin = ripgrep.Naming.begin_again
+
+    def noted(naming: ripgrep.Naming, directories: list[str]) -> None:
+        begun.append(directories)
+        begin(naming, directories)
+
+    monkeypatch.setattr(ripgrep.Naming, "begin_again", noted)
+    assert [match.file for match in grep(workspace, "x").matches] == ["a.txt"]
+    if found("rg", workspace):
+        assert [sorted(directories) for directories in begun] == [["", "c", "sub"]]
+    (root / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    begun.clear()
+    assert len(grep(workspace, "x").matches) == 2
+    assert begun == []
+
+
+@requirement("actions.grep-fallback")
+def test_more_directories_than_a_program_can_be_told_are_looked_into_without_ripgrep(
+    workspace: Workspace, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree({".gitignore": "{a,b}\n", "a.txt": "x", "d/b.txt": "x"})
+    monkeypatch.setattr(ripgrep, "MAX_ARGUMENT_BYTES", 20)
+    answer = grep(workspace, "x")
+    assert ([match.file for match in answer.matches], answer.engine) == (["a.txt", "d/b.txt"], "re2")
+
+
+@requirement("actions.grep-fallback")
+def test_directories_that_are_too_deep_are_told_of_either_way(lines: Grep, tree: Tree) -> None:
+    tree({"a.txt": "x\n", "d/" * (MAX_DEPTH - 1) + "b.txt": "x\n", "d/" * (MAX_DEPTH + 1) + "c.txt": "x\n"})
+    answer = lines("x", glob="*.txt")
+    assert [match.file.rpartition("/")[2] for match in answer.matches] == ["a.txt", "b.txt"]
+    assert answer.notes == ("1 directories could not be looked into",)
 
 
 @requirement("actions.grep-fallback")

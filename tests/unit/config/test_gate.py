@@ -151,6 +151,23 @@ def test_what_a_clone_closes_is_closed_beside_what_the_user_closes(world: World)
     assert world.load(ONHAND_SANDBOX_DENIED="other").sandbox.denied == ("other",)
 
 
+@requirement("trust.limits-are-kept")
+def test_a_clone_makes_nobody_listen_and_no_server_take_more(world: World) -> None:
+    world.say_as_user("[agent]\nmax_output_tokens = 2000\n")
+    world.say(
+        "[agent]\ntelemetry = true\nmax_output_tokens = 100000\n"
+        "[grpc]\nlog_queries = true\nmax_in_flight = 100000\nmax_message_bytes = 2000000000\n"
+    )
+    asked = world.load()
+    assert (asked.agent.telemetry, asked.grpc.log_queries) == (False, False)
+    assert (asked.agent.max_output_tokens, asked.grpc.max_in_flight) == (2000, 64)
+    assert asked.grpc.max_message_bytes == 4_194_304
+    assert sum("tells others what you do or ask" in warning for warning in asked.warnings) == 2
+    world.say("[agent]\ntelemetry = false\nmax_output_tokens = 1000\n[grpc]\nlog_queries = false\nmax_in_flight = 8\n")
+    asked = world.load()
+    assert (asked.agent.max_output_tokens, asked.grpc.max_in_flight, asked.warnings) == (1000, 8, ())
+
+
 def test_what_the_environment_overrides_is_not_worth_a_warning(world: World) -> None:
     world.say("[server]\ncommand = ['theirs']\n")
     assert resolve(world, ONHAND_SERVER_COMMAND="mine").warnings == ()

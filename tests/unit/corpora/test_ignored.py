@@ -50,7 +50,9 @@ CASES = [
     ("/*\n!/src", ["docs/", "a.md"], ["src/", "src/a.md"]),
     ("\ufeffbuild\r\nlogs\r", ["build", "logs"], ["build\r"]),
     ("größe", ["größe"], ["groesse"]),
-    ("?", ["ü"], ["üü"]),
+    ("?", ["u"], ["ü", "uu"]),  # git: one byte
+    ("??", ["ü", "uu"], ["u"]),
+    ("[!a]x", ["bx"], ["üx", "ax"]),
 ]
 
 

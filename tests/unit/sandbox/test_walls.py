@@ -369,6 +369,40 @@ def test_files_that_are_in_memory_alone_count(sandbox: Sandbox, place: Path) -> 
     assert "had more than 200 MiB of memory, " in ended.printed
 
 
+TEMPORARY_FILES = """
+import os
+for place in ("/tmp", "/dev/shm"):
+    with open(place + "/held", "wb") as file:
+        for _ in range(90):
+            file.write(bytes(1 << 20))
+held = bytes(os.urandom(1 << 20)) * 60
+os.read(0, 1)
+"""
+TOO_LARGE = """
+try:
+    with open("/tmp/held", "wb", buffering=0) as file:
+        for _ in range(200):
+            file.write(bytes(1 << 20))
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+@requirement("sandbox.sums")
+def test_what_is_in_temporary_directories_counts_as_memory(place: Path) -> None:
+    policy = policy_for(place)._replace(memory_bytes=200 << 20)
+    ended = _waiting(backend("bubblewrap"), policy, TEMPORARY_FILES, place)
+    assert ended.code == 128 + signal.SIGKILL
+    assert "had more than 200 MiB of memory, " in ended.printed
+
+
+@requirement("sandbox.sums")
+def test_a_temporary_directory_holds_less_than_the_memory(place: Path) -> None:
+    policy = policy_for(place)._replace(memory_bytes=200 << 20)
+    ended = run(backend("bubblewrap"), policy, python_inside(), "-c", TOO_LARGE, cwd=place)
+    assert (ended.code, ended.printed) == (0, "No space left on device\n")
+
+
 @requirement("sandbox.sums")
 def test_a_file_in_memory_that_is_mapped_counts_once() -> None:
     said = subprocess.check_output([sys.executable, "-c", MAPPED], text=True, timeout=60)
