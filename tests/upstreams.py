@@ -460,6 +460,16 @@ def _exits(arguments: list[str]) -> None:
     sys.exit(1)
 
 
+def _listless(arguments: list[str]) -> None:
+    """Shakes hands, and never lists its tools."""
+    _raw({**_shaken("listless"), "tools/list": lambda asked: time.sleep(3600)})
+
+
+def _leaves(arguments: list[str]) -> None:
+    """Shakes hands, and ends when it is asked for its tools."""
+    _raw({**_shaken("leaves"), "tools/list": lambda asked: sys.exit(1)})
+
+
 def _floods_errors(arguments: list[str]) -> None:
     for _ in range(int(arguments[0]) if arguments else 64):
         sys.stderr.write("e" * 1_048_576)
@@ -486,6 +496,8 @@ PROGRAMS = {
     "skilled": _skilled,
     "hanging": _hanging,
     "exits": _exits,
+    "listless": _listless,
+    "leaves": _leaves,
     "floods": _floods_errors,
 }
 

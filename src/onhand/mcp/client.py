@@ -27,6 +27,7 @@ from onhand.mcp.promises import check_promises
 from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
 from onhand.mcp.servers import Server, environment, expanded, working_directory
 from onhand.mcp.sifting import sift_lists
+from onhand.mcp.starts import Starts
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -70,6 +71,8 @@ class _Attempt:
     """A connection that is being made, for all who wait for it."""
 
     def __init__(self) -> None:
+        self.is_begun = False
+        self.waiting = anyio.CancelScope()  # for its turn
         self.done = anyio.Event()
         self.link: Link | None = None
         self.reason = "the gateway is closing"
@@ -87,11 +90,11 @@ class Client:
         admit: Callable[[], str | None] = lambda: None,
         auth: Any = None,
         version: str = "",
-        retries: anyio.Semaphore | None = None,
+        starts: Starts | None = None,
     ) -> None:
         """`admit` says why the server may not be spoken to, or None; `on_updated` is told of changed resources.
 
-        `retries` lets servers that failed be tried again one at a time.
+        `starts` is shared by all servers whose programs take turns.
         """
         self.server = server
         self._environ = environ
@@ -100,7 +103,7 @@ class Client:
         self._admit = admit
         self._auth = auth
         self._version = version
-        self._retries = anyio.Semaphore(1) if retries is None else retries
+        self._starts = Starts() if starts is None else starts
         self._tasks: TaskGroup | None = None
         self._links: dict[bool, Link] = {}  # by whether it is of the older era
         self._attempts: dict[bool, _Attempt] = {}
@@ -143,7 +146,13 @@ class Client:
         if self._is_listed and anyio.current_time() >= self._expires:
             self.refresh()
         elif not self._is_listed and not self._attempts and self._tasks and anyio.current_time() >= self._not_before:
-            self._begin(legacy)
+            attempt = self._attempts[legacy] = _Attempt()
+            self._tasks.start_soon(self._in_turn, legacy, attempt)
+
+    def hurry(self) -> None:
+        """Somebody needs the server now: a connection that waits for its turn begins."""
+        for legacy, attempt in self._attempts.items():
+            self._begin(legacy, attempt)
 
     async def answered(self) -> None:
         """Wait for a first connection that is being made, if its list is not known."""
@@ -159,7 +168,7 @@ class Client:
         """What the server answers; UpstreamError when it cannot be reached, is gone or takes too long."""
         key = self.server.key
         try:
-            with anyio.fail_after(self.server.timeout_s):
+            with anyio.fail_after(self.server.timeout_s), self._starts.call():
                 return await self._asked(ctx, send)
         except TimeoutError:
             raise UpstreamError(
@@ -198,21 +207,34 @@ class Client:
             return live
         attempt = self._attempts.get(legacy)
         if attempt is None:
+            if self._tasks is None:
+                raise UpstreamError(f"{self.server.key} is closed: open the gateway first")
             pause = self._not_before - anyio.current_time()
             if pause > 0:
                 raise UpstreamError(f"{self.server.key} is down: {self._detail}; it is tried again in {pause:.0f} s")
-            attempt = self._begin(legacy)
+            attempt = self._attempts[legacy] = _Attempt()
+        self._begin(legacy, attempt)
         await attempt.done.wait()
         if attempt.link is None:
             raise UpstreamError(f"{self.server.key} cannot be reached: {attempt.reason}")
         return attempt.link
 
-    def _begin(self, legacy: bool) -> _Attempt:
-        if self._tasks is None:
-            raise UpstreamError(f"{self.server.key} is closed: open the gateway first")
-        attempt = self._attempts[legacy] = _Attempt()
-        self._tasks.start_soon(self._hold, legacy, attempt)
-        return attempt
+    async def _in_turn(self, legacy: bool, attempt: _Attempt) -> None:
+        """Connect when it is this server's turn, or somebody cannot wait; an address has no program to start."""
+        try:
+            with attempt.waiting:
+                if not self.server.url:
+                    await self._starts.turn(self._failures > 0)
+            self._begin(legacy, attempt)
+        finally:
+            if not attempt.is_begun:  # the gateway is closing
+                attempt.done.set()
+
+    def _begin(self, legacy: bool, attempt: _Attempt) -> None:
+        if not attempt.is_begun and self._tasks is not None:
+            attempt.is_begun = True
+            attempt.waiting.cancel()
+            self._tasks.start_soon(self._hold, legacy, attempt)
 
     async def _hold(self, legacy: bool, attempt: _Attempt) -> None:
         """One connection from its beginning to its end; nothing that a server does gets out of here."""
@@ -440,9 +462,7 @@ class Client:
 
     async def _try_again(self, pause: float) -> None:
         await anyio.sleep(pause)
-        async with self._retries:
-            self.wake()
-            await self.answered()
+        self.wake()
 
     def _reason(self, error: BaseException) -> str:
         """Why, in a line that people can see: what is at the bottom of it, and what the program said last."""

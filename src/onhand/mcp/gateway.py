@@ -110,8 +110,9 @@ class Gateway(Front):
                 case "search_tools":
                     return await self._search(ctx, arguments)
                 case "describe_tool":
-                    await self.registry.settled()
-                    return self._describe(_text(arguments, "name"))
+                    name = _text(arguments, "name")
+                    await self.registry.settled(name)
+                    return self._describe(name)
                 case "call_tool":
                     return await self._called(ctx, _text(arguments, "name"), _arguments(arguments), params)
                 case _:
@@ -128,7 +129,7 @@ class Gateway(Front):
         if name in self._fixed:
             raise ToolError(f"{name} is called by itself, not with call_tool")
         try:
-            await self.registry.settled()
+            await self.registry.settled(name)
             route = self.registry.route(name)
             result = await self.registry.execute(name, arguments, ctx, params)
         except MCPError as error:

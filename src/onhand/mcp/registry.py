@@ -27,6 +27,7 @@ from onhand.mcp.pins import Pins, definition_of, pin
 from onhand.mcp.proofs import Proof, contents_of, proofs_of
 from onhand.mcp.relay import ask_client, forwarded, is_modern, progress_to
 from onhand.mcp.servers import Server
+from onhand.mcp.starts import Starts
 from onhand.search.accept import accepted
 from onhand.search.index import Index
 from onhand.search.result import Hit
@@ -98,7 +99,7 @@ class McpRegistry:
         self._pins = Pins() if pins is None else pins
         self._directory = lists_directory
         self.version = version
-        self._retries = anyio.Semaphore(1)
+        self._starts = Starts()
         self._servers = {server.key: server for server in servers if not server.disabled}
         given = os.environ if environ is None else environ
         self._clients = {key: self._client(server, given, auth_of) for key, server in self._servers.items()}
@@ -129,7 +130,7 @@ class McpRegistry:
             await self._tell(public_address(server.key, uri))
 
         held = partial(self._pins.held_server, server)
-        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version, self._retries)
+        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version, self._starts)
 
     async def __aenter__(self) -> Self:
         tasks = anyio.create_task_group()
@@ -173,10 +174,18 @@ class McpRegistry:
         for client in self._clients.values():
             client.wake(legacy)
 
-    async def settled(self) -> None:
-        """Wait for servers that are asked for the first time, in the seconds after the first client and never later."""
+    async def settled(self, name: str = "") -> None:
+        """Wait for servers that are asked for the first time, in the seconds after the first client and never later.
+
+        For a tool that is known nobody is waited for, and for one of a known server only that one, which is hurried.
+        """
+        if name in self._routes:
+            return
+        owner = self._clients.get(name.partition(SEPARATOR)[0])
+        if owner is not None:
+            owner.hurry()
         with anyio.move_on_after(max((self._patient_until or 0) - anyio.current_time(), 0)):
-            for client in self._clients.values():
+            for client in self._clients.values() if owner is None else (owner,):
                 await client.answered()
 
     async def connect(self, keys: Iterable[str] | None = None, legacy: bool = False) -> dict[str, str]:
