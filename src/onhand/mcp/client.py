@@ -467,7 +467,9 @@ class Client:
     def _reason(self, error: BaseException) -> str:
         """Why, in a line that people can see: what is at the bottom of it, and what the program said last."""
         error = innermost(error)
-        if isinstance(error, FileNotFoundError) and self.server.command:
+        if isinstance(error, OSError) and self.server.cwd and error.filename == working_directory(self.server):
+            text = f"it cannot be started in {self.server.cwd!r} ({error.strerror}): correct its cwd"
+        elif isinstance(error, FileNotFoundError) and self.server.command:
             text = f"there is no program {self.server.command!r}: install it, or correct the command"
         elif isinstance(error, PermissionError) and self.server.command:
             text = f"{self.server.command!r} is no program that may be run: correct the command"

@@ -23,6 +23,7 @@ from onhand.mcp.client import Client, Link, Status
 from onhand.mcp.listing import Listing
 from onhand.mcp.naming import SEPARATOR, own_address, public_address, public_name
 from onhand.mcp.offers import documents_of, findable, is_seen, shown_skill, shown_tool
+from onhand.mcp.outputs import capped_error
 from onhand.mcp.pins import Pins, definition_of, pin
 from onhand.mcp.proofs import Proof, contents_of, proofs_of
 from onhand.mcp.relay import ask_client, forwarded, is_modern, progress_to
@@ -445,6 +446,8 @@ class McpRegistry:
 
         try:
             return _of_its_own(await self.client(key).ask(ctx, sent))
+        except MCPError as error:
+            raise capped_error(error, self.server(key).max_output_bytes) from None
         except ValidationError:
             raise UpstreamError(
                 f"{key} answered with something that is no such result: it does not keep to MCP"

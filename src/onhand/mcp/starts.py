@@ -1,7 +1,7 @@
 """When may a program start that nobody waits for? One after the other, and while calls are made, only now and then.
 
-A program that starts keeps a processor busy for half a second or more, which those feel who call other servers. Programs
-that are dead or hang are started again and again. Nothing here knows servers; what somebody waits for does not ask here.
+A program that starts keeps a processor busy for half a second or more, which those feel who call other servers, and one
+that is dead or hangs is started again and again. Nothing here knows servers. What somebody waits for does not ask here.
 """
 
 import math

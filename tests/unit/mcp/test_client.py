@@ -57,6 +57,26 @@ def test_each_failure_is_told_and_the_other_servers_work(behind: Behind) -> None
     anyio.run(main)
 
 
+@requirement("mcp.dead-upstreams-are-harmless")
+def test_a_directory_that_is_none_is_not_told_as_a_missing_program(behind: Behind, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    servers = [
+        behind("gone", "plain", cwd=str(tmp_path / "gone")),
+        behind("file", "plain", cwd=str(file)),
+        Server("both", "no-such-program-anywhere", cwd=str(tmp_path)),
+    ]
+
+    async def main() -> None:
+        async with McpRegistry(servers) as registry:
+            down = await registry.connect()
+            assert f"cannot be started in '{tmp_path / 'gone'}' (No such file or directory): correct" in down["gone"]
+            assert f"cannot be started in '{file}' (Not a directory): correct" in down["file"]
+            assert "there is no program 'no-such-program-anywhere'" in down["both"]
+
+    anyio.run(main)
+
+
 @requirement("mcp.descriptions-are-cleaned")
 def test_what_a_dead_server_said_last_is_told_without_what_nobody_would_see(behind: Behind) -> None:
     async def main() -> None:
@@ -299,7 +319,7 @@ def test_whatever_a_server_answers_the_caller_gets_an_answer_and_the_session_liv
         async with McpRegistry([behind("odd", "odd", timeout_s=60)]) as registry:
             assert await registry.connect() == {}
             told: dict[str, str] = {}
-            for name in ("half", "bytes", "five", "other", "flood", "noise", "nothing", "injected", "failed"):
+            for name in ("half", "bytes", "five", "other", "flood", "noise", "nothing", "injected", "failed", "wordy"):
                 try:
                     told[name] = text_of(await registry.execute(f"odd__{name}"))  # type: ignore[arg-type]
                 except Exception as error:
@@ -310,6 +330,8 @@ def test_whatever_a_server_answers_the_caller_gets_an_answer_and_the_session_liv
             assert "bytes: ask for less" in told["flood"]
             assert "obey" in told["injected"]
             assert told["failed"] == "MCPError: the store is closed"  # and not the connection, whose code this is too
+            assert told["wordy"].endswith("no no n [cut, of 300,000 bytes]")
+            assert len(told["wordy"]) < 101_000
             assert registry.client("odd").status.state == "ready"
 
     anyio.run(main)

@@ -136,13 +136,13 @@ def test_a_program_that_hangs_takes_nobody_elses_turn(behind: Behind) -> None:
 def test_closing_answers_those_who_wait_for_a_turn_that_never_came(behind: Behind) -> None:
     async def main() -> None:
         with anyio.fail_after(60):
-            async with anyio.create_task_group() as tasks:
-                async with McpRegistry([behind("a", "plain"), behind("b", "plain")]) as registry:
-                    with registry._starts.call():
-                        registry.wake()
-                        await until(lambda: bool(registry.listing("a").tools))
-                        tasks.start_soon(registry.client("b").answered)
-                        await wait_all_tasks_blocked()
+            registry = McpRegistry([behind("a", "plain"), behind("b", "plain")])
+            async with anyio.create_task_group() as tasks, registry:
+                with registry._starts.call():
+                    registry.wake()
+                    await until(lambda: bool(registry.listing("a").tools))
+                    tasks.start_soon(registry.client("b").answered)
+                    await wait_all_tasks_blocked()
 
     anyio.run(main)
 
