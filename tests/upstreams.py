@@ -412,6 +412,20 @@ def _given(arguments: list[str]) -> None:
     _raw({**_shaken("given"), "tools/list": {"result": {"tools": tools}}, "tools/call": called})
 
 
+def _nested(arguments: list[str]) -> None:
+    """Lists a good tool, and one whose schema has lists in lists, so many as its first argument says."""
+    deep = b"[" * int(arguments[0]) + b"]" * int(arguments[0])
+    schema = b'{"type":"object","default":["[",%s]}' % deep
+    tools = b'[{"name":"good","inputSchema":{"type":"object"}},{"name":"deep","inputSchema":%s}]' % schema
+    _raw(
+        {
+            **_shaken("nested"),
+            "tools/list": lambda asked: _line(asked["id"], f'{{"tools":{tools.decode()}}}'),
+            "tools/call": {"result": {"content": [{"type": "text", "text": "yes"}]}},
+        }
+    )
+
+
 def _half(arguments: list[str]) -> None:
     """Has tools; its other lists are none, or are refused."""
     _raw(
@@ -494,6 +508,7 @@ PROGRAMS = {
     "unfit": _unfit,
     "given": _given,
     "half": _half,
+    "nested": _nested,
     "skilled": _skilled,
     "hanging": _hanging,
     "exits": _exits,

@@ -497,6 +497,13 @@ class McpRegistry:
         refused = self.catalog.add(findable(route.tool, key) for route in fresh).refused
         problems += [reason for _, reason in refused]
         self._routes = {name: r for name, r in self._routes.items() if r.key != key} | now
+        self._look_again(owns - {route.own for route in before.values()}, key)
+
+    def _look_again(self, names: set[str], key: str) -> None:
+        """Hold what tells a model how to use these, which were not known when it was listed."""
+        for other, listing in self._listings.items() if names else ():
+            if other != key and self._pins.is_led(other, names):
+                self._take_in_tools(other, listing, [])
 
     def _take_in_others(self, key: str, listing: Listing, problems: list[str]) -> None:
         self._prompts = {name: place for name, place in self._prompts.items() if place[0] != key}
