@@ -14,7 +14,7 @@ MAX_SCANNED_CHARS = 100_000  # of all that a tool says of itself
 # Controls, format characters (zero width, bidirectional, tags), halves of characters, private use; and the variation
 # selectors, which can carry hidden bytes behind any letter.
 _HIDDEN = frozenset(["Cc", "Cf", "Cs", "Co", "Zl", "Zp"])
-_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), 0x115F, 0x1160, 0x3164, 0xFFA0, 0x2800)
+_SELECTORS = frozenset([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), 0x115F, 0x1160, 0x3164, 0xFFA0, 0x2800])
 _ALWAYS_KEPT = "\n\t"
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 
@@ -61,7 +61,7 @@ def clean_line(text: str, max_chars: int) -> str:
 
 def is_hidden_in(text: str) -> bool:
     """Whether the text has something that nobody would see, other than what turns up in honest texts."""
-    return any(_is_hidden(char) for char in text if char not in _ALWAYS_KEPT + "\r\u200d\ufe0f\u00ad\ufeff")
+    return any(map(_is_hidden, set(text).difference(_ALWAYS_KEPT, "\r\u200d\ufe0f\u00ad\ufeff")))
 
 
 def cleaned(value: Any, levels: int = MAX_DEPTH) -> Any:

@@ -85,7 +85,7 @@ class Client:
         self,
         server: Server,
         environ: Mapping[str, str],
-        on_listed: Callable[[Listing], None] = lambda listing: None,
+        on_listed: Callable[[Listing], Awaitable[None]],
         on_updated: Callable[[str], Awaitable[None]] | None = None,
         admit: Callable[[], str | None] = lambda: None,
         auth: Any = None,
@@ -285,8 +285,9 @@ class Client:
             declare_clients(link.session)
             sift_lists(link.session)
             check_promises(link.session)
-            self._list(link, await listed(link.session))
+            listing = await listed(link.session)
             scope.deadline = math.inf
+            await self._list(link, listing)
             self._failures, self._not_before, self._detail = 0, 0.0, ""
             self._links[legacy] = link
             if is_modern(link.session.protocol_version) == legacy:  # it knows only the other era: one is enough
@@ -351,13 +352,13 @@ class Client:
         """A list of an earlier time is at hand: there is no need to connect before somebody asks for something."""
         self._is_listed = True
 
-    def _list(self, link: Link, listing: Listing) -> None:
+    async def _list(self, link: Link, listing: Listing) -> None:
         self._is_listed = True
         ttl, offered = listing.ttl_s, link.session.server_capabilities
         tells = bool(offered and offered.tools and offered.tools.list_changed)
         is_promised = ttl is not None and (ttl > 0 or not tells)
         self._expires = anyio.current_time() + max(ttl or 0.0, LEAST_TTL_S) if is_promised else math.inf
-        self._on_listed(listing)
+        await self._on_listed(listing)
 
     async def _heard(self, message: "IncomingMessage") -> None:
         match message:
@@ -377,7 +378,8 @@ class Client:
             if live is not None:
                 try:
                     with anyio.fail_after(self.server.connect_timeout_s):
-                        self._list(live, await listed(live.session))
+                        listing = await listed(live.session)
+                    await self._list(live, listing)
                 except Exception as error:  # the list stays as it was
                     self._detail = self._reason(error)
                     self._expires = anyio.current_time() + LONGEST_PAUSE_S

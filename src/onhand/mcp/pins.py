@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, NamedTuple
 
 from onhand.digest import digest
@@ -104,9 +103,8 @@ class Pins:
             is_known = name in pins and pins[name]["pin"] == seal
             named = pins[name].get("named", []) if is_known else sorted(named_in(definition))
             reasons = [] if is_known else self._reasons(name in pins, definition)
-            reasons += [f"says how a tool of another server is to be used ({one})" for one in named if one in others][
-                :1
-            ]
+            led = next((one for one in named if one in others), None)
+            reasons += [f"says how a tool of another server is to be used ({led})"] if led else []
             entry = {"pin": seal, "definition": dict(definition)}
             if reasons:
                 waiting[name] = {**entry, "reasons": reasons}

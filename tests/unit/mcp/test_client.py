@@ -16,7 +16,7 @@ from onhand.errors import NotFound, ToolError, UpstreamError
 from onhand.mcp.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, pause_after
 from onhand.mcp.gateway import Gateway
 from onhand.mcp.pins import Pins
-from onhand.mcp.registry import McpRegistry
+from onhand.mcp.registry import AT_ONCE, McpRegistry
 from onhand.mcp.server import build
 from onhand.mcp.servers import Server
 from requirements import requirement
@@ -429,6 +429,23 @@ def test_a_thousand_announcements_of_a_change_are_a_few_lists(behind: Behind, tm
             assert len(log.read_text().splitlines()) <= 4
 
     anyio.run(main)
+
+
+@requirement("mcp.dead-upstreams-are-harmless")
+def test_others_are_answered_while_a_long_list_is_taken_in_and_closing_does_not_wait_for_it(behind: Behind) -> None:
+    count = 20 * AT_ONCE
+
+    async def main() -> McpRegistry:
+        registry = McpRegistry([behind("many", "many", str(count))])
+        async with registry:
+            registry.wake()
+            with anyio.fail_after(60):
+                while not registry.routes():
+                    await anyio.sleep(0)
+            assert len(registry.routes()) == count
+        return registry
+
+    assert len(anyio.run(main).catalog) < count
 
 
 @requirement("mcp.changed-tools-are-held")
