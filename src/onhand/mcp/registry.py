@@ -116,7 +116,7 @@ class McpRegistry:
         self._updated: dict[str, dict[object, Updated]] = {}  # address here → who wants to know
         self._tasks: TaskGroup | None = None
         self._patient_until: float | None = None  # nobody has asked for anything yet
-        self.on_changed: list[Callable[[], None]] = []  # called when a list is another one
+        self.on_changed: list[Callable[[], object]] = []  # called when a list is another one
         for key, server in self._servers.items():
             before = lists.kept(lists_directory, key, server.identity)
             if before is not None and self._pins.held_server(server) is None:
