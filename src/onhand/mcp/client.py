@@ -228,6 +228,7 @@ class Client:
             self._begin(legacy, attempt)
         finally:
             if not attempt.is_begun:  # the gateway is closing
+                self._attempts.pop(legacy, None)
                 attempt.done.set()
 
     def _begin(self, legacy: bool, attempt: _Attempt) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import anyio
 
-CORES = os.cpu_count() or 1
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 FIRST_S = 0.5 / CORES  # between programs that were never started: they come to work at most as fast as they could
 AGAIN_S = 8 * FIRST_S  # between those that have failed: a part of one processor
 BUSY_S = 40 / CORES  # while calls are made: so that a start meets fewer than one in 20
