@@ -354,12 +354,12 @@ class Client:
         self._is_listed = True
 
     async def _list(self, link: Link, listing: Listing) -> None:
-        self._is_listed = True
         ttl, offered = listing.ttl_s, link.session.server_capabilities
         tells = bool(offered and offered.tools and offered.tools.list_changed)
         is_promised = ttl is not None and (ttl > 0 or not tells)
         self._expires = anyio.current_time() + max(ttl or 0.0, LEAST_TTL_S) if is_promised else math.inf
         await self._on_listed(listing)
+        self._is_listed = True
 
     async def _heard(self, message: "IncomingMessage") -> None:
         match message:
