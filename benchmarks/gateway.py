@@ -1,15 +1,16 @@
 """What does the gateway add to a search and to a call, with 5,000 tools behind it? FastMCP's proxy beside it.
 
-Each arm is asked in process; the 5,000 tools are one server, which runs as a program. The numbers are milliseconds of
-CPU of the asking process, of which the gateway is a part, without the server's own.
+    python -m benchmarks.gateway [--peers DIR]
 
-FastMCP runs in an environment of its own, which need not be ours: name its Python in ONHAND_FASTMCP. Without it, our
-own arms are measured alone.
+Each arm is asked in process; the 5,000 tools are one server, which runs as a program. The numbers are milliseconds of
+CPU of the asking process, of which the gateway is a part, without the server's own. FastMCP is installed into an
+environment of its own under the directory of --peers ($ONHAND_PEERS when not given); without one, our own arms are
+measured alone.
 """
 
+import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +19,9 @@ from statistics import median
 from typing import Any
 
 import anyio
+
+from benchmarks.environments import python_with, run
+from benchmarks.tool_peers import PACKAGES
 
 SERVER = str(Path(__file__).parents[1] / "tests" / "upstreams.py")
 TOOLS = 5_000
@@ -105,29 +109,21 @@ async def ours() -> dict[str, float]:
     return found
 
 
-def fastmcp() -> dict[str, float] | None:
-    """The same through FastMCP's proxy with its search; None where it is not installed."""
-    python = os.environ.get("ONHAND_FASTMCP")
-    if not python:
-        return None
+def fastmcp(peers: Path) -> dict[str, float]:
+    """The same through FastMCP's proxy with its search."""
     given = json.dumps([sys.executable, SERVER, TOOLS, SEARCHES, 5])
-    done = subprocess.run(
-        [python, "-c", FASTMCP, given],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"FastMCP failed:\n{done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    printed = run(python_with(PACKAGES["fastmcp"], peers), "-c", FASTMCP, given, timeout_s=1800)
+    found: dict[str, float] = json.loads(printed.splitlines()[-1])
     return found
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the table."""
-    mine, theirs = anyio.run(ours), fastmcp()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", metavar="DIR", default=os.environ.get("ONHAND_PEERS"))
+    peers = parser.parse_args(argv).peers
+    mine = anyio.run(ours)
+    theirs = fastmcp(Path(peers)) if peers else None
     print(f"{TOOLS:,} tools of one server; milliseconds of CPU, median")
     print(f"{'':<34}{'onhand':>10}{'FastMCP':>12}{'ratio':>8}")
     for name, key in (("search_tools", "search"), ("call_tool", "call")):

@@ -44,9 +44,15 @@ class Toolbox:
 
     def add(self, tool: Tool) -> None:
         """Give the conversation one more tool, such as one that needs the agent itself."""
-        self._tools += (tool,)
         self._registry.register(tool)
+        self._tools += (tool,)
         self._catalog.add([catalog_tool(tool)])
+
+    def remove(self, name: str) -> None:
+        """Take a tool from the conversation, such as one that its server no longer has."""
+        self._tools = tuple(tool for tool in self._tools if tool.name != name)
+        self._registry.remove(name)
+        self._catalog.remove([name])
 
     def begin(self, conversation_tokens: int = 0) -> None:
         """A person has said something: what was found for one turn only goes."""

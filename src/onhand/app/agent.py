@@ -10,6 +10,7 @@ from onhand.app.project import configured, is_smuggled
 from onhand.app.tools import open_plan, open_registry
 from onhand.config import Config
 from onhand.config.files import state_directory
+from onhand.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from onhand.agent.events import Listener
     from onhand.agent.loop import Agent
     from onhand.agent.models.model import Model
+    from onhand.agent.toolbox import Toolbox
     from onhand.config.options import Agent as AgentOptions
     from onhand.mcp.as_tools import OpenServers
     from onhand.mcp.registry import McpRegistry
@@ -164,12 +166,41 @@ def _joining(asked: Config, agent: "Agent", wanted: "Wanted") -> "tuple[Join | N
 async def join_servers(agent: "Agent", registry: "McpRegistry") -> "tuple[OpenServers, Sequence[str]]":
     """Open MCP servers for an agent, whose tools it can then find and call; and what is wrong with some."""
     from onhand.agent.toolbox import Toolbox
-    from onhand.mcp.as_tools import OpenServers, tools_of
+    from onhand.mcp.as_tools import OpenServers
 
-    servers = OpenServers(registry)
-    problems = await servers.open()
     toolbox = agent.tools
     assert isinstance(toolbox, Toolbox), "open_agent made it"
-    for tool in tools_of(registry, taken={tool.name for tool in toolbox}):
-        toolbox.add(tool)
-    return servers, problems
+    servers = OpenServers(registry)
+    problems = await servers.open()
+    renew = _renewing(toolbox, registry)
+    registry.on_changed.append(renew)
+    return servers, [*problems, *renew()]
+
+
+def _renewing(toolbox: "Toolbox", registry: "McpRegistry") -> "Callable[[], Sequence[str]]":
+    """What gives a toolbox the tools that servers list now, in place of those that they listed before.
+
+    It says which cannot be used, and why.
+    """
+    from onhand.mcp.as_tools import tools_of
+
+    theirs: dict[str, Tool] = {}
+
+    def renew() -> "Sequence[str]":
+        problems = []
+        taken = {tool.name for tool in toolbox} - theirs.keys()
+        now = {tool.name: tool for tool in tools_of(registry, taken)}
+        for name, tool in list(theirs.items()):
+            if name not in now or now[name].wire() != tool.wire():
+                toolbox.remove(name)
+                del theirs[name]
+        for name, tool in now.items():
+            if name not in theirs:
+                try:
+                    toolbox.add(tool)
+                    theirs[name] = tool
+                except InputError as error:
+                    problems.append(str(error))
+        return problems
+
+    return renew

@@ -274,6 +274,8 @@ def _call(asked: Config, arguments: argparse.Namespace) -> int:
         else:
             for block in shown.get("content", ()):
                 terminal.say(block.get("text") or f"[{block['type']}]")
+            if not shown.get("content") and "structuredContent" in shown:
+                terminal.print_json(shown["structuredContent"])
         return 1 if shown.get("isError") else 0
 
     return _with_registry(asked, called)

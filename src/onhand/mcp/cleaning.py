@@ -4,7 +4,7 @@ A server behind us writes the descriptions that a model obeys. Nothing here deci
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from unicodedata import category
 
@@ -14,7 +14,7 @@ MAX_SCANNED_CHARS = 100_000  # of all that a tool says of itself
 # Controls, format characters (zero width, bidirectional, tags), halves of characters, private use; and the variation
 # selectors, which can carry hidden bytes behind any letter.
 _HIDDEN = frozenset(["Cc", "Cf", "Cs", "Co", "Zl", "Zp"])
-_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), 0x115F, 0x1160, 0x3164, 0xFFA0, 0x2800)
+_SELECTORS = frozenset([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), 0x115F, 0x1160, 0x3164, 0xFFA0, 0x2800])
 _ALWAYS_KEPT = "\n\t"
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 
@@ -61,7 +61,7 @@ def clean_line(text: str, max_chars: int) -> str:
 
 def is_hidden_in(text: str) -> bool:
     """Whether the text has something that nobody would see, other than what turns up in honest texts."""
-    return any(_is_hidden(char) for char in text if char not in _ALWAYS_KEPT + "\r\u200d\ufe0f\u00ad\ufeff")
+    return any(map(_is_hidden, set(text).difference(_ALWAYS_KEPT, "\r\u200d\ufe0f\u00ad\ufeff")))
 
 
 def cleaned(value: Any, levels: int = MAX_DEPTH) -> Any:
@@ -75,8 +75,8 @@ def cleaned(value: Any, levels: int = MAX_DEPTH) -> Any:
     return value
 
 
-def suspicions(definition: Mapping[str, Any], others: Collection[str] = ()) -> tuple[str, ...]:
-    """Why a person should look at a tool before a model does; `others` are names of tools of other servers."""
+def suspicions(definition: Mapping[str, Any]) -> tuple[str, ...]:
+    """Why a person should look at a tool before a model does."""
     everything = "\n".join(texts_in(definition))
     said = everything[:MAX_SCANNED_CHARS]
     found = [reason for reason, check in _CHECKS.items() if check.search(said)]
@@ -84,10 +84,13 @@ def suspicions(definition: Mapping[str, Any], others: Collection[str] = ()) -> t
         found.append("says more than can be looked through")
     if is_hidden_in(said):
         found.insert(0, "has characters that nobody can see")
-    named = sorted(name for name in _IDENTIFIER.findall(said) if name in others) if others and _LED.search(said) else []
-    if named:
-        found.append(f"says how a tool of another server is to be used ({named[0]})")
     return tuple(found)
+
+
+def named_in(definition: Mapping[str, Any]) -> frozenset[str]:
+    """The names that a tool leads a model to or from: one of another server's tools among them is suspicious."""
+    said = "\n".join(texts_in(definition))[:MAX_SCANNED_CHARS]
+    return frozenset(_IDENTIFIER.findall(said)) if _LED.search(said) else frozenset()
 
 
 def texts_in(value: Any, levels: int = MAX_DEPTH) -> Iterable[str]:

@@ -27,6 +27,7 @@ from onhand.mcp.promises import check_promises
 from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
 from onhand.mcp.servers import Server, environment, expanded, working_directory
 from onhand.mcp.sifting import sift_lists
+from onhand.mcp.starts import Starts
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -70,6 +71,8 @@ class _Attempt:
     """A connection that is being made, for all who wait for it."""
 
     def __init__(self) -> None:
+        self.is_begun = False
+        self.waiting = anyio.CancelScope()  # for its turn
         self.done = anyio.Event()
         self.link: Link | None = None
         self.reason = "the gateway is closing"
@@ -82,16 +85,16 @@ class Client:
         self,
         server: Server,
         environ: Mapping[str, str],
-        on_listed: Callable[[Listing], None] = lambda listing: None,
+        on_listed: Callable[[Listing], Awaitable[None]],
         on_updated: Callable[[str], Awaitable[None]] | None = None,
         admit: Callable[[], str | None] = lambda: None,
         auth: Any = None,
         version: str = "",
-        retries: anyio.Semaphore | None = None,
+        starts: Starts | None = None,
     ) -> None:
         """`admit` says why the server may not be spoken to, or None; `on_updated` is told of changed resources.
 
-        `retries` lets servers that failed be tried again one at a time.
+        `starts` is shared by all servers whose programs take turns.
         """
         self.server = server
         self._environ = environ
@@ -100,7 +103,7 @@ class Client:
         self._admit = admit
         self._auth = auth
         self._version = version
-        self._retries = anyio.Semaphore(1) if retries is None else retries
+        self._starts = Starts() if starts is None else starts
         self._tasks: TaskGroup | None = None
         self._links: dict[bool, Link] = {}  # by whether it is of the older era
         self._attempts: dict[bool, _Attempt] = {}
@@ -143,7 +146,13 @@ class Client:
         if self._is_listed and anyio.current_time() >= self._expires:
             self.refresh()
         elif not self._is_listed and not self._attempts and self._tasks and anyio.current_time() >= self._not_before:
-            self._begin(legacy)
+            attempt = self._attempts[legacy] = _Attempt()
+            self._tasks.start_soon(self._in_turn, legacy, attempt)
+
+    def hurry(self) -> None:
+        """Somebody needs the server now: a connection that waits for its turn begins."""
+        for legacy, attempt in self._attempts.items():
+            self._begin(legacy, attempt)
 
     async def answered(self) -> None:
         """Wait for a first connection that is being made, if its list is not known."""
@@ -159,7 +168,7 @@ class Client:
         """What the server answers; UpstreamError when it cannot be reached, is gone or takes too long."""
         key = self.server.key
         try:
-            with anyio.fail_after(self.server.timeout_s):
+            with anyio.fail_after(self.server.timeout_s), self._starts.call():
                 return await self._asked(ctx, send)
         except TimeoutError:
             raise UpstreamError(
@@ -198,21 +207,35 @@ class Client:
             return live
         attempt = self._attempts.get(legacy)
         if attempt is None:
+            if self._tasks is None:
+                raise UpstreamError(f"{self.server.key} is closed: open the gateway first")
             pause = self._not_before - anyio.current_time()
             if pause > 0:
                 raise UpstreamError(f"{self.server.key} is down: {self._detail}; it is tried again in {pause:.0f} s")
-            attempt = self._begin(legacy)
+            attempt = self._attempts[legacy] = _Attempt()
+        self._begin(legacy, attempt)
         await attempt.done.wait()
         if attempt.link is None:
             raise UpstreamError(f"{self.server.key} cannot be reached: {attempt.reason}")
         return attempt.link
 
-    def _begin(self, legacy: bool) -> _Attempt:
-        if self._tasks is None:
-            raise UpstreamError(f"{self.server.key} is closed: open the gateway first")
-        attempt = self._attempts[legacy] = _Attempt()
-        self._tasks.start_soon(self._hold, legacy, attempt)
-        return attempt
+    async def _in_turn(self, legacy: bool, attempt: _Attempt) -> None:
+        """Connect when it is this server's turn, or somebody cannot wait; an address has no program to start."""
+        try:
+            with attempt.waiting:
+                if not self.server.url:
+                    await self._starts.turn(self._failures > 0)
+            self._begin(legacy, attempt)
+        finally:
+            if not attempt.is_begun:  # the gateway is closing
+                self._attempts.pop(legacy, None)
+                attempt.done.set()
+
+    def _begin(self, legacy: bool, attempt: _Attempt) -> None:
+        if not attempt.is_begun and self._tasks is not None:
+            attempt.is_begun = True
+            attempt.waiting.cancel()
+            self._tasks.start_soon(self._hold, legacy, attempt)
 
     async def _hold(self, legacy: bool, attempt: _Attempt) -> None:
         """One connection from its beginning to its end; nothing that a server does gets out of here."""
@@ -263,8 +286,9 @@ class Client:
             declare_clients(link.session)
             sift_lists(link.session)
             check_promises(link.session)
-            self._list(link, await listed(link.session))
+            listing = await listed(link.session)
             scope.deadline = math.inf
+            await self._list(link, listing)
             self._failures, self._not_before, self._detail = 0, 0.0, ""
             self._links[legacy] = link
             if is_modern(link.session.protocol_version) == legacy:  # it knows only the other era: one is enough
@@ -329,13 +353,13 @@ class Client:
         """A list of an earlier time is at hand: there is no need to connect before somebody asks for something."""
         self._is_listed = True
 
-    def _list(self, link: Link, listing: Listing) -> None:
-        self._is_listed = True
+    async def _list(self, link: Link, listing: Listing) -> None:
         ttl, offered = listing.ttl_s, link.session.server_capabilities
         tells = bool(offered and offered.tools and offered.tools.list_changed)
         is_promised = ttl is not None and (ttl > 0 or not tells)
         self._expires = anyio.current_time() + max(ttl or 0.0, LEAST_TTL_S) if is_promised else math.inf
-        self._on_listed(listing)
+        await self._on_listed(listing)
+        self._is_listed = True
 
     async def _heard(self, message: "IncomingMessage") -> None:
         match message:
@@ -355,7 +379,8 @@ class Client:
             if live is not None:
                 try:
                     with anyio.fail_after(self.server.connect_timeout_s):
-                        self._list(live, await listed(live.session))
+                        listing = await listed(live.session)
+                    await self._list(live, listing)
                 except Exception as error:  # the list stays as it was
                     self._detail = self._reason(error)
                     self._expires = anyio.current_time() + LONGEST_PAUSE_S
@@ -440,14 +465,14 @@ class Client:
 
     async def _try_again(self, pause: float) -> None:
         await anyio.sleep(pause)
-        async with self._retries:
-            self.wake()
-            await self.answered()
+        self.wake()
 
     def _reason(self, error: BaseException) -> str:
         """Why, in a line that people can see: what is at the bottom of it, and what the program said last."""
         error = innermost(error)
-        if isinstance(error, FileNotFoundError) and self.server.command:
+        if isinstance(error, OSError) and self.server.cwd and error.filename == working_directory(self.server):
+            text = f"it cannot be started in {self.server.cwd!r} ({error.strerror}): correct its cwd"
+        elif isinstance(error, FileNotFoundError) and self.server.command:
             text = f"there is no program {self.server.command!r}: install it, or correct the command"
         elif isinstance(error, PermissionError) and self.server.command:
             text = f"{self.server.command!r} is no program that may be run: correct the command"

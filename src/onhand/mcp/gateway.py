@@ -30,7 +30,7 @@ from onhand.text import whole
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.found import found_as_json
 from onhand.tools.prompt import called_as, line, plain_line
-from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT
+from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT, nearest
 
 if TYPE_CHECKING:
     from onhand.mcp.surface import Context
@@ -110,8 +110,9 @@ class Gateway(Front):
                 case "search_tools":
                     return await self._search(ctx, arguments)
                 case "describe_tool":
-                    await self.registry.settled()
-                    return self._describe(_text(arguments, "name"))
+                    name = _text(arguments, "name")
+                    await self.registry.settled(name)
+                    return self._describe(name)
                 case "call_tool":
                     return await self._called(ctx, _text(arguments, "name"), _arguments(arguments), params)
                 case _:
@@ -128,7 +129,7 @@ class Gateway(Front):
         if name in self._fixed:
             raise ToolError(f"{name} is called by itself, not with call_tool")
         try:
-            await self.registry.settled()
+            await self.registry.settled(name)
             route = self.registry.route(name)
             result = await self.registry.execute(name, arguments, ctx, params)
         except MCPError as error:
@@ -173,7 +174,7 @@ class Gateway(Front):
             lines.append(f"Found {len(found.hits)} of {found.total_tools:,}; call them with call_tool:")
             lines += [_line(hit.tool) for hit in found.hits]
             lines += self._down(dict.fromkeys(hit.tool.server for hit in found.hits))
-        lines += [f"There is no {plain_line(name, 128)}{_nearest(near)}" for name, near in found.unknown]
+        lines += [f"There is no {plain_line(name, 128)}{nearest(near)}" for name, near in found.unknown]
         lines += [f"Note: {plain_line(note, 300)}." for note in found.notes]
         pending = self.registry.pending()
         if found.hits and pending:
@@ -405,11 +406,6 @@ def _arguments(given: Mapping[str, Any]) -> Mapping[str, Any]:
 def _line(tool: CatalogTool) -> str:
     said = plain_line(tool.description or tool.summary, DESCRIPTION_CHARS)
     return f"{called_as(tool)}: {said}" if said else called_as(tool)
-
-
-def _nearest(near: tuple[str, ...]) -> str:
-    listed = " or ".join(plain_line(name, 128) for name in near)
-    return f"; did you mean {listed}?" if listed else "."
 
 
 def _address_of(document_id: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+from mcp import MCPError
 
 from onhand.errors import ToolError
 from onhand.text import whole
@@ -93,6 +94,16 @@ class Outputs:
         oldest = anyio.current_time() - MAX_AGE_S
         while self._kept and next(iter(self._kept.values()))[0] < oldest:
             self._kept.popitem(last=False)
+
+
+def capped_error(error: MCPError, max_bytes: int) -> MCPError:
+    """An error in a server's own words, as it is or within so many bytes; then without the data beside them."""
+    raw = whole(error.message).encode()
+    if len(raw) + len(json.dumps(error.data)) <= max_bytes:
+        return error
+    kept = raw[:max_bytes].decode(errors="ignore")
+    note = f" [cut, of {len(raw):,} bytes]" if len(raw) > max_bytes else ""
+    return MCPError(code=error.code, message=kept + note)
 
 
 def _text_of(block: Any) -> str | None:

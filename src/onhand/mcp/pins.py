@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from onhand.digest import digest
 from onhand.errors import NotFound, StoreError
-from onhand.mcp.cleaning import suspicions
+from onhand.mcp.cleaning import named_in, suspicions
 from onhand.mcp.servers import Server
 from onhand.regular import open_file
 
@@ -100,13 +100,16 @@ class Pins:
         waiting: dict[str, Any] = {}
         for name, definition in definitions.items():
             seal = pin(definition)
-            if name in pins and pins[name]["pin"] == seal:
-                continue
-            reasons = self._reasons(name in pins, definition, others)
+            is_known = name in pins and pins[name]["pin"] == seal
+            named = pins[name].get("named", []) if is_known else sorted(named_in(definition))
+            reasons = [] if is_known else self._reasons(name in pins, definition)
+            led = next((one for one in named if one in others), None)
+            reasons += [f"says how a tool of another server is to be used ({led})"] if led else []
+            entry = {"pin": seal, "definition": dict(definition)}
             if reasons:
-                waiting[name] = {"pin": seal, "definition": dict(definition), "reasons": list(reasons)}
-            else:
-                approved[name] = {"pin": seal, "definition": dict(definition)}
+                waiting[name] = {**entry, "reasons": reasons}
+            elif not is_known:
+                approved[name] = {**entry, "named": named}
         if approved or waiting != before:
             with self._writing():
                 own = self._of(key)
@@ -114,12 +117,15 @@ class Pins:
                 own["waiting"] = waiting
         return {name: "; ".join(entry["reasons"]) for name, entry in waiting.items()}
 
-    def _reasons(self, was_approved: bool, definition: Mapping[str, Any], others: Collection[str]) -> tuple[str, ...]:
+    def _reasons(self, was_approved: bool, definition: Mapping[str, Any]) -> list[str]:
         if was_approved:
-            return ("changed since it was approved", *suspicions(definition, others))
-        if self._policy == "ask":
-            return ("is new", *suspicions(definition, others))
-        return suspicions(definition, others)
+            return ["changed since it was approved", *suspicions(definition)]
+        return [*(["is new"] if self._policy == "ask" else []), *suspicions(definition)]
+
+    def is_led(self, key: str, names: Collection[str]) -> bool:
+        """Whether a tool of a server that no person has looked at says how one of these is to be used."""
+        tools = self._servers.get(key, {}).get("tools", {})
+        return any(one in names for entry in tools.values() for one in entry.get("named", ()))
 
     def waiting(self, key: str | None = None) -> tuple[Waiting, ...]:
         """What a person is to look at, of one server or of all."""
@@ -224,7 +230,11 @@ def _is_whole(own: Any) -> bool:
         return False
     entries = [*own.get("tools", {}).values(), *own.get("waiting", {}).values()]
     return all(
-        isinstance(entry, dict) and isinstance(entry.get("pin"), str) and "definition" in entry for entry in entries
+        isinstance(entry, dict)
+        and isinstance(entry.get("pin"), str)
+        and "definition" in entry
+        and isinstance(entry.get("named", []), list)
+        for entry in entries
     )
 
 

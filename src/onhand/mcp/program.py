@@ -27,6 +27,9 @@ KEPT_STDERR_LINES = 20  # what a dead program said last is mostly why it died
 MAX_STDERR_LINE_BYTES = 1000
 END_S = 1.0  # a program has so long to end when its input ends, and again when it is asked to
 REAPED_S = 10.0  # on a machine that is busy; nobody waits for it but a gateway that closes
+MAX_LEVELS = 200  # of lists in lists: what is deeper costs itself, and not the answer that it is in
+MAX_FLATTENED_BYTES = 4 * 1024 * 1024  # of a line that is looked through for that: a second of work at most
+_SIGNS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")')
 _EDGE_BYTES = 4096  # of a line that is too long: its id stands near one of its ends
 
@@ -125,7 +128,7 @@ def parsed(line: bytes) -> SessionMessage | None:
     if b"\0" in line:
         return _answer(_id_near_an_end(line), f"the answer has more than {MAX_LINE_BYTES:,} bytes: ask for less")
     try:
-        value = json.loads(line.decode(errors="replace"), strict=False)
+        value = _loaded(line)
     except (ValueError, RecursionError):
         return _answer(_id_near_an_end(line), "the answer is not JSON") if line.lstrip().startswith(b"{") else None
     try:
@@ -135,7 +138,32 @@ def parsed(line: bytes) -> SessionMessage | None:
         return _answer(known, "the answer is no JSON-RPC message")
 
 
-def _mended(value: Any, levels: int = 200) -> Any:
+def _loaded(line: bytes) -> Any:
+    try:
+        return json.loads(line.decode(errors="replace"), strict=False)
+    except RecursionError:
+        if len(line) > MAX_FLATTENED_BYTES:
+            raise
+        return json.loads(_flattened(line).decode(errors="replace"), strict=False)
+
+
+def _flattened(line: bytes) -> bytes:
+    """JSON with null in place of what is nested too deeply for any parser."""
+    parts: list[bytes] = []
+    level = end = 0
+    for found in _SIGNS.finditer(line):
+        if found[0] in (b"[", b"{"):
+            if level == MAX_LEVELS:
+                parts += [line[end : found.start()], b"null"]
+            level += 1
+        elif found[0] in (b"]", b"}"):
+            level -= 1
+            if level == MAX_LEVELS:
+                end = found.end()
+    return b"".join([*parts, line[end:]])
+
+
+def _mended(value: Any, levels: int = MAX_LEVELS) -> Any:
     """A JSON value whose texts are whole: JSON can spell halves of characters, which nothing can encode."""
     if isinstance(value, str):
         return whole(value)

@@ -6,12 +6,13 @@ called. It knows no door: a surface, a command and Python code call the same met
 
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import anyio
 import mcp_types as types
+from anyio.lowlevel import checkpoint
 from mcp import MCPError
 from mcp.client._input_required import run_input_required_driver
 from pydantic import ValidationError
@@ -23,10 +24,12 @@ from onhand.mcp.client import Client, Link, Status
 from onhand.mcp.listing import Listing
 from onhand.mcp.naming import SEPARATOR, own_address, public_address, public_name
 from onhand.mcp.offers import documents_of, findable, is_seen, shown_skill, shown_tool
+from onhand.mcp.outputs import capped_error
 from onhand.mcp.pins import Pins, definition_of, pin
 from onhand.mcp.proofs import Proof, contents_of, proofs_of
 from onhand.mcp.relay import ask_client, forwarded, is_modern, progress_to
 from onhand.mcp.servers import Server
+from onhand.mcp.starts import Starts
 from onhand.search.accept import accepted
 from onhand.search.index import Index
 from onhand.search.result import Hit
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FIRST_WAIT_S = 8.0  # a program from npm takes some seconds to start; whoever hangs costs so much once
+AT_ONCE = 100  # tools that are taken in before others are answered: some hundredths of a second
 MAX_LINKS = 10_000  # addresses that results mentioned, by which their servers are known
 MAX_LINK_CHARS = 2_000  # a longer one can still be read under its server's name
 Updated = Callable[[str], Awaitable[None]]
@@ -98,11 +102,12 @@ class McpRegistry:
         self._pins = Pins() if pins is None else pins
         self._directory = lists_directory
         self.version = version
-        self._retries = anyio.Semaphore(1)
+        self._starts = Starts()
         self._servers = {server.key: server for server in servers if not server.disabled}
         given = os.environ if environ is None else environ
         self._clients = {key: self._client(server, given, auth_of) for key, server in self._servers.items()}
         self._listings: dict[str, Listing] = {}
+        self._places: dict[str, object] = {}  # key → what stands for the list that is taken in
         self._routes: dict[str, Route] = {}
         self._prompts: dict[str, tuple[str, str]] = {}  # name here → key, own name
         self._owners: dict[str, set[str]] = {}  # own address → keys of those who listed or mentioned it
@@ -111,7 +116,7 @@ class McpRegistry:
         self._updated: dict[str, dict[object, Updated]] = {}  # address here → who wants to know
         self._tasks: TaskGroup | None = None
         self._patient_until: float | None = None  # nobody has asked for anything yet
-        self.on_changed: list[Callable[[], None]] = []  # called when a list is another one
+        self.on_changed: list[Callable[[], object]] = []  # called when a list is another one
         for key, server in self._servers.items():
             before = lists.kept(lists_directory, key, server.identity)
             if before is not None and self._pins.held_server(server) is None:
@@ -119,17 +124,19 @@ class McpRegistry:
                 self._take_in(key, before)
 
     def _client(self, server: Server, environ: Mapping[str, str], auth_of: Callable[[Server], Any]) -> Client:
-        def on_listed(listing: Listing) -> None:
+        async def on_listed(listing: Listing) -> None:
             listing = listing.beside(self.listing(server.key))
-            self._take_in(server.key, listing)
-            known = listing._replace(problems=self._problems[server.key])
-            lists.keep(self._directory, server.key, server.identity, known)
+            for _ in self._taking_in(server.key, listing):
+                await checkpoint()
+            if self.listing(server.key) is listing:  # and no newer one
+                known = listing._replace(problems=self._problems[server.key])
+                lists.keep(self._directory, server.key, server.identity, known)
 
         async def on_updated(uri: str) -> None:
             await self._tell(public_address(server.key, uri))
 
         held = partial(self._pins.held_server, server)
-        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version, self._retries)
+        return Client(server, environ, on_listed, on_updated, held, auth_of(server), self.version, self._starts)
 
     async def __aenter__(self) -> Self:
         tasks = anyio.create_task_group()
@@ -173,10 +180,18 @@ class McpRegistry:
         for client in self._clients.values():
             client.wake(legacy)
 
-    async def settled(self) -> None:
-        """Wait for servers that are asked for the first time, in the seconds after the first client and never later."""
+    async def settled(self, name: str = "") -> None:
+        """Wait for servers that are asked for the first time, in the seconds after the first client and never later.
+
+        For a tool that is known nobody is waited for, and for one of a known server only that one, which is hurried.
+        """
+        if name in self._routes:
+            return
+        owner = self._clients.get(name.partition(SEPARATOR)[0])
+        if owner is not None:
+            owner.hurry()
         with anyio.move_on_after(max((self._patient_until or 0) - anyio.current_time(), 0)):
-            for client in self._clients.values():
+            for client in self._clients.values() if owner is None else (owner,):
                 await client.answered()
 
     async def connect(self, keys: Iterable[str] | None = None, legacy: bool = False) -> dict[str, str]:
@@ -436,6 +451,8 @@ class McpRegistry:
 
         try:
             return _of_its_own(await self.client(key).ask(ctx, sent))
+        except MCPError as error:
+            raise capped_error(error, self.server(key).max_output_bytes) from None
         except ValidationError:
             raise UpstreamError(
                 f"{key} answered with something that is no such result: it does not keep to MCP"
@@ -445,46 +462,55 @@ class McpRegistry:
 
     def _take_in(self, key: str, listing: Listing) -> None:
         """Make a list findable, without what is held."""
+        for _ in self._taking_in(key, listing):
+            pass
+
+    def _taking_in(self, key: str, listing: Listing) -> Iterator[None]:
+        """The same in steps, between which others may be answered; a newer list of the same server ends it."""
+        place = self._places[key] = object()
         problems = list(listing.problems)
         self._listings[key] = listing
-        self._take_in_tools(key, listing, problems)
+        for _ in self._taking_in_tools(key, listing, problems):
+            yield
+            if self._places[key] is not place:
+                return
         self._take_in_others(key, listing, problems)
         self._problems[key] = tuple(dict.fromkeys(problems))[: lists.MAX_PROBLEMS]
         for changed in self.on_changed:
             changed()
 
-    def _take_in_tools(self, key: str, listing: Listing, problems: list[str]) -> None:
-        definitions: dict[str, dict[str, Any]] = {}  # by name here
-        for tool in listing.tools:
-            try:
-                name = public_name(key, tool["name"])
-            except InputError as error:
-                problems.append(str(error))
-                continue
-            known = definitions.setdefault(name, tool)
-            if known is not tool and known["name"] == tool["name"]:
-                problems.append(f"it lists {tool['name'][:100]!r} twice: the first is kept")
-            elif known is not tool:
-                problems.append(f"two of its tools would be {name} here: {known['name'][:100]!r} is kept")
+    def _taking_in_tools(self, key: str, listing: Listing, problems: list[str]) -> Iterator[None]:
+        definitions = _named_here(key, listing, problems)
         owns = {tool["name"] for tool in definitions.values()}
         others = {route.own for route in self._routes.values() if route.key != key} - owns
         # By the name here: another tool that gets the same one later is a change, too.
         pinned = {_short(key, name): definition_of(tool) for name, tool in definitions.items()}
         held = self._pins.screened(key, pinned, others)
         now: dict[str, Route] = {}
-        for name, tool in definitions.items():
+        for number, (name, tool) in enumerate(definitions.items(), 1):
             short = _short(key, name)
             try:
                 now[name] = Route(key, tool["name"], pin(pinned[short]), shown_tool(name, tool), held.get(short, ""))
             except ValidationError as error:
                 problems.append(str(error).splitlines()[0])
+            if number % AT_ONCE == 0:
+                yield
         before = {name: route for name, route in self._routes.items() if route.key == key}
         fresh = [r for name, r in now.items() if not r.held and (name not in before or _is_other(before[name], r))]
         gone = [f"{key}/{name}" for name, r in before.items() if not r.held and (name not in now or now[name].held)]
         self.catalog.remove(gone)
-        refused = self.catalog.add(findable(route.tool, key) for route in fresh).refused
-        problems += [reason for _, reason in refused]
         self._routes = {name: r for name, r in self._routes.items() if r.key != key} | now
+        for first in range(0, len(fresh), AT_ONCE):
+            added = self.catalog.add(findable(route.tool, key) for route in fresh[first : first + AT_ONCE])
+            problems += [reason for _, reason in added.refused]
+            yield
+        self._look_again(owns - {route.own for route in before.values()}, key)
+
+    def _look_again(self, names: set[str], key: str) -> None:
+        """Hold what tells a model how to use these, which were not known when it was listed."""
+        for other, listing in self._listings.items() if names else ():
+            if other != key and self._pins.is_led(other, names):
+                self._take_in(other, listing)
 
     def _take_in_others(self, key: str, listing: Listing, problems: list[str]) -> None:
         self._prompts = {name: place for name, place in self._prompts.items() if place[0] != key}
@@ -527,6 +553,23 @@ def _of_its_own(result: T) -> T:
         kept = {key: value for key, value in meta.items() if key != types.SERVER_INFO_META_KEY}
         return result.model_copy(update={"meta": kept or None})  # type: ignore[attr-defined, no-any-return]
     return result
+
+
+def _named_here(key: str, listing: Listing, problems: list[str]) -> dict[str, dict[str, Any]]:
+    """The tools of a list by their names here; of several that would have the same one, the first."""
+    definitions: dict[str, dict[str, Any]] = {}
+    for tool in listing.tools:
+        try:
+            name = public_name(key, tool["name"])
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        known = definitions.setdefault(name, tool)
+        if known is not tool and known["name"] == tool["name"]:
+            problems.append(f"it lists {tool['name'][:100]!r} twice: the first is kept")
+        elif known is not tool:
+            problems.append(f"two of its tools would be {name} here: {known['name'][:100]!r} is kept")
+    return definitions
 
 
 def _names(ids: Iterable[str]) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def answer(result: "Search", session: "Session") -> str:
     if result.change.evicted:
         gone = [plain_line(id, 128) for id in result.change.evicted[:MAX_LISTED]]
         lines.append(f"No longer loaded, to make room: {', '.join(gone)}.")
-    lines += [f"There is no {plain_line(name, 128)}{_nearest(near)}." for name, near in result.found.unknown]
+    lines += [f"There is no {plain_line(name, 128)}{nearest(near)}" for name, near in result.found.unknown]
     lines += [f"Note: {plain_line(note, 300)}." for note in result.found.notes]
     if not result.found.hits and not result.already:
         lines += miss(result.found, session)
@@ -148,6 +148,12 @@ def miss(found: "Found", session: "Session") -> list[str]:
             lines.append(f"{words}: {', '.join(plain_line(name, 160) for name in names[:MAX_LISTED])}.")
     lines.append("Search again later for those." if pending else "Try other words, or go on without a tool.")
     return lines
+
+
+def nearest(near: "Iterable[str]") -> str:
+    """How a sentence ends that says that there is no such tool: with those that may be meant."""
+    listed = " or ".join(plain_line(name, 128) for name in near)
+    return f"; did you mean {listed}?" if listed else "."
 
 
 def structured(result: "Search") -> SearchAnswer:
@@ -182,11 +188,6 @@ def _names(tools: "Iterable[CatalogTool]") -> str:
     names = [plain_line(tool.name, 128) for tool in tools]
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _nearest(near: "Iterable[str]") -> str:
-    listed = " or ".join(plain_line(name, 128) for name in near)
-    return f"; did you mean {listed}?" if listed else ""
 
 
 def _corpus(session: "Session") -> str:

@@ -33,6 +33,14 @@ def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Pa
 
 
 @requirement("mcp.cli")
+def test_an_answer_that_has_only_structured_content_is_printed_as_json(run: Run, project: Path) -> None:
+    run("mcp", "add", "f", *program("faithful"))
+    called = run("mcp", "call", "f__counted")
+    assert (called.code, json.loads(called.out)) == (0, {"n": 3})
+    assert json.loads(run("mcp", "call", "f__counted", "--json").out)["structuredContent"] == {"n": 3}
+
+
+@requirement("mcp.cli")
 def test_a_server_that_does_not_work_fails_the_test_and_calls_with_the_reason(run: Run, project: Path) -> None:
     run("mcp", "add", "gone", "--", "no-such-program-anywhere")
     run("mcp", "add", "shut", "--", str(project))

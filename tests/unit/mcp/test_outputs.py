@@ -4,8 +4,9 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+from mcp import MCPError
 
-from onhand.mcp.outputs import Outputs
+from onhand.mcp.outputs import Outputs, capped_error
 from requirements import requirement
 
 
@@ -23,6 +24,16 @@ def texts(*parts: str) -> types.CallToolResult:
 def test_a_short_answer_stays_as_it_is() -> None:
     result = texts("a", "b")
     assert capped(result, 10_000) is result
+
+
+@requirement("mcp.faithful", "mcp.output-continues")
+def test_an_error_stays_as_it_is_unless_it_is_too_long() -> None:
+    error = MCPError(code=-32000, message="no", data={"a": 1})
+    assert capped_error(error, 100) is error
+    long = capped_error(MCPError(code=-32000, message="é" * 1_000), 101)
+    assert (long.code, long.message) == (-32000, "é" * 50 + " [cut, of 2,000 bytes]")
+    wordy = capped_error(MCPError(code=-32000, message="no", data=["x" * 1_000]), 100)
+    assert (wordy.message, wordy.data) == ("no", None)
 
 
 @requirement("mcp.output-continues")

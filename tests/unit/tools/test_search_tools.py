@@ -53,6 +53,7 @@ def test_names_that_nothing_has_are_told_with_the_nearest() -> None:
     assert lines[1].startswith(f"{PULLS.name}(repo)")
     assert lines[2] == "Loaded before: read."
     assert lines[3].startswith("There is no create_isues; did you mean ")
+    assert lines[3].endswith("?")
 
 
 @requirement("catalog.miss-says-what-exists")

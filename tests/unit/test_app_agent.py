@@ -1,0 +1,63 @@
+"""Which tools of MCP servers does an agent have?"""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+
+from onhand import app
+from onhand.agent.toolbox import Toolbox
+from onhand.mcp.registry import McpRegistry
+from onhand.tools import Call
+from requirements import requirement
+from unit.mcp.conftest import Behind
+from unit.mcp.conftest import behind as behind
+from unit.mcp.test_starts import until
+
+
+@requirement("mcp.in-tool-search", "mcp.bad-items-cost-themselves")
+def test_what_a_server_lists_later_is_there_and_what_it_lists_no_more_is_gone(behind: Behind, tmp_path: Path) -> None:
+    described = tmp_path / "tools.json"
+    described.write_text(json.dumps([{"name": "pay"}, {"name": "add"}]))
+
+    async def main() -> None:
+        toolbox = Toolbox([])
+        agent: Any = SimpleNamespace(tools=toolbox)
+        servers, problems = await app.join_servers(agent, McpRegistry([behind("c", "changing", str(described))]))
+        assert not problems
+        assert names_of(toolbox) == {"c__add", "c__changed", "c__pay"}
+        described.write_text(json.dumps([{"name": "pay"}, {"name": "sum"}]))
+        try:
+            (done,) = await toolbox.run([Call("c__changed")], lambda number, result: None)
+            assert done.text == "yes"
+            await until(lambda: "c__sum" in names_of(toolbox))
+            assert names_of(toolbox) == {"c__changed", "c__pay", "c__sum"}
+        finally:
+            await servers.close()
+
+    anyio.run(main)
+
+
+@requirement("mcp.bad-items-cost-themselves")
+def test_a_tool_whose_schema_cannot_be_checked_costs_an_agent_only_itself(behind: Behind, tmp_path: Path) -> None:
+    listed = tmp_path / "tools.json"
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}
+    listed.write_text(
+        json.dumps([{"name": "odd", "inputSchema": schema}, {"name": "good", "inputSchema": {"type": "object"}}])
+    )
+
+    async def main() -> None:
+        toolbox = Toolbox([])
+        agent: Any = SimpleNamespace(tools=toolbox)
+        servers, problems = await app.join_servers(agent, McpRegistry([behind("c", "given", str(listed))]))
+        await servers.close()
+        assert names_of(toolbox) == {"c__good"}
+        assert "c__odd" in problems[0]
+
+    anyio.run(main)
+
+
+def names_of(toolbox: Toolbox) -> set[str]:
+    return {tool.name for tool in toolbox}
