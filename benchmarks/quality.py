@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.embed.choose import chosen
 from onhand.embed.embedder import Embedder, Kind
-from onhand.lexical.bm25 import BM25_PLUS
 from onhand.lexical.ranking import Ranking, ranking
+from onhand.lexical.scoring import BM25_PLUS
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
 from onhand.search.index import Index
 from onhand.store.entry import Entry

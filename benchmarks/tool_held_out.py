@@ -20,7 +20,7 @@ from benchmarks.quality import RememberingEmbedder, ids_in
 from benchmarks.tool_sets import Judged, K, bm25s_search, ids_of, judged_sets, opened, recall, some
 from onhand.embed.choose import chosen
 from onhand.embed.embedder import Embedder
-from onhand.lexical.bm25 import Formula
+from onhand.lexical.scoring import Formula
 from onhand.tools import intents, matching
 from onhand.tools.catalog import Catalog
 from onhand.tools.relevance import shared

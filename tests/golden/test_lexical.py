@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from onhand.lexical.bm25 import BM25, BM25_PLUS, Formula, LexicalIndex
+from onhand.lexical.bm25 import LexicalIndex
+from onhand.lexical.scoring import BM25, BM25_PLUS, Formula
 from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
 from requirements import requirement
 

@@ -9,7 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from onhand.lexical.bm25 import BM25, BM25_PLUS, Formula, LexicalIndex
+from onhand.lexical.bm25 import LexicalIndex
+from onhand.lexical.scoring import BM25, BM25_PLUS, Formula
 from onhand.lexical.snippet import ELLIPSIS, best_window, plain_text
 from onhand.lexical.stem import stem
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer, fold

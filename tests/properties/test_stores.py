@@ -23,8 +23,8 @@ from hypothesis.stateful import (
 
 from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.lexical import numpy_searcher, numpy_term
-from onhand.lexical.bm25 import BM25
 from onhand.lexical.ranking import Ranking
+from onhand.lexical.scoring import BM25
 from onhand.lexical.tokenize import IdentifierTokenizer
 from onhand.search.index import Index
 from onhand.search.result import Result

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from onhand.document import Contribution, Filter, wanted_authors
-from onhand.lexical.bm25 import largest_first, query_weights
 from onhand.lexical.numpy_term import NO_SLOTS, Array, Term, Weights, best_of, joined, weights_of
 from onhand.lexical.ranking import Ranking
+from onhand.lexical.scoring import largest_first, query_weights
 from onhand.lexical.searcher import scoring_of, time_bounds
 from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, WORD, Segment
 

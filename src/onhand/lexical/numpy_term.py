@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onhand.lexical.bm25 import Scoring
+from onhand.lexical.scoring import Scoring
 from onhand.lexical.segment import count_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -7,7 +7,7 @@ from math import inf
 from operator import itemgetter
 
 from onhand.document import EVERYTHING, Contribution, Filter, wanted_authors
-from onhand.lexical.bm25 import largest_first, query_weights
+from onhand.lexical.scoring import largest_first, query_weights
 from onhand.lexical.searcher import scoring_of, time_bounds
 from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, WORD, Segment, decode
 from onhand.record import Record

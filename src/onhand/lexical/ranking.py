@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from onhand.errors import InputError
-from onhand.lexical.bm25 import BM25, Formula, LexicalIndex
+from onhand.lexical.bm25 import LexicalIndex
+from onhand.lexical.scoring import BM25, Formula
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
 from onhand.record import Record
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from onhand.document import Contribution, Filter, microseconds
-from onhand.lexical.bm25 import Scoring
 from onhand.lexical.ranking import Ranking
+from onhand.lexical.scoring import Scoring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

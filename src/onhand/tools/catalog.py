@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from onhand.document import Contribution
 from onhand.errors import InputError, NotFound, StoreError
-from onhand.lexical.bm25 import largest_first
+from onhand.lexical.scoring import largest_first
 from onhand.record import Record
 from onhand.search.accept import accepted_query
 from onhand.search.index import MOST, Index

@@ -11,8 +11,8 @@ from functools import cache
 from math import log
 
 from onhand.errors import InputError
-from onhand.lexical.bm25 import BM25_PLUS, Formula
 from onhand.lexical.ranking import Ranking
+from onhand.lexical.scoring import BM25_PLUS, Formula
 from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
 from onhand.search.index import Index, Rank
 from onhand.tools.findable import MAX_REPEATS, fields_of, words_of_names, words_of_text

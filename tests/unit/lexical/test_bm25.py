@@ -7,8 +7,9 @@ import pytest
 
 from onhand.document import Contribution, Match
 from onhand.errors import InputError
-from onhand.lexical.bm25 import A_TEXT, BM25, BM25_PLUS, Formula, LexicalIndex, query_weights
+from onhand.lexical.bm25 import LexicalIndex
 from onhand.lexical.ranking import ranking
+from onhand.lexical.scoring import A_TEXT, BM25, BM25_PLUS, Formula, query_weights
 from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
 from requirements import requirement
 

@@ -17,7 +17,8 @@ SEARCHES = """
 import json, random, sys
 if sys.argv[1] == "without":
     sys.modules["numpy"] = None  # importing it fails now
-from onhand.lexical.bm25 import BM25, BM25_PLUS, LARGE, Formula, LexicalIndex
+from onhand.lexical.bm25 import LARGE, LexicalIndex
+from onhand.lexical.scoring import BM25, BM25_PLUS, Formula
 from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
 
 OPTIONS = [
