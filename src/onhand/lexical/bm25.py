@@ -23,8 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
+    from onhand.lexical.numpy_impacts import NumpyImpacts
     from onhand.lexical.postings import Postings
     from onhand.lexical.tokenizer import Tokenizer
+
+    # The slots that have a term, and what it adds to their scores: lists, or numpy arrays in a large corpus.
+    Impact = tuple[Any, Any]
+    Weighted = tuple[float, Impact]  # by a query
 
 # Documents from which on it pays to learn the whole vocabulary and, where it is installed, to import numpy: a corpus of
 # this size is searched by a process that stays.
@@ -60,7 +65,7 @@ class LexicalIndex:
         self.tokenizer = tokenizer or IdentifierTokenizer()
         self.formula = formula
         self._fields = [
-            _Field(
+            Field(
                 name,
                 _positive(name, weight),
                 _not_negative(name, (alone or {}).get(name, 0.0)),
@@ -82,9 +87,8 @@ class LexicalIndex:
         self._chars = 0  # of all texts
         # Good until the next change, because every score depends on how many documents there are and how long:
         self._vocabulary: ScannedVocabulary | LearntVocabulary | None = None  # a learnt one takes in changes itself
-        self._impacts: dict[str, Any] = {}  # term → what it adds to which slots
-        self._arrays: list[Any] | None = None  # the fields' lengths for numpy, by slot
-        self._norms: Any = None  # for numpy, by slot
+        self._impacts: dict[str, Impact] = {}  # of terms
+        self._large: NumpyImpacts | None = None
         self._scores: Scoring | None = None
         self._asked: tuple[str, dict[str, float]] = "", {}  # the last query and its weights, as each hit is explained
 
@@ -146,7 +150,9 @@ class LexicalIndex:
         elif not self._is_sorted and not self._was_looked_through:
             self._look_through(weights)
         slots = None if among is None else [self._slots[id] for id in among if id in self._slots]
-        scored = self._sum_large(weights, limit, slots) if self._is_large() else self._sum_small(weights, slots)
+        weighted = [(weight, self._impact(term)) for term, weight in weights.items()]
+        large = self._in_numpy()
+        scored = large.best(weighted, limit, slots) if large else self._sums(weighted, slots)
         ids = self._ids
         ranked = sorted([(-score, ids[slot]) for slot, score in scored])
         return [Match(document_id, -negative, ()) for negative, document_id in ranked[:limit]]
@@ -306,7 +312,7 @@ class LexicalIndex:
             self._vocabulary = None
         if self._impacts:
             self._impacts = {}
-        self._arrays = self._norms = self._scores = None
+        self._large = self._scores = None
 
     def _weights_of(self, query: str) -> dict[str, float]:
         if self._asked[0] == query:
@@ -321,19 +327,18 @@ class LexicalIndex:
             self._scores = Scoring(self.formula, self._per_field_length, weights, alone, totals, len(self._slots))
         return self._scores
 
-    def _impact(self, term: str) -> tuple[Any, Any]:
-        """The slots that have a term and what it adds to their scores: lists, or numpy arrays in a large corpus."""
-        impact: tuple[Any, Any] | None = self._impacts.get(term)
+    def _impact(self, term: str) -> Impact:
+        impact = self._impacts.get(term)
         if impact is None:
             if not self._is_sorted:
                 self._sort()
             words = self._words_of(term)
             if not words:
                 impact = (), ()
-            elif self._is_large():
-                impact = self._impact_large(words)
+            elif large := self._in_numpy():
+                impact = large.of(words)
             else:
-                impact = self._impact_small([field.postings.counted(words) for field in self._fields])
+                impact = self._impact_of([field.postings.counted(words) for field in self._fields])
             self._impacts[term] = impact
         return impact
 
@@ -341,17 +346,17 @@ class LexicalIndex:
         """Work out what these terms add, and sort nothing: a command asks once and ends."""
         rows = [(slot, self._looked_through(slot, document_id)) for document_id, slot in self._slots.items()]
         found = occurrences(terms, rows, len(self._fields), self.tokenizer.forms)
-        self._impacts = {term: self._impact_small(found[term]) for term in terms}
+        self._impacts = {term: self._impact_of(found[term]) for term in terms}
         self._was_looked_through = True
 
-    def _sum_small(self, weights: dict[str, float], among: list[int] | None) -> Iterable[tuple[int, float]]:
+    def _sums(self, weighted: Iterable[Weighted], among: Collection[int] | None) -> Iterable[tuple[int, float]]:
         scores: dict[int, float] = {}
-        for term, weight in weights.items():
-            for slot, score in zip(*self._impact(term), strict=True):
+        for weight, impact in weighted:
+            for slot, score in zip(*impact, strict=True):
                 scores[slot] = scores.get(slot, 0.0) + weight * score
         return scores.items() if among is None else [(slot, scores[slot]) for slot in among if slot in scores]
 
-    def _impact_small(self, counts: Sequence[Mapping[int, int]]) -> tuple[list[int], list[float]]:
+    def _impact_of(self, counts: Sequence[Mapping[int, int]]) -> Impact:
         """What a term adds that stands so often in each slot, by field."""
         scoring = self._scoring()
         frequencies: dict[int, float] = {}
@@ -374,53 +379,11 @@ class LexicalIndex:
             return self.formula.k1
         return float(self._scoring().norm([field.lengths[slot] for field in self._fields]))
 
-    def _is_large(self) -> bool:
-        return len(self._slots) >= LARGE and _numpy() is not None
-
-    def _sum_large(
-        self, weights: dict[str, float], limit: int | None, among: list[int] | None
-    ) -> Iterable[tuple[int, float]]:
-        numpy = _numpy()
-        scores = numpy.zeros(len(self._ids))
-        for term, weight in weights.items():
-            slots, added = self._impact(term)
-            if len(slots):
-                scores[slots] += added if weight == 1.0 else weight * added
-        if among is None:
-            found = (scores > 0).nonzero()[0]  # several times faster over booleans than over floats
-        else:
-            slots = numpy.array(among, dtype=int)
-            found = slots[scores[slots] > 0]
-        values = scores[found]
-        if limit is not None and len(found) > limit:
-            # Equal scores at the border all stay, so that the id decides between them.
-            kept = values >= numpy.partition(values, len(found) - limit)[len(found) - limit]
-            found, values = found[kept], values[kept]
-        return zip(found.tolist(), values.tolist(), strict=True)
-
-    def _impact_large(self, words: list[str]) -> tuple[Any, Any]:
-        numpy = _numpy()
-        scoring = self._scoring()
-        if self._arrays is None:
-            self._arrays = [numpy.array(field.lengths) for field in self._fields]
-            self._norms = scoring.norm(self._arrays)
-        weighted = []
-        alone: Any = None  # by slot
-        for number, (field, lengths) in enumerate(zip(self._fields, self._arrays, strict=True)):
-            postings = field.postings.of(words)
-            if postings:
-                slots, counts = _counted(numpy, postings)
-                weight = scoring.weight(number, lengths[slots]) if self._per_field_length else field.weight
-                weighted.append((slots, weight * counts))
-                if field.alone:
-                    alone = numpy.zeros(len(self._ids)) if alone is None else alone
-                    alone[slots] += field.alone * scoring.gain(weight * counts, self._norms_of(slots))
-        slots, frequencies = weighted[0] if len(weighted) == 1 else _merged(numpy, weighted, len(self._ids))
-        added = 0.0 if alone is None else alone[slots]
-        return slots, scoring.score(frequencies, self._norms_of(slots), scoring.idf(len(slots)), added)
-
-    def _norms_of(self, slots: Any) -> Any:
-        return self._norms if self._per_field_length else self._norms[slots]
+    def _in_numpy(self) -> NumpyImpacts | None:
+        """What works out impacts and sums in a large corpus, where numpy is installed."""
+        if self._large is None and len(self._slots) >= LARGE and (impacts := _numpy_impacts()):
+            self._large = impacts(self._scoring(), self._fields, len(self._ids))
+        return self._large
 
 
 def _positive(name: str, weight: float) -> float:
@@ -435,7 +398,7 @@ def _not_negative(name: str, alone: float) -> float:
     return alone
 
 
-class _Field:
+class Field:
     """One field of every document: where its terms occur and how long it is."""
 
     postings: Postings  # once the documents are sorted
@@ -452,6 +415,7 @@ class _Field:
         self.total = 0.0
 
     def add(self, slot: int, words: list[str]) -> None:
+        """Enter the words of a document."""
         self.measure(slot, len(words))
         self.postings.add(slot, words)
 
@@ -472,39 +436,16 @@ class _Field:
         self.lengths = array("d", self.lengths)
 
 
-def _counted(numpy: Any, postings: list[array[int]]) -> tuple[Any, Any]:
-    """The slots of some postings, each once, and how often each stands in them."""
-    if len(postings) == 1:
-        occurrences = numpy.array(postings[0], dtype=numpy.intp)
-    else:
-        occurrences = numpy.concatenate(postings, dtype=numpy.intp)
-        occurrences.sort()
-    is_new = occurrences[1:] != occurrences[:-1]
-    if numpy.count_nonzero(is_new) == len(is_new):
-        return occurrences, 1.0
-    starts = numpy.concatenate(([0], is_new.nonzero()[0] + 1, [len(occurrences)]))
-    return occurrences[starts[:-1]], starts[1:] - starts[:-1]
+_NUMPY: list[type[NumpyImpacts] | None] = []  # once somebody asked
 
 
-def _merged(numpy: Any, weighted: list[tuple[Any, Any]], size: int) -> tuple[Any, Any]:
-    """One frequency per slot from those of several fields."""
-    frequencies = numpy.zeros(size)
-    for slots, added in weighted:
-        frequencies[slots] += added
-    slots = (frequencies > 0).nonzero()[0]
-    return slots, frequencies[slots]
-
-
-_NUMPY: list[Any] = []  # or None, once somebody asked
-
-
-def _numpy() -> Any:
-    """numpy where it is installed; it costs more to import than a small search, so only large ones ask."""
+def _numpy_impacts() -> type[NumpyImpacts] | None:
+    """None without numpy; it costs more to import than a small search, so only large ones ask."""
     if not _NUMPY:
         try:
-            import numpy
+            from onhand.lexical.numpy_impacts import NumpyImpacts
         except ImportError:
             _NUMPY.append(None)
         else:
-            _NUMPY.append(numpy)
+            _NUMPY.append(NumpyImpacts)
     return _NUMPY[0]
