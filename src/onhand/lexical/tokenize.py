@@ -310,9 +310,9 @@ def _units(word: str, in_query: bool = False) -> list[str]:
     """
     if len(word) == 1 or max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
         return [word]
-    units: list[str] = []
     import re
 
+    units: list[str] = []
     for number, run in enumerate(re.split(f"([{UNSPACED}]+)", word)):
         if number % 2 == 0:  # what stands between the matches
             units += [run] if run else []

@@ -99,9 +99,8 @@ def _is_line_of(text: str, mark: str, place: int) -> bool:
     return text.startswith(mark, place) and not text[end : _line_end(text, end)].strip(" \t")
 
 
-# Most lines are prose, and their first character says so. What begins or ends a block in no list and no quote:
-_NOT_PROSE = frozenset(" \t>-+*#=<`~0123456789")
-_LEAVES = frozenset("#=-<")
+_NOT_PROSE = frozenset(" \t>-+*#=<`~0123456789")  # first characters; most lines are prose, and begin otherwise
+_LEAVES = frozenset("#=-<")  # what begins or ends a block in no list and no quote, other than a fence
 _VERBATIM_TAGS = ("pre", "script", "style", "textarea")
 _TAG_CLOSES = r"(?i:</(?:pre|script|style|textarea)>)"
 
@@ -165,9 +164,8 @@ class _Scan:
         start = self._paragraph_above(line, at)
         if start is not None:
             self.headings.append(Heading(1 if sign == "=" else 2, start, end, self.text[start : at - 1]))
-        if start is not None or line.lstrip(" ").startswith(
-            "---"
-        ):  # a heading or a rule: what follows is another block
+        is_rule = line.lstrip(" ").startswith("---")
+        if start is not None or is_rule:  # what follows is another block
             self._floor = end
             self._contained = -1
         return end

@@ -29,7 +29,7 @@ def plain(text: str, definitions: Mapping[str, Definition] = _NO_DEFINITIONS) ->
     return " ".join(text.split())
 
 
-def _without(text: str, ranges: list[tuple[int, int]]) -> str:
+def _without(text: str, ranges: list[Range]) -> str:
     kept, position = [], 0
     for start, end in ranges:
         if start > position:
