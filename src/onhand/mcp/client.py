@@ -16,12 +16,11 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared._httpx_utils import create_mcp_http_client
-from pydantic import ValidationError
 
-from onhand.errors import OnhandError, UpstreamError
+from onhand.errors import UpstreamError
 from onhand.mcp import program
 from onhand.mcp.cleaning import clean_line
-from onhand.mcp.failures import innermost, is_ended, is_expired, is_no_message, wants_newer, web_status
+from onhand.mcp.failures import is_ended, is_expired, wants_newer, why
 from onhand.mcp.listing import Listing, listed
 from onhand.mcp.promises import check_promises
 from onhand.mcp.relay import Callbacks, declare_clients, is_modern, only, speaking_for
@@ -469,24 +468,7 @@ class Client:
 
     def _reason(self, error: BaseException) -> str:
         """Why, in a line that people can see: what is at the bottom of it, and what the program said last."""
-        error = innermost(error)
-        if isinstance(error, OSError) and self.server.cwd and error.filename == working_directory(self.server):
-            text = f"it cannot be started in {self.server.cwd!r} ({error.strerror}): correct its cwd"
-        elif isinstance(error, FileNotFoundError) and self.server.command:
-            text = f"there is no program {self.server.command!r}: install it, or correct the command"
-        elif isinstance(error, PermissionError) and self.server.command:
-            text = f"{self.server.command!r} is no program that may be run: correct the command"
-        elif isinstance(error, MCPError) and is_ended(error):
-            text = "it ended at once"
-        elif isinstance(error, TimeoutError):
-            text = "no answer in time"
-        elif isinstance(error, MCPError) and is_no_message(error) and self._web_status >= 400:
-            text = web_status(self._web_status)
-        elif isinstance(error, ValidationError):
-            first = error.errors(include_url=False)[0]
-            text = f"it does not keep to MCP: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        else:
-            text = str(error) if isinstance(error, OnhandError) else f"{type(error).__name__}: {error}"
+        text = why(error, self.server, self._web_status)
         words = self._last_words()
         return clean_line(f"{text} ({words})" if words else text, MAX_REASON_CHARS)
 
