@@ -109,7 +109,8 @@ class Gaps:
 
     def notes(self) -> list[str]:
         """What a reader of the answer should know."""
-        notes = [f"{self.skipped:,} directories could not be looked into"] if self.skipped else []
+        skipped = "1 directory" if self.skipped == 1 else f"{self.skipped:,} directories"
+        notes = [f"{skipped} could not be looked into"] if self.skipped else []
         notes += [f"only {MAX_ENTRIES:,} entries were looked at; choose a smaller path"] * self.is_cut
         return notes + [LATE] * self.is_late
 

@@ -133,7 +133,7 @@ def test_a_deep_tree_and_a_closed_directory_do_not_stop_the_walk(workspace: Work
     (root / "e.txt").touch()
     searched = glob(workspace, "**/*.txt")
     assert searched.files == ("e.txt", "sub/ok.txt")
-    assert searched.notes == ("1 directories could not be looked into",)
+    assert searched.notes == ("1 directory could not be looked into",)
 
 
 @requirement("actions.grep")
@@ -299,7 +299,7 @@ def test_enough_matches_in_the_first_files_are_not_kept_waiting(
     workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
 ) -> None:
     tree({f"{number}.txt": "x\nx\n" for number in range(5)})
-    stand_in(f"printf './4.txt\\0./3.txt\\0./0.txt\\0'; echo $$ > {tmp_path}/pid; exec sleep 1000")
+    stand_in(f"echo $$ > {tmp_path}/pid; printf './4.txt\\0./3.txt\\0./0.txt\\0'; exec sleep 1000")
     found = grep(workspace, "x", limit=2)
     assert [(match.file, match.line) for match in found.matches] == [("0.txt", 1), ("0.txt", 2)]
     assert (found.is_cut, found.engine, found.notes) == (True, "ripgrep", ())
@@ -389,7 +389,7 @@ def test_directories_that_are_too_deep_are_told_of_either_way(lines: Grep, tree:
     tree({"a.txt": "x\n", "d/" * (MAX_DEPTH - 1) + "b.txt": "x\n", "d/" * (MAX_DEPTH + 1) + "c.txt": "x\n"})
     answer = lines("x", glob="*.txt")
     assert [match.file.rpartition("/")[2] for match in answer.matches] == ["a.txt", "b.txt"]
-    assert answer.notes == ("1 directories could not be looked into",)
+    assert answer.notes == ("1 directory could not be looked into",)
 
 
 @requirement("actions.grep-fallback")
@@ -400,7 +400,7 @@ def test_directories_that_ripgrep_could_not_read_are_told_of(
     stand_in("printf './a.txt\\0'; exit 2")
     found = grep(workspace, "x", glob="*.txt")
     assert (found.engine, [match.file for match in found.matches]) == ("ripgrep", ["a.txt"])
-    assert found.notes == grep(workspace, "x", use_ripgrep=False).notes == ("1 directories could not be looked into",)
+    assert found.notes == grep(workspace, "x", use_ripgrep=False).notes == ("1 directory could not be looked into",)
 
 
 @requirement("actions.grep-fallback")
