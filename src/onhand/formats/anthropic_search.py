@@ -23,7 +23,6 @@ SEARCH_TOOLS = {
 MAX_DEFERRED = 10_000
 MAX_QUERY_CHARS = 500
 MAX_RESULTS = 5
-ERROR_CODES = ("invalid_tool_input", "unavailable", "too_many_requests", "execution_time_exceeded")
 
 
 def request_tools(session: Session, search: str = "client", cache: bool = False) -> list[dict[str, Any]]:

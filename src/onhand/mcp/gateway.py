@@ -35,7 +35,6 @@ from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT, nearest
 if TYPE_CHECKING:
     from onhand.mcp.surface import Context
 
-SURFACES = ("stable", "activate")
 TTL_MS = 60_000  # of lists that change only when a server's do
 DESCRIPTION_CHARS = 120
 MAX_NAMED_PROBLEMS = 5

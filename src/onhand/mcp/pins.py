@@ -17,7 +17,6 @@ from onhand.mcp.cleaning import named_in, suspicions
 from onhand.mcp.servers import Server
 from onhand.regular import open_file
 
-POLICIES = ("ask", "auto")
 PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_FILE_BYTES = 256 * 1024 * 1024
 

@@ -16,7 +16,7 @@ from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.sandbox import Command, Process
 from onhand.sandbox.usage import TEMPORARY
 
-TEMPORARY_BYTES = 512 << 20  # of what is kept in memory as files, in each of two places, and never more than of memory
+TEMPORARY_BYTES = 512 << 20  # of files in memory, in each place; or its share of the memory if that is less
 TRY_S = 30.0  # far more than a command that does nothing takes
 
 

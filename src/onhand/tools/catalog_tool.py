@@ -111,7 +111,7 @@ def accepted_tool(tool: CatalogTool) -> CatalogTool:
         _schema(output_schema, name, "output_schema") if output_schema else NOTHING,
         _schema(annotations, name, "annotations") if annotations else NOTHING,
     )
-    return tuple.__new__(CatalogTool, checked_tool)
+    return tuple.__new__(CatalogTool, checked_tool)  # there may be thousands
 
 
 def accepted_name(name: Any) -> str:

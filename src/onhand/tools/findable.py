@@ -51,7 +51,8 @@ def document_of(tool: CatalogTool, whole: bool = True) -> Document:
     meaning is never compared and somebody else has the tool itself."""
     if not whole:
         found_by = {"fields": _fields(tool)}
-        return tuple.__new__(Document, (tool.id, "", "", "", (), tool.server, None, found_by, KIND, ""))
+        row = tool.id, "", "", "", (), tool.server, None, found_by, KIND, ""
+        return tuple.__new__(Document, row)  # there may be thousands
     return Document(
         tool.id, text=_meant(tool), scope=tool.server, kind=KIND, tags=(tool.source,), metadata={"tool": tool._asdict()}
     )
