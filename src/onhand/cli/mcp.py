@@ -169,6 +169,9 @@ def _import(asked: Config, arguments: argparse.Namespace) -> int:
 
     known = [path for files in places(home(os.environ), asked.project, os.environ).values() for path in files]
     files = arguments.files or [path for path in known if os.path.isfile(path)]
+    if not files:
+        terminal.say("no client's settings were found: name a file, or `onhand mcp add NAME -- COMMAND…`")
+        return 0
     servers = _own_servers()
     added: list[str] = []
     for path in files:

@@ -33,6 +33,13 @@ def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Pa
 
 
 @requirement("mcp.cli")
+def test_where_no_client_is_known_an_import_says_what_to_do(run: Run, project: Path) -> None:
+    done = run("mcp", "import")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "no client's settings were found: name a file, or `onhand mcp add NAME -- COMMAND…`\n"
+
+
+@requirement("mcp.cli")
 def test_an_answer_that_has_only_structured_content_is_printed_as_json(run: Run, project: Path) -> None:
     run("mcp", "add", "f", *program("faithful"))
     called = run("mcp", "call", "f__counted")
