@@ -37,7 +37,7 @@ LARGE = 2000
 # Documents, and characters of their texts, up to which a first query looks through them. More are sorted by words as
 # they come, and what a first query looked through is sorted by the second.
 FEW, FEW_CHARS = 1000, 2**20
-# Terms of a query from which on that pays in a small corpus too: a short word may stand in every other one.
+# Terms of a query from which on it pays to learn a small vocabulary too: a short word may stand in every other one.
 LONG = 64
 
 
