@@ -18,7 +18,7 @@ from onhand.actions.pattern import Line, Pattern
 from onhand.actions.programs import found as found_program
 from onhand.actions.ripgrep import Naming
 from onhand.actions.survey import Survey
-from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, matcher
+from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, is_too_deep, matcher
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, NotFound
 
@@ -183,8 +183,10 @@ def _is_simple(name: str) -> bool:
 
 
 def _naming(search: _Search) -> Naming | None:
-    """ripgrep, looking for files; None where it is not at hand or the pattern may mean something else to it."""
-    program = found_program("rg", search.scope.workspace) if search.pattern.for_ripgrep is not None else None
+    """ripgrep, looking for files; None where it is not at hand, too deep, or may take the pattern for another."""
+    if search.pattern.for_ripgrep is None or is_too_deep(search.scope.start, 0):
+        return None
+    program = found_program("rg", search.scope.workspace)
     return Naming(program, search.scope, search.pattern, search.names, search.ends_at) if program else None
 
 

@@ -14,7 +14,7 @@ from onhand.actions import ripgrep
 from onhand.actions.glob import Globbed, glob
 from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
 from onhand.actions.programs import found
-from onhand.actions.tree import LATE, MAX_DEPTH, Scope, Walk, expanded
+from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, Scope, Walk, expanded
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, MissingExtra, NotFound
 from onhand.gitignore import MAX_BYTES, MAX_PATTERNS
@@ -180,6 +180,13 @@ def test_case_and_meaning_of_signs_are_as_asked_for(lines: Grep, tree: Tree) -> 
     assert [match.line for match in lines("x.y").matches] == [1, 2]
     assert [match.line for match in lines("x.y", literal=True).matches] == [1]
     assert [match.line for match in lines("(?i)STRA").matches] == [1, 3]
+
+
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize("pattern", [r"a\<b", r"b\>c", r"\<$", r"^\>"])
+def test_an_escaped_bracket_is_no_edge_of_a_word(lines: Grep, tree: Tree, pattern: str) -> None:
+    tree({"a.txt": "a<b\n", "b.txt": "b>c\n", "c.txt": "x <\n", "d.txt": "> y\n", "e.txt": "a b c\n"})
+    assert len(lines(pattern).matches) == 1
 
 
 @requirement("actions.grep")
@@ -390,6 +397,23 @@ def test_directories_that_are_too_deep_are_told_of_either_way(lines: Grep, tree:
     answer = lines("x", glob="*.txt")
     assert [match.file.rpartition("/")[2] for match in answer.matches] == ["a.txt", "b.txt"]
     assert answer.notes == ("1 directories could not be looked into",)
+
+
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize("size", [1, 250])
+def test_directories_whose_paths_are_too_long_are_told_of_either_way(lines: Grep, root: Path, size: int) -> None:
+    number = os.open(root, os.O_RDONLY)
+    for _ in range(20):  # in steps: no call takes the whole path
+        with open("x" * size, "wb", opener=lambda name, flags: os.open(name, flags, dir_fd=number)) as file:  # noqa: B023
+            file.write(b"needle\n")
+        os.mkdir("d" * 250, dir_fd=number)
+        lower = os.open("d" * 250, os.O_RDONLY, dir_fd=number)
+        os.close(number)
+        number = lower
+    os.close(number)
+    files = [match.file for match in lines("needle").matches]
+    assert {file.count("/") for file in files} == {*range(MAX_DIRECTORY_BYTES // 251 + 1)}
+    assert lines("needle").notes == ("1 directories could not be looked into",)
 
 
 @requirement("actions.grep-fallback")
