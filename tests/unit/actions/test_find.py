@@ -306,7 +306,7 @@ def test_enough_matches_in_the_first_files_are_not_kept_waiting(
     workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
 ) -> None:
     tree({f"{number}.txt": "x\nx\n" for number in range(5)})
-    stand_in(f"printf './4.txt\\0./3.txt\\0./0.txt\\0'; echo $$ > {tmp_path}/pid; exec sleep 1000")
+    stand_in(f"echo $$ > {tmp_path}/pid; printf './4.txt\\0./3.txt\\0./0.txt\\0'; exec sleep 1000")
     found = grep(workspace, "x", limit=2)
     assert [(match.file, match.line) for match in found.matches] == [("0.txt", 1), ("0.txt", 2)]
     assert (found.is_cut, found.engine, found.notes) == (True, "ripgrep", ())
