@@ -184,6 +184,19 @@ HAS_GIT = shutil.which("git", path="/usr/bin:/bin") is not None
 
 
 @requirement("sandbox.secrets-unreadable")
+def test_a_secret_inside_of_what_is_closed_anyway_stops_no_command(sandbox: Sandbox, place: Path) -> None:
+    secrets = [place / "home" / ".config" / name for name in ("onhand/config.toml", "gcloud/credentials.json")]
+    for secret in secrets:
+        secret.parent.mkdir(parents=True)
+        secret.write_text("do not tell")
+    give(place)
+    line = f"echo works; cat {secrets[0]} {secrets[1]}"
+    ended = run(sandbox, policy_for(place, denied=(str(secrets[0]),)), "/bin/sh", "-c", line, cwd=place)
+    assert ended.printed.startswith("works\n")
+    assert ended.printed.count("Permission denied") == 2
+
+
+@requirement("sandbox.secrets-unreadable")
 def test_what_runs_us_cannot_be_changed_where_it_is_in_the_workspace(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
