@@ -410,6 +410,16 @@ def test_what_is_in_temporary_directories_counts_as_memory(place: Path) -> None:
 
 
 @requirement("sandbox.sums")
+def test_one_temporary_directory_counts_where_the_other_is_everybodys(place: Path) -> None:
+    policy = policy_for(place)
+    policy = policy._replace(writable=(*policy.writable, "/dev/shm"), memory_bytes=200 << 20)
+    code = "import os\nopen('/tmp/held', 'wb').write(bytes(90 << 20))\nheld = b'x' * (150 << 20)\nos.read(0, 1)"
+    ended = _waiting(backend("bubblewrap"), policy, code, place)
+    assert ended.code == 128 + signal.SIGKILL
+    assert "had more than 200 MiB of memory, " in ended.printed
+
+
+@requirement("sandbox.sums")
 def test_a_temporary_directory_holds_less_than_the_memory(place: Path) -> None:
     policy = policy_for(place)._replace(memory_bytes=200 << 20)
     ended = run(backend("bubblewrap"), policy, python_inside(), "-c", TOO_LARGE, cwd=place)
