@@ -12,6 +12,7 @@ from itertools import islice
 from time import monotonic
 from typing import NamedTuple
 
+from onhand import wanted
 from onhand.actions.files import contents
 from onhand.actions.in_turn import InTurn
 from onhand.actions.pattern import Line, Pattern
@@ -160,10 +161,10 @@ def _is_directory(workspace: Workspace, place: Place, path: str) -> bool:
 
 def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], tuple[str, ...]]:
     """Whether a file is wanted by its path, and patterns of the names that those have."""
-    wanted: list[Callable[[str], bool]] = []
+    rules: list[Callable[[str], bool]] = []
     names: tuple[str, ...] = ()
     if glob is not None:
-        wanted.append(matcher([glob], anchored=False))
+        rules.append(matcher([glob], anchored=False))
         last = [pattern.rpartition("/")[2] for pattern in expanded(glob)]
         names = tuple(last) if all(map(_is_simple, last)) else ()
     if type is not None:
@@ -171,10 +172,10 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
         if known is None:
             raise InputError(f"there is no type '{type[:40]}': use {', '.join(TYPES)}, or a glob such as *.{type[:20]}")
         names = tuple(known.split())
-        wanted.append(matcher(names, anchored=False))
-    if not wanted:
+        rules.append(matcher(names, anchored=False))
+    if not rules:
         return (lambda inner: True), names
-    return (lambda inner: all(is_one(inner) for is_one in wanted)), names
+    return (lambda inner: all(is_one(inner) for is_one in rules)), names
 
 
 def _is_simple(name: str) -> bool:
@@ -254,6 +255,7 @@ def _matches(search: _Search, places: Iterable[Place], context: int) -> Iterator
 
 
 def _is_late(search: _Search) -> bool:
+    wanted.check()
     late = monotonic() > search.ends_at
     if late:
         search.notes.append(LATE)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from time import monotonic
 
+from onhand import wanted
 from onhand.actions.beneath import LISTED, NOFOLLOW
 from onhand.actions.tree import MAX_ENTRIES, Gaps, Scope, is_too_deep
 from onhand.actions.workspace import Place, open_place
@@ -85,5 +86,6 @@ class Survey:
             self.is_clear = False
 
     def _is_late(self) -> bool:
+        wanted.check()
         self.gaps.is_late = self.gaps.is_late or monotonic() > self._ends_at
         return self.gaps.is_late

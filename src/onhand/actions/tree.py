@@ -11,6 +11,7 @@ from itertools import islice
 from time import monotonic
 from typing import NamedTuple
 
+from onhand import wanted
 from onhand.actions.files import contents
 from onhand.actions.workspace import Place, Root, Workspace
 from onhand.errors import InputError
@@ -154,6 +155,7 @@ class Walk:
             self.gaps.is_cut = True
             return
         for name, is_directory in sorted(found, key=lambda entry: os.fsencode(entry[0])):
+            wanted.check()
             if monotonic() > self._ends_at:
                 self.gaps.is_late = True
                 return

@@ -4,11 +4,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onhand import wanted
 from onhand.actions import grep as grepping
 from onhand.actions import ripgrep
 from onhand.actions.glob import Globbed, glob
@@ -16,7 +18,7 @@ from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
 from onhand.actions.programs import found
 from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, Scope, Walk, expanded
 from onhand.actions.workspace import Workspace
-from onhand.errors import InputError, MissingExtra, NotFound
+from onhand.errors import InputError, MissingExtra, NotFound, Unwanted
 from onhand.gitignore import MAX_BYTES, MAX_PATTERNS
 from requirements import requirement
 
@@ -312,6 +314,26 @@ def test_enough_matches_in_the_first_files_are_not_kept_waiting(
     assert (found.is_cut, found.engine, found.notes) == (True, "ripgrep", ())
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text(encoding="utf-8")), 0)
+
+
+@requirement("actions.grep")
+def test_a_search_that_nobody_waits_for_ends_with_its_program(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
+) -> None:
+    tree({"a.txt": "x\n"})
+    number = tmp_path / "pid"
+    stand_in(f"echo $$ > {number}.new; mv {number}.new {number}; exec sleep 1000")
+
+    def searched(is_wanted: Callable[[], bool], use_ripgrep: bool) -> None:
+        wanted.ask_whether(is_wanted)
+        grep(workspace, "x", use_ripgrep=use_ripgrep)
+
+    with pytest.raises(Unwanted):
+        copy_context().run(searched, lambda: not number.exists(), use_ripgrep=True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(number.read_text(encoding="utf-8")), 0)
+    with pytest.raises(Unwanted):
+        copy_context().run(searched, lambda: False, use_ripgrep=False)
 
 
 @requirement("actions.grep-fallback")
