@@ -359,6 +359,33 @@ def test_the_workspace_is_as_the_configuration_asks(write: Write, home: Path, mo
             workspace.place_to_write(path)
 
 
+@requirement("actions.confined", "trust.limits-are-kept")
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ("root = 'src'\nwritable_roots = ['.git']", ".git/hooks/pre-commit"),
+        ("root = 'src'\nwritable_roots = ['link']", ".git/config"),
+        ("root = '.git'", ".git/config"),
+        ("root = '.github'", ".github/copilot-instructions.md"),
+        ("root = 'src'\nwritable_roots = ['.config']", ".config/gh/hosts.yml"),
+    ],
+)
+def test_a_clone_opens_nothing_by_beginning_in_what_is_closed(
+    write: Write, home: Path, settings: str, path: str
+) -> None:
+    for name in ("src/a.txt", ".git/hooks/a", ".github/a", ".config/gh/hosts.yml"):
+        write(f"project/{name}", "")
+    (home / "project" / "link").symlink_to(".git")
+    write("project/onhand.toml", f"[workspace]\n{settings}\n")
+    asked = app.configured(str(home / "project"))
+    assert asked.warnings == ()  # all of it is in the project
+    workspace = app.open_workspace(asked)
+    with pytest.raises(InputError, match=r"protected|closed"):
+        workspace.place_to_write(str(home / "project" / path))
+    write("project/onhand.toml", "[workspace]\nroot = 'src'\n")
+    assert app.open_workspace(app.configured(str(home / "project"))).place_to_write("a.txt").inner == "a.txt"
+
+
 @requirement("mcp.stable-surface")
 def test_no_tool_of_ours_has_the_name_of_one_that_the_gateway_adds(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"SHELL_ENABLED": "true", "WEB_ENABLED": "true", "WORKSPACE_TOOLS": "write"}.items():

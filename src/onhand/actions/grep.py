@@ -12,13 +12,14 @@ from itertools import islice
 from time import monotonic
 from typing import NamedTuple
 
+from onhand import wanted
 from onhand.actions.files import contents
 from onhand.actions.in_turn import InTurn
 from onhand.actions.pattern import Line, Pattern
 from onhand.actions.programs import found as found_program
 from onhand.actions.ripgrep import Naming
 from onhand.actions.survey import Survey
-from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, matcher
+from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, is_too_deep, matcher
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, NotFound
 
@@ -160,10 +161,10 @@ def _is_directory(workspace: Workspace, place: Place, path: str) -> bool:
 
 def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], tuple[str, ...]]:
     """Whether a file is wanted by its path, and patterns of the names that those have."""
-    wanted: list[Callable[[str], bool]] = []
+    rules: list[Callable[[str], bool]] = []
     names: tuple[str, ...] = ()
     if glob is not None:
-        wanted.append(matcher([glob], anchored=False))
+        rules.append(matcher([glob], anchored=False))
         last = [pattern.rpartition("/")[2] for pattern in expanded(glob)]
         names = tuple(last) if all(map(_is_simple, last)) else ()
     if type is not None:
@@ -171,10 +172,10 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
         if known is None:
             raise InputError(f"there is no type '{type[:40]}': use {', '.join(TYPES)}, or a glob such as *.{type[:20]}")
         names = tuple(known.split())
-        wanted.append(matcher(names, anchored=False))
-    if not wanted:
+        rules.append(matcher(names, anchored=False))
+    if not rules:
         return (lambda inner: True), names
-    return (lambda inner: all(is_one(inner) for is_one in wanted)), names
+    return (lambda inner: all(is_one(inner) for is_one in rules)), names
 
 
 def _is_simple(name: str) -> bool:
@@ -183,8 +184,10 @@ def _is_simple(name: str) -> bool:
 
 
 def _naming(search: _Search) -> Naming | None:
-    """ripgrep, looking for files; None where it is not at hand or the pattern may mean something else to it."""
-    program = found_program("rg", search.scope.workspace) if search.pattern.for_ripgrep is not None else None
+    """ripgrep, looking for files; None where it is not at hand, too deep, or may take the pattern for another."""
+    if search.pattern.for_ripgrep is None or is_too_deep(search.scope.start, 0):
+        return None
+    program = found_program("rg", search.scope.workspace)
     return Naming(program, search.scope, search.pattern, search.names, search.ends_at) if program else None
 
 
@@ -252,6 +255,7 @@ def _matches(search: _Search, places: Iterable[Place], context: int) -> Iterator
 
 
 def _is_late(search: _Search) -> bool:
+    wanted.check()
     late = monotonic() > search.ends_at
     if late:
         search.notes.append(LATE)

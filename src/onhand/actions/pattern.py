@@ -135,7 +135,7 @@ def _explained(pattern: str, error: Exception) -> str:
 # What both can say, piece by piece. Whatever does not fit is left to RE2 alone.
 _PIECE = re.compile(
     r"""
-    (?P<escaped> \\[^\sA-Za-z0-9] | \\[tfrn] )
+    (?P<escaped> \\[^\sA-Za-z0-9<>] | \\[tfrn] )  # to ripgrep \< and \> are edges of words
   | (?P<kind> \\[dDwWsSbB] )
   | (?P<group> \( (?! \? ) | \( \? (?: : | i\) | i: ) )
   | (?P<class> \[ \^? [A-Za-z0-9_./:;,@=%#+ -]+ \] )

@@ -4,6 +4,7 @@ It opens paths as it finds them, where a race may lead it anywhere. Nothing that
 """
 
 import os
+import select
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from math import inf
 from time import monotonic
 from typing import NamedTuple
 
+from onhand import wanted
 from onhand.actions.files import MAX_FILE_BYTES
 from onhand.actions.pattern import Pattern
 from onhand.actions.programs import Program
@@ -19,6 +21,7 @@ from onhand.actions.workspace import Place
 
 MAX_NAMED_BYTES = 32 * 1024 * 1024  # of the paths that it names
 PIECE_BYTES = 64 * 1024
+ASK_MS = 100  # after so long without a word, look whether anybody still waits
 MAX_ARGUMENT_BYTES = 1024 * 1024  # of the directories that are named to it: half of what Linux lets a program have
 EACH_BYTES = 16  # that a directory takes there beside its path
 
@@ -72,12 +75,13 @@ class Naming:
                 self.could_tell = True
 
     def wait(self, enough: float = inf) -> None:
-        """Wait until it is over, or has named more files than that."""
-        if not self.is_over:
-            os.set_blocking(self._pipe, True)
-            while not self._has(enough):
+        """Wait until it is over, has named more files than that, or nobody waits for us."""
+        says = select.poll()
+        says.register(self._pipe, select.POLLIN)
+        while not self._has(enough):
+            if says.poll(ASK_MS):
                 self._take(os.read(self._pipe, PIECE_BYTES))
-            os.set_blocking(self._pipe, False)
+            wanted.check()
 
     def _has(self, enough: float) -> bool:
         return self.is_over or self.count > enough

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 from time import monotonic
 
+from onhand import wanted
 from onhand.actions.beneath import LISTED, NOFOLLOW
-from onhand.actions.tree import MAX_DEPTH, MAX_ENTRIES, Gaps, Scope
+from onhand.actions.tree import MAX_ENTRIES, Gaps, Scope, is_too_deep
 from onhand.actions.workspace import Place, open_place
 from onhand.gitignore import NAME
 
@@ -24,7 +25,7 @@ class Survey:
         self._ends_at = ends_at
         self._room = MAX_ENTRIES
         self.directories: list[str] = []  # by their paths below the root
-        self.is_clear = True  # everybody reads their `.gitignore` files alike
+        self.is_clear = True  # ripgrep looks into the same: it reads their `.gitignore` files as we do
         self.is_over = False
         self.gaps = Gaps()
 
@@ -47,7 +48,8 @@ class Survey:
                 below = place.below(name)
                 if not self._scope.has_directory(below) or self._is_late():
                     continue
-                if depth >= MAX_DEPTH:
+                if is_too_deep(below, depth):
+                    self.is_clear = False
                     self.gaps.skipped += 1
                     continue
                 try:
@@ -84,5 +86,6 @@ class Survey:
             self.is_clear = False
 
     def _is_late(self) -> bool:
+        wanted.check()
         self.gaps.is_late = self.gaps.is_late or monotonic() > self._ends_at
         return self.gaps.is_late

@@ -11,12 +11,14 @@ from itertools import islice
 from time import monotonic
 from typing import NamedTuple
 
+from onhand import wanted
 from onhand.actions.files import contents
 from onhand.actions.workspace import Place, Root, Workspace
 from onhand.errors import InputError
 from onhand.gitignore import MAX_BYTES, NAME, Block, Tree, blocks_in, blocks_of, is_clear, verdict
 
 MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so that no honest tree comes near
+MAX_DIRECTORY_BYTES = 3_800  # of its path below the root: whatever is in it has one that Linux takes
 MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
 TIMEOUT_S = 20.0  # of one search: a tree can be made so that every entry takes long to judge
 LATE = f"the search was ended after {TIMEOUT_S:g} s; choose a smaller path"
@@ -133,7 +135,7 @@ class Walk:
                 waiting.pop()
             elif not is_directory:
                 yield place
-            elif len(waiting) >= MAX_DEPTH:
+            elif is_too_deep(place, len(waiting)):
                 self.gaps.skipped += 1
             else:
                 waiting.append(self._entries(place))
@@ -154,12 +156,18 @@ class Walk:
             self.gaps.is_cut = True
             return
         for name, is_directory in sorted(found, key=lambda entry: os.fsencode(entry[0])):
+            wanted.check()
             if monotonic() > self._ends_at:
                 self.gaps.is_late = True
                 return
             place = directory.below(name)
             if self._scope.has_entry(place, is_directory):
                 yield place, is_directory
+
+
+def is_too_deep(place: Place, depth: int) -> bool:
+    """Whether a directory, so many below where a walk begins, is not looked into: nor could ripgrep name all in it."""
+    return depth >= MAX_DEPTH or len(os.fsencode(place.inner)) > MAX_DIRECTORY_BYTES
 
 
 def _is_plain(entry: "os.DirEntry[str]") -> bool:

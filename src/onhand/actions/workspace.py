@@ -57,6 +57,7 @@ class Root(NamedTuple):
     path: str  # absolute, with all links followed
     given: str  # absolute, as the user typed it: a model may know it by that
     writable: bool = True
+    within: str = ""  # its path below the project, if it is inside of it: rules are held against that too
 
 
 class Place(NamedTuple):
@@ -92,14 +93,18 @@ class Workspace:
         deny: Sequence[str] = (),
         protect: Sequence[str] = (),
         allow: Sequence[str] = (),
+        project: str = "",
     ) -> None:
-        """`deny` and `protect` add to what is closed anyway, `allow` opens some of it; all have .gitignore's form."""
+        """`deny` and `protect` add to what is closed anyway, `allow` opens some of it; all have .gitignore's form.
+
+        What is closed in a `project` is closed to a root inside of it too: none opens `.git` by beginning there.
+        """
         if os.open not in os.supports_dir_fd:
             raise InputError("a workspace needs a system that can hold directories open: on Windows, work in WSL")
         self.roots = (
-            _root(os.fspath(root), writable),
-            *(_root(path, True) for path in writable_roots),
-            *(_root(path, False) for path in read_only_roots),
+            _root(os.fspath(root), writable, project),
+            *(_root(path, True, project) for path in writable_roots),
+            *(_root(path, False, project) for path in read_only_roots),
         )
         self.root = self.roots[0].path
         if exception := next((pattern for pattern in (*deny, *protect) if pattern.startswith("!")), None):
@@ -137,17 +142,17 @@ class Workspace:
 
     def is_denied(self, place: Place) -> bool:
         """Whether a place is neither read nor written."""
-        return _is_among(self._denied, place.inner) and not _is_among(self._allowed, place.inner)
+        return _is_among(self._denied, place) and not _is_among(self._allowed, place)
 
     def denies_entry(self, place: Place) -> bool:
         """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
-        return bool(verdict(self._denied, place.inner.casefold(), True)) and self.is_denied(place)
+        return any(verdict(self._denied, path.casefold(), True) for path in _paths(place)) and self.is_denied(place)
 
     def is_protected(self, place: Place) -> bool:
         """Whether a place is read and never written: also when nothing is there yet."""
         if _is_of_this_python(place):
             return True
-        return _is_among(self._protected, place.inner) and not _is_among(self._allowed, place.inner)
+        return _is_among(self._protected, place) and not _is_among(self._allowed, place)
 
     def directory(self, path: str = ".") -> str:
         """The whole path of a directory, such as one to run a program in; InputError when it is none of ours."""
@@ -234,12 +239,13 @@ class Workspace:
         )
 
 
-def _root(path: str, writable: bool) -> Root:
+def _root(path: str, writable: bool, project: str) -> Root:
     given = os.path.abspath(os.path.expanduser(path))
     real = os.path.realpath(given)
     if not os.path.isdir(real):
         raise InputError(f"{path} is not a directory: name one to work in")
-    return Root(real, given, writable)
+    around = os.path.join(os.path.realpath(project), "") if project else real
+    return Root(real, given, writable, real[len(around) :] if real.startswith(around) else "")
 
 
 def checked(path: object) -> str:
@@ -336,10 +342,19 @@ def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
     return blocks_of([line for run in runs for line in sorted(run, key=lambda line: "/" in line)])
 
 
-def _is_among(blocks: tuple[Block, ...], inner: str) -> bool:
-    """Whether a path, or a directory that it is in, matches."""
-    parts = inner.casefold().split("/")
-    return any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1))
+def _is_among(blocks: tuple[Block, ...], place: Place) -> bool:
+    """Whether a place, or a directory that it is in, matches."""
+    for path in _paths(place):
+        parts = path.casefold().split("/")
+        if any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1)):
+            return True
+    return False
+
+
+def _paths(place: Place) -> tuple[str, ...]:
+    """The paths that rules are held against: below the root and, if that is another, below the project."""
+    within = place.root.within
+    return (place.inner, f"{within}/{place.inner}".rstrip("/")) if within else (place.inner,)
 
 
 def _is_of_this_python(place: Place) -> bool:

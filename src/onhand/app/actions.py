@@ -27,6 +27,7 @@ def open_workspace(asked: Config) -> "Workspace":
         deny=settings.deny,
         protect=settings.protect,
         allow=settings.allow,
+        project=asked.project,
     )
 
 

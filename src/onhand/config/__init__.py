@@ -32,10 +32,11 @@ REASONS = {  # why what a project file says needs trust, by the role of the opti
     "limit": "leaves out what you forbid",
     "closed": "leaves out what you forbid",
     "opened": "opens what is closed to commands",
+    "door": "decides who may connect and how",
     "told": "tells others what you do or ask",
     "model": "chooses who is given what your documents say",
 }
-PATHS = ("path", "closed", "opened")
+PATHS = ("path", "closed", "opened", "door")
 LIMITS = ("limit", "closed")  # roles of lists that a project file can make longer, and shorter only with trust
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         "opened",  # a path that is not forbidden after all: from a project file it needs trust, wherever it leads
         "model",  # is given what documents say: from a project file it needs trust
         "network",  # reaches the network: from a project file it needs trust
+        "door",  # a path of what decides who may connect: from a project file it needs trust, wherever it leads
         "told",  # tells others what is done or asked: from a project file it needs trust
         "secret",  # the name of the environment variable that holds a secret: from a project file it needs trust
     ]
@@ -346,10 +347,10 @@ ABOUT_GRPC = {
         role="secret",
     ),
     "tls_cert": About(
-        "The server's certificate, in PEM, with those that it rests on: it then speaks TLS.", role="path"
+        "The server's certificate, in PEM, with those that it rests on: it then speaks TLS.", role="door"
     ),
-    "tls_key": About("The private key of the certificate, in PEM.", role="path"),
-    "client_ca": About("The authority, in PEM, that a caller needs a certificate of.", role="path"),
+    "tls_key": About("The private key of the certificate, in PEM.", role="door"),
+    "client_ca": About("The authority, in PEM, that a caller needs a certificate of.", role="door"),
     "writes": About("Whether documents may be put and deleted.", role="grant"),
     "max_in_flight": About(
         "How many searches may be worked on or wait; more are refused at once.", role="grant", minimum=1
@@ -470,6 +471,7 @@ _ROLE_WORDS = {
     "path": "a path",
     "closed": "a path",
     "opened": "a path",
+    "door": "a path",
     "inner": "a relative path without '..'",
     "secret": "the name of an environment variable",
 }

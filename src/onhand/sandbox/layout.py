@@ -4,7 +4,7 @@ It looks at the disk and changes nothing. Both backends build their walls from w
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from onhand.errors import SandboxError
@@ -53,7 +53,7 @@ def lay_out(policy: Policy) -> Layout:
     found = [path for root in writable for path in _secrets(root)]
     hidden += [path for path in found if not any(is_below(path, root) for root in opened)]  # the user named those
     fixed, missing_too = _protected(policy.protected, writable)
-    kept = tuple(dict.fromkeys(path for path in hidden if any(is_below(path, root) for root in roots)))
+    kept = _outermost(path for path in hidden if any(is_below(path, root) for root in roots))
     if len(kept) > MAX_PATHS:
         raise SandboxError(f"{len(kept)} files are to be hidden, more than {MAX_PATHS}: move them together")
     beyond = [path for path in writable if any(is_below(path, hole) for hole in kept)]
@@ -71,6 +71,15 @@ def lay_out(policy: Policy) -> Layout:
 
 def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Paths without those inside of another: in a directory that is hidden nothing is left to hide."""
+    kept: list[str] = []
+    for path in sorted(set(paths), key=lambda path: path.split("/")):
+        if not (kept and is_below(path, kept[-1])):
+            kept.append(path)
+    return tuple(kept)
 
 
 def _check_links(path: str, writable: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ import select
 import socket
 from contextlib import suppress
 from threading import BoundedSemaphore, Thread
+from time import monotonic
 from typing import NamedTuple
 
 from onhand.addresses import Resolve, host_of, public_addresses
@@ -17,6 +18,7 @@ from onhand.errors import InputError
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 64
 CONNECT_S = 10.0
+REQUEST_S = 10.0  # for all of a request, and for all that comes after it was refused
 IDLE_S = 300.0
 PORTS = {80, 443}  # of a domain that names none
 _REQUEST = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8000}) HTTP/1\.[01]\r\n")
@@ -35,7 +37,14 @@ class Target(NamedTuple):
 class Proxy:
     """A filtering proxy behind one listening socket."""
 
-    def __init__(self, door: socket.socket, domains: tuple[str, ...], resolve: Resolve | None = None) -> None:
+    def __init__(
+        self,
+        door: socket.socket,
+        domains: tuple[str, ...],
+        resolve: Resolve | None = None,
+        request_s: float = REQUEST_S,
+    ) -> None:
+        self._request_s = request_s
         self._door = door
         self._domains = domains
         self._resolve = resolve
@@ -65,20 +74,21 @@ class Proxy:
     def _serve(self, client: socket.socket) -> None:
         try:
             with client, suppress(OSError):
-                client.settimeout(CONNECT_S)
                 self._answer(client)
         finally:
             self._room.release()
 
     def _answer(self, client: socket.socket) -> None:
         try:
-            head, rest = _head(client)
+            head, rest = _head(client, monotonic() + self._request_s)
             target = _target(head)
             server = self._connected(target)
         except InputError as error:
-            _refuse(client, str(error))
+            _refuse(client, str(error), self._request_s)
             return
         with server:
+            client.settimeout(IDLE_S)
+            server.settimeout(IDLE_S)
             if target.head:
                 server.sendall(target.head + rest)
             else:
@@ -95,14 +105,24 @@ class Proxy:
         raise InputError(f"{target.host}:{target.port} does not answer")
 
 
-def _refuse(client: socket.socket, reason: str) -> None:
+def _refuse(client: socket.socket, reason: str, patience_s: float) -> None:
     """Say why not. What the client still sends is taken: a socket that is closed over it would take back the answer."""
     body = f"{reason}\n".encode()
+    client.settimeout(patience_s)
     client.sendall(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     client.shutdown(socket.SHUT_WR)
-    room = MAX_HEAD_BYTES
-    while room > 0 and (piece := client.recv(4096)):
+    room, ends_at = MAX_HEAD_BYTES, monotonic() + patience_s
+    while room > 0 and (piece := _received(client, ends_at)):
         room -= len(piece)
+
+
+def _received(client: socket.socket, ends_at: float) -> bytes:
+    """What a client sends next. A TimeoutError once a moment is over: who sends byte by byte gets no more time."""
+    left = ends_at - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    client.settimeout(left)
+    return client.recv(4096)
 
 
 def permits(domains: tuple[str, ...], host: str, port: int) -> bool:
@@ -116,11 +136,11 @@ def permits(domains: tuple[str, ...], host: str, port: int) -> bool:
     return False
 
 
-def _head(client: socket.socket) -> tuple[bytes, bytes]:
+def _head(client: socket.socket, ends_at: float) -> tuple[bytes, bytes]:
     """A request up to its empty line, and what came behind it."""
     received = b""
     while b"\r\n\r\n" not in received:
-        piece = client.recv(4096)
+        piece = _received(client, ends_at)
         if not piece or len(received) > MAX_HEAD_BYTES:
             raise InputError("this is no request for a proxy")
         received += piece

@@ -61,9 +61,9 @@ def _temporary(processes: "Iterable[int]") -> int:
     """What is in the directories of theirs that are in memory: the same for all, so that one who tells is enough."""
     ours = [_device("self", name) for name in TEMPORARY]
     for process in processes:
-        theirs = [_device(str(process), name) for name in TEMPORARY]
-        if None not in theirs and not set(theirs) & set(ours):
-            return sum(_used(process, name) for name in TEMPORARY)
+        theirs = [name for name in TEMPORARY if _device(str(process), name) not in (None, *ours)]
+        if theirs:  # but for one of ours that they may write
+            return sum(_used(process, name) for name in theirs)
     return 0
 
 

@@ -4,19 +4,21 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onhand import wanted
 from onhand.actions import grep as grepping
 from onhand.actions import ripgrep
 from onhand.actions.glob import Globbed, glob
 from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
 from onhand.actions.programs import found
-from onhand.actions.tree import LATE, MAX_DEPTH, Scope, Walk, expanded
+from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, Scope, Walk, expanded
 from onhand.actions.workspace import Workspace
-from onhand.errors import InputError, MissingExtra, NotFound
+from onhand.errors import InputError, MissingExtra, NotFound, Unwanted
 from onhand.gitignore import MAX_BYTES, MAX_PATTERNS
 from requirements import requirement
 
@@ -182,6 +184,13 @@ def test_case_and_meaning_of_signs_are_as_asked_for(lines: Grep, tree: Tree) -> 
     assert [match.line for match in lines("(?i)STRA").matches] == [1, 3]
 
 
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize("pattern", [r"a\<b", r"b\>c", r"\<$", r"^\>"])
+def test_an_escaped_bracket_is_no_edge_of_a_word(lines: Grep, tree: Tree, pattern: str) -> None:
+    tree({"a.txt": "a<b\n", "b.txt": "b>c\n", "c.txt": "x <\n", "d.txt": "> y\n", "e.txt": "a b c\n"})
+    assert len(lines(pattern).matches) == 1
+
+
 @requirement("actions.grep")
 def test_the_cap_is_of_all_files_together_and_is_told(lines: Grep, tree: Tree) -> None:
     tree({f"{number}.txt": "x\nx\nx\n" for number in range(5)})
@@ -307,6 +316,26 @@ def test_enough_matches_in_the_first_files_are_not_kept_waiting(
         os.kill(int((tmp_path / "pid").read_text(encoding="utf-8")), 0)
 
 
+@requirement("actions.grep")
+def test_a_search_that_nobody_waits_for_ends_with_its_program(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
+) -> None:
+    tree({"a.txt": "x\n"})
+    number = tmp_path / "pid"
+    stand_in(f"echo $$ > {number}.new; mv {number}.new {number}; exec sleep 1000")
+
+    def searched(is_wanted: Callable[[], bool], use_ripgrep: bool) -> None:
+        wanted.ask_whether(is_wanted)
+        grep(workspace, "x", use_ripgrep=use_ripgrep)
+
+    with pytest.raises(Unwanted):
+        copy_context().run(searched, lambda: not number.exists(), use_ripgrep=True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(number.read_text(encoding="utf-8")), 0)
+    with pytest.raises(Unwanted):
+        copy_context().run(searched, lambda: False, use_ripgrep=False)
+
+
 @requirement("actions.grep-fallback")
 @pytest.mark.parametrize("end", ["echo broken >&2; exit 3", "exit 3", "kill -9 $$"])
 def test_a_program_that_breaks_off_after_many_names_loses_nothing(
@@ -390,6 +419,23 @@ def test_directories_that_are_too_deep_are_told_of_either_way(lines: Grep, tree:
     answer = lines("x", glob="*.txt")
     assert [match.file.rpartition("/")[2] for match in answer.matches] == ["a.txt", "b.txt"]
     assert answer.notes == ("1 directory could not be looked into",)
+
+
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize("size", [1, 250])
+def test_directories_whose_paths_are_too_long_are_told_of_either_way(lines: Grep, root: Path, size: int) -> None:
+    number = os.open(root, os.O_RDONLY)
+    for _ in range(20):  # in steps: no call takes the whole path
+        with open("x" * size, "wb", opener=lambda name, flags: os.open(name, flags, dir_fd=number)) as file:  # noqa: B023
+            file.write(b"needle\n")
+        os.mkdir("d" * 250, dir_fd=number)
+        lower = os.open("d" * 250, os.O_RDONLY, dir_fd=number)
+        os.close(number)
+        number = lower
+    os.close(number)
+    files = [match.file for match in lines("needle").matches]
+    assert {file.count("/") for file in files} == {*range(MAX_DIRECTORY_BYTES // 251 + 1)}
+    assert lines("needle").notes == ("1 directories could not be looked into",)
 
 
 @requirement("actions.grep-fallback")

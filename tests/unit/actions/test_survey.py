@@ -7,6 +7,7 @@ from time import monotonic
 import pytest
 
 from onhand.actions import survey as surveying
+from onhand.actions import tree
 from onhand.actions.survey import Survey
 from onhand.actions.tree import LATE, Scope
 from onhand.actions.workspace import Workspace
@@ -52,7 +53,7 @@ def test_what_is_not_looked_at_is_told(workspace: Workspace, root: Path, monkeyp
     assert surveyed(workspace, ends_at=0.0).gaps.notes() == [LATE]
     monkeypatch.setattr(surveying, "MAX_ENTRIES", 1)
     assert surveyed(workspace).gaps.is_cut
-    monkeypatch.setattr(surveying, "MAX_DEPTH", 1)
+    monkeypatch.setattr(tree, "MAX_DEPTH", 1)
     monkeypatch.setattr(surveying, "MAX_ENTRIES", 1000)
     assert surveyed(workspace).gaps.skipped == 1
 

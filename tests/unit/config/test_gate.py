@@ -168,6 +168,24 @@ def test_a_clone_makes_nobody_listen_and_no_server_take_more(world: World) -> No
     assert (asked.agent.max_output_tokens, asked.grpc.max_in_flight, asked.warnings) == (1000, 8, ())
 
 
+@requirement("trust.limits-are-kept")
+def test_a_clone_does_not_decide_who_may_connect(world: World) -> None:
+    world.say("[grpc]\nclient_ca = 'theirs.pem'\n")
+    asked = world.load()
+    assert (asked.grpc.client_ca, len(asked.warnings)) == ("", 1)
+    ours = "client_ca = '/etc/ca.pem'\ntls_cert = '/etc/cert.pem'\ntls_key = '/etc/key.pem'\n"
+    world.say_as_user(f"[grpc]\n{ours}")
+    for theirs in ("client_ca = ''\ntls_cert = ''\ntls_key = ''\n", ours.replace("/etc/", "")):
+        world.say(f"[grpc]\n{theirs}")
+        asked = world.load()
+        assert (asked.grpc.client_ca, asked.grpc.tls_cert) == ("/etc/ca.pem", "/etc/cert.pem")
+        assert sum("decides who may connect" in warning for warning in asked.warnings) == 3
+    world.trust()
+    assert world.load().grpc.client_ca == "ca.pem"
+    world.say(f"[grpc]\n{ours}")
+    assert world.load().warnings == ()
+
+
 def test_what_the_environment_overrides_is_not_worth_a_warning(world: World) -> None:
     world.say("[server]\ncommand = ['theirs']\n")
     assert resolve(world, ONHAND_SERVER_COMMAND="mine").warnings == ()

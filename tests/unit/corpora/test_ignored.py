@@ -44,6 +44,7 @@ CASES = [
     ("/", [], ["a/", "a"]),
     ("!", [], ["a", "!"]),
     ("a//b", [], ["a/b"]),
+    ("out \0*\nlogs", ["out", "logs"], ["a"]),  # git: a NUL ends what a line says
     ("*\n!keep", ["a", "x/a"], ["keep"]),
     ("*\n!*/", ["a", "x/a"], ["x/", "x/y/"]),
     ("out/\n!out/keep.md", ["out/keep.md"], []),  # git: what is in a directory that is left out cannot come back

@@ -1,8 +1,10 @@
 """Through the proxy a command reaches the allowed domains, and nobody else."""
 
 import os
+import select
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,23 @@ def test_a_head_in_which_a_server_could_find_another_host_is_refused(door: tuple
     request = b"GET http://example.com/ HTTP/1.1\r\n%s\r\n\r\n"
     assert b"no field of a head" in ask(door, request % field)
     assert b"not public" in ask(door, request % b"Accept: */*")  # it goes as far as the address
+
+
+@requirement("sandbox.domains")
+@pytest.mark.parametrize("begin", [b"CONNECT example.com", b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n"])
+def test_whoever_sends_byte_by_byte_is_let_go(begin: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        Proxy(listening, DOMAINS, request_s=0.5).start()
+        with socket.create_connection(listening.getsockname(), 30) as client:
+            client.sendall(begin)
+            broken = select.poll()
+            broken.register(client, 0)  # for an error alone
+            for _ in range(2_000):
+                with suppress(OSError):
+                    client.send(b"x")
+                if broken.poll(20):
+                    return
+    pytest.fail("the connection is still held")
 
 
 def test_whoever_sends_a_head_without_end_is_told_before_it_is_done(door: tuple[str, int]) -> None:

@@ -184,6 +184,19 @@ HAS_GIT = shutil.which("git", path="/usr/bin:/bin") is not None
 
 
 @requirement("sandbox.secrets-unreadable")
+def test_a_secret_inside_of_what_is_closed_anyway_stops_no_command(sandbox: Sandbox, place: Path) -> None:
+    secrets = [place / "home" / ".config" / name for name in ("onhand/config.toml", "gcloud/credentials.json")]
+    for secret in secrets:
+        secret.parent.mkdir(parents=True)
+        secret.write_text("do not tell")
+    give(place)
+    line = f"echo works; cat {secrets[0]} {secrets[1]}"
+    ended = run(sandbox, policy_for(place, denied=(str(secrets[0]),)), "/bin/sh", "-c", line, cwd=place)
+    assert ended.printed.startswith("works\n")
+    assert ended.printed.count("Permission denied") == 2
+
+
+@requirement("sandbox.secrets-unreadable")
 def test_what_runs_us_cannot_be_changed_where_it_is_in_the_workspace(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,6 +405,16 @@ except OSError as error:
 def test_what_is_in_temporary_directories_counts_as_memory(place: Path) -> None:
     policy = policy_for(place)._replace(memory_bytes=200 << 20)
     ended = _waiting(backend("bubblewrap"), policy, TEMPORARY_FILES, place)
+    assert ended.code == 128 + signal.SIGKILL
+    assert "had more than 200 MiB of memory, " in ended.printed
+
+
+@requirement("sandbox.sums")
+def test_one_temporary_directory_counts_where_the_other_is_everybodys(place: Path) -> None:
+    policy = policy_for(place)
+    policy = policy._replace(writable=(*policy.writable, "/dev/shm"), memory_bytes=200 << 20)
+    code = "import os\nopen('/tmp/held', 'wb').write(bytes(90 << 20))\nheld = b'x' * (150 << 20)\nos.read(0, 1)"
+    ended = _waiting(backend("bubblewrap"), policy, code, place)
     assert ended.code == 128 + signal.SIGKILL
     assert "had more than 200 MiB of memory, " in ended.printed
 
