@@ -139,8 +139,9 @@ class Pins:
                 reasons = ("changed since it was approved",) if "approved" in identity else ("is new",)
                 found.append(Waiting(name, "", reasons, identity.get("shown", ""), identity["waiting_shown"]))
             for tool, entry in sorted(own.get("waiting", {}).items()):
-                before = own.get("tools", {}).get(tool, {}).get("definition")
-                shown = (_spelled(before) if before else "", _spelled(entry["definition"]))
+                before = own.get("tools", {}).get(tool, {"pin": entry["pin"]})
+                is_new = before["pin"] == entry["pin"]  # to people, though policy may have taken it before
+                shown = ("" if is_new else _spelled(before["definition"]), _spelled(entry["definition"]))
                 found.append(Waiting(name, tool, tuple(entry["reasons"]), *shown))
         return tuple(found)
 
