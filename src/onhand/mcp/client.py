@@ -225,9 +225,10 @@ class Client:
             with attempt.waiting:
                 if not self.server.url:
                     await self._starts.turn(self._failures > 0)
-            self._begin(legacy, attempt)
+            if not self._is_listed:  # by a connection of the other era, which somebody needed
+                self._begin(legacy, attempt)
         finally:
-            if not attempt.is_begun:  # the gateway is closing
+            if not attempt.is_begun:  # nobody needs it, or the gateway is closing
                 self._attempts.pop(legacy, None)
                 attempt.done.set()
 
@@ -257,7 +258,8 @@ class Client:
             reason = self._reason(error)
         finally:
             link.lost.set()
-            self._attempts.pop(legacy, None)
+            if self._attempts.get(legacy) is attempt:  # and none that began while this one ended
+                del self._attempts[legacy]
             self._links = {era: live for era, live in self._links.items() if live is not link}
             if attempt.link is None:
                 self._failed(reason)

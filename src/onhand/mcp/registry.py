@@ -184,14 +184,17 @@ class McpRegistry:
     async def settled(self, name: str = "") -> None:
         """Wait for servers that are asked for the first time, in the seconds after the first client and never later.
 
-        For a tool that is known nobody is waited for, and for one of a known server only that one, which is hurried.
+        For a tool that is known nobody is waited for, and for one of a known server only that one, which is hurried,
+        however late it is.
         """
         if name in self._routes:
             return
         owner = self._clients.get(name.partition(SEPARATOR)[0])
+        patience = max((self._patient_until or 0) - anyio.current_time(), 0)
         if owner is not None:
             owner.hurry()
-        with anyio.move_on_after(max((self._patient_until or 0) - anyio.current_time(), 0)):
+            patience = FIRST_WAIT_S
+        with anyio.move_on_after(patience):
             for client in self._clients.values() if owner is None else (owner,):
                 await client.answered()
 
