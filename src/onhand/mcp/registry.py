@@ -25,7 +25,7 @@ from onhand.mcp.listing import Listing
 from onhand.mcp.naming import SEPARATOR, own_address, public_address, public_name
 from onhand.mcp.offers import documents_of, findable, is_seen, shown_skill, shown_tool
 from onhand.mcp.outputs import capped_error
-from onhand.mcp.pins import Pins, definition_of, pin
+from onhand.mcp.pins import Pins, definition_of, look, pin
 from onhand.mcp.proofs import Proof, contents_of, proofs_of
 from onhand.mcp.relay import ask_client, forwarded, is_modern, progress_to
 from onhand.mcp.servers import Server
@@ -489,11 +489,17 @@ class McpRegistry:
 
     def _taking_in_tools(self, key: str, listing: Listing, problems: list[str]) -> Iterator[None]:
         definitions = _named_here(key, listing, problems)
-        owns = {tool["name"] for tool in definitions.values()}
-        others = {route.own for route in self._routes.values() if route.key != key} - owns
         # By the name here: another tool that gets the same one later is a change, too.
         pinned = {_short(key, name): definition_of(tool) for name, tool in definitions.items()}
-        held = self._pins.screened(key, pinned, others)
+        looks = {}
+        for number, (short, definition) in enumerate(pinned.items(), 1):
+            if not self._pins.is_pinned(key, short, definition):
+                looks[short] = look(definition)
+            if number % AT_ONCE == 0:
+                yield
+        owns = {tool["name"] for tool in definitions.values()}
+        others = {route.own for route in self._routes.values() if route.key != key} - owns
+        held = self._pins.screened(key, pinned, others, looks)
         now: dict[str, Route] = {}
         for number, (name, tool) in enumerate(definitions.items(), 1):
             short = _short(key, name)
@@ -503,15 +509,18 @@ class McpRegistry:
                 problems.append(str(error).splitlines()[0])
             if number % AT_ONCE == 0:
                 yield
-        found = self._findable.setdefault(key, {})
-        gone = [name for name in found if name not in now or now[name].held]
-        self.catalog.remove([f"{key}/{name}" for name in gone])
-        for name in gone:
-            del found[name]
         before = {route.own for route in self._routes.values() if route.key == key}
         self._routes = {name: r for name, r in self._routes.items() if r.key != key} | now
         self._look_again(owns - before, key)
         yield  # which may have taken in this one, too
+        found = self._findable.setdefault(key, {})
+        gone = [name for name in found if name not in now or now[name].held]
+        for first in range(0, len(gone), AT_ONCE):
+            out = gone[first : first + AT_ONCE]
+            self.catalog.remove([f"{key}/{name}" for name in out])
+            for name in out:
+                del found[name]
+            yield
         fresh = [route for name, route in now.items() if not route.held and found.get(name) != route.pin]
         for first in range(0, len(fresh), AT_ONCE):
             some = fresh[first : first + AT_ONCE]

@@ -585,6 +585,16 @@ def test_a_list_that_is_taken_in_again_while_it_is_taken_in_is_found_whole(tmp_p
     assert len(registry.catalog) == len(tools)
 
 
+@requirement("mcp.dead-upstreams-are-harmless")
+def test_a_long_list_is_looked_through_shown_found_and_forgotten_by_steps() -> None:
+    steps = 10
+    tools = tuple({"name": f"sort_{n}", "inputSchema": {"type": "object"}} for n in range(steps * AT_ONCE))
+    registry = McpRegistry([Server("big", "true")])
+    assert sum(1 for _ in registry._taking_in("big", Listing(tools))) >= 3 * steps
+    assert sum(1 for _ in registry._taking_in("big", Listing())) >= steps
+    assert len(registry.catalog) == 0
+
+
 @requirement("mcp.faithful")
 def test_a_tool_that_cannot_be_found_can_still_be_called(
     behind: Behind, fronted: Fronted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
