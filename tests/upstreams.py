@@ -427,6 +427,19 @@ def _nested(arguments: list[str]) -> None:
     )
 
 
+def _hasty(arguments: list[str]) -> None:
+    """Lists so many tools as its first argument says, and tells at once that it has others now."""
+    lists = iter(("first", "second"))
+
+    def listed(asked: Any) -> Any:
+        name = next(lists, "third")
+        tools = [{"name": f"{name}_{n}", "inputSchema": {"type": "object"}} for n in range(int(arguments[0]))]
+        changed = b'\n{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}' if name == "first" else b""
+        return _line(asked["id"], json.dumps({"tools": tools})) + changed
+
+    _raw({**_shaken("hasty"), "tools/list": listed})
+
+
 def _lingering(arguments: list[str]) -> None:
     """Writes down that it runs; the first of its kind ends its answers at a call and stays, others wait for a file."""
     log, gate = map(Path, arguments)
@@ -532,6 +545,7 @@ PROGRAMS = {
     "skilled": _skilled,
     "hanging": _hanging,
     "exits": _exits,
+    "hasty": _hasty,
     "lingering": _lingering,
     "listless": _listless,
     "leaves": _leaves,

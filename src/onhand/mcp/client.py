@@ -138,7 +138,7 @@ class Client:
     @property
     def capabilities(self) -> types.ServerCapabilities | None:
         """What the server serves; None while it is not connected."""
-        live = next((link for link in self._links.values() if not link.lost.is_set()), None)
+        live = self._live()
         return live.session.server_capabilities if live else None
 
     def wake(self, legacy: bool = False) -> None:
@@ -377,7 +377,10 @@ class Client:
         while self._changed is not None:
             await self._changed.wait()
             self._changed = anyio.Event()
-            live = next((link for link in self._links.values() if not link.lost.is_set()), None)
+            if self._live() is None:  # it may have changed while its first list is taken in
+                for attempt in [one for one in self._attempts.values() if one.is_begun]:
+                    await attempt.done.wait()
+            live = self._live()
             if live is not None:
                 try:
                     with anyio.fail_after(self.server.connect_timeout_s):
@@ -387,6 +390,9 @@ class Client:
                     self._detail = self._reason(error)
                     self._expires = anyio.current_time() + LONGEST_PAUSE_S
             await anyio.sleep(REFRESH_PAUSE_S)
+
+    def _live(self) -> Link | None:
+        return next((link for link in self._links.values() if not link.lost.is_set()), None)
 
     async def _watch_lists(self, link: Link) -> None:
         offered = link.session.server_capabilities

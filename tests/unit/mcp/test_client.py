@@ -595,6 +595,18 @@ def test_a_long_list_is_looked_through_shown_found_and_forgotten_by_steps() -> N
     assert len(registry.catalog) == 0
 
 
+@requirement("mcp.in-tool-search")
+def test_a_list_that_changes_while_it_is_taken_in_is_asked_for_again(behind: Behind) -> None:
+    async def main() -> None:
+        async with McpRegistry([behind("hasty", "hasty", str(5 * AT_ONCE))]) as registry:
+            assert await registry.connect() == {}
+            with anyio.fail_after(60):
+                while registry.routes()[0].own != "second_0":
+                    await anyio.sleep(0.01)
+
+    anyio.run(main)
+
+
 @requirement("mcp.faithful")
 def test_a_tool_that_cannot_be_found_can_still_be_called(
     behind: Behind, fronted: Fronted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
