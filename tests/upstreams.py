@@ -6,6 +6,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -426,6 +427,38 @@ def _nested(arguments: list[str]) -> None:
     )
 
 
+def _hasty(arguments: list[str]) -> None:
+    """Lists so many tools as its first argument says, and tells at once that it has others now."""
+    lists = iter(("first", "second"))
+
+    def listed(asked: Any) -> Any:
+        name = next(lists, "third")
+        tools = [{"name": f"{name}_{n}", "inputSchema": {"type": "object"}} for n in range(int(arguments[0]))]
+        changed = b'\n{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}' if name == "first" else b""
+        return _line(asked["id"], json.dumps({"tools": tools})) + changed
+
+    _raw({**_shaken("hasty"), "tools/list": listed})
+
+
+def _lingering(arguments: list[str]) -> None:
+    """Writes down that it runs; the first of its kind ends its answers at a call and stays, others wait for a file."""
+    log, gate = map(Path, arguments)
+    is_first = not log.exists()
+    with log.open("a") as file:
+        file.write(f"{os.getpid()}\n")
+
+    def called(asked: Any) -> Any:
+        if is_first:
+            os.close(1)
+            signal.pause()
+        return {"result": {"content": [{"type": "text", "text": "yes"}]}}
+
+    while not is_first and not gate.exists():
+        time.sleep(0.01)
+    tools = [{"name": "echo", "inputSchema": {"type": "object"}}]
+    _raw({**_shaken("lingering"), "tools/list": {"result": {"tools": tools}}, "tools/call": called})
+
+
 def _half(arguments: list[str]) -> None:
     """Has tools; its other lists are none, or are refused."""
     _raw(
@@ -512,6 +545,8 @@ PROGRAMS = {
     "skilled": _skilled,
     "hanging": _hanging,
     "exits": _exits,
+    "hasty": _hasty,
+    "lingering": _lingering,
     "listless": _listless,
     "leaves": _leaves,
     "floods": _floods_errors,

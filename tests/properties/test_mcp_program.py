@@ -26,3 +26,9 @@ def test_what_is_nested_too_deeply_costs_only_itself(before: Any, inside: Any, a
     assert found["after"] == json.loads(json.dumps(after, ensure_ascii=False).encode(errors="replace"))
     if levels + 20 < MAX_LEVELS:
         assert found == json.loads(line.encode(errors="replace"))
+
+
+@requirement("mcp.bad-items-cost-themselves")
+def test_a_text_without_end_is_one_text_and_is_looked_through_once() -> None:
+    line = b"[" * MAX_LEVELS + b'"' + b'[\\"' * 1_000
+    assert _flattened(line) == line

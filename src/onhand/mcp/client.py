@@ -137,7 +137,7 @@ class Client:
     @property
     def capabilities(self) -> types.ServerCapabilities | None:
         """What the server serves; None while it is not connected."""
-        live = next((link for link in self._links.values() if not link.lost.is_set()), None)
+        live = self._live()
         return live.session.server_capabilities if live else None
 
     def wake(self, legacy: bool = False) -> None:
@@ -224,9 +224,10 @@ class Client:
             with attempt.waiting:
                 if not self.server.url:
                     await self._starts.turn(self._failures > 0)
-            self._begin(legacy, attempt)
+            if not self._is_listed:  # by a connection of the other era, which somebody needed
+                self._begin(legacy, attempt)
         finally:
-            if not attempt.is_begun:  # the gateway is closing
+            if not attempt.is_begun:  # nobody needs it, or the gateway is closing
                 self._attempts.pop(legacy, None)
                 attempt.done.set()
 
@@ -256,7 +257,8 @@ class Client:
             reason = self._reason(error)
         finally:
             link.lost.set()
-            self._attempts.pop(legacy, None)
+            if self._attempts.get(legacy) is attempt:  # and none that began while this one ended
+                del self._attempts[legacy]
             self._links = {era: live for era, live in self._links.items() if live is not link}
             if attempt.link is None:
                 self._failed(reason)
@@ -374,7 +376,10 @@ class Client:
         while self._changed is not None:
             await self._changed.wait()
             self._changed = anyio.Event()
-            live = next((link for link in self._links.values() if not link.lost.is_set()), None)
+            if self._live() is None:  # it may have changed while its first list is taken in
+                for attempt in [one for one in self._attempts.values() if one.is_begun]:
+                    await attempt.done.wait()
+            live = self._live()
             if live is not None:
                 try:
                     with anyio.fail_after(self.server.connect_timeout_s):
@@ -384,6 +389,9 @@ class Client:
                     self._detail = self._reason(error)
                     self._expires = anyio.current_time() + LONGEST_PAUSE_S
             await anyio.sleep(REFRESH_PAUSE_S)
+
+    def _live(self) -> Link | None:
+        return next((link for link in self._links.values() if not link.lost.is_set()), None)
 
     async def _watch_lists(self, link: Link) -> None:
         offered = link.session.server_capabilities

@@ -139,8 +139,8 @@ class Gateway(Front):
             return _failed(error)
         if isinstance(result, types.InputRequiredResult):
             return result
-        if not is_direct:
-            result = explained(result, self.registry.catalog.get(name), arguments)
+        if not is_direct:  # by its route: not all that can be called can be found
+            result = explained(result, findable(route.tool, route.key), arguments)
         checked = is_direct and route.tool.output_schema is not None
         return self._outputs.capped(result, self.registry.server(route.key).max_output_bytes, checked)
 

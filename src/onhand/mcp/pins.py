@@ -19,6 +19,7 @@ from onhand.regular import open_file
 
 PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_FILE_BYTES = 256 * 1024 * 1024
+MAX_PINNED = 100_000  # tools of a server in all its time: one that renames its tools every second would fill the disk
 
 
 class Waiting(NamedTuple):
@@ -37,6 +38,18 @@ class Waiting(NamedTuple):
 
         lines = unified_diff(self.before.splitlines(), self.after.splitlines(), "approved", "now", lineterm="", n=2)
         return "\n".join(lines)
+
+
+class Look(NamedTuple):
+    """What a definition says by itself, whatever else there is."""
+
+    named: tuple[str, ...]  # the names that it leads a model to or from
+    suspicions: tuple[str, ...]
+
+
+def look(definition: Mapping[str, Any]) -> Look:
+    """Look through a definition, which takes a tenth of a millisecond or more."""
+    return Look(tuple(sorted(named_in(definition))), suspicions(definition))
 
 
 def definition_of(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,10 +102,22 @@ class Pins:
         what = "is new" if is_new else "has another command or address than the one that was approved"
         return f"{server.key} {what}: look at it with `onhand mcp review {server.key}`, then approve it"
 
+    def is_pinned(self, key: str, name: str, definition: Mapping[str, Any]) -> bool:
+        """Whether a tool was approved just as it is."""
+        known = self._servers.get(key, {}).get("tools", {}).get(name)
+        return known is not None and known["pin"] == pin(definition)
+
     def screened(
-        self, key: str, definitions: Mapping[str, Mapping[str, Any]], others: Collection[str] = ()
+        self,
+        key: str,
+        definitions: Mapping[str, Mapping[str, Any]],
+        others: Collection[str] = (),
+        looks: Mapping[str, Look] | None = None,
     ) -> dict[str, str]:
-        """Which tools of a list are held, and why; `others` are the names of other servers' tools."""
+        """Which tools of a list are held, and why; `others` are the names of other servers' tools.
+
+        `looks` are at definitions that were looked through before.
+        """
         known = self._servers.get(key, {})
         pins, before = known.get("tools", {}), known.get("waiting", {})
         approved: dict[str, Any] = {}
@@ -100,15 +125,18 @@ class Pins:
         for name, definition in definitions.items():
             seal = pin(definition)
             is_known = name in pins and pins[name]["pin"] == seal
-            named = pins[name].get("named", []) if is_known else sorted(named_in(definition))
-            reasons = [] if is_known else self._reasons(name in pins, definition)
+            seen = Look(tuple(pins[name].get("named", ())), ()) if is_known else (looks or {}).get(name)
+            named, suspicious = seen or look(definition)
+            reasons = [] if is_known else [*self._reasons(name in pins), *suspicious]
+            if name not in pins and len(pins) + len(approved) >= MAX_PINNED:
+                reasons.append(f"comes after {MAX_PINNED:,} others of its server")
             led = next((one for one in named if one in others), None)
             reasons += [f"says how a tool of another server is to be used ({led})"] if led else []
             entry = {"pin": seal, "definition": dict(definition)}
             if reasons:
                 waiting[name] = {**entry, "reasons": reasons}
             elif not is_known:
-                approved[name] = {**entry, "named": named}
+                approved[name] = {**entry, "named": list(named)}
         if approved or waiting != before:
             with self._writing():
                 own = self._of(key)
@@ -116,10 +144,10 @@ class Pins:
                 own["waiting"] = waiting
         return {name: "; ".join(entry["reasons"]) for name, entry in waiting.items()}
 
-    def _reasons(self, was_approved: bool, definition: Mapping[str, Any]) -> list[str]:
+    def _reasons(self, was_approved: bool) -> list[str]:
         if was_approved:
-            return ["changed since it was approved", *suspicions(definition)]
-        return [*(["is new"] if self._policy == "ask" else []), *suspicions(definition)]
+            return ["changed since it was approved"]
+        return ["is new"] if self._policy == "ask" else []
 
     def is_led(self, key: str, names: Collection[str]) -> bool:
         """Whether a tool of a server that no person has looked at says how one of these is to be used."""
@@ -138,8 +166,9 @@ class Pins:
                 reasons = ("changed since it was approved",) if "approved" in identity else ("is new",)
                 found.append(Waiting(name, "", reasons, identity.get("shown", ""), identity["waiting_shown"]))
             for tool, entry in sorted(own.get("waiting", {}).items()):
-                before = own.get("tools", {}).get(tool, {}).get("definition")
-                shown = (_spelled(before) if before else "", _spelled(entry["definition"]))
+                before = own.get("tools", {}).get(tool, {"pin": entry["pin"]})
+                is_new = before["pin"] == entry["pin"]  # to people, though policy may have taken it before
+                shown = ("" if is_new else _spelled(before["definition"]), _spelled(entry["definition"]))
                 found.append(Waiting(name, tool, tuple(entry["reasons"]), *shown))
         return tuple(found)
 

@@ -29,7 +29,7 @@ END_S = 1.0  # a program has so long to end when its input ends, and again when 
 REAPED_S = 10.0  # on a machine that is busy; nobody waits for it but a gateway that closes
 MAX_LEVELS = 200  # of lists in lists: what is deeper costs itself, and not the answer that it is in
 MAX_FLATTENED_BYTES = 4 * 1024 * 1024  # of a line that is looked through for that: a second of work at most
-_SIGNS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_SIGNS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)  # a text without end is one, too
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")')
 _EDGE_BYTES = 4096  # of a line that is too long: its id stands near one of its ends
 

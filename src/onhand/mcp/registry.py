@@ -25,7 +25,7 @@ from onhand.mcp.listing import Listing
 from onhand.mcp.naming import SEPARATOR, own_address, public_address, public_name
 from onhand.mcp.offers import documents_of, findable, is_seen, shown_skill, shown_tool
 from onhand.mcp.outputs import capped_error
-from onhand.mcp.pins import Pins, definition_of, pin
+from onhand.mcp.pins import Pins, definition_of, look, pin
 from onhand.mcp.proofs import Proof, contents_of, proofs_of
 from onhand.mcp.relay import ask_client, forwarded, is_modern, progress_to
 from onhand.mcp.servers import Server
@@ -109,6 +109,7 @@ class McpRegistry:
         self._listings: dict[str, Listing] = {}
         self._places: dict[str, object] = {}  # key → what stands for the list that is taken in
         self._routes: dict[str, Route] = {}
+        self._findable: dict[str, dict[str, str]] = {}  # key → name here → pin of what the catalog has
         self._prompts: dict[str, tuple[str, str]] = {}  # name here → key, own name
         self._owners: dict[str, set[str]] = {}  # own address → keys of those who listed or mentioned it
         self._proofs: dict[str, dict[str, Proof]] = {}  # key → own address of a skill's file → what was listed of it
@@ -183,14 +184,17 @@ class McpRegistry:
     async def settled(self, name: str = "") -> None:
         """Wait for servers that are asked for the first time, in the seconds after the first client and never later.
 
-        For a tool that is known nobody is waited for, and for one of a known server only that one, which is hurried.
+        For a tool that is known nobody is waited for, and for one of a known server only that one, which is hurried,
+        however late it is.
         """
         if name in self._routes:
             return
         owner = self._clients.get(name.partition(SEPARATOR)[0])
+        patience = max((self._patient_until or 0) - anyio.current_time(), 0)
         if owner is not None:
             owner.hurry()
-        with anyio.move_on_after(max((self._patient_until or 0) - anyio.current_time(), 0)):
+            patience = FIRST_WAIT_S
+        with anyio.move_on_after(patience):
             for client in self._clients.values() if owner is None else (owner,):
                 await client.answered()
 
@@ -219,7 +223,7 @@ class McpRegistry:
 
     def pending(self) -> tuple[str, ...]:
         """The servers that are being connected and have not said yet what they offer."""
-        unlisted = (key for key in self._clients if key not in self._listings)
+        unlisted = (key for key in self._clients if not self._is_taken_in(key))
         return tuple(key for key in unlisted if self._clients[key].status.state == "connecting")
 
     def refresh(self) -> None:
@@ -250,7 +254,7 @@ class McpRegistry:
         route = self._routes.get(name)
         if route is None:
             owner = name.partition(SEPARATOR)[0]
-            if owner in self._clients and owner not in self._listings:
+            if owner in self._clients and not self._is_taken_in(owner):
                 state = self._clients[owner].status
                 why = f" ({state.detail})" if state.detail else ""
                 raise ToolError(f"{owner} is {state.state} and has not said which tools it has{why}: try again later")
@@ -460,6 +464,10 @@ class McpRegistry:
         except RuntimeError as error:
             raise UpstreamError(f"{key}: {error}") from None
 
+    def _is_taken_in(self, key: str) -> bool:
+        """Whether a list of a server has been made findable, the whole of it."""
+        return key in self._problems
+
     def _take_in(self, key: str, listing: Listing) -> None:
         """Make a list findable, without what is held."""
         for _ in self._taking_in(key, listing):
@@ -481,11 +489,17 @@ class McpRegistry:
 
     def _taking_in_tools(self, key: str, listing: Listing, problems: list[str]) -> Iterator[None]:
         definitions = _named_here(key, listing, problems)
-        owns = {tool["name"] for tool in definitions.values()}
-        others = {route.own for route in self._routes.values() if route.key != key} - owns
         # By the name here: another tool that gets the same one later is a change, too.
         pinned = {_short(key, name): definition_of(tool) for name, tool in definitions.items()}
-        held = self._pins.screened(key, pinned, others)
+        looks = {}
+        for number, (short, definition) in enumerate(pinned.items(), 1):
+            if not self._pins.is_pinned(key, short, definition):
+                looks[short] = look(definition)
+            if number % AT_ONCE == 0:
+                yield
+        owns = {tool["name"] for tool in definitions.values()}
+        others = {route.own for route in self._routes.values() if route.key != key} - owns
+        held = self._pins.screened(key, pinned, others, looks)
         now: dict[str, Route] = {}
         for number, (name, tool) in enumerate(definitions.items(), 1):
             short = _short(key, name)
@@ -495,16 +509,25 @@ class McpRegistry:
                 problems.append(str(error).splitlines()[0])
             if number % AT_ONCE == 0:
                 yield
-        before = {name: route for name, route in self._routes.items() if route.key == key}
-        fresh = [r for name, r in now.items() if not r.held and (name not in before or _is_other(before[name], r))]
-        gone = [f"{key}/{name}" for name, r in before.items() if not r.held and (name not in now or now[name].held)]
-        self.catalog.remove(gone)
+        before = {route.own for route in self._routes.values() if route.key == key}
         self._routes = {name: r for name, r in self._routes.items() if r.key != key} | now
-        for first in range(0, len(fresh), AT_ONCE):
-            added = self.catalog.add(findable(route.tool, key) for route in fresh[first : first + AT_ONCE])
-            problems += [reason for _, reason in added.refused]
+        self._look_again(owns - before, key)
+        yield  # which may have taken in this one, too
+        found = self._findable.setdefault(key, {})
+        gone = [name for name in found if name not in now or now[name].held]
+        for first in range(0, len(gone), AT_ONCE):
+            out = gone[first : first + AT_ONCE]
+            self.catalog.remove([f"{key}/{name}" for name in out])
+            for name in out:
+                del found[name]
             yield
-        self._look_again(owns - {route.own for route in before.values()}, key)
+        fresh = [route for name, route in now.items() if not route.held and found.get(name) != route.pin]
+        for first in range(0, len(fresh), AT_ONCE):
+            some = fresh[first : first + AT_ONCE]
+            added = self.catalog.add(findable(route.tool, key) for route in some)
+            problems += [reason for _, reason in added.refused]
+            found.update((route.tool.name, route.pin) for route in some)
+            yield
 
     def _look_again(self, names: set[str], key: str) -> None:
         """Hold what tells a model how to use these, which were not known when it was listed."""
@@ -580,7 +603,3 @@ def _names(ids: Iterable[str]) -> tuple[str, ...]:
 def _short(key: str, name: str) -> str:
     """A name here without its server: what the server calls the tool, where that can be spelled."""
     return name.removeprefix(f"{key}{SEPARATOR}")
-
-
-def _is_other(before: Route, now: Route) -> bool:
-    return bool(before.held) or before.pin != now.pin

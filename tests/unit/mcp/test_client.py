@@ -15,10 +15,12 @@ from loopback import Asked, Loopback, Reply, serving
 from onhand.errors import NotFound, ToolError, UpstreamError
 from onhand.mcp.client import FIRST_PAUSE_S, LONGEST_PAUSE_S, pause_after
 from onhand.mcp.gateway import Gateway
+from onhand.mcp.listing import Listing
 from onhand.mcp.pins import Pins
 from onhand.mcp.registry import AT_ONCE, McpRegistry
 from onhand.mcp.server import build
 from onhand.mcp.servers import Server
+from onhand.tools import catalog_tool
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
 from unit.mcp.test_gateway import text_of, wait_for
@@ -562,5 +564,60 @@ def test_a_program_gets_only_what_its_entry_names(behind: Behind) -> None:
             assert given["LISTED"] == "mine"
             assert "SECRET" not in given
             assert isinstance(result, types.CallToolResult)
+
+    anyio.run(main)
+
+
+@requirement("mcp.in-tool-search")
+def test_a_list_that_is_taken_in_again_while_it_is_taken_in_is_found_whole(tmp_path: Path) -> None:
+    pins = str(tmp_path / "pins.json")
+    tools = tuple({"name": f"sort_{n}", "inputSchema": {"type": "object"}} for n in range(3 * AT_ONCE))
+    registry = McpRegistry([Server("big", "true")], Pins(pins))
+    steps = registry._taking_in("big", Listing(tools))
+    while not len(registry.catalog):
+        next(steps)
+    assert len(registry.catalog) < len(tools)
+    with pytest.raises(ToolError, match="has not said which tools it has"):
+        registry.route("big__other")  # which may yet come
+    Pins(pins).accept_server(Server("other", "true"))  # another process does
+    assert registry.search("sort").total_tools == len(tools)
+    assert list(steps) == []
+    assert len(registry.catalog) == len(tools)
+
+
+@requirement("mcp.dead-upstreams-are-harmless")
+def test_a_long_list_is_looked_through_shown_found_and_forgotten_by_steps() -> None:
+    steps = 10
+    tools = tuple({"name": f"sort_{n}", "inputSchema": {"type": "object"}} for n in range(steps * AT_ONCE))
+    registry = McpRegistry([Server("big", "true")])
+    assert sum(1 for _ in registry._taking_in("big", Listing(tools))) >= 3 * steps
+    assert sum(1 for _ in registry._taking_in("big", Listing())) >= steps
+    assert len(registry.catalog) == 0
+
+
+@requirement("mcp.in-tool-search")
+def test_a_list_that_changes_while_it_is_taken_in_is_asked_for_again(behind: Behind) -> None:
+    async def main() -> None:
+        async with McpRegistry([behind("hasty", "hasty", str(5 * AT_ONCE))]) as registry:
+            assert await registry.connect() == {}
+            with anyio.fail_after(60):
+                while registry.routes()[0].own != "second_0":
+                    await anyio.sleep(0.01)
+
+    anyio.run(main)
+
+
+@requirement("mcp.faithful")
+def test_a_tool_that_cannot_be_found_can_still_be_called(
+    behind: Behind, fronted: Fronted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog_tool, "MAX_TEXT_CHARS", 1_000)
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps([{"name": "long", "description": "a" * 2_000, "inputSchema": {"type": "object"}}]))
+
+    async def main() -> None:
+        async with fronted(behind("given", "given", str(listed))) as (gateway, client):
+            assert len(gateway.registry.catalog) == 0
+            assert text_of(await client.call_tool("call_tool", {"name": "given__long", "arguments": {}})) == "long"
 
     anyio.run(main)

@@ -8,7 +8,8 @@ import pytest
 from anyio import wait_all_tasks_blocked
 from mcp import Client
 
-from onhand.mcp import starts
+from onhand.errors import UpstreamError
+from onhand.mcp import program, starts
 from onhand.mcp.gateway import Gateway
 from onhand.mcp.registry import McpRegistry
 from onhand.mcp.server import build
@@ -159,5 +160,64 @@ def test_a_call_to_a_known_tool_waits_for_no_other_server(behind: Behind) -> Non
                 echo = {"name": "good__echo", "arguments": {"text": "a"}}
                 assert text_of(await client.call_tool("call_tool", echo)) == "a"
                 assert "good__echo" in text_of(await client.call_tool("describe_tool", {"name": "good__echo"}))
+
+    anyio.run(main)
+
+
+@requirement("mcp.dead-upstreams-are-harmless")
+@pytest.mark.usefixtures("unpaced")
+def test_a_call_to_a_server_that_waits_for_its_turn_waits_for_it_however_late(behind: Behind) -> None:
+    async def main() -> None:
+        registry = McpRegistry([behind("a", "plain"), behind("b", "plain")])
+        async with Client(build(Gateway(registry)), cache=None) as client:
+            with registry._starts.call(), anyio.fail_after(60):
+                await client.list_tools()
+                await until(lambda: bool(registry.listing("a").tools))
+                assert registry.pending() == ("b",)
+                registry._patient_until = anyio.current_time()  # the first seconds are long over
+                echo = {"name": "b__echo", "arguments": {"text": "late"}}
+                assert text_of(await client.call_tool("call_tool", echo)) == "late"
+
+    anyio.run(main)
+
+
+@requirement("mcp.one-client-per-server")
+@pytest.mark.usefixtures("unpaced")
+def test_a_program_whose_list_is_known_when_its_turn_comes_is_not_started_again(behind: Behind, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    async def main() -> None:
+        async with McpRegistry([behind(key, "counting", str(log)) for key in ("first", "second")]) as registry:
+            with registry._starts.call():
+                registry.wake()
+                await until(lambda: bool(registry.listing("first").tools))
+                assert await registry.connect(["second"], legacy=True) == {}
+            await until(lambda: not registry.client("second")._attempts)
+            assert log.read_text() == "listed\n" * 2
+
+    anyio.run(main)
+
+
+@requirement("mcp.one-client-per-server")
+def test_a_program_that_ends_slowly_does_not_make_its_successor_unknown(
+    behind: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "END_S", 0.1)
+    log, gate = tmp_path / "log", tmp_path / "gate"
+
+    async def main() -> None:
+        async with McpRegistry([behind("a", "lingering", str(log), str(gate))]) as registry:
+            assert await registry.connect() == {}
+            with pytest.raises(UpstreamError, match="ended while it worked"):
+                await registry.execute("a__echo", {})
+            first = Path(f"/proc/{log.read_text().strip()}")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(registry.execute, "a__echo", {})
+                await until(lambda: len(log.read_text().splitlines()) == 2 and not first.exists())
+                await wait_all_tasks_blocked()
+                tasks.start_soon(registry.execute, "a__echo", {})
+                await wait_all_tasks_blocked()
+                gate.touch()
+            assert len(log.read_text().splitlines()) == 2
 
     anyio.run(main)
