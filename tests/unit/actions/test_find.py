@@ -435,7 +435,7 @@ def test_directories_whose_paths_are_too_long_are_told_of_either_way(lines: Grep
     os.close(number)
     files = [match.file for match in lines("needle").matches]
     assert {file.count("/") for file in files} == {*range(MAX_DIRECTORY_BYTES // 251 + 1)}
-    assert lines("needle").notes == ("1 directories could not be looked into",)
+    assert lines("needle").notes == ("1 directory could not be looked into",)
 
 
 @requirement("actions.grep-fallback")
