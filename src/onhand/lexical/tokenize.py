@@ -7,6 +7,7 @@ because both the parts and their joined forms are terms.
 
 from __future__ import annotations
 
+from _operator import add  # what `operator` has, without its Python part
 from itertools import chain, groupby, pairwise
 
 from onhand.lexical.stem import stem
@@ -231,6 +232,12 @@ class Remembered(dict[str, "Any"]):
         return found
 
 
+# Without `re`: to load it and compile so large a class costs more than to read forty pages.
+_IS_UNSPACED = Remembered(
+    lambda character: any(first <= character <= last for first, last in zip(UNSPACED[::3], UNSPACED[2::3], strict=True))
+)
+
+
 def _words(text: str) -> list[str]:
     """Runs of letters, digits, `_` and `-`, and single emoji, in compatibility form and without accents."""
     if not text.isascii():
@@ -308,18 +315,20 @@ def _units(word: str, in_query: bool = False) -> list[str]:
 
     A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
     """
-    if len(word) == 1 or max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
+    if len(word) == 1 or max(word) < UNSPACED[0]:
         return [word]
+    if all(map(_IS_UNSPACED.__getitem__, word)):  # nearly every word that has one such character
+        return _pairs(word, in_query)
     units: list[str] = []
-    import re
-
-    for number, run in enumerate(re.split(f"([{UNSPACED}]+)", word)):
-        if number % 2 == 0:  # what stands between the matches
-            units += [run] if run else []
-        else:
-            pairs = [left + right for left, right in pairwise(run)]
-            units += pairs or [run] if in_query else [*run, *pairs]
+    for is_unspaced, characters in groupby(word, _IS_UNSPACED.__getitem__):
+        run = "".join(characters)
+        units += _pairs(run, in_query) if is_unspaced else [run]
     return units
+
+
+def _pairs(run: str, in_query: bool) -> list[str]:
+    pairs = list(map(add, run, run[1:]))
+    return pairs or [run] if in_query else [*run, *pairs]
 
 
 def _parts(word: str) -> list[str]:
