@@ -122,6 +122,15 @@ def test_pages_in_any_script_need_no_more_than_their_characters_names(tmp_path: 
 
 
 @requirement("project.cold-path-is-light")
+@pytest.mark.parametrize("query", ["rollback", "回滚服务"])
+def test_pages_without_spaces_between_words_need_no_pattern(query: str, pages: Path) -> None:
+    (pages / ".AGENTS" / "chinese.md").write_text("# 回滚\n\n如何回滚服务。 ย้อนกลับ\n", encoding="utf-8")
+    modules = imported(["context", "search", query], pages)
+    assert {module.partition(".")[0] for module in modules} & HEAVY == {"unicodedata"}
+    assert modules & {"collections", "re"} == set()
+
+
+@requirement("project.cold-path-is-light")
 @pytest.mark.parametrize(
     "words", [["rules", "search", "page"], ["rules", "for", "src/x"], ["search", "page"]], ids=" ".join
 )

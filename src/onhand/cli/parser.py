@@ -44,7 +44,8 @@ class Parser(argparse.ArgumentParser):
             if is_option and not any(one.startswith(option) for one in known):
                 from difflib import get_close_matches
 
-                near = get_close_matches(option, known, 1)
+                names = {one.lstrip("-"): one for one in known}  # the dashes alone would make any two alike
+                near = [names[name] for name in get_close_matches(option.lstrip("-"), names, 1)]
                 self.error(f"there is no option '{option[:100]}'" + (f": did you mean '{near[0]}'?" if near else ""))
 
     def error(self, message: str) -> NoReturn:

@@ -7,6 +7,7 @@ because both the parts and their joined forms are terms.
 
 from __future__ import annotations
 
+from _operator import add  # what `operator` has, without its Python part
 from itertools import chain, groupby, pairwise
 
 from onhand.lexical.stem import stem
@@ -116,24 +117,20 @@ class IdentifierTokenizer:
         self._forms = Remembered(self._forms_of)
 
     def spaced(self, text: str) -> str:
-        spaced = _spaced_ascii(text) if text.isascii() else self._spaced_any_script(text)
-        return spaced if self._joined else " ".join([part for word in spaced.split() for part in _parts(word)])
+        spaced = _spaced(text) if self._joined else None
+        return " ".join(self.words(text)) if spaced is None else spaced
 
     def words(self, text: str) -> list[str]:
-        return self.spaced(text).split()
-
-    def _spaced_any_script(self, text: str) -> str:
-        for sign in _TYPOGRAPHY:
-            text = text.replace(sign, " ")
-        western = _spaced_western(text)
-        return " ".join(self._words_of_any_script(text)) if western is None else western
+        spaced = _spaced(text)
+        words = self._words_of_any_script(text) if spaced is None else spaced.split()
+        return words if self._joined else [part for word in words for part in _parts(word)]
 
     def _words_of_any_script(self, text: str) -> list[str]:
         """Runs of ASCII are read as fast as if all of the text were ASCII; any other piece is read once, wherever."""
         words: list[str] = []
-        for is_ascii, pieces in groupby(text.split(), str.isascii):
+        for is_ascii, pieces in groupby(_without_typography(text).split(), str.isascii):
             if is_ascii:
-                words += _words(" ".join(pieces))
+                words += _spaced_ascii(" ".join(pieces)).split()
             else:
                 words += chain.from_iterable(map(self._read.__getitem__, pieces))
         return words
@@ -231,6 +228,12 @@ class Remembered(dict[str, "Any"]):
         return found
 
 
+# Without `re`: to load it and compile so large a class costs more than to read forty pages.
+_IS_UNSPACED = Remembered(
+    lambda character: any(first <= character <= last for first, last in zip(UNSPACED[::3], UNSPACED[2::3], strict=True))
+)
+
+
 def _words(text: str) -> list[str]:
     """Runs of letters, digits, `_` and `-`, and single emoji, in compatibility form and without accents."""
     if not text.isascii():
@@ -244,8 +247,17 @@ def _spaced_ascii(text: str) -> str:
     return text.encode("ascii").translate(_SEPARATE).decode("ascii")
 
 
-def _spaced_western(text: str) -> str | None:
-    """The words of a text in Latin-1, as fast as those of ASCII; None when it is not, or needs more than a table."""
+def _without_typography(text: str) -> str:
+    for sign in _TYPOGRAPHY:
+        text = text.replace(sign, " ")
+    return text
+
+
+def _spaced(text: str) -> str | None:
+    """The words of a western text with space between them; None when that needs more than a table."""
+    if text.isascii():
+        return _spaced_ascii(text)
+    text = _without_typography(text)
     try:
         letters = text.encode("latin-1")
     except UnicodeEncodeError:
@@ -308,18 +320,20 @@ def _units(word: str, in_query: bool = False) -> list[str]:
 
     A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
     """
-    if len(word) == 1 or max(word) < UNSPACED[0]:  # spares most pages the compiling of a large class
+    if len(word) == 1 or max(word) < UNSPACED[0]:
         return [word]
-    import re
-
+    if all(map(_IS_UNSPACED.__getitem__, word)):  # nearly every word that has one such character
+        return _pairs(word, in_query)
     units: list[str] = []
-    for number, run in enumerate(re.split(f"([{UNSPACED}]+)", word)):
-        if number % 2 == 0:  # what stands between the matches
-            units += [run] if run else []
-        else:
-            pairs = [left + right for left, right in pairwise(run)]
-            units += pairs or [run] if in_query else [*run, *pairs]
+    for is_unspaced, characters in groupby(word, _IS_UNSPACED.__getitem__):
+        run = "".join(characters)
+        units += _pairs(run, in_query) if is_unspaced else [run]
     return units
+
+
+def _pairs(run: str, in_query: bool) -> list[str]:
+    pairs = list(map(add, run, run[1:]))
+    return pairs or [run] if in_query else [*run, *pairs]
 
 
 def _parts(word: str) -> list[str]:

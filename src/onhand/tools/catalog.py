@@ -248,9 +248,9 @@ class Catalog:
     def _by_words(self, query: str, asked: Query, limit: int, without: set[str], explain: bool) -> Found:
         is_plain = not asked.server and not asked.required
         named = names_in(asked.words) if is_plain else []
-        is_one_name = len(named) > 1 and self._names.spelled(asked.words)  # `get list` may mean `get_list`
-        if named and not is_one_name and all(map(self._names.exact, named)):
-            return self._select(query, named, limit, without)
+        if named and all(map(self._names.exact, named)):
+            whole = self._names.spelled(asked.words)[:limit] if len(named) > 1 else []  # `get list` may mean `get_list`
+            return self._select(query, [*whole, *named], limit, without)
         servers = self._servers_of(asked.server) if asked.server else []
         if asked.server and not servers:
             near = get_close_matches(asked.server, self.servers(), NEAREST)

@@ -15,6 +15,7 @@ from .conftest import Run
         (["tools", "search", "--catlog=f", "x"], "'--catlog': did you mean '--catalog'?", "onhand tools search"),
         (["tools", "--nope", "search", "x"], "there is no option '--nope'", "onhand tools"),
         (["docs", "filter", "--autor", "x"], "'--autor': did you mean '--author'?", "onhand docs filter"),
+        (["init", "--nope"], "there is no option '--nope' (", "onhand init"),  # which is not nearly --force
         (["doctor", "-z", "x"], "nothing here takes '-z' 'x'", "onhand doctor"),
         (["--nope"], "there is no option '--nope'", "onhand"),
     ],

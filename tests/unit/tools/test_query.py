@@ -64,6 +64,17 @@ def test_a_bare_name_and_a_list_of_names_are_selects(catalog: Catalog) -> None:
 
 
 @requirement("catalog.query-select")
+@pytest.mark.parametrize("query", ["get list", "get, list"])
+def test_a_list_of_names_that_spells_another_gives_that_one_first_and_all_of_the_list(query: str) -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool("get"), CatalogTool("list"), CatalogTool("get_list"), CatalogTool("list_users")])
+    found = catalog.search(query)
+    assert (found.form, names(found)) == ("select", ["get_list", "get", "list"])
+    catalog.add([CatalogTool("get_list", server=f"server{number}") for number in range(20)])
+    assert len(catalog.search(query, limit=3).hits) == 5
+
+
+@requirement("catalog.query-select")
 def test_every_tool_that_a_sentence_names_comes_before_those_that_fit(catalog: Catalog) -> None:
     found = catalog.search("open the file with read_file, then report by sendMail what is in the channels")
     assert set(names(found)[:2]) == {"read_file", "send_mail"}
