@@ -6,7 +6,7 @@ deadlines or connections. Where nobody put one, the answer is wanted.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from _contextvars import ContextVar  # what `contextvars` has, without its Python part
 
 from onhand.errors import Unwanted
 

@@ -38,6 +38,7 @@ REASONS = {  # why what a project file says needs trust, by the role of the opti
 }
 PATHS = ("path", "closed", "opened", "door")
 LIMITS = ("limit", "closed")  # roles of lists that a project file can make longer, and shorter only with trust
+_READ_ONLY = type(type.__dict__)  # types.MappingProxyType, without the import
 MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 
 
@@ -72,8 +73,6 @@ def load(
 
     `flags` has values by key, such as {"context.limit": 5}.
     """
-    from types import MappingProxyType
-
     found = resolve(OPTIONS, start, flags=flags, environ=environ)
     sections = {
         name: fields._make(found.values[f"{name}.{field}"] for field in fields._fields)
@@ -84,7 +83,7 @@ def load(
         project=found.project,
         project_file=found.project_file,
         files=found.files,
-        sources=MappingProxyType(dict(found.sources)),
+        sources=_READ_ONLY(dict(found.sources)),
         warnings=found.warnings,
     )
 

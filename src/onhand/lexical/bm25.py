@@ -88,6 +88,7 @@ class LexicalIndex:
         # Good until the next change, because every score depends on how many documents there are and how long:
         self._vocabulary: ScannedVocabulary | LearntVocabulary | None = None  # a learnt one takes in changes itself
         self._impacts: dict[str, Impact] = {}  # of terms
+        self._seen: dict[str, list[dict[int, int]]] = {}  # of terms that were looked for: `scan.occurrences`
         self._large: NumpyImpacts | None = None
         self._scores: Scoring | None = None
         self._asked: tuple[str, dict[str, float]] = "", {}  # the last query and its weights, as each hit is explained
@@ -160,17 +161,14 @@ class LexicalIndex:
     def explain(self, query: str, document_id: str) -> tuple[Contribution, ...]:
         """What each term in each field added to a document's score, largest first; they add up to the score."""
         slot = self._slots[document_id]
-        forms = self.tokenizer.forms
-        rows = self._words_in(self._texts_of(slot, document_id))
-        said = [list(chain.from_iterable(map(forms, words))) for words in rows]
         scoring = self._scoring()
         norm = scoring.norm([field.lengths[slot] for field in self._fields])
         contributions = []
         weights = self._weights_of(query)
-        for term in weights.keys() & set().union(*said):
+        for term, often in self._counts(weights, slot, document_id).items():
             shares = [
-                scoring.weight(number, field.lengths[slot]) * terms.count(term) if term in terms else 0.0
-                for number, (field, terms) in enumerate(zip(self._fields, said, strict=True))
+                scoring.weight(number, field.lengths[slot]) * count if count else 0.0
+                for number, (field, count) in enumerate(zip(self._fields, often, strict=True))
             ]
             frequency = sum(shares)
             idf = scoring.idf(len(self._impact(term)[0]))
@@ -180,6 +178,15 @@ class LexicalIndex:
                 if share
             ]
         return largest_first(contributions)
+
+    def _counts(self, terms: Collection[str], slot: int, document_id: str) -> dict[str, list[int]]:
+        """How often those of some terms that a document has stand in each of its fields."""
+        if all(term in self._seen for term in terms):
+            counts = {term: [often.get(slot, 0) for often in self._seen[term]] for term in terms}
+            return {term: often for term, often in counts.items() if any(often)}
+        rows = self._words_in(self._texts_of(slot, document_id))
+        said = [list(chain.from_iterable(map(self.tokenizer.forms, words))) for words in rows]
+        return {term: [row.count(term) for row in said] for term in set().union(*said).intersection(terms)}
 
     def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
         """How much each term of a query tells, and whether a document has it; one that none has tells most."""
@@ -311,7 +318,7 @@ class LexicalIndex:
         if isinstance(self._vocabulary, ScannedVocabulary):
             self._vocabulary = None
         if self._impacts:
-            self._impacts = {}
+            self._impacts, self._seen = {}, {}
         self._large = self._scores = None
 
     def _weights_of(self, query: str) -> dict[str, float]:
@@ -345,8 +352,8 @@ class LexicalIndex:
     def _look_through(self, terms: Collection[str]) -> None:
         """Work out what these terms add, and sort nothing: a command asks once and ends."""
         rows = [(slot, self._looked_through(slot, document_id)) for document_id, slot in self._slots.items()]
-        found = occurrences(terms, rows, len(self._fields), self.tokenizer.forms)
-        self._impacts = {term: self._impact_of(found[term]) for term in terms}
+        self._seen = occurrences(terms, rows, len(self._fields), self.tokenizer.forms)
+        self._impacts = {term: self._impact_of(often) for term, often in self._seen.items()}
         self._was_looked_through = True
 
     def _sums(self, weighted: Iterable[Weighted], among: Collection[int] | None) -> Iterable[tuple[int, float]]:

@@ -6,7 +6,7 @@ For a small corpus that is asked once: to sort the words of all texts would take
 
 from __future__ import annotations
 
-from onhand.lexical.vocabulary import in_pieces, piece_of
+from onhand.lexical.vocabulary import joined, piece_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ def occurrences(
     within = [(piece, frozenset(short for short in pieces if short in piece and short != piece)) for piece in pieces]
     for slot, texts in rows:
         for field, text in enumerate(texts):
-            whole = in_pieces(text)
+            lower = text.lower() if text.isascii() else text.casefold()
+            whole = joined(lower)
             there: set[str] = set()
             for piece, shorter in within:
                 if shorter <= there and piece in whole:
                     there.add(piece)
             if there:
-                lower = text.lower()
                 for piece, term in sought:
                     if piece in there:
                         often = sum([forms(word).count(term) for word in _words_having(piece, text, lower, whole)])
@@ -51,7 +51,7 @@ def occurrences(
 
 
 def _words_having(piece: str, text: str, lower: str, whole: str) -> Iterator[str]:
-    """Every word of a text that has a piece, and perhaps others; `whole` is the text `in_pieces`."""
+    """Every word of a text that has a piece, and perhaps others; `whole` is `lower` with its parts `joined`."""
     if len(lower) != len(text) or lower.count(piece) < whole.count(piece):  # some of it is in `read`, some in `_file`
         yield from text.split()
         return

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     Forms = Callable[[str], tuple[str, ...]]
 
 
-def in_pieces(words: str) -> str:
-    """Words with space between them, in which every form of each can be looked for by its piece."""
-    return words.casefold().replace("-", "").replace("_", "")
+def joined(words: str) -> str:
+    """Words in small letters, each without what joins its parts: every form of one can be looked for by its piece."""
+    return words.replace("-", "").replace("_", "")
 
 
 def piece_of(term: str) -> str:
@@ -30,7 +30,7 @@ class ScannedVocabulary:
     def __init__(self, forms: Forms, words: Iterable[str]) -> None:
         self._forms = forms
         self._words = list(words)
-        self._text = in_pieces("\n".join(self._words)) + "\n"
+        self._text = joined("\n".join(self._words).casefold()) + "\n"
 
     def words_of(self, term: str) -> list[str]:
         """The words that have the term among their forms, each once for each time it has it."""

@@ -135,6 +135,8 @@ class _Scan:
 
     def _mark(self, line: str, at: int) -> int:
         """Take the line at an offset for what it is, and give the offset up to which that reaches."""
+        if line[0] == "#":
+            return self._hashes(line, at, at + len(line))
         if "```" in line or "~~~" in line:
             fence = self._fence(line, at)
             if fence != at:

@@ -137,7 +137,7 @@ def _above_blank_lines(text: str, start: int, end: int) -> Iterator[int]:
 
 def _verbatim_around(page: Page, position: int) -> tuple[int, int] | None:
     """The verbatim lines that a cut at this newline would go through."""
-    from bisect import bisect_right
+    from _bisect import bisect_right  # what `bisect` has, without its Python part
 
     index = bisect_right(page.verbatim, (position, len(page.text))) - 1
     if index >= 0 and page.verbatim[index][0] <= position < page.verbatim[index][1]:
