@@ -46,7 +46,14 @@ class Parser(argparse.ArgumentParser):
 
                 names = {one.lstrip("-"): one for one in known}  # the dashes alone would make any two alike
                 near = [names[name] for name in get_close_matches(option.lstrip("-"), names, 1)]
-                self.error(f"there is no option '{option[:100]}'" + (f": did you mean '{near[0]}'?" if near else ""))
+                advice = f"did you mean '{near[0]}'?" if near else self._advice
+                self.error(f"there is no option '{option[:100]}'" + (f": {advice}" if advice else ""))
+
+    @property
+    def _advice(self) -> str:
+        """What to do with an option that belongs to another program."""
+        takes_command = any(action.dest == "command" and action.nargs in ("+", "*") for action in self._actions)
+        return "put -- before a command that has options of its own" if takes_command else ""
 
     def error(self, message: str) -> NoReturn:
         """Refuse, and say where all that can be asked is listed."""
