@@ -179,15 +179,6 @@ class LexicalIndex:
             ]
         return largest_first(contributions)
 
-    def _counts(self, terms: Collection[str], slot: int, document_id: str) -> dict[str, list[int]]:
-        """How often those of some terms that a document has stand in each of its fields."""
-        if all(term in self._seen for term in terms):
-            counts = {term: [often.get(slot, 0) for often in self._seen[term]] for term in terms}
-            return {term: often for term, often in counts.items() if any(often)}
-        rows = self._words_in(self._texts_of(slot, document_id))
-        said = [list(chain.from_iterable(map(self.tokenizer.forms, words))) for words in rows]
-        return {term: [row.count(term) for row in said] for term in set().union(*said).intersection(terms)}
-
     def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
         """How much each term of a query tells, and whether a document has it; one that none has tells most."""
         idf, slot = self._scoring().idf, self._slots[document_id]
@@ -234,6 +225,15 @@ class LexicalIndex:
 
     def _words_in(self, row: Sequence[str]) -> list[list[str]]:
         return [field.words(text) for field, text in zip(self._fields, row, strict=True)]
+
+    def _counts(self, terms: Collection[str], slot: int, document_id: str) -> dict[str, list[int]]:
+        """How often those of some terms that a document has stand in each of its fields."""
+        if all(term in self._seen for term in terms):
+            counts = {term: [often.get(slot, 0) for often in self._seen[term]] for term in terms}
+            return {term: often for term, often in counts.items() if any(often)}
+        rows = self._words_in(self._texts_of(slot, document_id))
+        said = [list(chain.from_iterable(map(self.tokenizer.forms, words))) for words in rows]
+        return {term: [row.count(term) for row in said] for term in set().union(*said).intersection(terms)}
 
     def _spaced_in(self, row: Sequence[str]) -> list[str]:
         return [field.spaced(text) for field, text in zip(self._fields, row, strict=True)]
