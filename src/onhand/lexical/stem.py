@@ -19,7 +19,8 @@ _DERIVING = {
     "z": ("iz",),
 }
 _MIN_ROOT_CHARS = 5  # `indexer` is of `index`, but `number` is not of `numb`
-_ENDINGS = frozenset("sgdey").union(_DERIVING)  # of all words that change
+_INFLECTED = frozenset("sgdey")
+_ENDINGS = _INFLECTED.union(_DERIVING)  # of all words that change
 _VOWELS = frozenset("aeiouy")
 _DOUBLED_ON_PURPOSE = frozenset("elsz")  # agree, fall, pass, buzz
 _ALREADY_PLAIN = frozenset(
@@ -31,14 +32,23 @@ def stem(word: str) -> str:
     """The light stem of a lower-case word; the word itself when it is short or not plain ASCII letters."""
     if len(word) < 4 or word[-1] not in _ENDINGS or not (word.isascii() and word.isalpha()):
         return word
-    singular = word if word in _ALREADY_PLAIN else _without_plural(word)
-    if singular in _ALREADY_PLAIN:
-        return singular
-    for suffix in ("ing", "ed"):
-        if singular.endswith(suffix):
-            singular = _without_participle(singular, suffix)
-            break
-    return _root(_without_e(singular))
+    if word[-1] in _INFLECTED:
+        word = _without_inflection(word)
+    return _root(word) if len(word) > _MIN_ROOT_CHARS else word
+
+
+def _without_inflection(word: str) -> str:
+    if word in _ALREADY_PLAIN:
+        return word
+    if word[-1] == "s" or word.endswith("ied"):
+        word = _without_plural(word)
+        if word in _ALREADY_PLAIN:
+            return word
+    if word.endswith("ing"):
+        word = _without_participle(word, "ing")
+    elif word.endswith("ed"):
+        word = _without_participle(word, "ed")
+    return _without_e(word)
 
 
 def _without_plural(word: str) -> str:
@@ -55,7 +65,7 @@ def _without_participle(word: str, suffix: str) -> str:
     if word.endswith("eed") and len(word) > 5:
         return word[:-1]  # agreed → agree
     base = word[: -len(suffix)]
-    if len(base) < 3 or not _VOWELS.intersection(base):
+    if len(base) < 3 or _VOWELS.isdisjoint(base):
         return word  # bring, need
     if len(base) > 3 and base[-1] == base[-2] and base[-1] not in _DOUBLED_ON_PURPOSE:
         return base[:-1]  # running → run, but adding → add
@@ -73,13 +83,14 @@ def _without_e(word: str) -> str:
 def _root(word: str) -> str:
     """`configuration` and `configure` → configur: without endings, as long as enough of the word is left."""
     while len(word) > _MIN_ROOT_CHARS:
-        for ending in _DERIVING.get(word[-1], ()):
+        endings = _DERIVING.get(word[-1])
+        if not endings or not word.endswith(endings):
+            return word
+        for ending in endings:
             if word.endswith(ending):
                 break
-        else:
-            return word
         root = word[: -len(ending)]
-        if len(root) < _MIN_ROOT_CHARS or not _VOWELS.intersection(root):
+        if len(root) < _MIN_ROOT_CHARS or _VOWELS.isdisjoint(root):
             return word
         word = _without_e(root)
     return word

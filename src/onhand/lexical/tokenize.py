@@ -123,7 +123,7 @@ class IdentifierTokenizer:
     def words(self, text: str) -> list[str]:
         spaced = _spaced(text)
         words = self._words_of_any_script(text) if spaced is None else spaced.split()
-        return words if self._joined else [part for word in words for part in _parts(word)]
+        return words if self._joined else [part for word in words for part in parts_of(word)]
 
     def _words_of_any_script(self, text: str) -> list[str]:
         """Runs of ASCII are read as fast as if all of the text were ASCII; any other piece is read once, wherever."""
@@ -137,7 +137,7 @@ class IdentifierTokenizer:
 
     def _words_of_piece(self, piece: str) -> list[str]:
         words = _words(piece)
-        return [unit for word in words for unit in _units(word)] if self._bigrams else words
+        return [unit for word in words for unit in units_of(word)] if self._bigrams else words
 
     def forms(self, word: str) -> tuple[str, ...]:
         forms: tuple[str, ...] = self._forms[word]
@@ -174,7 +174,7 @@ class IdentifierTokenizer:
         if _is_plain(word) and len(word) <= MAX_WORD_CHARS:
             return self._with_stem(word.lower(), 1.0)
         if self._bigrams and not word.isascii():
-            units = _units(word, in_query=True)
+            units = units_of(word, in_query=True)
             if units != [word]:
                 return [form for unit in units for form in self._query_forms[unit]]
         parts = self._parts_of(word)
@@ -184,7 +184,7 @@ class IdentifierTokenizer:
         return forms + [(form, JOINED_WEIGHT) for form in joined]
 
     def _parts_of(self, word: str) -> list[str]:
-        return [word.lower()] if self._joined and _is_plural_acronym(word) else _parts(word)
+        return [word.lower()] if self._joined and _is_plural_acronym(word) else parts_of(word)
 
     def _letters_and_digits(self, parts: Sequence[str]) -> Sequence[str]:
         """`DEC0054` may be written `dec 0054` in the text."""
@@ -315,7 +315,7 @@ def _is_plural_acronym(word: str) -> bool:
     return len(word) > 2 and word.endswith("s") and word[:-1].isalpha() and word[:-1].isupper()
 
 
-def _units(word: str, in_query: bool = False) -> list[str]:
+def units_of(word: str, in_query: bool = False) -> list[str]:
     """A word of an unspaced script as pairs of neighbouring characters; any other word as it stands.
 
     A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
@@ -336,7 +336,7 @@ def _pairs(run: str, in_query: bool) -> list[str]:
     return pairs or [run] if in_query else [*run, *pairs]
 
 
-def _parts(word: str) -> list[str]:
+def parts_of(word: str) -> list[str]:
     """The lower-case parts of an identifier; of an ordinary word, the word."""
     word = word[:MAX_WORD_CHARS]
     if _is_plain(word):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Added", "Catalog", "CatalogTool", "Found", "ToolHit", "Unknown", "catalog_tool"]
 
 DEFAULT_LIMIT = 8
+BATCH = 1024  # tools that are indexed together: so many that an index sorts their words at once, not after the first
 
 
 class Added(Record):
@@ -107,7 +108,7 @@ class Catalog:
                 refused.append((whole.name, f"tool {whole.name}: its server names it twice; the first is kept"))
         with self._lock:
             documents = (document_of(tool, self._keeps) for tool in kept.values())
-            written = self._index.put(documents, checked=True)
+            written = self._index.put(documents, batch=BATCH, checked=True)
             for tool_id, tool in kept.items():
                 self._enter(tool_id)
                 self._tools[tool_id] = tool

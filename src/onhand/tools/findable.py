@@ -5,7 +5,8 @@ A schema is walked as if an attacker had written it: each part once, so many par
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import _count_elements  # type: ignore[attr-defined]  # what Counter counts with
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from math import ceil
 from typing import Any
@@ -13,14 +14,13 @@ from typing import Any
 from onhand.document import Document
 from onhand.errors import InputError
 from onhand.lexical.stem import stem
-from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, Remembered
+from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, Remembered, parts_of, units_of
 from onhand.tools.catalog_tool import CatalogTool, accepted_tool, leaf_of
 from onhand.tools.names import spelling_of
 
 KIND = "tool"
 _PARTS = IdentifierTokenizer(joined=False, bigrams=False)
 _WORDS = IdentifierTokenizer(bigrams=False)
-_UNITS = IdentifierTokenizer()
 _SPACED = bytes(code if chr(code).isalnum() else 0x20 for code in range(128)) + b" " * 128
 _TELLS_NOTHING, _TOO_LONG = "", " "  # no keys of words
 # Of each field: the longest honest ones of public tool sets end before, and what a stuffed one adds behind costs time.
@@ -109,7 +109,7 @@ def words_of_names(text: str) -> list[str]:
     written: list[str] = []
     seen: set[str] = set()
     for word in _WORDS.words(text):
-        parts = _PARTS.forms(word)
+        parts = parts_of(word)
         if len(parts) <= MAX_WORD_PARTS and seen.isdisjoint(parts) and len(set(parts)) == len(parts):
             written.append(word)
         else:
@@ -117,7 +117,7 @@ def words_of_names(text: str) -> list[str]:
         seen.update(parts)
     if len(seen) > MAX_NAME_PARTS:
         written = list(chain.from_iterable(map(_WORDS.forms, written)))
-    return written if text.isascii() else _UNITS.words(" ".join(written))
+    return written if text.isascii() else _units(written)
 
 
 def _is_simple(text: str) -> bool:
@@ -140,32 +140,31 @@ def words_of_text(text: str) -> list[str]:
     """The words of a text without the further repetitions of a word, and with the parts of long identifiers as
     words."""
     words = _WORDS.words(text)
-    keys: list[str] = list(map(_KEYS.__getitem__, words))
-    different = set(keys)
-    if _TOO_LONG in different:
+    times = _times(words)
+    if _TOO_LONG in times:
         words = [part for word in words for part in _spread(word)]
-        keys = list(map(_KEYS.__getitem__, words))
-        different = set(keys)
-    different.discard(_TELLS_NOTHING)
-    telling = len(keys) - keys.count(_TELLS_NOTHING)
-    if len(different) < LEAST_DIFFERENT * telling:
+        times = _times(words)
+    telling = len(words) - times.pop(_TELLS_NOTHING, 0)
+    if len(times) < LEAST_DIFFERENT * telling:
         once: dict[str, str] = {}
-        for key, word in zip(keys, words, strict=True):
-            once.setdefault(key or word, word)
+        for word in words:
+            once.setdefault(_KEYS[word] or word, word)
         words = list(once.values())
-    elif telling - len(different) >= MAX_REPEATS and _is_often_said(keys):
+    elif telling - len(times) >= MAX_REPEATS and max(times.values()) > MAX_REPEATS:
         words = _firsts(words)
-    return words if text.isascii() else _UNITS.words(" ".join(words))
+    return words if text.isascii() else _units(words)
 
 
-def _is_often_said(keys: Sequence[str]) -> bool:
-    """Whether a word that tells something is there more often than counts."""
-    times: dict[str, int] = {}
-    for key in keys:
-        times[key] = said = times.get(key, 0) + 1
-        if said > MAX_REPEATS and key != _TELLS_NOTHING:
-            return True
-    return False
+def _times(words: Iterable[str]) -> dict[str, int]:
+    """How often the key of each word is there."""
+    times: dict[str, int] = {}  # no Counter: to make one takes as long as to count a short text
+    _count_elements(times, map(_KEYS.__getitem__, words))
+    return times
+
+
+def _units(words: Iterable[str]) -> list[str]:
+    """Words of a script without spaces as pairs of characters, any other as it is."""
+    return list(chain.from_iterable(map(units_of, words)))
 
 
 def _firsts(words: Sequence[str]) -> list[str]:
@@ -184,18 +183,18 @@ def _firsts(words: Sequence[str]) -> list[str]:
 def _key_of(word: str) -> str:
     """What is the same for all forms of a word, and for an identifier in every spelling and order of its parts."""
     own = word.lower()
-    is_plain = own.isalpha() and own.isascii() and own[1:] == word[1:]  # as most are: one part, quickly known
-    parts = () if is_plain else _PARTS.forms(word)
-    if len(parts) > MAX_WORD_PARTS:
-        return _TOO_LONG
-    if len(parts) > 1:
-        return " ".join(sorted({stem(part) for part in parts}))
+    if own[1:] != word[1:] or not own.isalpha():  # most are of one part, quickly known
+        parts = parts_of(word)
+        if len(parts) > MAX_WORD_PARTS:
+            return _TOO_LONG
+        if len(parts) > 1:
+            return " ".join(sorted({_KEYS[part] or part for part in parts}))
     return _TELLS_NOTHING if own in FUNCTION_WORDS else stem(own)
 
 
 def _spread(word: str) -> Sequence[str]:
     """A word as it is, or the parts of an identifier that is too long to be one."""
-    return _PARTS.forms(word) if _KEYS[word] == _TOO_LONG else (word,)
+    return parts_of(word) if _KEYS[word] == _TOO_LONG else (word,)
 
 
 def tool_of(document: Document) -> CatalogTool:
