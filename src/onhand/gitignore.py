@@ -135,10 +135,11 @@ class Tree:
         return rules
 
 
-def blocks_of(lines: Sequence[str]) -> tuple[Block, ...]:
-    """What the lines of a file say, in blocks if they are many: thousands that take back one another."""
+def blocks_of(lines: Sequence[str], few: int = IN_A_BLOCK) -> tuple[Block, ...]:
+    """What the lines of a file say, in blocks if they are more than a few groups: thousands may take back one another.
+    To make a block of them takes as long as to compare a hundred paths."""
     groups = groups_of(lines)
-    if len(groups) <= IN_A_BLOCK:
+    if len(groups) <= few:
         return (Block(groups, None, None),)
     parts = [groups[at : at + IN_A_BLOCK] for at in range(0, len(groups), IN_A_BLOCK)]
     return tuple(Block(part, _any_of(part, True), _any_of(part, False)) for part in parts)

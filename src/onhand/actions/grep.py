@@ -6,7 +6,7 @@ are found by one matcher, in files that were opened below the workspace, so that
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from time import monotonic
@@ -27,7 +27,7 @@ MAX_MATCHES = 1_000
 MAX_CONTEXT = 20  # lines before and after a match
 MAX_LINE_CHARS = 500  # of a line that is shown
 PATIENCE = 64  # files in a row without a match: so long the first ones are looked into while ripgrep works
-LOOK_EVERY = 16  # directories: a look takes almost as long as one of them
+LOOK_EVERY = 16  # directories or files: a look takes almost as long as one of them
 BINARY_BYTES = 8_000  # a file with a NUL among its first ones is no text, as for git
 
 TYPES = {
@@ -114,9 +114,12 @@ class _Search:
     pattern: Pattern
     is_wanted: Callable[[str], bool]
     names: tuple[str, ...]  # of files that may be wanted; empty when any may
+    context: int
+    files: InTurn
     ends_at: float
     notes: list[str] = field(default_factory=list)  # what a reader of the answer should know
     misses: int = 0  # files that a walk came through since the last match
+    ahead: dict[str, list[Match]] = field(default_factory=dict)  # of files that were read before their turn
 
 
 def grep(
@@ -137,12 +140,14 @@ def grep(
     compiled = Pattern(pattern, ignore_case, literal)
     is_wanted, names = _filter(glob, type)
     place = workspace.place(path)
-    search = _Search(Scope.at(workspace, place, hidden), compiled, is_wanted, names, monotonic() + TIMEOUT_S)
     is_directory = _is_directory(workspace, place, path)
-    naming = _naming(search) if use_ripgrep and is_directory else None
-    with naming or nullcontext():
-        places = _places(search, naming, limit) if is_directory else iter([place])
-        matches = list(islice(_matches(search, places, min(context, MAX_CONTEXT)), limit + 1))
+    scope, ends_at = Scope.at(workspace, place, hidden), monotonic() + TIMEOUT_S
+    with InTurn() as files:
+        search = _Search(scope, compiled, is_wanted, names, min(context, MAX_CONTEXT), files, ends_at)
+        naming = _naming(search) if use_ripgrep and is_directory else None
+        with naming or nullcontext():
+            places = _places(search, naming, limit) if is_directory else iter([place])
+            matches = list(islice(_matches(search, places), limit + 1))
     is_cut = len(matches) > limit or bool(search.notes)
     engine = "ripgrep" if naming and naming.could_tell else "re2"
     return Grepped(tuple(matches[:limit]), is_cut, engine, tuple(dict.fromkeys(search.notes)))
@@ -196,7 +201,8 @@ def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Plac
 
     While it works, the directories are surveyed: where it might see something else, it begins again in those that are
     meant. Once it has named more files than matches are asked for, the first files of a walk are likely to have enough.
-    So they are walked through while it goes on; what it says counts from where the walk was when it was done.
+    So they are walked through while it goes on; what it says counts from where the walk was when it was done. If they
+    have none, the first of those that it named are looked into instead.
     """
     walk = Walk(search.scope, search.ends_at)
     walking, last = iter(walk), None
@@ -218,11 +224,12 @@ def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Plac
         if not survey.is_over:
             deque(surveying, maxlen=0)
             _correct(naming, survey)
+        _read_ahead(search, naming, last, limit)
         naming.wait()
         named = naming.named(last)
         if named:
             search.notes.extend([LATE] * named.is_late)
-            yield from (place for place in named.places if search.is_wanted(place.inner) and search.scope.has(place))
+            yield from (place for place in named.places if _is_meant(search, place))
             search.notes.extend(survey.gaps.notes())
             return
     yield from (place for place in walking if search.is_wanted(place.inner))
@@ -234,24 +241,43 @@ def _correct(naming: Naming, survey: Survey) -> None:
         naming.begin_again(survey.directories)
 
 
-def _matches(search: _Search, places: Iterable[Place], context: int) -> Iterator[Match]:
-    workspace = search.scope.workspace
-    with InTurn() as files:
-        for place in places:
-            if _is_late(search):
-                return
-            try:
-                content = files.content(place)
-            except OSError:  # it went away, may not be read, or is larger than anybody reads
-                continue
-            if content.find(b"\0", 0, BINARY_BYTES) < 0:
-                name = workspace.name(place)
-                try:
-                    for line in search.pattern.lines(content, lambda: _is_late(search)):
-                        search.misses = 0
-                        yield _match(name, content, line, context)
-                except InputError as error:
-                    search.notes.append(f"{name}: {error}")
+def _read_ahead(search: _Search, naming: Naming, after: Place | None, limit: int) -> None:
+    """While ripgrep works, look into the first of the files that it has named: most of them stay among the first."""
+    named = (place for place in naming.so_far(after) if _is_meant(search, place))
+    count = 0
+    for number, place in enumerate(islice(named, limit // 2)):
+        if number % LOOK_EVERY == 0:
+            naming.look()
+        if naming.is_over or count > limit:
+            return
+        with suppress(OSError, InputError):  # to be told in its turn
+            search.ahead[place.inner] = list(islice(_matches_in(search, place), limit + 1))
+            count += len(search.ahead[place.inner])
+
+
+def _is_meant(search: _Search, place: Place) -> bool:
+    return place.inner in search.ahead or (search.is_wanted(place.inner) and search.scope.has(place))
+
+
+def _matches(search: _Search, places: Iterable[Place]) -> Iterator[Match]:
+    for place in places:
+        if _is_late(search):
+            return
+        try:
+            yield from search.ahead.pop(place.inner, None) or _matches_in(search, place)
+        except OSError:  # it went away, may not be read, or is larger than anybody reads
+            continue
+        except InputError as error:
+            search.notes.append(f"{search.scope.workspace.name(place)}: {error}")
+
+
+def _matches_in(search: _Search, place: Place) -> Iterator[Match]:
+    content = search.files.content(place)
+    if content.find(b"\0", 0, BINARY_BYTES) < 0:
+        name = search.scope.workspace.name(place)
+        for line in search.pattern.lines(content, lambda: _is_late(search)):
+            search.misses = 0
+            yield _match(name, content, line, search.context)
 
 
 def _is_late(search: _Search) -> bool:

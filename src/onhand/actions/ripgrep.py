@@ -103,10 +103,14 @@ class Naming:
         self.could_tell = ran.is_late or (ran.code in (0, 1, 2) and not ran.err)
         if not self.could_tell:
             return None
+        return Named(self.so_far(after), ran.is_late)
+
+    def so_far(self, after: Place | None) -> Iterator[Place]:
+        """The files that it has named by now, in the order of a walk, from behind a place on."""
         *names, _ = bytes(self._said).split(b"\0")
         ranks = sorted(rank(name.removeprefix(b"./")) for name in names)
         rest = ranks[bisect_right(ranks, rank(os.fsencode(after.inner))) :] if after else ranks
-        return Named((Place(self._root, os.fsdecode(unranked(one))) for one in rest), ran.is_late)
+        return (Place(self._root, os.fsdecode(unranked(one))) for one in rest)
 
     def _take(self, piece: bytes) -> None:
         self._said += piece

@@ -146,7 +146,10 @@ class Workspace:
 
     def denies_entry(self, place: Place) -> bool:
         """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
-        return any(verdict(self._denied, path.casefold(), True) for path in _paths(place)) and self.is_denied(place)
+        for path in _paths(place):  # of every file that a search finds
+            if verdict(self._denied, path.casefold(), True):
+                return self.is_denied(place)
+        return False
 
     def is_protected(self, place: Place) -> bool:
         """Whether a place is read and never written: also when nothing is there yet."""
@@ -339,7 +342,7 @@ def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
     """
     lines = [pattern.casefold().rstrip("/") for pattern in patterns]
     runs = (list(run) for _, run in groupby(lines, lambda line: line.startswith("!")))
-    return blocks_of([line for run in runs for line in sorted(run, key=lambda line: "/" in line)])
+    return blocks_of([line for run in runs for line in sorted(run, key=lambda line: "/" in line)], few=1)
 
 
 def _is_among(blocks: tuple[Block, ...], place: Place) -> bool:

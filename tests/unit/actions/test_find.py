@@ -15,9 +15,10 @@ from onhand.actions import grep as grepping
 from onhand.actions import ripgrep
 from onhand.actions.glob import Globbed, glob
 from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
+from onhand.actions.in_turn import InTurn
 from onhand.actions.programs import found
 from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, Scope, Walk, expanded
-from onhand.actions.workspace import Workspace
+from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, MissingExtra, NotFound, Unwanted
 from onhand.gitignore import MAX_BYTES, MAX_PATTERNS
 from requirements import requirement
@@ -314,6 +315,40 @@ def test_enough_matches_in_the_first_files_are_not_kept_waiting(
     assert (found.is_cut, found.engine, found.notes) == (True, "ripgrep", ())
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text(encoding="utf-8")), 0)
+
+
+@requirement("actions.grep")
+@pytest.mark.parametrize(("times", "early"), [(1, ["071.txt", "072.txt"]), (9, ["071.txt"])])
+def test_files_that_were_named_are_read_before_the_program_ends_and_come_in_order(
+    workspace: Workspace,
+    tree: Tree,
+    stand_in: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    times: int,
+    early: list[str],
+) -> None:
+    tree({f"{number:03}.txt": "x\n" * times * (number >= 70) for number in range(80)})
+    enough, over = tmp_path / "enough", tmp_path / "over"
+    stand_in(
+        "printf './%s.txt\\0' 075 071 073 072 074; "
+        f"i=0; until test -e {enough} || test $i = 500; do sleep 0.01; i=$((i + 1)); done; "
+        f"printf './%s.txt\\0' 070 076 077 078 079; touch {over}"
+    )
+    read: list[tuple[str, bool]] = []
+    content = InTurn.content
+
+    def noted(self: InTurn, place: Place) -> bytes:
+        read.append((place.inner, over.exists()))
+        if place.inner == early[-1]:
+            enough.touch()
+        return content(self, place)
+
+    monkeypatch.setattr(InTurn, "content", noted)
+    found = grep(workspace, "x", limit=4)
+    assert [name for name, is_over in read if not is_over][grepping.PATIENCE :] == early
+    assert not {name for name, is_over in read if is_over} & set(early)
+    assert found._replace(engine="re2") == grep(workspace, "x", limit=4, use_ripgrep=False)
 
 
 @requirement("actions.grep")
