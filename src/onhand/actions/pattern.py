@@ -43,41 +43,42 @@ class Pattern:
 
     def lines(self, content: bytes, is_over: Callable[[], bool] = lambda: False) -> Iterator[Line]:
         """The lines that match, in order, until it `is_over`; InputError for a line that would take too long."""
-        if not content:
-            return
-        body = content[:-1] if content.endswith(b"\n") else content
-        number, counted, at = 1, 0, 0
-        while at <= len(body) and not is_over():
-            until = self._until(body, at)
-            found = self._found(body, at, until)
+        last = len(content) - content.endswith(b"\n")  # where the last line ends
+        number, counted, at, until = 1, 0, 0, -1
+        while content and at <= last:
+            if at > until:
+                if is_over():
+                    return
+                until = self._until(content, at, last)
+            found = self._found(content, at, until)
             if found < 0:
                 at = until + 1
                 continue
-            start = body.rfind(b"\n", 0, found) + 1
-            end = body.find(b"\n", found)
-            end = len(body) if end < 0 else end
-            number += body.count(b"\n", counted, start)
+            start = content.rfind(b"\n", 0, found) + 1
+            end = content.find(b"\n", found, last)
+            end = last if end < 0 else end
+            number += content.count(b"\n", counted, start)
             counted = start
             yield Line(number, start, end)
             at = end + 1
 
-    def _found(self, body: bytes, at: int, until: int) -> int:
+    def _found(self, content: bytes, at: int, until: int) -> int:
         """Where the next match begins, or -1. What is text alone needs no RE2: finding it takes a tenth of the time."""
         if self._text is not None:
-            return body.find(self._text, at, until)
-        found = self._regex.search(body, at, until)
+            return content.find(self._text, at, until)
+        found = self._regex.search(content, at, until)
         return -1 if found is None else int(found.start())
 
-    def _until(self, body: bytes, at: int) -> int:
+    def _until(self, content: bytes, at: int, last: int) -> int:
         """The end of a line up to which is searched at once."""
         enough = at + self._at_once
-        if enough >= len(body):
-            return len(body)
-        end = body.find(b"\n", enough)
-        end = len(body) if end < 0 else end
+        if enough >= last:
+            return last
+        end = content.find(b"\n", enough, last)
+        end = last if end < 0 else end
         if end - at <= LONGEST * self._at_once:
             return end
-        before = body.rfind(b"\n", at, enough)
+        before = content.rfind(b"\n", at, enough)
         if before < 0:
             raise InputError("it has a line that is too long for so large a pattern; send a smaller one")
         return before

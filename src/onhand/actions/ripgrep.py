@@ -28,7 +28,7 @@ EACH_BYTES = 16  # that a directory takes there beside its path
 # Its own settings would be those of whoever set this machine up; what is ignored is what tree.py ignores.
 _OPTIONS = (
     *("--no-config", "--files-with-matches", "--null", "--no-messages", "--color=never", "--no-follow"),
-    *("--text", "--encoding=none", "--no-require-git", "--no-ignore-global", "--no-ignore-exclude"),
+    *("--encoding=none", "--no-require-git", "--no-ignore-global", "--no-ignore-exclude"),
     *("--no-ignore-parent", "--no-ignore-dot", f"--max-depth={MAX_DEPTH}", f"--max-filesize={MAX_FILE_BYTES}"),
 )
 _HIDDEN = ("--hidden", "--glob=!.git")  # without the first the second only takes time

@@ -254,6 +254,12 @@ def test_bytes_that_only_look_like_a_character_are_one_either_way(
 
 
 @requirement("actions.grep")
+def test_a_file_with_a_nul_anywhere_is_no_text(lines: Grep, tree: Tree) -> None:
+    tree({"late": b"x\n" * 100_000 + b"\0", "middle": b"y\n" * 50_000 + b"\0\nx\n", "none": b"x\n" * 3})
+    assert {match.file for match in lines("x", limit=1000).matches} == {"none"}
+
+
+@requirement("actions.grep")
 def test_a_long_line_is_cut_and_odd_bytes_are_replaced(lines: Grep, tree: Tree) -> None:
     tree({"long.txt": "a" * 5_000_000 + "!\n", "latin.txt": b"caf\xe9 a!\n"})
     latin, long = lines("a!").matches
