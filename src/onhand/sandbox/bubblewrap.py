@@ -16,7 +16,7 @@ from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.sandbox import Command, Process
 from onhand.sandbox.usage import TEMPORARY
 
-TEMPORARY_BYTES = 512 << 20  # of files in memory, in each place; or its share of the memory if that is less
+TEMPORARY_BYTES = 512 << 20  # of files in memory, in each place; or half of the memory if that is less
 TRY_S = 30.0  # far more than a command that does nothing takes
 
 
@@ -75,12 +75,14 @@ def _namespaces(shares_network: bool) -> list[str]:
 def _mounts(layout: Layout, memory_bytes: int) -> Iterator[str]:
     """What may be seen, the outer before the inner; then what may not, over it."""
     kinds = dict.fromkeys(layout.readable, "--ro-bind") | dict.fromkeys(layout.writable, "--bind")
-    if "/" in kinds:
-        yield from (kinds.pop("/"), "/", "/")
+    size = ("--size", str(min(TEMPORARY_BYTES, memory_bytes // 2)))
+    root, *others = TEMPORARY
+    # Directories on the way to what is mounted are made in the root, and a command can write there: it has a size too.
+    yield from (kinds.pop("/"), "/", "/") if "/" in kinds else (*size, "--tmpfs", f"/{root}")
     yield from ("--proc", "/proc", "--dev", "/dev")
-    size_bytes = min(TEMPORARY_BYTES, memory_bytes // len(TEMPORARY))
-    for name in TEMPORARY:
-        yield from ("--perms", "1777", "--size", str(size_bytes), "--tmpfs", f"/{name}")
+    for name in others:
+        yield from ("--perms", "1777", *size, "--tmpfs", f"/{name}")
+    yield from ("--remount-ro", "/dev")  # in memory as well; what is mounted in it stays as it is
     for link, target in layout.links:
         if "/" not in layout.readable:
             yield from ("--symlink", target, link)

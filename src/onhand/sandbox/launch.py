@@ -65,6 +65,7 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
 def _give_up_rights(user: list[int] | None) -> None:
     """Become another user when we are root: that alone takes every capability away. None may be left."""
     if user is not None:
+        _hand_over_pipes(user)
         os.setgroups([])
         os.setresgid(user[1], user[1], user[1])
         os.setresuid(user[0], user[0], user[0])
@@ -72,6 +73,13 @@ def _give_up_rights(user: list[int] | None) -> None:
         kernel.drop_capabilities()
     if kernel.capabilities() or (user is not None and os.geteuid() == 0):
         raise PermissionError(1, "rights could not be given up")
+
+
+def _hand_over_pipes(user: list[int]) -> None:
+    """Let the other user open /dev/stdout and its like by name: a pipe is its maker's, who was root."""
+    for descriptor in (0, 1, 2):
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:"):  # without a name, and nobody else's
+            os.fchown(descriptor, *user)
 
 
 def _own_network(door_fd: int) -> None:

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-TEMPORARY = ("tmp", "dev/shm")  # where bubblewrap mounts what is in memory
+TEMPORARY = ("", "tmp", "dev/shm")  # where bubblewrap mounts what is in memory; the first is its root
 _UTIME, _CSTIME, _RSS = 11, 14, 21  # in the fields of stat: from own time to that of children who were waited for
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 

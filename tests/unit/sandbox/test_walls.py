@@ -427,6 +427,25 @@ def test_a_temporary_directory_holds_less_than_the_memory(place: Path) -> None:
 
 
 @requirement("sandbox.sums")
+@pytest.mark.parametrize("directory", ["", "/dev", "/home-of-nobody"])
+def test_no_directory_that_is_made_for_a_command_holds_more_than_the_memory(place: Path, directory: str) -> None:
+    policy = policy_for(place)._replace(memory_bytes=100 << 20)
+    line = (
+        f"mkdir -p {directory}/; for n in 1 2 3 4; do head -c 40000000 /dev/zero > {directory}/$n; done; "
+        f"du -k {directory}/[1-4] | cut -f1"
+    )
+    ended = run(backend("bubblewrap"), policy, "/bin/sh", "-c", line, cwd=place)
+    held = sum(int(line) for line in ended.printed.splitlines() if line.isdecimal())
+    assert held <= 51 << 10, ended.printed
+
+
+def test_the_three_streams_can_be_opened_by_name(sandbox: Sandbox, place: Path) -> None:
+    line = "echo one > /dev/stdout; echo two > /dev/stderr; echo three | tee /dev/stderr > /dev/null; cat /dev/stdin"
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert (ended.code, ended.printed) == (0, "one\ntwo\nthree\n")
+
+
+@requirement("sandbox.sums")
 def test_a_file_in_memory_that_is_mapped_counts_once() -> None:
     said = subprocess.check_output([sys.executable, "-c", MAPPED], text=True, timeout=60)
     assert said == " memory\n"
