@@ -72,6 +72,8 @@ def test_flags_open_and_close_paths_and_set_limits(place: Path, environ: dict[st
         assert "print" not in done.stdout
         assert not (other / "new").exists()
         assert sandboxed(place, environ, "--backend", name, "--time", "0.3", "--", "sleep", "60").returncode == 124
+        misspelled = sandboxed(place, environ, "--backend", name, "--read", str(other / "nots.txt"), "--", "true")
+        assert (misspelled.returncode, misspelled.stderr.count("is not there: look at its spelling")) == (2, 1)
 
 
 @requirement("sandbox.wraps-the-agent")

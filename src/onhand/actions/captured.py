@@ -24,12 +24,20 @@ class Captured:
         self._at_once = at_once
         self._file: IO[Any] | None = None
         self._written = 0
+        self._is_full = False
         self._lock = Lock()
 
     @property
     def is_cut(self) -> bool:
         """Whether the file has more than `text` shows."""
         return self.total_bytes > 2 * self._half
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much of it, from its beginning, can be read."""
+        if self._written:
+            return self._written
+        return len(self._head) if self.is_cut else len(self._head) + len(self._tail)
 
     def add(self, piece: bytes) -> None:
         """Take what was printed next."""
@@ -46,7 +54,7 @@ class Captured:
         with self._lock:
             if not self.is_cut:
                 return (self._head + self._tail).decode("utf-8", "replace")
-            head, tail = _whole_end(self._head), _whole_start(self._tail)
+            head, tail = whole_end(self._head), _whole_start(self._tail)
             left_out = self.total_bytes - len(head) - len(tail)
             return (
                 f"{head.decode('utf-8', 'replace')}\n[… {left_out} bytes left out …]\n{tail.decode('utf-8', 'replace')}"
@@ -56,7 +64,7 @@ class Captured:
         """A part of what was printed so far, from its file or from memory."""
         with self._lock:
             if not self._written:
-                return (self._head + self._tail)[offset : offset + max_bytes]
+                return (self._head + self._tail)[: self.kept_bytes][offset : offset + max_bytes]
             with open(self.path, "rb") as file:
                 file.seek(offset)
                 return file.read(max_bytes)
@@ -75,16 +83,22 @@ class Captured:
             os.unlink(self.path)
 
     def _spill(self, piece: bytes) -> None:
-        if self._file is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            self._file = open(os.open(self.path, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115  # until finish
-            piece = self._head + self._tail + piece
-        piece = piece[: MAX_FILE_BYTES - self._written]
-        self._written += len(piece)
-        self._file.write(piece)
+        """Into the file, as long as there is room: a disk that is full does not stop the command."""
+        if self._is_full:
+            return
+        try:
+            if self._file is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                self._file = open(os.open(self.path, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115  # until finish
+                piece = self._head + self._tail + piece
+            taken = self._file.write(piece[: MAX_FILE_BYTES - self._written])
+        except OSError:
+            taken = 0
+        self._written += taken
+        self._is_full = taken < len(piece)
 
 
-def _whole_end(piece: bytes) -> bytes:
+def whole_end(piece: bytes) -> bytes:
     """Without the beginning of a character that its end cuts."""
     for back in range(1, min(4, len(piece)) + 1):
         byte = piece[-back]

@@ -121,6 +121,11 @@ class Jobs:
             raise InputError("offset must be at least 0 and max_bytes at least 1")
         return self._found(id).outputs[stream == "stderr"].read(offset, max_bytes)
 
+    def kept(self, id: str) -> tuple[int, int]:
+        """How much of what a command printed can be read, from the beginning of each stream."""
+        stdout, stderr = self._found(id).outputs
+        return stdout.kept_bytes, stderr.kept_bytes
+
     def stop(self, id: str) -> Job:
         """End a command with all that it started."""
         entry = self._found(id)

@@ -6,6 +6,7 @@ from threading import Event
 from typing import Any
 
 from onhand.actions import shapes
+from onhand.actions.captured import whole_end
 from onhand.actions.environment import checked
 from onhand.actions.jobs import Job, Jobs
 from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
@@ -59,7 +60,8 @@ def tools_over(
         waiting = asyncio.to_thread(jobs.run, command, cwd=cwd, timeout_s=time, environment=variables, stop=stop)
         work = asyncio.ensure_future(waiting)
         try:
-            return _ran(*await asyncio.shield(work), time)
+            ran, id = await asyncio.shield(work)
+            return _ran(ran, id, _rest(jobs, id) if id else "", time)
         except asyncio.CancelledError:
             stop.set()
             await asyncio.wait({work})  # it ends at once, and everything that it started with it
@@ -71,9 +73,13 @@ def tools_over(
         piece = jobs.output(arguments["job"], stream, offset, int(arguments.get("max_bytes") or KEEP_BYTES))
         job = jobs.get(arguments["job"])
         total = job.stderr_bytes if stream == "stderr" else job.stdout_bytes
+        if job.state == "running" or offset + len(piece) < total:
+            piece = whole_end(piece) or piece  # the next one begins with the character that it cuts
         end = offset + len(piece)
-        about = f"[{job.id} {stream}, bytes {offset} to {end} of {total}{' so far' if job.state == 'running' else ''}]"
-        return Output(f"{about}\n{piece.decode('utf-8', 'replace')}", {"offset": end, "total": total})
+        about = f"{job.id} {stream}, bytes {offset} to {end} of {total}{' so far' if job.state == 'running' else ''}"
+        kept = jobs.kept(job.id)[stream == "stderr"]
+        more = f", of which the first {kept} are kept" if kept < total else ""
+        return Output(f"[{about}{more}]\n{piece.decode('utf-8', 'replace')}", {"offset": end, "total": total})
 
     def listed(arguments: dict[str, Any]) -> Output:
         found = jobs.all()
@@ -132,7 +138,15 @@ def _tool(
     return Tool(name, description, schema, handler, max_output_bytes=MAX_OUTPUT_BYTES, **options)
 
 
-def _ran(ran: Ran, job: str, timeout_s: float) -> Output:
+def _rest(jobs: Jobs, id: str) -> str:
+    """Where what was left out can be read, and how much of it."""
+    job = jobs.get(id)
+    kept, printed = jobs.kept(id), (job.stdout_bytes, job.stderr_bytes)
+    what = "all of it" if kept == printed else f"its first {kept[0]} bytes of stdout and {kept[1]} of stderr"
+    return f'[{what}: read_output(job="{id}")]'
+
+
+def _ran(ran: Ran, job: str, rest: str, timeout_s: float) -> Output:
     how = {
         "timeout": f"ended: its time of {timeout_s:g} s was over",
         "stop": "ended: it was stopped",
@@ -142,8 +156,8 @@ def _ran(ran: Ran, job: str, timeout_s: float) -> Output:
     for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
         if text:
             lines.append(f"{name}:\n{text.rstrip()}")
-    if job:
-        lines.append(f'[all of it: read_output(job="{job}")]')
+    if rest:
+        lines.append(rest)
     structured = {
         "success": ran.ok,
         "error": None if ran.ok else how,

@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from onhand.cli import terminal
+from onhand.errors import InputError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -122,6 +123,8 @@ def _with_flags(policy: "Policy", arguments: "Namespace") -> "Policy":
     def whole(paths: list[str]) -> tuple[str, ...]:
         return tuple(os.path.realpath(os.path.expanduser(path)) for path in paths)
 
+    if missing := next((path for path in whole(arguments.read) if not os.path.exists(path)), None):
+        raise InputError(f"{missing} is to be readable and is not there: look at its spelling")
     numbers = {
         "memory_bytes": None if arguments.memory is None else arguments.memory << 20,
         "cpu_s": arguments.cpu,

@@ -58,7 +58,7 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
     os.close(report_fd)
     code, reason = _attend(child, wakeup, lifeline_fd, order)
     _end_everything()
-    _complain(reason)
+    _complain(reason or _ended_by_kernel(code, *order["together"]))
     os._exit(code)
 
 
@@ -154,7 +154,8 @@ def _limit(limits: dict[str, int]) -> None:
         value += _tasks() if name == "RLIMIT_NPROC" else 0  # the kernel counts all of a user's
         hard = resource.getrlimit(kind)[1]
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (most, most))
+        # Who has used its time is told by a signal of its own, and killed a second later if it goes on.
+        resource.setrlimit(kind, (most, most + 1 if name == "RLIMIT_CPU" and most == value else most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -221,6 +222,15 @@ def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") 
             numbers = os.read(wakeup, 512)
             if any(number != signal.SIGCHLD for number in numbers):
                 return 128 + signal.SIGTERM, ""
+
+
+def _ended_by_kernel(code: int, memory_bytes: int, cpu_s: int) -> str:
+    """The sentence for a command whose processor time the kernel found used, once all of it is buried."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    is_used = used.ru_utime + used.ru_stime > 0.9 * cpu_s  # it counts a little otherwise than the limit does
+    if code != 128 + signal.SIGXCPU or not is_used:  # a command may only say so itself
+        return ""
+    return _used_up("cpu", memory_bytes, cpu_s)[1]
 
 
 def _used_up(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:

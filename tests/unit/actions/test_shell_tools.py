@@ -120,6 +120,27 @@ def test_what_was_left_out_is_read_from_where_the_last_piece_ended(registry: Reg
     assert "of 168894]" in second.text
 
 
+@requirement("actions.shell-output")
+def test_a_piece_ends_at_a_character_and_the_next_begins_with_it(registry: Registry) -> None:
+    job = registry.call("run_command", {"command": "yes é日 | head -n 20000"}).structured["job"]
+    offset, read = 0, ""
+    for _ in range(20):
+        piece = registry.call("read_output", {"job": job, "offset": offset, "max_bytes": 7})
+        offset, read = piece.structured["offset"], read + piece.text.partition("\n")[2]
+    assert read == ("é日\n" * 20)[: len(read)]
+    assert len(read) >= 50
+
+
+@requirement("actions.shell-output")
+def test_an_answer_says_when_not_all_that_was_printed_is_kept(registry: Registry) -> None:
+    result = registry.call("run_command", {"command": "head -c 70000000 /dev/zero; echo end >&2"})
+    assert "its first 67108864 bytes of stdout and 4 of stderr: read_output" in result.text
+    piece = registry.call("read_output", {"job": result.structured["job"], "offset": 67108864})
+    assert (
+        piece.text == "[job-1 stdout, bytes 67108864 to 67108864 of 70000000, of which the first 67108864 are kept]\n"
+    )
+
+
 @requirement("actions.shell-background")
 def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> None:
     started = registry.call("run_command", {"command": "echo x; sleep 600", "background": True})

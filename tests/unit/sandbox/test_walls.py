@@ -306,6 +306,21 @@ def test_a_limit_ends_what_exceeds_it(sandbox: Sandbox, place: Path, limit: dict
     assert ended.code not in (0, None)
 
 
+@requirement("sandbox.policy")
+def test_who_has_used_its_processor_time_is_told_so(sandbox: Sandbox, place: Path) -> None:
+    ended = run(sandbox, policy_for(place)._replace(cpu_s=1), "/bin/sh", "-c", "while :; do :; done", cwd=place)
+    assert ended.code == 128 + signal.SIGXCPU
+    assert "used more than 1 s of processor time, the limit of sandbox.cpu_s or --cpu" in ended.printed
+    assert run(sandbox, policy_for(place), "/bin/sh", "-c", "exit 152", cwd=place).printed == ""
+
+
+@requirement("sandbox.policy")
+def test_who_takes_no_notice_of_the_end_of_its_processor_time_is_killed(sandbox: Sandbox, place: Path) -> None:
+    code = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
+    ended = run(sandbox, policy_for(place)._replace(cpu_s=1), python_inside(), "-c", code, cwd=place)
+    assert ended.code in (128 + signal.SIGXCPU, 128 + signal.SIGKILL)
+
+
 HOLDING = """
 import os
 for _ in range(4):
