@@ -18,6 +18,7 @@ from typing import NamedTuple
 from onhand.actions.beneath import DIRECTORY, FILE, LISTED, open_beneath
 from onhand.errors import InputError, NotFound
 from onhand.gitignore import Block, blocks_of, verdict
+from onhand.protected import PROTECTED
 from onhand.text import whole
 
 MAX_PATH_BYTES = 4096  # Linux takes no longer one
@@ -35,17 +36,6 @@ DENIED = (
     *("secrets.yml", "secrets.yaml", "secrets.json", "kubeconfig", "*.p8", "*.ovpn", "service-account*.json"),
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
     *(".cargo/credentials", ".cargo/credentials.toml", ".composer/auth.json", "auth.json", "credentials.json"),
-)
-# Read and never written: what programs run or obey later, without anybody looking at it again.
-PROTECTED = (
-    *(".git", ".gitmodules", ".gitconfig", ".hg", ".svn", ".jj", ".husky/", ".githooks/", ".pre-commit-config.yaml"),
-    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv"),
-    *(".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".config/fish/", ".inputrc"),
-    *(".ripgreprc", ".vimrc", ".exrc", ".nvimrc", ".lldbinit", ".gdbinit", ".direnv/", ".devcontainer/", ".mise.toml"),
-    *(".vscode/", ".idea/", ".zed/", ".fleet/", ".mcp.json", ".claude", ".claude.json", ".codex/", ".cursor/"),
-    *(".gemini/", ".windsurf/", ".continue/", ".aider*", ".opencode/", ".roo/", ".cursorrules", ".windsurfrules"),
-    *(".github/copilot-instructions.md", ".AGENTS/", ".agents/", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md"),
-    *("CLAUDE.local.md", "GEMINI.md", ".onhand/", "onhand.toml"),
 )
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

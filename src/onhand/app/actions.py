@@ -79,7 +79,10 @@ def _starting(sandbox: "Sandbox", policy: "Policy") -> "Start":
 def walls_of(policy: "Policy") -> str:
     """What a model is told of the walls around its commands."""
     reached = f"reach {', '.join(policy.domains)}" if policy.domains else "reach no network"
-    return f"It can write only in the workspace and its own TMPDIR, {reached}, and see no secrets."
+    return (
+        f"It can write only in the workspace and its own TMPDIR, {reached}, and see no secrets; a socket that it finds "
+        "there holds a protected name that is not in use."
+    )
 
 
 def open_policy(asked: Config) -> "Policy":

@@ -1,6 +1,7 @@
 """Which file has the rules of a directory? Goes by name, and passes by what is not the project's own."""
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 
 from onhand.corpora import files
@@ -40,7 +41,11 @@ class RuleFiles:
         for file in sorted(swept, key=lambda file: self.names.index(file.name.rpartition("/")[2])):
             if file.stamp.size:
                 chosen.setdefault(file.name.rpartition("/")[0], self._meant(file))
-        problems = [problem for problem in problems if problem.reason != files.LINKED_DIRECTORY]
+        problems = [
+            problem
+            for problem in problems
+            if problem.reason != files.LINKED_DIRECTORY and not self._is_stand_in(problem.path)
+        ]
         return {file.name: file for file in sorted(chosen.values())}, problems + self._ignored.problems()
 
     def located(self, path: str | os.PathLike[str]) -> tuple[str, bool]:
@@ -83,7 +88,8 @@ class RuleFiles:
             try:
                 file = files.inside(self.project, path, self._endings)
             except files.Unreadable as reason:
-                if not isinstance(reason.__cause__, FileNotFoundError | NotADirectoryError):
+                is_missing = isinstance(reason.__cause__, FileNotFoundError | NotADirectoryError)
+                if not is_missing and not self._is_stand_in(path):
                     problems.append(Problem(path, str(reason)))
                 continue
             if file.stamp.size:
@@ -102,6 +108,13 @@ class RuleFiles:
             return files.inside(self.project, inner, files.MARKDOWN)._replace(name=file.name)
         except files.Unreadable:
             return file
+
+    def _is_stand_in(self, path: str) -> bool:
+        """Whether it is a socket: such a thing holds the place of a missing file while a command is confined."""
+        try:
+            return stat.S_ISSOCK(os.lstat(os.path.join(self.project, path)).st_mode)
+        except OSError:
+            return False
 
     def _skips(self, directory: str) -> bool:
         name = directory.rpartition("/")[2]

@@ -227,7 +227,8 @@ def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") 
 def _ended_by_kernel(code: int, memory_bytes: int, cpu_s: int) -> str:
     """The sentence for a command whose processor time the kernel found used, once all of it is buried."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    is_used = used.ru_utime + used.ru_stime > 0.9 * cpu_s  # it counts a little otherwise than the limit does
+    # The limit counts in ticks, which on a machine of lent processors can be much more than what was run.
+    is_used = used.ru_utime + used.ru_stime > 0.25 * cpu_s
     if code != 128 + signal.SIGXCPU or not is_used:  # a command may only say so itself
         return ""
     return _used_up("cpu", memory_bytes, cpu_s)[1]

@@ -8,10 +8,19 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from onhand.errors import SandboxError
-from onhand.sandbox.policy import MAX_PATHS, SECRET_DIRECTORY, SECRET_NAME, Policy, is_below
+from onhand.sandbox.policy import (
+    MAX_PATHS,
+    MAY_BE_LINKS,
+    PROTECTED_NAMES,
+    SECRET_DIRECTORY,
+    SECRET_NAME,
+    Policy,
+    is_below,
+)
 
 MAX_LOOKED_AT = 200_000  # entries of a workspace that are looked at for secrets: less than a second
 SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
+REPOSITORIES = (".hg", ".jj")  # an empty directory of that name would be taken for one
 
 
 class Missing(NamedTuple):
@@ -50,12 +59,16 @@ def lay_out(policy: Policy) -> Layout:
     roots = (*readable, *writable)
     hidden, missing = _denied(policy.denied, writable)
     opened = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
-    found = [path for root in writable for path in _secrets(root)]
-    hidden += [path for path in found if not any(is_below(path, root) for root in opened)]  # the user named those
+    found = [_found(root) for root in writable]
+    secrets = [path for secret, _ in found for path in secret]
+    hidden += [path for path in secrets if not any(is_below(path, root) for root in opened)]  # the user named those
     fixed, missing_too = _protected(policy.protected, writable)
+    fixed += [path for _, names in found for path in names]
     kept = _outermost(path for path in hidden if any(is_below(path, root) for root in roots))
     if len(kept) > MAX_PATHS:
         raise SandboxError(f"{len(kept)} files are to be hidden, more than {MAX_PATHS}: move them together")
+    if len(fixed) > MAX_PATHS:
+        raise SandboxError(f"{len(fixed)} files are protected, more than {MAX_PATHS}: work in a smaller directory")
     beyond = [path for path in writable if any(is_below(path, hole) for hole in kept)]
     if beyond:
         raise SandboxError(f"{beyond[0]} is to be writable and is inside of what is denied: name another directory")
@@ -111,6 +124,9 @@ def _protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[
             named = _inside(path.rstrip("/"), root)
             if named is None:
                 continue
+            if named.removeprefix(root + "/") in MAY_BE_LINKS and os.path.realpath(named) != named:
+                fixed += _linked(named, writable)
+                continue
             there = _as_far_as_there(named, root)
             if there == named or not os.path.isdir(there):  # `.git` may be a file that names another directory
                 fixed.append(there)
@@ -119,8 +135,16 @@ def _protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[
     return fixed, missing
 
 
+def _linked(path: str, writable: Iterable[str]) -> list[str]:
+    """What a protected link leads to, if that could be written and is not everything."""
+    real = os.path.realpath(path)
+    return [real] if os.path.exists(real) and any(is_below(real, root) and real != root for root in writable) else []
+
+
 def _inside(path: str, root: str) -> str | None:
     """The path below a root without links in the part above it; None when it is elsewhere."""
+    if is_below(path, root):  # most are, and every command waits for this
+        return path
     above, below = path, list[str]()
     while above not in ("/", ""):
         if os.path.realpath(above) == root:
@@ -133,7 +157,7 @@ def _inside(path: str, root: str) -> str | None:
 def _as_far_as_there(path: str, root: str) -> str:
     """The part of a path that is there; a link on it could be replaced, so it cannot be protected."""
     there = root
-    for name in os.path.relpath(path, root).split("/"):
+    for name in path.removeprefix(root).strip("/").split("/"):
         step = os.path.join(there, name)
         if os.path.islink(step):
             raise SandboxError(f"{step} is a link and cannot be protected from a command: put what it leads to there")
@@ -146,13 +170,14 @@ def _as_far_as_there(path: str, root: str) -> str:
 def _first_missing(path: str, is_directory: bool) -> Missing:
     above = os.path.dirname(path)
     while not os.path.lexists(above):
-        path, is_directory = above, True
+        path, is_directory = above, os.path.basename(above) not in REPOSITORIES
         above = os.path.dirname(path)
     return Missing(path, is_directory)
 
 
-def _secrets(root: str) -> Iterator[str]:
-    """What has a name that says that it holds a secret, as far as there is time to look."""
+def _found(root: str) -> tuple[list[str], list[str]]:
+    """What has the name of a secret, and what has a protected name, as far as there is time to look."""
+    secrets, names = list[str](), list[str]()
     looked_at = 0
     directories = [root]
     while directories:
@@ -162,15 +187,18 @@ def _secrets(root: str) -> Iterator[str]:
             continue
         looked_at += len(entries)
         if looked_at > MAX_LOOKED_AT:
-            return
+            break
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name.lower() in SECRET_DIRECTORY:
-                    yield entry.path
-                elif entry.name not in SKIPPED:
-                    directories.append(entry.path)
-            elif SECRET_NAME.fullmatch(entry.name):
-                yield os.path.realpath(entry.path)
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if entry.name.casefold() in PROTECTED_NAMES:
+                names += _linked(entry.path, (root,)) if entry.is_symlink() else [entry.path]
+            if is_directory and entry.name.lower() in SECRET_DIRECTORY:
+                secrets.append(entry.path)
+            elif is_directory and entry.name not in SKIPPED:
+                directories.append(entry.path)
+            elif not is_directory and SECRET_NAME.fullmatch(entry.name):
+                secrets.append(os.path.realpath(entry.path))
+    return secrets, names
 
 
 def _links(path: str) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from onhand import protected
 from onhand.errors import InputError
 
 # What programs need to start at all. No home directory, no /var, no /run: there is nothing in them that a command needs
@@ -34,12 +35,31 @@ SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
     re.IGNORECASE,
 )
 SECRET_DIRECTORY = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".password-store"})
-# What runs, or decides what runs, when a person or an agent next works in the workspace. A slash ends a directory: what
-# stands in for a missing .git has to be one, or every git command would fail.
-PROTECTED = (
-    *(".git/hooks/", ".git/config", ".git/info/", ".gitmodules", "onhand.toml", ".onhand/config.toml"),
-    *(".git/commondir", ".git/config.worktree"),  # either brings another configuration into force
-    *(".mcp.json", ".claude", ".codex", ".cursor", ".vscode", ".idea"),
+# Of what is protected, that which commands have to write in part: they commit, and take notes. A slash ends a
+# directory: what stands in for a missing .git has to be one, or every git command would fail.
+_IN_PART = {
+    ".git": (
+        *(".git/hooks/", ".git/config", ".git/info/"),
+        *(".git/commondir", ".git/config.worktree"),  # either brings another configuration into force
+    ),
+    ".hg": (".hg/hgrc",),
+    ".jj": (".jj/repo/config.toml",),
+    ".svn": (),
+    ".onhand/": (".onhand/config.toml",),
+    ".aider*": (".aider.conf.yml",),
+}
+PROTECTED = tuple(
+    path for name in (*protected.SETTINGS, *protected.INSTRUCTIONS) for path in _IN_PART.get(name, (name.rstrip("/"),))
+)
+PROTECTED_IN_HOME = tuple(name.rstrip("/") for name in protected.OF_HOMES)
+# At whatever depth, as far as it is there.
+PROTECTED_NAMES = frozenset(
+    name.rstrip("/").casefold() for name in protected.PROTECTED if name not in _IN_PART and "/" not in name.rstrip("/")
+)
+# People have these made by a program that puts links, or name one text twice. A link can be replaced where nothing can
+# be mounted on it; to refuse every command there would leave them without walls.
+MAY_BE_LINKS = frozenset(
+    name.rstrip("/") for name in (*protected.INSTRUCTIONS, *protected.OF_HOMES, ".pre-commit-config.yaml")
 )
 DENIED = (".env",)
 
@@ -114,7 +134,11 @@ def for_workspace(
             *(os.path.join(root, name) for root in roots for name in DENIED),
             *denied,
         ),
-        protected=(*(os.path.join(root, name) for root in roots for name in PROTECTED), *_running()),
+        protected=(
+            *(os.path.join(root, name) for root in roots for name in PROTECTED),
+            *(os.path.join(home, name) for name in PROTECTED_IN_HOME if home),
+            *_running(),
+        ),
         domains=tuple(domains),
     ).checked()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from onhand.errors import SandboxError
-from onhand.sandbox.policy import Policy
+from onhand.sandbox.policy import Policy, for_workspace
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
 from workplace import NOBODY, Ended, backend, command_lines, give, policy_for, python_inside, run, still_running
@@ -153,6 +153,9 @@ def test_secrets_cannot_be_read_by_any_name(sandbox: Sandbox, place: Path, line:
         "chmod 777 .mcp.json && echo evil > .mcp.json",
         "echo evil > onhand.toml",
         "mkdir -p .onhand; echo evil > .onhand/config.toml",
+        "for name in AGENTS.md CLAUDE.md GEMINI.md .cursorrules; do echo evil > $name; done",
+        "mkdir -p .github .hg; for name in .github/copilot-instructions.md .hg/hgrc; do echo evil > $name; done",
+        "ln -s src/app.py AGENTS.md; mkdir .agents .AGENTS; mv src .roo; cp -r src .zed",
     ],
 )
 @pytest.mark.parametrize("has_git", [True, False])
@@ -167,8 +170,54 @@ def test_protected_files_stay_as_they_are_or_missing(sandbox: Sandbox, place: Pa
         assert (place / ".git" / "config").read_text() == "[core]\n"
         assert list((place / ".git" / "hooks").iterdir()) == []
         assert {path.name for path in (place / ".git").iterdir()} == {"hooks", "config"}
-    for name in (".mcp.json", "onhand.toml", ".claude", ".onhand"):
-        assert not os.path.lexists(place / name), name
+    there = {".git", "src", "notes.txt", "new", "other", "away", "home"}
+    assert {path.name for path in place.iterdir()} <= there
+
+
+@requirement("sandbox.secrets-unreadable")
+@pytest.mark.parametrize(
+    "name",
+    ["AGENTS.md", "CLAUDE.md", "src/deep/AGENTS.md", "src/agents.md", ".pre-commit-config.yaml", "src/.vscode/a"],
+)
+def test_what_is_obeyed_unseen_is_read_and_not_changed_at_any_depth(sandbox: Sandbox, place: Path, name: str) -> None:
+    (place / name).parent.mkdir(parents=True, exist_ok=True)
+    (place / name).write_text("be kind")
+    give(place)
+    line = (
+        f"cat {name}; echo evil > {name}; rm -rf {name}; echo evil > {name}; echo evil > src/x; mv -f src/x {name}; "
+        "mv src away; mkdir -p src/deep src/.vscode; echo evil > {name}"
+    )
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert ended.printed.startswith("be kind")
+    assert (place / name).read_text() == "be kind"
+
+
+@requirement("sandbox.secrets-unreadable")
+def test_a_text_that_two_names_lead_to_stops_no_command_and_is_not_changed(sandbox: Sandbox, place: Path) -> None:
+    (place / "src" / "guide.txt").write_text("be kind")
+    (place / "AGENTS.md").symlink_to("src/guide.txt")
+    (place / "CLAUDE.md").symlink_to("AGENTS.md")
+    (place / "GEMINI.md").symlink_to("/nowhere")
+    (place / "src" / "CLAUDE.md").symlink_to("..")
+    give(place)
+    line = (
+        "cat CLAUDE.md; echo evil > CLAUDE.md; echo evil > src/guide.txt; rm -f src/guide.txt; echo more >> notes.txt"
+    )
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert ended.printed.startswith("be kind")
+    assert (place / "src" / "guide.txt").read_text() == "be kind"
+    assert (place / "notes.txt").read_text() == "hello\nmore\n"
+
+
+@requirement("sandbox.secrets-unreadable")
+def test_what_a_shell_begins_with_is_not_written_in_a_home(sandbox: Sandbox, place: Path) -> None:
+    (place / ".profile").write_text("umask 022\n")
+    give(place)
+    line = "for name in .bashrc .profile .zshenv; do echo evil >> $name; done; echo fine >> notes.txt"
+    run(sandbox, for_workspace(str(place), home=str(place)), "/bin/sh", "-c", line, cwd=place)
+    assert (place / ".profile").read_text() == "umask 022\n"
+    assert (place / "notes.txt").read_text() == "hello\nfine\n"
+    assert {path.name for path in place.iterdir()} == {".profile", "notes.txt", "src"}
 
 
 def test_the_workspace_itself_can_be_worked_in(attempt: Try, place: Path) -> None:
