@@ -222,6 +222,30 @@ def test_a_directory_of_notes_that_a_clone_links_elsewhere_is_not_used(write: Wr
     assert "write_note" not in app.open_registry(asked).names()
 
 
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (".git/notes", "the directory of a repository"),
+        (".GIT", "the directory of a repository"),
+        ("part/../.git/hooks", "the directory of a repository"),
+        ("part/.hg/notes", "the directory of a repository"),
+        (".", "is the project itself: name a place in it"),
+        ("part/..", "is the project itself: name a place in it"),
+    ],
+)
+def test_nothing_is_kept_where_a_repository_or_everything_is(write: Write, home: Path, path: str, reason: str) -> None:
+    write("onhand.toml", f"[notes]\npath = '{path}'\n[documents]\npath = '{path}'\n")
+    asked = app.configured()
+    assert [reason in warning for warning in asked.warnings] == [True, True]
+    with pytest.raises(ConfigError, match=reason):
+        app.open_notes(asked)
+    with pytest.raises(ConfigError, match=reason):
+        app.open_documents(asked)
+    app.make_room_for_notes(asked)
+    assert "write_note" not in app.open_registry(asked).names()
+    assert [found.name for found in home.rglob("*") if found.name != "onhand.toml"] == []
+
+
 def test_a_broken_configuration_is_refused(write: Write) -> None:
     write("onhand.toml", "[context]\nlimit = 0\n")
     with pytest.raises(ConfigError, match="at least 1"):

@@ -6,7 +6,7 @@ from onhand import __version__
 from onhand.app.actions import open_workspace
 from onhand.app.corpora import open_context, open_notes, open_rules, open_skills
 from onhand.app.mcp import has_servers, open_mcp
-from onhand.app.project import configured, is_smuggled
+from onhand.app.project import configured, misplaced
 from onhand.app.tools import open_plan, open_registry
 from onhand.config import Config
 from onhand.config.files import state_directory
@@ -58,7 +58,7 @@ def open_agent(
     options = options or asked.agent
     model = model or model_of(options.model, options.base_url, options.api_key_env, options.max_output_tokens)
     rules = open_rules(asked)
-    notes = None if is_smuggled(asked, asked.notes.path) else open_notes(asked)
+    notes = None if misplaced(asked, asked.notes.path) else open_notes(asked)
     # An agent without files is of little use, and what it writes is asked about: it has more than what is served.
     tools: Sequence[Tool] = list(open_registry(asked, options.workspace_tools))
     tools = hands(tools) if hands else tools

@@ -3,7 +3,7 @@
 import os
 
 from onhand import __version__
-from onhand.app.project import configured, is_smuggled, repository
+from onhand.app.project import configured, misplaced, repository
 from onhand.config import Config
 from onhand.config.files import cache_directory
 from onhand.corpora.context import Context
@@ -59,8 +59,8 @@ def open_notes(asked: Config) -> "Notes":
     from onhand.corpora.notes import Notes
 
     path = os.path.join(asked.project, asked.notes.path)
-    if is_smuggled(asked, asked.notes.path):
-        raise ConfigError(f"{path} is a link out of the project: name the directory itself in notes.path")
+    if reason := misplaced(asked, asked.notes.path):
+        raise ConfigError(f"notes.path: {path} {reason}")
     return Notes(path, limit=asked.notes.limit, **_learning(asked, "notes", {"path": path}))
 
 
@@ -68,7 +68,7 @@ def make_room_for_notes(asked: Config) -> None:
     """Make the directory of the notes now: behind the walls of a sandbox, none can be made beside a protected name."""
     from contextlib import suppress
 
-    if not is_smuggled(asked, asked.notes.path):
+    if not misplaced(asked, asked.notes.path):
         with suppress(OSError):  # whoever writes a note is told why it cannot be
             os.makedirs(os.path.join(asked.project, asked.notes.path), exist_ok=True)
 

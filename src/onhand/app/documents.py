@@ -2,7 +2,7 @@
 
 import os
 
-from onhand.app.project import is_smuggled
+from onhand.app.project import misplaced
 from onhand.config import Config
 from onhand.errors import ConfigError, StoreError
 
@@ -44,8 +44,8 @@ def open_documents(
 def documents_path(asked: Config) -> str:
     """The file of the project's documents, whether it is there or not."""
     path = os.path.join(asked.project, asked.documents.path)
-    if is_smuggled(asked, asked.documents.path):
-        raise ConfigError(f"{path} is a link out of the project: name the file itself in documents.path, or by --db")
+    if reason := misplaced(asked, asked.documents.path):
+        raise ConfigError(f"documents.path: {path} {reason}, or by --db")
     return path
 
 
@@ -60,6 +60,6 @@ def documents_if_any(asked: Config) -> "Corpus":
 
 def documents_or_none(asked: Config) -> "Documents | None":
     path = os.path.join(asked.project, asked.documents.path)
-    if not os.path.isfile(path) or is_smuggled(asked, asked.documents.path):
+    if not os.path.isfile(path) or misplaced(asked, asked.documents.path):
         return None
     return open_documents(asked, path)

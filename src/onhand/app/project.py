@@ -7,12 +7,22 @@ from onhand.config import Config
 from onhand.config.files import is_foreign
 from onhand.errors import InputError
 
+OF_REPOSITORIES = (".git", ".hg", ".svn", ".jj")  # where programs write who run what they find there
+
 
 def configured(root: str | None = None) -> Config:
     """The configuration of the working directory's project, or of the directory that was named.
 
     A named directory is a project, or, when it has no context directory of its own, a directory of context files.
     """
+    loaded = _loaded(root)
+    written = {"notes.path": loaded.notes.path, "documents.path": loaded.documents.path}
+    reasons = {key: misplaced(loaded, path) for key, path in written.items()}
+    warnings = tuple(f"{key} is not used: {written[key]} {reason}" for key, reason in reasons.items() if reason)
+    return loaded._replace(warnings=(*loaded.warnings, *warnings)) if warnings else loaded
+
+
+def _loaded(root: str | None) -> Config:
     if root is not None and not os.path.isdir(root):
         raise InputError(f"{root} is not a directory: name a project, or a directory of context files")
     loaded = config.load(root)
@@ -55,9 +65,17 @@ def repository(start: str) -> str:
     return start if is_foreign(os.path.join(directory, ".git"), start) else directory
 
 
-def is_smuggled(asked: Config, path: str) -> bool:
-    """Whether a configured path leads out of the project that nobody allowed to: a clone may have brought a link."""
-    if os.path.isabs(path):
-        return False
-    real = os.path.realpath(os.path.join(asked.project, path))
-    return not real.startswith(os.path.join(os.path.realpath(asked.project), ""))
+def misplaced(asked: Config, path: str) -> str:
+    """Why nothing of ours is kept at a configured path, and what to name; nothing if it may be.
+
+    It may have come with a clone, and so may a link on the way that leads out of the project.
+    """
+    project = os.path.realpath(asked.project)
+    real = os.path.realpath(os.path.join(project, path))
+    is_inside = real.startswith(os.path.join(project, ""))
+    parts = (real[len(project) :] if is_inside else real).casefold().split(os.sep)
+    if any(name in parts for name in OF_REPOSITORIES):
+        return "is in the directory of a repository: name a place outside of it"
+    if real == project:
+        return "is the project itself: name a place in it"
+    return "" if is_inside or os.path.isabs(path) else "is a link out of the project: name what it leads to"

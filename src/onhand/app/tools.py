@@ -5,7 +5,7 @@ import os
 from onhand.app.actions import open_shell_tools, open_web_tools, open_workspace_tools
 from onhand.app.corpora import open_context, open_notes, open_rules, open_skills
 from onhand.app.documents import documents_or_none
-from onhand.app.project import is_smuggled
+from onhand.app.project import misplaced
 from onhand.config import Config
 from onhand.errors import ConfigError, EmbedderError
 
@@ -31,13 +31,13 @@ def open_registry(asked: Config, workspace_tools: str | None = None) -> "Registr
         tools += rules.tools()
     if skills.all():
         tools += skills.tools()
-    if not is_smuggled(asked, asked.notes.path):  # of which the configuration's warnings tell
+    if not misplaced(asked, asked.notes.path):  # of which the configuration's warnings tell
         tools += open_notes(asked).tools()
     documents = documents_or_none(asked)
     if documents is not None:
         tools += documents.tools()
     plan = os.path.join(asked.project, PLAN_PATH)
-    if os.path.isfile(plan) and not is_smuggled(asked, PLAN_PATH):  # four more tools in a prompt: on request only
+    if os.path.isfile(plan) and not misplaced(asked, PLAN_PATH):  # four more tools in a prompt: on request only
         from onhand.memory.plan_tool import tools_over
 
         tools += tools_over(open_plan(asked))
@@ -53,8 +53,8 @@ def open_plan(asked: Config, path: str | None = None) -> "Plan":
 
     if path is None:
         path = os.path.join(asked.project, PLAN_PATH)
-        if is_smuggled(asked, PLAN_PATH):
-            raise ConfigError(f"{path} is a link out of the project: name the file itself by --file")
+        if reason := misplaced(asked, PLAN_PATH):
+            raise ConfigError(f"{path} {reason}, by --file")
     return Plan(path)
 
 
