@@ -57,6 +57,27 @@ def test_a_person_is_told_that_a_background_job_does_not_outlive_the_command(
     assert "the job ends with `onhand run`" in done.stderr
 
 
+@requirement("actions.shell", "actions.shell-output")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"command": "seq 1 30000"}, "what was left out of the output is not kept"),
+        ({"command": "seq 1 30000; sleep 1000", "background": True}, "the job ends with `onhand run`"),
+    ],
+)
+def test_the_installed_command_removes_what_it_kept_of_outputs(
+    environ: dict[str, str], project: Path, tmp_path: Path, arguments: dict[str, object], said: str
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    script = [sys.executable, "-c", "from onhand.cli.main import script; script()"]
+    command = [*script, "run", "run_command", json.dumps(arguments), "--text"]
+    open_ = {**environ, "ONHAND_SANDBOX_BACKEND": "none", "TMPDIR": str(kept)}
+    done = subprocess.run(command, cwd=project, env=open_, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count(said)) == (0, 1), done.stderr
+    assert list(kept.iterdir()) == []
+
+
 @requirement("actions.shell", "sandbox.never-silently-open")
 def test_commands_and_pages_are_at_a_persons_word_and_behind_the_same_walls(
     environ: dict[str, str], project: Path

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import jsonschema_rs
 import pytest
 
 from requirements import requirement
-from workplace import NOBODY, backend, give, python_inside, workplace
+from workplace import NOBODY, backend, give, python_inside, still_running, workplace
 
 
 @pytest.fixture
@@ -60,6 +61,24 @@ def test_a_command_runs_behind_the_walls_and_gives_its_exit_code(
     assert "s3cr3t" not in done.stdout
     assert "root:" not in done.stdout
     assert (place / "notes.txt").read_text() == "edited\n"
+
+
+@requirement("sandbox.run")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_to_end_leaves_nothing_behind(
+    place: Path, environ: dict[str, str], name: str, number: signal.Signals
+) -> None:
+    before = sorted(os.listdir(place))
+    marker = f"9{os.getpid()}.{number}"
+    line = f"trap '' TERM HUP INT; (setsid sleep {marker} &); echo begun; sleep {marker}"
+    words = [sys.executable, "-m", "onhand", "sandbox", "run", "--backend", name, "--", "sh", "-c", line]
+    with subprocess.Popen(words, cwd=place, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    assert still_running(f"sleep {marker}") == []
+    assert sorted(os.listdir(place)) == before
 
 
 def test_flags_open_and_close_paths_and_set_limits(place: Path, environ: dict[str, str], name: str) -> None:

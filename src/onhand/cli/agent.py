@@ -69,8 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
     goals = [goal] if arguments.goal else _lines()
     import asyncio
 
+    from onhand.cli.ending import unwound
+
     try:
-        code = asyncio.run(_talked(asked, agent, goals, arguments.json))
+        with unwound():
+            code = asyncio.run(_talked(asked, agent, goals, arguments.json))
     finally:
         if trace:
             trace.close()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onhand.config import Config
     from onhand.config.options import Agent
     from onhand.sandbox.policy import Policy
+    from onhand.sandbox.sandbox import Command, Sandbox
 
 FLAG = "--sandbox"
 
@@ -47,12 +48,20 @@ def run_confined(asked: Config, options: Agent, words: Sequence[str]) -> int:
         variables["ONHAND_WEB_ENABLED"] = "false"
     backend = "auto" if asked.sandbox.backend == "none" else asked.sandbox.backend
     command = [sys.executable, "-m", "onhand", *(word for word in words if word != FLAG)]
-    process = choose(policy, backend).start(policy, Command(command, os.getcwd(), variables))
-    try:
-        return process.wait() or 0
-    except BaseException:
-        process.kill()
-        raise
+    return ended(choose(policy, backend), policy, Command(command, os.getcwd(), variables))
+
+
+def ended(sandbox: Sandbox, policy: Policy, command: Command) -> int:
+    """The exit code of a command; whatever ends us ends it first, and what was set up for it is taken down."""
+    from onhand.cli.ending import unwound
+
+    with unwound():
+        process = sandbox.start(policy, command)
+        try:
+            return process.wait() or 0
+        except BaseException:
+            process.kill()
+            raise
 
 
 def needed(policy: Policy) -> list[str]:

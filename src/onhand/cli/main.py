@@ -45,6 +45,8 @@ def script() -> NoReturn:
 
     gc.set_threshold(100_000)  # a short command has nothing to collect
     code = main()
+    if "atexit" in sys.modules:  # somebody may have files to remove or a job to end
+        sys.modules["atexit"]._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

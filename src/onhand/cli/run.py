@@ -29,19 +29,21 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Call the tool; the exit code is 1 when it refused or failed. A person's own word needs no configuration."""
     from onhand import app
+    from onhand.cli.ending import unwound
 
     asked = _with_all(app.configured(), arguments.tool, arguments.read_only)
     terminal.warn(asked.warnings)
     registry = app.open_registry(asked, workspace_tools="read" if arguments.read_only else "write")
     if arguments.tool is None:
         return _list(registry)
-    result = registry.call(arguments.tool, _given(arguments.arguments))
+    given = _given(arguments.arguments)
+    with unwound():
+        result = registry.call(arguments.tool, given)
     if arguments.text:
         (terminal.say if result.ok else terminal.complain)(result.text)
     else:
         terminal.print_json(_envelope(result))
-    if isinstance(result.structured, dict) and result.structured.get("state") == "running":
-        terminal.warn(["the job ends with `onhand run`; to keep jobs, use `onhand serve` or `onhand agent`"])
+    terminal.warn(_lost(result.structured if isinstance(result.structured, dict) else {}))
     return 0 if result.ok else 1
 
 
@@ -60,6 +62,15 @@ def _given(text: str) -> str:
     import sys
 
     return sys.stdin.read(MAX_INPUT_CHARS)
+
+
+def _lost(answer: dict[str, object]) -> list[str]:
+    """What does not outlive this command, though the answer tells a model how to come back to it."""
+    if answer.get("state") == "running":
+        return ["the job ends with `onhand run`; to keep jobs, use `onhand serve` or `onhand agent`"]
+    if answer.get("job"):
+        return ["what was left out of the output is not kept: send it into a file of the project with >"]
+    return []
 
 
 def _envelope(result: Result) -> dict[str, object]:

@@ -98,6 +98,7 @@ def _run(arguments: "Namespace") -> int:
     """Run a command that can write only in the project, see no secrets, and reach what is allowed and nothing else."""
     from onhand.actions.environment import environment_of
     from onhand.app import configured, open_policy
+    from onhand.cli.confined import ended
     from onhand.sandbox.sandbox import Command, choose
 
     asked = configured()
@@ -108,15 +109,10 @@ def _run(arguments: "Namespace") -> int:
     variables = (
         dict(os.environ) if arguments.all_variables else environment_of(os.environ, ("HOME", *asked.shell.environment))
     )
-    process = sandbox.start(policy, Command(arguments.command, os.getcwd(), variables))
-    try:
-        code = process.wait()
-    except BaseException:
-        process.kill()
-        raise
+    code = ended(sandbox, policy, Command(arguments.command, os.getcwd(), variables))
     if code == 124 and policy.wall_s is not None:
         terminal.complain(f"onhand: the command was ended after {policy.wall_s:g} s")
-    return code or 0
+    return code
 
 
 def _with_flags(policy: "Policy", arguments: "Namespace") -> "Policy":
