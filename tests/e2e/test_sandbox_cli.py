@@ -95,6 +95,38 @@ def test_flags_open_and_close_paths_and_set_limits(place: Path, environ: dict[st
         assert (misspelled.returncode, misspelled.stderr.count("is not there: look at its spelling")) == (2, 1)
 
 
+# A machine that allows neither namespaces nor Landlock, made of this one by filters of system calls.
+POOR_MACHINE = """
+import os, struct, sys
+from onhand.sandbox import kernel, seccomp
+kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+no_landlock = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050000 | 38), (0x06, 0, 0, 0x7FFF0000)]
+kernel.filter_calls(b"".join(struct.pack("=HBBI", *row) for row in no_landlock))
+kernel.filter_calls(seccomp.program())
+os.execv(sys.executable, [sys.executable, "-m", "onhand", *sys.argv[1:]])
+"""
+
+
+@requirement("sandbox.never-silently-open", "sandbox.check")
+def test_where_nothing_can_confine_a_command_none_is_started(place: Path, environ: dict[str, str]) -> None:
+    backend("landlock")  # what this test is made of needs its system calls
+
+    def poor(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-c", POOR_MACHINE, *words]
+        return subprocess.run(command, cwd=place, env=environ, capture_output=True, text=True, timeout=100)
+
+    check = poor("sandbox", "check", "--json")
+    told = json.loads(check.stdout)
+    assert (check.returncode, told["used"]) == (1, "refuse")
+    assert all(not backend["works"] and backend["reason"] for backend in told["backends"].values())
+    for words in (("sandbox", "run", "--", "touch", "made"), ("run", "run_command", '{"command": "touch made"}')):
+        done = poor(*words)
+        assert done.returncode == 1
+        assert "no sandbox works here (bubblewrap: " in done.stdout + done.stderr
+        assert "landlock: this kernel's Landlock is too old" in done.stdout + done.stderr
+    assert not (place / "made").exists()
+
+
 @requirement("sandbox.wraps-the-agent")
 def test_the_whole_of_onhand_runs_inside_and_does_its_work(place: Path, environ: dict[str, str], name: str) -> None:
     (place / ".AGENTS").mkdir()

@@ -20,7 +20,7 @@ from onhand.sandbox.policy import (
 
 MAX_LOOKED_AT = 200_000  # entries of a workspace that are looked at for secrets: less than a second
 SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
-REPOSITORIES = (".hg", ".jj")  # an empty directory of that name would be taken for one
+REPOSITORIES = ("/.hg", "/.jj")  # what stood in for one would be taken for it, by programs that do without it else
 
 
 class Missing(NamedTuple):
@@ -77,7 +77,7 @@ def lay_out(policy: Policy) -> Layout:
         writable,
         kept,
         tuple(dict.fromkeys(fixed)),
-        tuple(dict.fromkeys([*missing, *missing_too])),
+        tuple(dict.fromkeys(one for one in (*missing, *missing_too) if not one.path.endswith(REPOSITORIES))),
         tuple(dict.fromkeys(link for path in (*policy.readable, *policy.writable) for link in _links(path))),
     )
 
@@ -170,7 +170,7 @@ def _as_far_as_there(path: str, root: str) -> str:
 def _first_missing(path: str, is_directory: bool) -> Missing:
     above = os.path.dirname(path)
     while not os.path.lexists(above):
-        path, is_directory = above, os.path.basename(above) not in REPOSITORIES
+        path, is_directory = above, True
         above = os.path.dirname(path)
     return Missing(path, is_directory)
 

@@ -154,7 +154,7 @@ def test_secrets_cannot_be_read_by_any_name(sandbox: Sandbox, place: Path, line:
         "echo evil > onhand.toml",
         "mkdir -p .onhand; echo evil > .onhand/config.toml",
         "for name in AGENTS.md CLAUDE.md GEMINI.md .cursorrules; do echo evil > $name; done",
-        "mkdir -p .github .hg; for name in .github/copilot-instructions.md .hg/hgrc; do echo evil > $name; done",
+        "mkdir -p .github .gemini; for name in .github/copilot-instructions.md .gemini/x; do echo evil > $name; done",
         "ln -s src/app.py AGENTS.md; mkdir .agents .AGENTS; mv src .roo; cp -r src .zed",
     ],
 )
@@ -177,7 +177,7 @@ def test_protected_files_stay_as_they_are_or_missing(sandbox: Sandbox, place: Pa
 @requirement("sandbox.secrets-unreadable")
 @pytest.mark.parametrize(
     "name",
-    ["AGENTS.md", "CLAUDE.md", "src/deep/AGENTS.md", "src/agents.md", ".pre-commit-config.yaml", "src/.vscode/a"],
+    ["AGENTS.md", "CLAUDE.md", "src/deep/AGENTS.md", "src/agents.md", ".hg/hgrc", "src/.vscode/a"],
 )
 def test_what_is_obeyed_unseen_is_read_and_not_changed_at_any_depth(sandbox: Sandbox, place: Path, name: str) -> None:
     (place / name).parent.mkdir(parents=True, exist_ok=True)
