@@ -481,6 +481,7 @@ sandbox.policy own A policy limits paths, network, memory, CPU, processes and ti
 sandbox.sums own Memory and processor time are limited for all processes of a command together.
 sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
 sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
+sandbox.same-names own What the tools for files never write, commands do not either, where it is or at a root.
 sandbox.domains own Network is off, or limited to the allowed domains.
 sandbox.check own sandbox check says what this machine can do and why not more.
 sandbox.run own sandbox run starts any command within the policy and gives its exit code.

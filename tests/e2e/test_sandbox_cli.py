@@ -81,6 +81,13 @@ def test_a_signal_to_end_leaves_nothing_behind(
     assert sorted(os.listdir(place)) == before
 
 
+@requirement("sandbox.run")
+def test_streams_that_are_closed_stop_no_command(place: Path, environ: dict[str, str], name: str) -> None:
+    line = f'exec "{sys.executable}" -m onhand sandbox run --backend {name} -- sh -c "echo x >> notes.txt" <&- >&- 2>&-'
+    assert subprocess.run(["/bin/sh", "-c", line], cwd=place, env=environ, timeout=100).returncode == 0
+    assert (place / "notes.txt").read_text() == "hello\nx\n"
+
+
 def test_flags_open_and_close_paths_and_set_limits(place: Path, environ: dict[str, str], name: str) -> None:
     with workplace() as other:
         words = ("--backend", name, "--read", str(other), "--deny", "src")

@@ -72,7 +72,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Whoever started us may have closed them; then there is nobody to talk to, which is no failure."""
+    """Whoever started us may have closed them; then there is nobody to talk to, which is no failure.
+
+    Nor may anything else that is opened get their numbers, and be taken for them by a program that is started.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free is this one
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until we end

@@ -78,8 +78,11 @@ def _give_up_rights(user: list[int] | None) -> None:
 def _hand_over_pipes(user: list[int]) -> None:
     """Let the other user open /dev/stdout and its like by name: a pipe is its maker's, who was root."""
     for descriptor in (0, 1, 2):
-        if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:"):  # without a name, and nobody else's
-            os.fchown(descriptor, *user)
+        try:
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:"):  # without a name, and nobody else's
+                os.fchown(descriptor, *user)
+        except OSError:  # it was closed
+            continue
 
 
 def _own_network(door_fd: int) -> None:

@@ -125,6 +125,7 @@ def for_workspace(
 ) -> Policy:
     """What a command needs to work in a directory, and no more: the system to read, the directory to write."""
     roots = (workspace, *writable)
+    is_home = bool(home) and _covered(os.path.realpath(home), map(os.path.realpath, roots))
     return Policy(
         readable=(*SYSTEM, *_pythons(roots), *readable),
         writable=roots,
@@ -136,7 +137,7 @@ def for_workspace(
         ),
         protected=(
             *(os.path.join(root, name) for root in roots for name in PROTECTED),
-            *(os.path.join(home, name) for name in PROTECTED_IN_HOME if home),
+            *(os.path.join(home, name) for name in PROTECTED_IN_HOME if is_home),
             *_running(),
         ),
         domains=tuple(domains),

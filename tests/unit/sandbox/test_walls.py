@@ -174,7 +174,7 @@ def test_protected_files_stay_as_they_are_or_missing(sandbox: Sandbox, place: Pa
     assert {path.name for path in place.iterdir()} <= there
 
 
-@requirement("sandbox.secrets-unreadable")
+@requirement("sandbox.same-names")
 @pytest.mark.parametrize(
     "name",
     ["AGENTS.md", "CLAUDE.md", "src/deep/AGENTS.md", "src/agents.md", ".hg/hgrc", "src/.vscode/a"],
@@ -192,7 +192,7 @@ def test_what_is_obeyed_unseen_is_read_and_not_changed_at_any_depth(sandbox: San
     assert (place / name).read_text() == "be kind"
 
 
-@requirement("sandbox.secrets-unreadable")
+@requirement("sandbox.same-names")
 def test_a_text_that_two_names_lead_to_stops_no_command_and_is_not_changed(sandbox: Sandbox, place: Path) -> None:
     (place / "src" / "guide.txt").write_text("be kind")
     (place / "AGENTS.md").symlink_to("src/guide.txt")
@@ -209,7 +209,7 @@ def test_a_text_that_two_names_lead_to_stops_no_command_and_is_not_changed(sandb
     assert (place / "notes.txt").read_text() == "hello\nmore\n"
 
 
-@requirement("sandbox.secrets-unreadable")
+@requirement("sandbox.same-names")
 def test_what_a_shell_begins_with_is_not_written_in_a_home(sandbox: Sandbox, place: Path) -> None:
     (place / ".profile").write_text("umask 022\n")
     give(place)
