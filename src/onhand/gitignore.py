@@ -76,10 +76,11 @@ def _is_clear_line(line: str) -> bool:
     return all(map(_CLEAR_NAME.fullmatch, parts))
 
 
-# Not among them: braces, negated classes, ranges that may be none, a blank first, a backslash before a letter.
+# Not among them: braces, negated classes, ranges that may be none, a blank first, a backslash before a letter, a
+# dot at the end (to ripgrep, what ends in two has no name).
 _CLEAR_NAME = re.compile(
     r"""
-    (?! \.\.?\Z | [\#\ ] )
+    (?! .*\.\Z | [\#\ ] )
     (?: [\w.+@~=,%&$':;\#()<>|^\ -] | \*(?!\*) | \? | \\[\#!*?.\[\]~$+-]
       | \[ (?: a-z | A-Z | 0-9 | [A-Za-z0-9_.~] )+ \] )+
     | \*\*

@@ -13,11 +13,12 @@ import pytest
 from onhand import wanted
 from onhand.actions import grep as grepping
 from onhand.actions import ripgrep
+from onhand.actions.around import MAX_LINE_CHARS
 from onhand.actions.glob import Globbed, glob
-from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
+from onhand.actions.grep import Grepped, Match, grep
 from onhand.actions.in_turn import InTurn
 from onhand.actions.programs import found
-from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, Scope, Walk, expanded
+from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, TIMEOUT_S, Scope, Walk, expanded
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, MissingExtra, NotFound, Unwanted
 from onhand.gitignore import MAX_BYTES, MAX_PATTERNS
@@ -253,6 +254,24 @@ def test_bytes_that_only_look_like_a_character_are_one_either_way(
     assert [match.file for match in lines(pattern, glob="odd").matches] == ["odd"]
 
 
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize(
+    ("filters", "files"),
+    [
+        ({}, ["Dockerfile...", "a..", "sub/b.."]),
+        ({"glob": "*"}, ["Dockerfile...", "a..", "sub/b.."]),
+        ({"glob": "a*"}, ["a.."]),
+        ({"glob": "b.."}, ["sub/b.."]),
+        ({"type": "docker"}, ["Dockerfile..."]),
+    ],
+)
+def test_a_name_that_ends_in_two_dots_is_one_either_way(
+    lines: Grep, tree: Tree, filters: dict[str, str], files: list[str]
+) -> None:
+    tree({"a..": "x\n", "Dockerfile...": "x\n", "sub/.gitignore": "*\n!b..\n", "sub/b..": "x\n"})
+    assert [match.file for match in lines("x", **filters).matches] == files
+
+
 @requirement("actions.grep")
 def test_a_file_with_a_nul_anywhere_is_no_text(lines: Grep, tree: Tree) -> None:
     tree({"late": b"x\n" * 100_000 + b"\0", "middle": b"y\n" * 50_000 + b"\0\nx\n", "none": b"x\n" * 3})
@@ -375,6 +394,17 @@ def test_a_search_that_nobody_waits_for_ends_with_its_program(
         os.kill(int(number.read_text(encoding="utf-8")), 0)
     with pytest.raises(Unwanted):
         copy_context().run(searched, lambda: False, use_ripgrep=False)
+
+
+@requirement("actions.grep")
+def test_a_program_that_hangs_leaves_time_for_what_it_has_named(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree({"a.txt": "x\n", "b.txt": "x\n"})
+    stand_in("printf './b.txt\\0'; exec sleep 1000")
+    monkeypatch.setattr(grepping, "TO_READ_S", TIMEOUT_S - 0.5)
+    found = grep(workspace, "x")
+    assert ([match.file for match in found.matches], found.is_cut, found.notes) == (["b.txt"], True, (LATE,))
 
 
 @requirement("actions.grep-fallback")
