@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import contextmanager
 
 from onhand.cli import terminal
 from onhand.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import NoReturn
+
     from onhand.config import Config
     from onhand.tools import Registry, Result
 
@@ -35,7 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     registry = app.open_registry(asked, workspace_tools="read" if arguments.read_only else "write")
     if arguments.tool is None:
         return _list(registry)
-    result = registry.call(arguments.tool, _given(arguments.arguments))
+    given = _given(arguments.arguments)
+    with _ended_in_order():
+        result = registry.call(arguments.tool, given)
     if arguments.text:
         (terminal.say if result.ok else terminal.complain)(result.text)
     else:
@@ -52,6 +58,30 @@ def _with_all(asked: Config, tool: str | None, read_only: bool) -> Config:
     if tool in (None, "http_get"):
         asked = asked._replace(web=asked.web._replace(enabled=True))
     return asked
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Whoever ends us, or closes our terminal, ends what a tool has started too: as Ctrl-C does, and then as asked."""
+    import signal
+
+    came: list[int] = []
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {
+        number: signal.signal(number, interrupt) for number in numbers if signal.getsignal(number) == signal.SIG_DFL
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _given(text: str) -> str:

@@ -1,5 +1,6 @@
 """Are files found by their paths and lines by a pattern, in the same order and from nowhere else?"""
 
+import asyncio
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from onhand import wanted
 from onhand.actions import grep as grepping
 from onhand.actions import ripgrep
 from onhand.actions.around import MAX_LINE_CHARS
+from onhand.actions.find_tools import tools_over
 from onhand.actions.glob import Globbed, glob
 from onhand.actions.grep import Grepped, Match, grep
 from onhand.actions.in_turn import InTurn
@@ -22,6 +24,7 @@ from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, TIMEOUT_S,
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, MissingExtra, NotFound, Unwanted
 from onhand.gitignore import MAX_BYTES, MAX_PATTERNS
+from onhand.tools import Call, Registry
 from requirements import requirement
 
 from .conftest import SECRET
@@ -394,6 +397,25 @@ def test_a_search_that_nobody_waits_for_ends_with_its_program(
         os.kill(int(number.read_text(encoding="utf-8")), 0)
     with pytest.raises(Unwanted):
         copy_context().run(searched, lambda: False, use_ripgrep=False)
+
+
+@requirement("actions.grep")
+def test_a_call_that_is_cancelled_has_ended_its_program_when_it_is_over(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
+) -> None:
+    tree({"a.txt": "x\n"})
+    os.mkfifo(tmp_path / "started")
+    stand_in(f"echo $$ > {tmp_path}/started; exec sleep 1000")
+
+    async def cancelled() -> int:
+        call = asyncio.create_task(Registry(tools_over(workspace)).dispatch([Call("grep", {"pattern": "x"})]))
+        started = await asyncio.to_thread((tmp_path / "started").read_text, encoding="utf-8")
+        call.cancel()
+        await asyncio.wait({call})
+        return int(started)
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(asyncio.run(cancelled()), 0)
 
 
 @requirement("actions.grep")
