@@ -31,20 +31,20 @@ DENIED = (
     *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
     *(".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd"),
     *(".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/", ".docker/", ".dockercfg", ".vault-token", ".boto", ".s3cfg"),
-    *(".config/gcloud/", ".config/gh/", ".terraform.d/", ".terraformrc", ".password-store/", ".gem/credentials"),
+    *("**/.config/gcloud/", "**/.config/gh/", ".terraform.d/", ".terraformrc", ".password-store/"),
     *("secrets.yml", "secrets.yaml", "secrets.json", "kubeconfig", "*.p8", "*.ovpn", "service-account*.json"),
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
-    *(".cargo/credentials", ".cargo/credentials.toml", ".composer/auth.json", "auth.json", "credentials.json"),
+    *("**/.cargo/credentials", "**/.cargo/credentials.toml", "**/.gem/credentials", "auth.json", "credentials.json"),
 )
 # Read and never written: what programs run or obey later, without anybody looking at it again.
 PROTECTED = (
     *(".git", ".gitmodules", ".gitconfig", ".hg", ".svn", ".jj", ".husky/", ".githooks/", ".pre-commit-config.yaml"),
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv"),
-    *(".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".config/fish/", ".inputrc"),
+    *(".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", "**/.config/fish/", ".inputrc"),
     *(".ripgreprc", ".vimrc", ".exrc", ".nvimrc", ".lldbinit", ".gdbinit", ".direnv/", ".devcontainer/", ".mise.toml"),
     *(".vscode/", ".idea/", ".zed/", ".fleet/", ".mcp.json", ".claude", ".claude.json", ".codex/", ".cursor/"),
     *(".gemini/", ".windsurf/", ".continue/", ".aider*", ".opencode/", ".roo/", ".cursorrules", ".windsurfrules"),
-    *(".github/copilot-instructions.md", ".AGENTS/", ".agents/", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md"),
+    *("**/.github/copilot-instructions.md", ".AGENTS/", ".agents/", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md"),
     *("CLAUDE.local.md", "GEMINI.md", ".onhand/", "onhand.toml"),
 )
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
@@ -146,7 +146,7 @@ class Workspace:
 
     def denies_entry(self, place: Place) -> bool:
         """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
-        for path in _paths(place):  # of every file that a search finds
+        for path in paths_of(place):  # of every file that a search finds
             if verdict(self._denied, path.casefold(), True):
                 return self.is_denied(place)
         return False
@@ -347,14 +347,14 @@ def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
 
 def _is_among(blocks: tuple[Block, ...], place: Place) -> bool:
     """Whether a place, or a directory that it is in, matches."""
-    for path in _paths(place):
+    for path in paths_of(place):
         parts = path.casefold().split("/")
         if any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1)):
             return True
     return False
 
 
-def _paths(place: Place) -> tuple[str, ...]:
+def paths_of(place: Place) -> tuple[str, ...]:
     """The paths that rules are held against: below the root and, if that is another, below the project."""
     within = place.root.within
     return (place.inner, f"{within}/{place.inner}".rstrip("/")) if within else (place.inner,)
