@@ -119,7 +119,7 @@ def _chars(match: Match) -> int:
 
 def _shown_matches(found: Grepped) -> Output:
     lines = _listed(found.matches) or ["no line matches"]
-    if found.is_cut:
+    if found.is_cut and found.matches:
         lines.append(f"[more than these {len(found.matches):,}; narrow them by path, glob or type, or send limit]")
     lines += [f"[{note}]" for note in found.notes]
     matches = [{**match._asdict(), "before": list(match.before), "after": list(match.after)} for match in found.matches]

@@ -21,7 +21,7 @@ from onhand.actions.programs import found as found_program
 from onhand.actions.ripgrep import Naming
 from onhand.actions.survey import Survey
 from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, is_too_deep, matcher
-from onhand.actions.workspace import Place, Workspace
+from onhand.actions.workspace import Place, Workspace, shown
 from onhand.errors import InputError, NotFound
 
 MAX_MATCHES = 1_000
@@ -160,7 +160,9 @@ def _is_directory(workspace: Workspace, place: Place, path: str) -> bool:
     except NotFound:
         raise
     except InputError:  # it is a file, or whoever reads it will be told what it is
-        contents(workspace, place, path)
+        if b"\0" in contents(workspace, place, path):
+            only = "only UTF-8 text is searched; read_file shows UTF-16 too"
+            raise InputError(f"{shown(path)} has NUL characters, as binary files have: {only}") from None
         return False
 
 

@@ -307,7 +307,15 @@ def _spoken(error: OSError) -> str:
         return "it became a link while it was opened; try again"
     if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):
         return "a socket or a device, not a regular file: name a file"
-    return (error.strerror or str(error)).lower()
+    return (error.strerror or str(error)).lower() + _NEXT.get(error.errno or 0, "")
+
+
+_NEXT = {
+    errno.ENOTDIR: "; list_files says what there is",
+    errno.EACCES: "; do without it, or ask the user to allow it",
+    errno.EPERM: "; do without it, or ask the user to allow it",
+    errno.ENOSPC: "; nothing was written",
+}
 
 
 def kind(mode: int) -> str:

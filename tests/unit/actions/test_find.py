@@ -104,6 +104,8 @@ def test_what_is_too_much_is_cut_and_what_is_nothing_has_a_hint(workspace: Works
     assert not glob(workspace, "*.py", limit=30).is_cut
     missed = glob(workspace, "ok.*")
     assert (missed.files, "**/ok.*" in missed.notes[0]) == ((), True)
+    named = glob(workspace, "sub/")
+    assert (named.files, "sub/**" in named.notes[0]) == ((), True)
 
 
 @requirement("actions.glob", "actions.pattern-is-no-option")
@@ -279,6 +281,16 @@ def test_a_name_that_ends_in_two_dots_is_one_either_way(
 def test_a_file_with_a_nul_anywhere_is_no_text(lines: Grep, tree: Tree) -> None:
     tree({"late": b"x\n" * 100_000 + b"\0", "middle": b"y\n" * 50_000 + b"\0\nx\n", "none": b"x\n" * 3})
     assert {match.file for match in lines("x", limit=1000).matches} == {"none"}
+
+
+@requirement("actions.grep")
+@pytest.mark.parametrize("content", [b"x\n\0", "x\n".encode("utf-16")])
+def test_a_file_that_cannot_be_searched_is_said_to_be_one_when_it_is_named(
+    lines: Grep, tree: Tree, content: bytes
+) -> None:
+    tree({"a.txt": content})
+    with pytest.raises(InputError, match=r"a\.txt has NUL characters.* only UTF-8 text is searched"):
+        lines("x", "a.txt")
 
 
 @requirement("actions.grep")

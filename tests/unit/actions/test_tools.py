@@ -116,6 +116,15 @@ def test_every_tool_with_other_spellings_is_called_in_them_here_or_is_the_shell(
         assert not set(tool.aliases) & set(tool.input_schema["properties"]), tool.name
 
 
+@requirement("actions.both-spellings", "actions.edit-file")
+def test_several_edits_are_understood_in_every_spelling(registry: Registry, root: Path) -> None:
+    (root / "a").write_text("x y y", encoding="utf-8")
+    edits = [{"oldText": "x", "newText": "z"}, {"oldString": "y", "newString": "w", "replaceAll": True}]
+    assert done(registry, "edit_file", path="a", edits=edits).structured["content"] == "z w w"
+    refused = failed(registry, "edit_file", path="a", edits=[{"oldText": "z", "old_string": "w", "newText": "x"}])
+    assert "unknown argument 'oldText' in edits[0]" in refused.text
+
+
 @requirement("actions.both-spellings")
 def test_two_spellings_of_one_argument_are_not_guessed_between(registry: Registry, root: Path) -> None:
     (root / "a").write_text("x", encoding="utf-8")
@@ -221,7 +230,8 @@ def test_many_long_lines_still_fit(registry: Registry, root: Path) -> None:
 def test_git_is_a_tool_too(registry: Registry, root: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True, timeout=60)
     assert done(registry, "git", args=["status", "-s"]).text == "?? sub/\n"
-    assert "nothing to tell" in done(registry, "git", args=["ls-files"]).text
+    assert done(registry, "git", args=["ls-files"]).text.endswith("nothing to tell)")
+    assert "find files by glob" in done(registry, "git", args=["ls-files", "*.py"]).text
     assert failed(registry, "git", args=["push"]).text.startswith("subcommand not allowed: push")
     assert failed(registry, "git", args="status").structured is None
 
