@@ -60,7 +60,7 @@ def test_a_person_is_told_that_a_background_job_does_not_outlive_the_command(
     assert "the job ends with `onhand run`" in done.stderr
 
 
-@requirement("actions.shell", "actions.run-command")
+@requirement("actions.end-with-the-command", "actions.shell")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_whoever_ends_the_command_ends_what_its_tool_has_started(
     environ: dict[str, str], project: Path, number: signal.Signals

@@ -411,7 +411,7 @@ def test_a_search_that_nobody_waits_for_ends_with_its_program(
         copy_context().run(searched, lambda: False, use_ripgrep=False)
 
 
-@requirement("actions.grep")
+@requirement("actions.end-with-the-command", "actions.grep")
 def test_a_call_that_is_cancelled_has_ended_its_program_when_it_is_over(
     workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
 ) -> None:

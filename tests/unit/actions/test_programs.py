@@ -33,7 +33,7 @@ def test_a_program_whose_time_is_over_is_ended_with_its_children() -> None:
     assert still_running(f"sleep {marker}") == []
 
 
-@requirement("actions.git-read-only")
+@requirement("actions.end-with-the-command", "actions.git-read-only")
 def test_a_program_that_nobody_waits_for_is_ended(tmp_path: Path) -> None:
     number = tmp_path / "pid"
 

@@ -67,8 +67,13 @@ def test_a_failure_says_so_in_words_and_in_fields(registry: Registry) -> None:
     missing = failed(registry, "read_file", path="missing.txt")
     assert missing.text.startswith("File not found: missing.txt")
     assert missing.structured == {"success": False, "error": missing.text, "exists": False}
-    outside = failed(registry, "read_file", path="../outside/secret.txt")
-    assert outside.structured == {"success": False, "error": outside.text}
+    late = failed(registry, "read_file", path="sub/ok.txt", start_line=9)
+    assert late.structured == {"success": False, "error": late.text, "exists": True}
+    unlike = failed(registry, "edit_file", path="sub/ok.txt", old_string="no such", new_string="passage")
+    assert unlike.structured == {"success": False, "error": unlike.text, "exists": True}
+    for path in ("../outside/secret.txt", ".env"):
+        closed = failed(registry, "read_file", path=path)
+        assert closed.structured == {"success": False, "error": closed.text}
     for arguments in ({}, {"path": 42}, {"path": "a", "lines": 3}, {"path": "a", "start_line": 0}):
         assert failed(registry, "read_file", **arguments).structured is None  # refused before it ran
 
