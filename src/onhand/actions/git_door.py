@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from onhand.actions import programs
 from onhand.actions.files import contents
 from onhand.actions.workspace import Place, Workspace, paths_of, shown
 from onhand.errors import InputError, NotFound
+from onhand.gitignore import blocks_of, verdict
 
 TIMEOUT_S = 20.0
 _OWN = ("index", "logs", "MERGE_HEAD", "ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")  # of a worktree
@@ -152,7 +152,7 @@ def _from_top(pattern: str, top: str) -> str:
     for name in top.casefold().split("/"):
         if parts[0] == "**":
             break
-        if len(parts) == 1 or not fnmatchcase(name, parts[0].casefold()):
+        if len(parts) == 1 or not verdict(blocks_of([parts[0].casefold()]), name, True):
             return ""
         del parts[0]
     return "/".join(parts)
