@@ -291,7 +291,7 @@ def test_no_spelling_of_a_name_or_a_revision_shows_what_is_closed(
 @requirement("actions.git-read-only", "actions.confined")
 @pytest.mark.parametrize(
     "closed",
-    ["app/Main/private", "/app/main/private/*", "app/*/private/", "app/**/private", "app/main/priv*", "private"],
+    ["app/Main/private", "/app/main/private/*", "app/*/private/", "app/**/private", "app/m\\ain/priv*", "private"],
 )
 def test_what_is_closed_from_the_workspace_on_is_closed_in_a_repository_further_down(
     root: Path, run: Git, closed: str
