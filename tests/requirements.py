@@ -445,6 +445,7 @@ actions.git-runs-nothing-planted own Nothing planted in a repository's configura
 actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
 actions.offered-on-request own Tools over files are offered only when they are asked for, and a clone cannot ask for them.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
+actions.end-with-the-command own Whoever ends run TOOL or cancels a call ends what the tool has started.
 actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 
 models.contract own Every model streams events by one contract; a scripted one needs no network.

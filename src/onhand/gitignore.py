@@ -76,10 +76,11 @@ def _is_clear_line(line: str) -> bool:
     return all(map(_CLEAR_NAME.fullmatch, parts))
 
 
-# Not among them: braces, negated classes, ranges that may be none, a blank first, a backslash before a letter.
+# Not among them: braces, negated classes, ranges that may be none, a blank first, a backslash before a letter, a
+# dot at the end (to ripgrep, what ends in two has no name).
 _CLEAR_NAME = re.compile(
     r"""
-    (?! \.\.?\Z | [\#\ ] )
+    (?! .*\.\Z | [\#\ ] )
     (?: [\w.+@~=,%&$':;\#()<>|^\ -] | \*(?!\*) | \? | \\[\#!*?.\[\]~$+-]
       | \[ (?: a-z | A-Z | 0-9 | [A-Za-z0-9_.~] )+ \] )+
     | \*\*
@@ -158,7 +159,14 @@ def groups_of(lines: Sequence[str]) -> tuple[Group, ...]:
             if not groups or list(groups[-1][0]) != flags:
                 groups.append(((flags[0], flags[1], flags[2]), []))
             groups[-1][1].append(regex)
-    return tuple(Group(*flags, re.compile("|".join(regexes), re.DOTALL)) for flags, regexes in groups)
+    return tuple(Group(*flags, re.compile(_either(regexes), re.DOTALL)) for flags, regexes in groups)
+
+
+def _either(regexes: Sequence[str]) -> str:
+    """What matches one of some; where all begin at any depth, the depths are gone through once."""
+    if all(regex.startswith(_DIRECTORIES) for regex in regexes):
+        return f"{_DIRECTORIES}(?:{'|'.join(regex.removeprefix(_DIRECTORIES) for regex in regexes)})"
+    return "|".join(regexes)
 
 
 def _trimmed(line: str) -> str:
@@ -185,6 +193,7 @@ def _pattern(line: str) -> Iterator[tuple[bool, bool, bool, str]]:
 
 _STAR, _STARS = "*", "**"  # any part of a name; any number of directories
 _ANY = "[^/]"
+_DIRECTORIES = f"(?:{_ANY}++/)*?"
 
 
 def _segments(body: str) -> list[list[str]] | None:
@@ -244,9 +253,8 @@ def _path(segments: list[list[str]]) -> str:
     if not between:
         return first
     *between, last = between
-    directories = f"(?:{_ANY}++/)*?"
-    found = "".join(f"(?>{directories}{run}/)" for run in between if run)
-    return f"{f'{first}/' if first else ''}{found}{f'{directories}{last}' if last else '.+'}"
+    found = "".join(f"(?>{_DIRECTORIES}{run}/)" for run in between if run)
+    return f"{f'{first}/' if first else ''}{found}{f'{_DIRECTORIES}{last}' if last else '.+'}"
 
 
 _NAMED = {

@@ -1,6 +1,9 @@
 """Does a process of its own call tools, within the walls that its configuration has?"""
 
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +79,25 @@ def test_the_installed_command_removes_what_it_kept_of_outputs(
     done = subprocess.run(command, cwd=project, env=open_, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr.count(said)) == (0, 1), done.stderr
     assert list(kept.iterdir()) == []
+
+
+@requirement("actions.end-with-the-command", "actions.shell")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_whoever_ends_the_command_ends_what_its_tool_has_started(
+    environ: dict[str, str], project: Path, number: signal.Signals
+) -> None:
+    os.mkfifo(project / "started")
+    reader = os.open(project / "started", os.O_RDWR | os.O_NONBLOCK)
+    words = ("run_command", json.dumps({"command": "echo $$ > started; exec sleep 1000"}))
+    nowhere = {**environ, "ONHAND_SANDBOX_BACKEND": "none"}
+    with subprocess.Popen([sys.executable, "-m", "onhand", "run", *words], cwd=project, env=nowhere) as running:
+        assert select.select([reader], [], [], 60)[0]
+        started = int(os.read(reader, 100))
+        running.send_signal(number)
+        assert running.wait(60) == 128 + number
+    os.close(reader)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started, 0)
 
 
 @requirement("actions.shell", "sandbox.never-silently-open")

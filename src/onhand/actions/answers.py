@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from onhand.actions.spellings import SPELLINGS
@@ -25,8 +26,9 @@ def action(
     *,
     read_only: bool = True,
     hints: Hints = LOCAL,
+    exists: Callable[[str], bool] | None = None,
 ) -> Tool:
-    """A tool that says `success`, and when it fails `error` and whether what it was about `exists`."""
+    """A tool that says `success`, and when it fails `error` and, where that may be told, whether its path `exists`."""
     from onhand.tools.schema import answer_schema
 
     schema: Schema = {"type": "object", "properties": properties}
@@ -41,7 +43,10 @@ def action(
         except NotFound as error:
             raise ToolError(str(error), {"success": False, "error": str(error), "exists": False}) from None
         except OnhandError as error:  # whatever we refuse is said to the model
-            raise ToolError(str(error), {"success": False, "error": str(error)}) from None
+            fields = {"success": False, "error": str(error)}
+            with suppress(OnhandError):  # of what is closed or outside, nothing is told
+                fields |= {"exists": exists(arguments["path"])} if exists and "path" in arguments else {}
+            raise ToolError(str(error), fields) from None
 
     return Tool(
         name,

@@ -173,7 +173,18 @@ def _indented(line: str, indents: dict[str, str]) -> str:
     known = max((indent for indent in indents if own.startswith(indent)), key=len, default=None)
     if known is None or not line.strip():
         return line
-    return indents[known] + line[len(known) :]
+    return indents[known] + _deeper(indents, known, own[len(known) :]) + line[len(own) :]
+
+
+def _deeper(indents: dict[str, str], known: str, more: str) -> str:
+    """What a line is indented more than one that is known: in steps as the file has them, such as of tabs."""
+    outer = max((one for one in indents if one != known and known.startswith(one)), key=len, default=None)
+    unit, theirs = known.removeprefix(outer or ""), indents[known].removeprefix(indents.get(outer or "", ""))
+    is_guess = outer is None and {*unit} == {*theirs}  # all of it may only stand further to the right
+    if is_guess or not unit or len({*unit, *more}) != 1 or len({*theirs}) != 1:
+        return more
+    count, rest = divmod(len(more) * len(theirs), len(unit))
+    return more if rest else theirs[0] * count
 
 
 def _indent(line: str) -> str:

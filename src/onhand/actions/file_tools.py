@@ -56,6 +56,7 @@ _EDIT: Schema = {
 
 def reading_tools(workspace: Workspace) -> list[Tool]:
     """The tools that change nothing."""
+    exists = _exists_in(workspace)
     return [
         action(
             "read_file",
@@ -68,6 +69,7 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             ["path"],
             lambda given: _read(workspace, **given),
             shapes.Reading,
+            exists=exists,
         ),
         action(
             "list_files",
@@ -76,6 +78,7 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             [],
             lambda given: _list(workspace, **given),
             shapes.Listing,
+            exists=exists,
         ),
         action(
             "stat_file",
@@ -84,12 +87,14 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
             ["path"],
             lambda given: _stat(workspace, **given),
             shapes.Status,
+            exists=exists,
         ),
     ]
 
 
 def writing_tools(workspace: Workspace) -> list[Tool]:
     """The tools that change files."""
+    exists = _exists_in(workspace)
     return [
         action(
             "write_file",
@@ -105,6 +110,7 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             shapes.Written,
             read_only=False,
             hints=REPLACING,
+            exists=exists,
         ),
         action(
             "edit_file",
@@ -128,8 +134,13 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
             shapes.Edited,
             read_only=False,
             hints=LOCAL._replace(destructive=True),
+            exists=exists,
         ),
     ]
+
+
+def _exists_in(workspace: Workspace) -> Callable[[str], bool]:
+    return lambda path: files.stat_file(workspace, path).exists
 
 
 def _read(workspace: Workspace, path: str, start_line: float | None = None, end_line: float | None = None) -> Output:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onhand.actions import shapes
-from onhand.actions.answers import Schema, action, fits, succeeded
+from onhand.actions.answers import MAX_OUTPUT_BYTES, Schema, action, fits, succeeded
 from onhand.actions.glob import MAX_FILES, glob
 from onhand.actions.grep import MAX_CONTEXT, MAX_MATCHES, TYPES, Grepped, Match, grep
 from onhand.actions.workspace import Workspace, shown
@@ -105,15 +105,21 @@ def _grep(workspace: Workspace, pattern: str, limit: int = MATCHES, context: int
     found = grep(workspace, pattern, limit=int(limit), context=int(context), **options)
     for share in (1, 5, 50):  # lines may be long
         some = found.matches[: max(int(limit) // share, 1)]
+        if share < 50 and sum(map(_chars, some)) > MAX_OUTPUT_BYTES:
+            continue  # without making megabytes of JSON to see it
         output = _shown_matches(found._replace(matches=some, is_cut=found.is_cut or len(some) < len(found.matches)))
         if fits(output):
             break
     return output
 
 
+def _chars(match: Match) -> int:
+    return sum(map(len, (match.content, *match.before, *match.after)))
+
+
 def _shown_matches(found: Grepped) -> Output:
     lines = _listed(found.matches) or ["no line matches"]
-    if found.is_cut:
+    if found.is_cut and found.matches:
         lines.append(f"[more than these {len(found.matches):,}; narrow them by path, glob or type, or send limit]")
     lines += [f"[{note}]" for note in found.notes]
     matches = [{**match._asdict(), "before": list(match.before), "after": list(match.after)} for match in found.matches]

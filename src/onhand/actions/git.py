@@ -87,9 +87,11 @@ def _paths(workspace: Workspace, opened: Door, path: str, asked: Arguments) -> l
 def _check_trees(workspace: Workspace, opened: Door, asked: Arguments, program: str) -> None:
     """What is closed in the workspace is closed in its past too."""
     for path in asked.in_trees:
-        if path.startswith("/") or ".." in path.split("/"):
+        parts = path.split("/")
+        if path.startswith("/") or ".." in parts:
             raise InputError(f"{shown(path)} is no path within a revision: begin it at the repository's top")
-        if workspace.is_denied(opened.top.below(path.removeprefix("./"))):
+        plain = "/".join(part for part in parts if part not in ("", "."))  # git leaves those out behind a first ./
+        if workspace.is_denied(opened.top.below(plain)):
             raise InputError(f"{shown(path)} is closed: it may hold secrets, and no tool shows it; do without it")
     if (
         asked.command == "diff"

@@ -20,6 +20,7 @@ _DATE = re.compile(r"[A-Za-z0-9 .:+/,-]{1,60}")
 _SAFE_FORMAT = re.compile(r"(?:[^%\0]|%(?:[HhTtPpsfbBnDd%]|[ac][nNeElLdDrIits]|x09))*")
 _LINES = re.compile(r"[0-9]{1,7},\+?[0-9]{1,7}")
 _WHEN = re.compile(r"(?:iso|iso-strict|short|relative|rfc|unix|human|default)")
+_ONE = r"[A-Za-z0-9_@](?:[A-Za-z0-9_/@{}+-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
 _SORT = re.compile(r"-?(?:refname|committerdate|authordate|creatordate)")
 
 Check = Callable[[str], object]
@@ -72,13 +73,17 @@ OPTIONS: dict[str, dict[str, Check | None]] = {
     "show": _LOG,
     "diff": {**_DIFF, **dict.fromkeys(["--cached", "--staged", "--merge-base"])},
     "status": {
-        **dict.fromkeys("-s --short -b --branch --porcelain --long --show-stash --no-renames --ignored -v".split()),
+        **dict.fromkeys(
+            "-s --short -b -sb --branch --porcelain --porcelain=v1 --porcelain=v2 --long --show-stash --no-renames "
+            "--ignored -v".split()
+        ),
         "--untracked-files": re.compile("no|normal|all").fullmatch,
         "-u": re.compile("no|normal|all").fullmatch,
     },
     "branch": {
         **dict.fromkeys("-a --all -r --remotes -v -vv --verbose --list -l --show-current --no-color".split()),
         "--sort": _SORT.fullmatch,
+        **dict.fromkeys(["--contains", "--merged", "--no-merged"], re.compile(_ONE).fullmatch),
     },
     "ls-files": dict.fromkeys(
         "-c --cached -m --modified -o --others -d --deleted -i --ignored -s --stage -u --unmerged -k --killed -t "
@@ -94,7 +99,6 @@ OPTIONS: dict[str, dict[str, Check | None]] = {
 _ONLY_PATHS = frozenset({"status", "ls-files"})
 _ONLY_REVISIONS = frozenset({"branch"})
 
-_ONE = r"[A-Za-z0-9_@](?:[A-Za-z0-9_/@{}+-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
 _REVISION = re.compile(rf"(?P<without>\^?)(?P<first>{_ONE})(?:(?P<dots>\.\.\.?)(?P<second>{_ONE})?)?")
 _IN_TREE = re.compile(rf"(?P<revision>{_ONE}):(?P<path>(?:(?!\.\.)[^\0\n])+)")  # behind two dots, another one begins
 

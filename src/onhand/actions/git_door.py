@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from onhand.actions import programs
 from onhand.actions.files import contents
-from onhand.actions.workspace import Place, Workspace, shown
+from onhand.actions.workspace import Place, Workspace, paths_of, shown
 from onhand.errors import InputError, NotFound
+from onhand.gitignore import blocks_of, verdict
 
 TIMEOUT_S = 20.0
 _OWN = ("index", "logs", "MERGE_HEAD", "ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")  # of a worktree
@@ -54,7 +55,7 @@ def door(workspace: Workspace, program: str, path: str) -> Iterator[Door]:
                 _link(workspace, source.below(name), os.path.join(made, name))
         os.mkdir(os.path.join(made, "info"))
         _link(workspace, common.below("info/exclude"), os.path.join(made, "info", "exclude"))
-        _write(made, "info/attributes", "".join(_unshown(workspace.denied)))
+        _write(made, "info/attributes", "".join(_unshown(workspace.denied, top)))
         _write(made, "config", _configuration(workspace, program, common, made))
         yield Door(_environment(made, top), top)
 
@@ -136,12 +137,25 @@ def _write(directory: str, name: str, text: str) -> None:
         file.write(text)
 
 
-def _unshown(denied: tuple[str, ...]) -> Iterator[str]:
+def _unshown(denied: tuple[str, ...], top: Place) -> Iterator[str]:
     """Attributes by which git never shows what closed files say; they count more than those of the repository."""
     for pattern in denied:
         is_open, bare = pattern.startswith("!"), pattern.lstrip("!").strip("/")
-        for form in (f"**/{_of_any_case(bare)}", f"**/{_of_any_case(bare)}/**"):
+        said = [bare, *filter(None, (_from_top(bare, path) for path in paths_of(top) if path))]
+        for form in (form for one in said for form in (f"**/{_of_any_case(one)}", f"**/{_of_any_case(one)}/**")):
             yield f"{form} {'diff' if is_open else '-diff'}\n"
+
+
+def _from_top(pattern: str, top: str) -> str:
+    """What a pattern of the workspace says in a repository whose files begin there; nothing, if it is about others."""
+    parts = pattern.split("/")
+    for name in top.casefold().split("/"):
+        if parts[0] == "**":
+            break
+        if len(parts) == 1 or not verdict(blocks_of([parts[0].casefold()]), name, True):
+            return ""
+        del parts[0]
+    return "/".join(parts)
 
 
 def _of_any_case(pattern: str) -> str:

@@ -14,6 +14,8 @@ DESCRIPTION = (
     'Example: git(args=["log", "-n", "5", "--oneline", "--", "src/app.py"]).'
 )
 
+_LITERAL = "\n[paths are taken as they are, and * is no pattern in them: find files by glob]"
+
 
 def tool_over(workspace: Workspace) -> Tool:
     """The tool."""
@@ -31,6 +33,6 @@ def tool_over(workspace: Workspace) -> Tool:
 
 def _told(workspace: Workspace, args: list[str], path: str = ".") -> Output:
     said = git(workspace, args, path)
-    text = said.text or "(git says nothing: there is nothing to tell)"
+    text = said.text or "(git says nothing: there is nothing to tell)" + _LITERAL * any("*" in word for word in args)
     cut = f"[cut at {MAX_BYTES:,} bytes: ask for less, with -n, --stat or paths]"
     return succeeded(text + cut * said.is_cut, output=said.text, is_cut=said.is_cut)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from onhand.actions.tree import Scope, Walk, matcher
+from onhand.actions.tree import Scope, Walk, expanded, matcher
 from onhand.actions.workspace import Workspace, checked, shown
 from onhand.errors import InputError
 
@@ -28,6 +28,7 @@ def glob(
     limit: int = MAX_FILES,
 ) -> Globbed:
     """Files below a directory whose path from there matches: `*` within a name, `**` across directories."""
+    expanded(pattern)  # says what is no pattern
     parts = checked(pattern).split("/")
     if not parts[0] or ".." in parts:
         raise InputError(f"{shown(pattern)} is no pattern below a directory: begin it with a name, and send path")
@@ -40,6 +41,8 @@ def glob(
     found = (place for place, inner in below if is_wanted(inner) and not is_left_out(inner))
     files = [workspace.name(place) for place in islice(found, limit + 1)]
     notes = walk.gaps.notes()
+    if not files and pattern.endswith("/"):
+        notes.append(f"this names no files; to find those in a directory, send {shown(pattern)}**")
     if not files and "/" not in pattern:
         notes.append(f"this looks in one directory only; to look below it too, send **/{shown(pattern)}")
     return Globbed(tuple(files[:limit]), len(files) > limit or walk.gaps.is_cut or walk.gaps.is_late, tuple(notes))

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from onhand import wanted
+from onhand.actions.around import Around
 from onhand.actions.files import contents
 from onhand.actions.in_turn import InTurn
 from onhand.actions.pattern import Line, Pattern
@@ -20,13 +21,13 @@ from onhand.actions.programs import found as found_program
 from onhand.actions.ripgrep import Naming
 from onhand.actions.survey import Survey
 from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, is_too_deep, matcher
-from onhand.actions.workspace import Place, Workspace
+from onhand.actions.workspace import Place, Workspace, shown
 from onhand.errors import InputError, NotFound
 
 MAX_MATCHES = 1_000
 MAX_CONTEXT = 20  # lines before and after a match
-MAX_LINE_CHARS = 500  # of a line that is shown
 PATIENCE = 64  # files in a row without a match: so long the first ones are looked into while ripgrep works
+TO_READ_S = TIMEOUT_S / 4  # for the files that ripgrep named, when it takes all of its time or hangs
 LOOK_EVERY = 16  # directories or files: a look takes almost as long as one of them
 
 TYPES = {
@@ -159,7 +160,9 @@ def _is_directory(workspace: Workspace, place: Place, path: str) -> bool:
     except NotFound:
         raise
     except InputError:  # it is a file, or whoever reads it will be told what it is
-        contents(workspace, place, path)
+        if b"\0" in contents(workspace, place, path):
+            only = "only UTF-8 text is searched; read_file shows UTF-16 too"
+            raise InputError(f"{shown(path)} has NUL characters, as binary files have: {only}") from None
         return False
 
 
@@ -169,8 +172,7 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
     names: tuple[str, ...] = ()
     if glob is not None:
         rules.append(matcher([glob], anchored=False))
-        last = [pattern.rpartition("/")[2] for pattern in expanded(glob)]
-        names = tuple(last) if all(map(_is_simple, last)) else ()
+        names = tuple(pattern.rpartition("/")[2] for pattern in expanded(glob))
     if type is not None:
         known = TYPES.get(_OTHER_TYPES.get(type.lower(), type.lower()))
         if known is None:
@@ -178,13 +180,13 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
         names = tuple(known.split())
         rules.append(matcher(names, anchored=False))
     if not rules:
-        return (lambda inner: True), names
-    return (lambda inner: all(is_one(inner) for is_one in rules)), names
+        return (lambda inner: True), ()
+    return (lambda inner: all(is_one(inner) for is_one in rules)), names if all(map(_is_simple, names)) else ()
 
 
 def _is_simple(name: str) -> bool:
-    """Whether a pattern of names means the same to everybody."""
-    return bool(name) and name != "**" and all(char.isalnum() or char in "*_.-" for char in name)
+    """Whether a pattern of names means the same to everybody; to ripgrep, what ends in two dots has no name."""
+    return all(char.isalnum() or char in "*_.-" for char in name) and name[-1:] not in ("", "*", ".")
 
 
 def _naming(search: _Search) -> Naming | None:
@@ -192,7 +194,8 @@ def _naming(search: _Search) -> Naming | None:
     if search.pattern.for_ripgrep is None or is_too_deep(search.scope.start, 0):
         return None
     program = found_program("rg", search.scope.workspace)
-    return Naming(program, search.scope, search.pattern, search.names, search.ends_at) if program else None
+    ends_at = search.ends_at - TO_READ_S
+    return Naming(program, search.scope, search.pattern, search.names, ends_at) if program else None
 
 
 def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Place]:
@@ -273,10 +276,15 @@ def _matches(search: _Search, places: Iterable[Place]) -> Iterator[Match]:
 def _matches_in(search: _Search, place: Place) -> Iterator[Match]:
     content = search.files.content(place)
     if b"\0" not in content:  # it is text, for us as for ripgrep
-        name = search.scope.workspace.name(place)
+        name, around = search.scope.workspace.name(place), Around(content)
         for line in search.pattern.lines(content, lambda: _is_late(search)):
             search.misses = 0
-            yield _match(name, content, line, search.context)
+            yield _match(name, around, line, search.context)
+
+
+def _match(name: str, around: Around, line: Line, context: int) -> Match:
+    before, after = around.before(line.start, context), around.after(line.end, context)
+    return Match(name, line.number, around.line(line.start, line.end), before, after)
 
 
 def _is_late(search: _Search) -> bool:
@@ -285,32 +293,3 @@ def _is_late(search: _Search) -> bool:
     if late:
         search.notes.append(LATE)
     return late
-
-
-def _match(name: str, content: bytes, line: Line, context: int) -> Match:
-    before = _lines_before(content, line.start, context) if context else ()
-    after = _lines_after(content, line.end, context) if context else ()
-    return Match(name, line.number, _shown(content[line.start : line.end]), before, after)
-
-
-def _lines_before(content: bytes, start: int, count: int) -> tuple[str, ...]:
-    lines: list[str] = []
-    while len(lines) < count and start > 0:
-        end, start = start - 1, content.rfind(b"\n", 0, start - 1) + 1
-        lines.append(_shown(content[start:end]))
-    return tuple(reversed(lines))
-
-
-def _lines_after(content: bytes, end: int, count: int) -> tuple[str, ...]:
-    lines: list[str] = []
-    while len(lines) < count and end + 1 < len(content):
-        start, end = end + 1, content.find(b"\n", end + 1)
-        end = len(content) if end < 0 else end
-        lines.append(_shown(content[start:end]))
-    return tuple(lines)
-
-
-def _shown(line: bytes) -> str:
-    """A line without what ends it, and cut when it is longer than anybody writes."""
-    text = line[: 4 * MAX_LINE_CHARS + 4].decode("utf-8", "replace").rstrip()
-    return text if len(text) <= MAX_LINE_CHARS else text[: MAX_LINE_CHARS - 1] + "…"

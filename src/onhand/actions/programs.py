@@ -4,6 +4,7 @@ For programs of our own choice with arguments of our own making; commands of a m
 """
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,9 +15,12 @@ from tempfile import TemporaryFile
 from threading import Timer
 from typing import IO, NamedTuple
 
+from onhand import wanted
 from onhand.actions.workspace import Workspace
 
 MAX_ERROR_BYTES = 4096
+PIECE_BYTES = 64 * 1024
+ASK_MS = 100  # after so long without a word, look whether anybody still waits
 
 
 class Ran(NamedTuple):
@@ -50,13 +54,28 @@ def _is_inside(path: str, workspace: Workspace) -> bool:
 def run(
     command: Sequence[str], directory: str, environment: Mapping[str, str], timeout_s: float, max_bytes: int
 ) -> Ran:
-    """Run a program to its end, or to the end of its time or its room; then it and all that it started are killed."""
+    """Run a program to its end, or to the end of its time or its room, while anybody waits for it; then it and all that
+    it started are killed."""
     with Program(command, directory, environment, timeout_s) as program:
-        out = program.stdout.read(max_bytes + 1)
+        out = _said(program, max_bytes + 1)
         is_cut = len(out) > max_bytes
         if is_cut:
             program.end()
         return program.ended()._replace(out=out[:max_bytes], is_cut=is_cut)
+
+
+def _said(program: "Program", max_bytes: int) -> bytes:
+    """The first of what a program says, at least so many bytes of it."""
+    pipe, says, out = program.stdout.fileno(), select.poll(), bytearray()
+    says.register(pipe, select.POLLIN)
+    while len(out) < max_bytes:
+        if says.poll(ASK_MS):
+            piece = os.read(pipe, PIECE_BYTES)
+            if not piece:
+                break
+            out += piece
+        wanted.check()
+    return bytes(out)
 
 
 class Program:

@@ -15,13 +15,11 @@ from typing import NamedTuple
 from onhand import wanted
 from onhand.actions.files import MAX_FILE_BYTES
 from onhand.actions.pattern import Pattern
-from onhand.actions.programs import Program
+from onhand.actions.programs import ASK_MS, PIECE_BYTES, Program
 from onhand.actions.tree import MAX_DEPTH, Scope, rank, unranked
 from onhand.actions.workspace import Place
 
 MAX_NAMED_BYTES = 32 * 1024 * 1024  # of the paths that it names
-PIECE_BYTES = 64 * 1024
-ASK_MS = 100  # after so long without a word, look whether anybody still waits
 MAX_ARGUMENT_BYTES = 1024 * 1024  # of the directories that are named to it: half of what Linux lets a program have
 EACH_BYTES = 16  # that a directory takes there beside its path
 

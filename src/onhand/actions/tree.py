@@ -21,7 +21,7 @@ MAX_DEPTH = 100  # directories below where a walk begins; links are not followed
 MAX_DIRECTORY_BYTES = 3_800  # of its path below the root: whatever is in it has one that Linux takes
 MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
 TIMEOUT_S = 20.0  # of one search: a tree can be made so that every entry takes long to judge
-LATE = f"the search was ended after {TIMEOUT_S:g} s; choose a smaller path"
+LATE = "the search took too long and was ended before it had seen all; choose a smaller path"
 MAX_BRACES = 256  # patterns that one with braces may stand for
 
 

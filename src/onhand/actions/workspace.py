@@ -32,10 +32,10 @@ DENIED = (
     *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
     *(".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd"),
     *(".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/", ".docker/", ".dockercfg", ".vault-token", ".boto", ".s3cfg"),
-    *(".config/gcloud/", ".config/gh/", ".terraform.d/", ".terraformrc", ".password-store/", ".gem/credentials"),
+    *("**/.config/gcloud/", "**/.config/gh/", ".terraform.d/", ".terraformrc", ".password-store/"),
     *("secrets.yml", "secrets.yaml", "secrets.json", "kubeconfig", "*.p8", "*.ovpn", "service-account*.json"),
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
-    *(".cargo/credentials", ".cargo/credentials.toml", ".composer/auth.json", "auth.json", "credentials.json"),
+    *("**/.cargo/credentials", "**/.cargo/credentials.toml", "**/.gem/credentials", "auth.json", "credentials.json"),
 )
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -101,7 +101,7 @@ class Workspace:
             raise InputError(f"{shown(exception)} would open what is closed: to do that, say it in workspace.allow")
         self.denied = (*DENIED, *deny)  # for programs that have rules of their own
         self._denied = _compiled(self.denied)
-        self._protected = _compiled([*PROTECTED, *protect])
+        self._protected = _compiled([*map(_at_any_depth, PROTECTED), *protect])
         self._allowed = _compiled(allow)
 
     def place(self, path: str) -> Place:
@@ -136,7 +136,7 @@ class Workspace:
 
     def denies_entry(self, place: Place) -> bool:
         """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
-        for path in _paths(place):  # of every file that a search finds
+        for path in paths_of(place):  # of every file that a search finds
             if verdict(self._denied, path.casefold(), True):
                 return self.is_denied(place)
         return False
@@ -297,7 +297,15 @@ def _spoken(error: OSError) -> str:
         return "it became a link while it was opened; try again"
     if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):
         return "a socket or a device, not a regular file: name a file"
-    return (error.strerror or str(error)).lower()
+    return (error.strerror or str(error)).lower() + _NEXT.get(error.errno or 0, "")
+
+
+_NEXT = {
+    errno.ENOTDIR: "; list_files says what there is",
+    errno.EACCES: "; do without it, or ask the user to allow it",
+    errno.EPERM: "; do without it, or ask the user to allow it",
+    errno.ENOSPC: "; nothing was written",
+}
 
 
 def kind(mode: int) -> str:
@@ -325,6 +333,11 @@ def shown(path: str) -> str:
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
 
 
+def _at_any_depth(name: str) -> str:
+    """A name as a pattern; one of several parts would mean the top alone."""
+    return f"**/{name}" if "/" in name.rstrip("/") else name
+
+
 def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
     """Patterns, to be held against every path. A file may yet become a directory: it counts as one.
 
@@ -337,14 +350,14 @@ def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
 
 def _is_among(blocks: tuple[Block, ...], place: Place) -> bool:
     """Whether a place, or a directory that it is in, matches."""
-    for path in _paths(place):
+    for path in paths_of(place):
         parts = path.casefold().split("/")
         if any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1)):
             return True
     return False
 
 
-def _paths(place: Place) -> tuple[str, ...]:
+def paths_of(place: Place) -> tuple[str, ...]:
     """The paths that rules are held against: below the root and, if that is another, below the project."""
     within = place.root.within
     return (place.inner, f"{within}/{place.inner}".rstrip("/")) if within else (place.inner,)

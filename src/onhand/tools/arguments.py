@@ -42,7 +42,15 @@ class Arguments:
         raise ToolError("\n".join([*problems, self._reminder]))
 
     def _renamed(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments by the names of the schema; of one that is given by two names, the second is refused."""
+        """The arguments by the names of the schema, also in what they list."""
+        renamed = self._by_known_names(arguments)
+        for name, value in renamed.items() if self._aliases else ():
+            if isinstance(value, list):
+                renamed[name] = [self._by_known_names(one) if isinstance(one, dict) else one for one in value]
+        return renamed
+
+    def _by_known_names(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Of one that is given by two names, the second is refused."""
         renamed: dict[str, Any] = {}
         for name, value in arguments.items():
             alias = self._aliases.get(name, name)

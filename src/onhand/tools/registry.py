@@ -239,13 +239,21 @@ def _told(tell: Callable[[int, Result], None], place: int, task: "asyncio.Task[R
 def _run_alone(dispatch: Coroutine[Any, Any, list[Result]]) -> list[Result]:
     """Like asyncio.run, which would wait for ever for a handler that is not to be cancelled or sits in a thread."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    work = runner.get_loop().create_task(dispatch)
     try:
-        return runner.run(dispatch)
+        return runner.run(_result(work))
     finally:
-        _close(runner.get_loop())
+        _close(runner.get_loop(), work)
 
 
-def _close(loop: asyncio.AbstractEventLoop) -> None:
+async def _result(work: "asyncio.Task[list[Result]]") -> list[Result]:
+    return await work
+
+
+def _close(loop: asyncio.AbstractEventLoop, work: "asyncio.Task[list[Result]]") -> None:
+    if not work.done():  # we are interrupted: it cancels its handlers once, and gives them time to clean up
+        work.cancel()
+        loop.run_until_complete(asyncio.wait({work}, timeout=2 * GRACE_S))
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
@@ -299,10 +307,13 @@ async def _in_thread(tool: Tool, arguments: dict[str, Any]) -> Any:
             outcome.set_result((None, error))  # not set_exception: a future cannot carry StopIteration
 
     Thread(target=work, name=f"tool {tool.name}", daemon=True).start()
+    done = asyncio.wrap_future(outcome)
     try:
-        value, error = await asyncio.wrap_future(outcome)
+        value, error = await asyncio.shield(done)
     finally:
         left_behind.set()
+        if not done.done():
+            await asyncio.wait({done}, timeout=GRACE_S)  # it may have to end programs first
     if error is not None:
         raise error
     return value

@@ -118,6 +118,13 @@ def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> N
         ("a\nb \nc\n", "a\nb\nc", "a\nc", "a\nc\n"),
         ("a\r\nb\nc\n", "a\nb", "a\nB", "a\r\nB\nc\n"),
         ("x = 1\t\n", "x = 1\n", "x = 1\ny = 2\n", "x = 1\t\ny = 2\n"),
+        ("\tif x:\n", "    if x:", "    if x:\n        y()", "\tif x:\n\t\ty()\n"),
+        ("f:\n\tx\n", "f:\n    x", "f:\n    if a:\n            x", "f:\n\tif a:\n\t\t\tx\n"),
+        ("\tf:\n\t\tx\n", "f:\n    x", "f:\n    if a:\n        x", "\tf:\n\t\tif a:\n\t\t\tx\n"),
+        ("f:\n    x\n", "f:\n\tx", "f:\n\tif a:\n\t\tx", "f:\n    if a:\n        x\n"),
+        ("f:\n    x\n", "f:\n  x", "f:\n  if a:\n    x", "f:\n    if a:\n        x\n"),
+        ("      x  y\n", "  x y", "  if a:\n    x y", "      if a:\n        x y\n"),
+        ("\tx\n", "   x", "   if a:\n     x", "\tif a:\n\t  x\n"),
     ],
 )
 def test_a_tolerant_edit_changes_only_what_it_must(text: str, old: str, new: str, after: str) -> None:

@@ -1,5 +1,6 @@
 """Are files found by their paths and lines by a pattern, in the same order and from nowhere else?"""
 
+import asyncio
 import os
 import shutil
 import sys
@@ -13,14 +14,17 @@ import pytest
 from onhand import wanted
 from onhand.actions import grep as grepping
 from onhand.actions import ripgrep
+from onhand.actions.around import MAX_LINE_CHARS
+from onhand.actions.find_tools import tools_over
 from onhand.actions.glob import Globbed, glob
-from onhand.actions.grep import MAX_LINE_CHARS, Grepped, Match, grep
+from onhand.actions.grep import Grepped, Match, grep
 from onhand.actions.in_turn import InTurn
 from onhand.actions.programs import found
-from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, Scope, Walk, expanded
+from onhand.actions.tree import LATE, MAX_DEPTH, MAX_DIRECTORY_BYTES, TIMEOUT_S, Scope, Walk, expanded
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError, MissingExtra, NotFound, Unwanted
 from onhand.gitignore import MAX_BYTES, MAX_PATTERNS
+from onhand.tools import Call, Registry
 from requirements import requirement
 
 from .conftest import SECRET
@@ -100,6 +104,8 @@ def test_what_is_too_much_is_cut_and_what_is_nothing_has_a_hint(workspace: Works
     assert not glob(workspace, "*.py", limit=30).is_cut
     missed = glob(workspace, "ok.*")
     assert (missed.files, "**/ok.*" in missed.notes[0]) == ((), True)
+    named = glob(workspace, "sub/")
+    assert (named.files, "sub/**" in named.notes[0]) == ((), True)
 
 
 @requirement("actions.glob", "actions.pattern-is-no-option")
@@ -253,10 +259,38 @@ def test_bytes_that_only_look_like_a_character_are_one_either_way(
     assert [match.file for match in lines(pattern, glob="odd").matches] == ["odd"]
 
 
+@requirement("actions.grep-fallback")
+@pytest.mark.parametrize(
+    ("filters", "files"),
+    [
+        ({}, ["Dockerfile...", "a..", "sub/b.."]),
+        ({"glob": "*"}, ["Dockerfile...", "a..", "sub/b.."]),
+        ({"glob": "a*"}, ["a.."]),
+        ({"glob": "b.."}, ["sub/b.."]),
+        ({"type": "docker"}, ["Dockerfile..."]),
+    ],
+)
+def test_a_name_that_ends_in_two_dots_is_one_either_way(
+    lines: Grep, tree: Tree, filters: dict[str, str], files: list[str]
+) -> None:
+    tree({"a..": "x\n", "Dockerfile...": "x\n", "sub/.gitignore": "*\n!b..\n", "sub/b..": "x\n"})
+    assert [match.file for match in lines("x", **filters).matches] == files
+
+
 @requirement("actions.grep")
 def test_a_file_with_a_nul_anywhere_is_no_text(lines: Grep, tree: Tree) -> None:
     tree({"late": b"x\n" * 100_000 + b"\0", "middle": b"y\n" * 50_000 + b"\0\nx\n", "none": b"x\n" * 3})
     assert {match.file for match in lines("x", limit=1000).matches} == {"none"}
+
+
+@requirement("actions.grep")
+@pytest.mark.parametrize("content", [b"x\n\0", "x\n".encode("utf-16")])
+def test_a_file_that_cannot_be_searched_is_said_to_be_one_when_it_is_named(
+    lines: Grep, tree: Tree, content: bytes
+) -> None:
+    tree({"a.txt": content})
+    with pytest.raises(InputError, match=r"a\.txt has NUL characters.* only UTF-8 text is searched"):
+        lines("x", "a.txt")
 
 
 @requirement("actions.grep")
@@ -375,6 +409,36 @@ def test_a_search_that_nobody_waits_for_ends_with_its_program(
         os.kill(int(number.read_text(encoding="utf-8")), 0)
     with pytest.raises(Unwanted):
         copy_context().run(searched, lambda: False, use_ripgrep=False)
+
+
+@requirement("actions.end-with-the-command", "actions.grep")
+def test_a_call_that_is_cancelled_has_ended_its_program_when_it_is_over(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
+) -> None:
+    tree({"a.txt": "x\n"})
+    os.mkfifo(tmp_path / "started")
+    stand_in(f"echo $$ > {tmp_path}/started; exec sleep 1000")
+
+    async def cancelled() -> int:
+        call = asyncio.create_task(Registry(tools_over(workspace)).dispatch([Call("grep", {"pattern": "x"})]))
+        started = await asyncio.to_thread((tmp_path / "started").read_text, encoding="utf-8")
+        call.cancel()
+        await asyncio.wait({call})
+        return int(started)
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(asyncio.run(cancelled()), 0)
+
+
+@requirement("actions.grep")
+def test_a_program_that_hangs_leaves_time_for_what_it_has_named(
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree({"a.txt": "x\n", "b.txt": "x\n"})
+    stand_in("printf './b.txt\\0'; exec sleep 1000")
+    monkeypatch.setattr(grepping, "TO_READ_S", TIMEOUT_S - 0.5)
+    found = grep(workspace, "x")
+    assert ([match.file for match in found.matches], found.is_cut, found.notes) == (["b.txt"], True, (LATE,))
 
 
 @requirement("actions.grep-fallback")

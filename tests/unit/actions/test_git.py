@@ -75,6 +75,10 @@ READ = [
     ("show HEAD~1:f.txt", "one\n"),
     ("branch", "  feature/x-y_z.1\n* main\n"),
     ("branch --show-current", "main\n"),
+    ("branch --contains HEAD", "* main\n"),
+    ("branch --merged main", "  feature/x-y_z.1\n* main\n"),
+    ("status -sb", "## main\n M .env\n"),
+    ("status --porcelain=v2", " f.txt\n? new.txt\n"),
     ("ls-files", ".env\nf.txt\nsub/ok.txt\n"),
     ("ls-files --others --exclude-standard", "new.txt\n"),
     ("ls-files sub", "sub/ok.txt\n"),
@@ -124,6 +128,9 @@ REFUSED: list[list[str]] = [
     ["branch", "--edit-description"],
     ["branch", "--show-current", "new"],
     ["branch", "--", "new"],
+    ["branch", "--contains"],
+    ["branch", "--contains=--edit-description"],
+    ["branch", "--merged", "-D"],
     ["difftool", "-x", "touch x"],
     ["apply", "--unsafe-paths", "p"],
     ["archive", "--exec=x"],
@@ -271,11 +278,38 @@ def test_no_spelling_of_a_name_or_a_revision_shows_what_is_closed(
         "diff HEAD:f.txt..HEAD:Server.PEM",
         f"show {hash_of('HEAD:sub/.AWS')}:credentials",
         "diff HEAD:sub HEAD:sub/.config",
+        "show HEAD:./sub/.config//gcloud/token",
+        "show HEAD:././sub/./.config/./gcloud/token",
+        "show HEAD:./sub/.config//gcloud",
     ):
         with pytest.raises(InputError):
             said(workspace, *words.split())
     assert "+two" in said(workspace, "diff", "HEAD~2:f.txt", "HEAD~1:f.txt")
     assert said(workspace, "show", "HEAD~2:f.txt") == "one\n"
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize(
+    "closed",
+    ["app/Main/private", "/app/main/private/*", "app/*/private/", "app/**/private", "app/m\\ain/priv*", "private"],
+)
+def test_what_is_closed_from_the_workspace_on_is_closed_in_a_repository_further_down(
+    root: Path, run: Git, closed: str
+) -> None:
+    top = root / "app" / "main"
+    (top / "private").mkdir(parents=True)
+    (top / "private" / "x.txt").write_text(SECRET, encoding="utf-8")
+    (top / "open.txt").write_text("for everybody\n", encoding="utf-8")
+    run("init", "-q", cwd=top)
+    run("add", "-A", cwd=top)
+    run("commit", "-qm", "Both", cwd=top)
+    for workspace, path in (
+        (Workspace(root, deny=[closed]), "app/main"),
+        (Workspace(top, deny=[closed], project=str(root)), "."),
+    ):
+        text = git(workspace, ["log", "-p"], path).text
+        assert SECRET not in text
+        assert "+for everybody" in text
 
 
 @requirement("actions.git-read-only", "actions.confined")

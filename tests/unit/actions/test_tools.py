@@ -67,8 +67,13 @@ def test_a_failure_says_so_in_words_and_in_fields(registry: Registry) -> None:
     missing = failed(registry, "read_file", path="missing.txt")
     assert missing.text.startswith("File not found: missing.txt")
     assert missing.structured == {"success": False, "error": missing.text, "exists": False}
-    outside = failed(registry, "read_file", path="../outside/secret.txt")
-    assert outside.structured == {"success": False, "error": outside.text}
+    late = failed(registry, "read_file", path="sub/ok.txt", start_line=9)
+    assert late.structured == {"success": False, "error": late.text, "exists": True}
+    unlike = failed(registry, "edit_file", path="sub/ok.txt", old_string="no such", new_string="passage")
+    assert unlike.structured == {"success": False, "error": unlike.text, "exists": True}
+    for path in ("../outside/secret.txt", ".env"):
+        closed = failed(registry, "read_file", path=path)
+        assert closed.structured == {"success": False, "error": closed.text}
     for arguments in ({}, {"path": 42}, {"path": "a", "lines": 3}, {"path": "a", "start_line": 0}):
         assert failed(registry, "read_file", **arguments).structured is None  # refused before it ran
 
@@ -114,6 +119,15 @@ def test_every_tool_with_other_spellings_is_called_in_them_here_or_is_the_shell(
     assert set(SPELLINGS) == {*CALLS, "run_command"}
     for tool in registry:
         assert not set(tool.aliases) & set(tool.input_schema["properties"]), tool.name
+
+
+@requirement("actions.both-spellings", "actions.edit-file")
+def test_several_edits_are_understood_in_every_spelling(registry: Registry, root: Path) -> None:
+    (root / "a").write_text("x y y", encoding="utf-8")
+    edits = [{"oldText": "x", "newText": "z"}, {"oldString": "y", "newString": "w", "replaceAll": True}]
+    assert done(registry, "edit_file", path="a", edits=edits).structured["content"] == "z w w"
+    refused = failed(registry, "edit_file", path="a", edits=[{"oldText": "z", "old_string": "w", "newText": "x"}])
+    assert "unknown argument 'oldText' in edits[0]" in refused.text
 
 
 @requirement("actions.both-spellings")
@@ -221,7 +235,8 @@ def test_many_long_lines_still_fit(registry: Registry, root: Path) -> None:
 def test_git_is_a_tool_too(registry: Registry, root: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True, timeout=60)
     assert done(registry, "git", args=["status", "-s"]).text == "?? sub/\n"
-    assert "nothing to tell" in done(registry, "git", args=["ls-files"]).text
+    assert done(registry, "git", args=["ls-files"]).text.endswith("nothing to tell)")
+    assert "find files by glob" in done(registry, "git", args=["ls-files", "*.py"]).text
     assert failed(registry, "git", args=["push"]).text.startswith("subcommand not allowed: push")
     assert failed(registry, "git", args="status").structured is None
 

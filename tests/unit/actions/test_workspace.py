@@ -179,7 +179,7 @@ def test_pipes_sockets_and_devices_are_refused_without_waiting(workspace: Worksp
 @pytest.mark.parametrize(
     "path",
     ".env .ENV sub/.env.local keys/id_rsa x.p12 deep/down/server.PEM .npmrc .netrc .aws/credentials .ssh/config "
-    ".kube/config .git-credentials .docker/config.json".split(),
+    ".kube/config .git-credentials .docker/config.json dotfiles/.config/gh/hosts.yml home/.cargo/credentials".split(),
 )
 def test_secrets_are_closed_by_every_name_they_have(workspace: Workspace, root: Path, path: str) -> None:
     (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -200,7 +200,7 @@ def test_what_is_only_named_like_a_secret_is_open(workspace: Workspace, root: Pa
     "path",
     ".git/hooks/pre-commit .git/config .GIT/config vendor/.git/config .git .gitmodules .bashrc .claude/settings.json "
     ".mcp.json .vscode/tasks.json .idea/x.xml .onhand/config.toml onhand.toml .AGENTS/conventions.md AGENTS.md "
-    "packages/a/CLAUDE.md sub/../.git/config .husky/pre-push".split(),
+    "packages/a/CLAUDE.md sub/../.git/config .husky/pre-push dotfiles/.config/fish/config.fish".split(),
 )
 def test_what_programs_obey_is_protected_also_before_it_exists(workspace: Workspace, path: str) -> None:
     with pytest.raises(InputError, match="protected"):

@@ -1,0 +1,47 @@
+"""Does a program of ours end with whoever asked for it, and say no more than it may?"""
+
+import os
+from collections.abc import Callable
+from contextvars import copy_context
+from pathlib import Path
+
+import pytest
+
+from onhand import wanted
+from onhand.actions.programs import Ran, run
+from onhand.errors import Unwanted
+from requirements import requirement
+from workplace import still_running
+
+
+def ran(script: str, timeout_s: float = 60, max_bytes: int = 1000) -> Ran:
+    return run(["/bin/sh", "-c", script], "/", {"PATH": os.defpath}, timeout_s, max_bytes)
+
+
+@requirement("actions.git-read-only")
+def test_what_a_program_says_is_read_up_to_its_room() -> None:
+    assert ran("printf abc; printf no >&2; exit 3") == Ran(3, b"abc", "no")
+    assert ran("printf abc", max_bytes=3) == Ran(0, b"abc", "")
+    cut = ran("while :; do echo abc; done", max_bytes=5)
+    assert (cut.out, cut.is_cut) == (b"abc\na", True)
+
+
+@requirement("actions.git-read-only")
+def test_a_program_whose_time_is_over_is_ended_with_its_children() -> None:
+    marker = f"94{os.getpid()}"
+    assert ran(f"sleep {marker} & wait", timeout_s=0.5).is_late
+    assert still_running(f"sleep {marker}") == []
+
+
+@requirement("actions.end-with-the-command", "actions.git-read-only")
+def test_a_program_that_nobody_waits_for_is_ended(tmp_path: Path) -> None:
+    number = tmp_path / "pid"
+
+    def asked(is_wanted: Callable[[], bool]) -> None:
+        wanted.ask_whether(is_wanted)
+        ran(f"echo $$ > {number}.new; mv {number}.new {number}; exec sleep 1000")
+
+    with pytest.raises(Unwanted):
+        copy_context().run(asked, lambda: not number.exists())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(number.read_text(encoding="utf-8")), 0)
