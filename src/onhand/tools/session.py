@@ -190,8 +190,10 @@ class Session:
             if found.form == "select" or not found.hits:
                 already = self._asked_again(query, limit, profile, view)
             view = self._sync()  # what was found may have gone with its server since
+            found = _without_secrets(found, view)
             found = found._replace(hits=tuple(hit for hit in found.hits if hit.id in view.deferred))
-            change = self._activated([hit.id for hit in found.hits], scope, view)
+            again = [tool.id for tool in already if tool.id in view.tools]  # these may now stay longer
+            change = self._activated([*(hit.id for hit in found.hits), *again], scope, view)
             return Search(found, change, already, len(view.deferred) - len(there))
 
     def activate(self, names: Sequence[str], scope: str | None = None) -> Change:
@@ -439,13 +441,22 @@ class Session:
 
     def _id(self, name: str, view: View, hidden: bool = False) -> str:
         """The tool that a name means."""
-        ids = [name] if name in view.tools else view.ids.get(name) or [self._catalog.get(name).id]
+        ids = [name] if name in view.tools else view.ids.get(name) or self._by_own_name(name)
         if len(ids) > 1:
             raise InputError(f"{len(ids)} tools have the name {name[:200]!r}: say which, such as {ids[0]!r}")
-        tool = view.tools.get(ids[0])
+        tool = view.tools.get(ids[0]) if ids else None
         if tool is None or (tool.id not in view.ids.get(tool.name, ()) and not (hidden and self._rules.hides(tool))):
-            raise NotFound(f"there is no tool {name[:200]!r}: search for it by what it does")
-        return ids[0]
+            near = [repr(one) for one in self._catalog.nearest(name) if one not in _secrets(view)]
+            advice = f"did you mean {' or '.join(near)}?" if near else "search for it by what it does"
+            raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
+        return tool.id
+
+    def _by_own_name(self, name: str) -> list[str]:
+        """The tool that its server calls so, if there is one."""
+        try:
+            return [self._catalog.get(name).id]
+        except NotFound:
+            return []
 
     def _by_free_name(self, ids: Sequence[str], view: View) -> tuple[list[str], tuple[str, ...]]:
         """Ids to activate, and those whose name another loaded tool has: a provider takes each name once."""
@@ -489,6 +500,26 @@ class Session:
         if state["mode"] is not None and self._is_auto:
             self._mode = state["mode"]
             self._decision = Decision(self._mode != "off", "resumed", f"the session began in mode {self._mode}")
+
+
+def _without_secrets(found: Found, view: View) -> Found:
+    """An answer that tells nothing of tools that are for the host alone, or that nobody can call."""
+    from onhand.tools.catalog import EXCLUDED
+
+    if found.reason in EXCLUDED:
+        found = found._replace(reason="no tool that can be called is meant: say what it should do in other words")
+    if not found.unknown:
+        return found
+    secrets = _secrets(view)
+    unknown = (
+        one._replace(nearest=tuple(name for name in one.nearest if name not in secrets)) for one in found.unknown
+    )
+    return found._replace(unknown=tuple(unknown))
+
+
+def _secrets(view: View) -> set[str]:
+    """Ids and names that no answer may suggest."""
+    return {name for id in view.unseen if id not in view.loaded for name in (id, view.tools[id].name)}
 
 
 def _restored(state: object) -> list[tuple[str, str]]:

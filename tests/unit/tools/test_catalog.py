@@ -292,6 +292,14 @@ def test_an_unknown_name_is_answered_with_the_nearest(catalog: Catalog) -> None:
         catalog.get("zzzzzzzz")
 
 
+@requirement("catalog.register")
+def test_one_tool_is_added_and_one_name_excluded_without_a_list() -> None:
+    catalog = Catalog()
+    assert catalog.add(READ) == Added(added=1)
+    assert catalog.search("read a file", exclude="read").hits == ()
+    assert catalog.remove("read") == 1
+
+
 def test_what_is_excluded_leaves_room_for_others(catalog: Catalog) -> None:
     first = catalog.search("file of the workspace", limit=1)
     second = catalog.search("file of the workspace", limit=1, exclude=names(first))

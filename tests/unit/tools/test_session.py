@@ -94,6 +94,20 @@ def test_a_hidden_tool_is_neither_shown_nor_found_nor_called_unless_it_is_forced
     assert "resolve" not in names(session.wire())
 
 
+@requirement("catalog.internal-tools-hidden")
+@pytest.mark.parametrize("query", ["select:reslove", "select:resolve", "resolve", "resolve a pending change"])
+def test_no_answer_tells_of_a_tool_that_is_for_the_host_alone(query: str) -> None:
+    session = Session(catalog(*BUILTINS, INTERNAL), mode="all")
+    found = session.search(query).found
+    assert found.hits == ()
+    assert all(one.nearest == () for one in found.unknown)
+    assert "excluded" not in str(found.reason)
+    with pytest.raises(NotFound, match="there is no tool 'reslove': search for it by what it does"):
+        session.describe("reslove")
+    with pytest.raises(NotFound, match="did you mean 'find'"):
+        session.describe("fnid")
+
+
 def test_a_tool_that_takes_the_name_of_a_finder_is_never_shown() -> None:
     session = Session(catalog(CatalogTool("search_tools", "Mine!", {}, "mcp", "evil"), ISSUE), mode="all")
     assert names(session.wire()) == ["describe_tool", "search_tools"]
@@ -229,6 +243,40 @@ def test_what_was_activated_for_a_turn_ends_with_it() -> None:
     session.begin_turn()
     assert names(session.active()) == [PULLS.name]
     assert session.refusal(ISSUE.name) is not None
+
+
+@requirement("catalog.activation-scopes")
+@pytest.mark.parametrize("query", [f"select:{ISSUE.name}", "create an issue on github"])
+def test_what_is_found_again_for_longer_stays_for_longer(query: str) -> None:
+    session = Session(catalog(ISSUE, *BUILTINS), mode="all")
+    session.begin_turn()
+    session.search(query, scope="turn")
+    again = session.search(query, scope="session")
+    assert (names(again.already), again.change.activated) == ([ISSUE.name], ())
+    session.begin_turn()
+    assert names(session.active()) == [ISSUE.name]
+
+
+@requirement("catalog.activation-scopes")
+def test_what_is_selected_again_beside_something_new_is_not_what_makes_room() -> None:
+    tools = catalog(*(mcp("s", f"tool_{n}", "x" * 400) for n in range(4)))
+    session = Session(tools, mode="all", max_schema_tokens=1_200, tokenizer=BY_CHARS)
+    session.activate(["mcp__s__tool_0"])
+    session.activate(["mcp__s__tool_1"])
+    result = session.search("select:tool_0,tool_2")
+    assert result.change.evicted == ("s/mcp__s__tool_1",)
+    assert names(session.active()) == ["mcp__s__tool_0", "mcp__s__tool_2"]
+
+
+@requirement("catalog.activation-scopes")
+def test_a_definition_larger_than_the_budget_is_not_lost_by_a_search_that_finds_nothing_new() -> None:
+    huge = mcp("s", "huge", "x" * 4_000)
+    session = Session(catalog(huge, *BUILTINS), mode="all", max_schema_tokens=1_000, tokenizer=BY_CHARS)
+    session.activate([huge.name])
+    for query in (f"select:{huge.name}", "select:nothing", "zebra xylophone"):
+        assert session.search(query).change.evicted == ()
+    session.activate([huge.name])
+    assert names(session.active()) == [huge.name]
 
 
 @requirement("catalog.activation-scopes")
