@@ -167,10 +167,13 @@ class Session:
             return tuple(view.tools[active.id] for active in self._activations)
 
     def uncallable(self) -> tuple[CatalogTool, ...]:
-        """Tools that are left out because no registry takes their name: whoever serves them may give them another."""
+        """Tools that are left out because no registry takes their name, or a loaded tool has it: they need another."""
         with self._lock:
             view = self._sync()
-            return tuple(view.tools[id] for id in view.unseen if not NAME.fullmatch(view.tools[id].name))
+            taken = {tool.name for tool in view.loaded.values()}
+            out = [view.tools[id] for id in view.unseen if id not in view.loaded]
+            shown = [tool for tool in out if not self._rules.hides(tool)]
+            return tuple(tool for tool in shown if tool.name in taken or not NAME.fullmatch(tool.name))
 
     def describe(self, name: str) -> CatalogTool:
         """A tool that the model may have, by name or id; NotFound if there is none."""

@@ -11,7 +11,7 @@ import pytest
 from onhand.errors import InputError, NotFound, StoreError, ToolError
 from onhand.tools.budget import policy
 from onhand.tools.catalog import Catalog, Found
-from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.catalog_tool import CatalogTool, accepted_tool
 from onhand.tools.registry import Call
 from onhand.tools.session import Session
 from onhand.tools.tokens import Tokenizer, piecewise_tokens
@@ -406,8 +406,16 @@ def test_of_two_tools_with_one_name_only_one_is_loaded() -> None:
     assert names(session.wire(activated=True)) == ["describe_tool", "search_tools", "go"]
     with pytest.raises(InputError, match="2 tools have the name 'go'"):
         session.activate(["go"])
-    off = Session(catalog(one, other), mode="off")
-    assert names(off.wire()) == ["go"]
+
+
+@requirement("catalog.deferral-brings-its-search")
+@pytest.mark.parametrize("mode", ["off", "auto"])
+def test_where_all_is_loaded_a_tool_whose_name_is_taken_is_left_out_and_told(mode: str) -> None:
+    one, other = CatalogTool("go", "One.", {}, "mcp", "a"), CatalogTool("go", "Other.", {}, "mcp", "b")
+    session = Session(catalog(one, other), mode=mode)
+    assert names(session.wire()) == ["go"]
+    assert (session.tools(), session.deferred(), session.uncallable()) == ((), (), (accepted_tool(other),))
+    assert "search_tools" not in session.section().text
 
 
 class Watched(Catalog):
