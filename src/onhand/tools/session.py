@@ -81,10 +81,9 @@ class Session:
         _check(mode, (*MODES, "auto"), "mode")
         mode = "mcp-only" if mcp_discovery and mode in ("off", "auto") else mode
         _check(finder, ("search_tools", "search_tool_bm25"), "finder")
-        essentials = (name.strip() for name in essentials)
         self._lock = RLock()
         self._catalog = catalog
-        self._rules = Rules(*map(frozenset, (essentials, always_tools, always_servers, hidden)))
+        self._rules = Rules(*map(_named, (essentials, always_tools, always_servers, hidden)))
         self._is_auto = mode == "auto"
         self._policy = policy
         self._window_tokens = window_tokens
@@ -537,6 +536,14 @@ def _restored(state: object) -> list[tuple[str, str]]:
 
 def _pair(row: object) -> tuple[Any, Any]:
     return (row.get("id"), row.get("scope")) if isinstance(row, Mapping) else (None, None)
+
+
+def _named(given: Iterable[str]) -> frozenset[str]:
+    """Names that a host gave; one may stand by itself."""
+    names = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError("essentials, always_tools, always_servers and hidden are names: pass texts")
+    return frozenset(map(str.strip, names)) - {""}  # which is the server of all tools that have none
 
 
 def _check(value: str, known: Sequence[str], what: str) -> None:

@@ -129,6 +129,8 @@ def test_a_pattern_finds_names_in_capital_or_small_letters(catalog: Catalog) -> 
     assert names(catalog.search("re:^READ")) == ["Read", "read_file"]
     assert names(catalog.search("regex: ^mcp__.*issue$")) == ["mcp__github__create_issue"]
     assert [hit.id for hit in catalog.search("re:^slack/").hits] == ["slack/list_channels", "slack/send_message"]
+    assert names(catalog.search("re:^[[:alpha:]]+_[^[:digit:]x]ile$")) == ["read_file"]
+    assert names(catalog.search("re:[[:punct:]]all")) == ["select:all"]
     cut = catalog.search("re:.", limit=2)
     assert (len(cut.hits), cut.notes) == (2, ("7 more match: narrow the pattern",))
     assert catalog.search("re:zzz").reason == "the pattern matches no tool's name"

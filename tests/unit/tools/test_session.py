@@ -61,6 +61,8 @@ def test_whatever_is_deferred_can_be_searched_for(mode: str, finder: str, rule: 
 def test_the_essentials_can_be_overridden_and_unknown_names_do_no_harm() -> None:
     session = Session(catalog(), mode="all", essentials=[" lsp ", "nothing", ""])
     assert names(session.wire()) == ["describe_tool", "lsp", "search_tools"]
+    session = Session(catalog(), mode="all", essentials="lsp", always_servers=[""])
+    assert names(session.wire()) == ["describe_tool", "lsp", "search_tools"]
 
 
 @requirement("catalog.essentials")
@@ -510,7 +512,7 @@ def test_with_everything_loaded_there_is_nothing_to_search() -> None:
         session.search("issue")
 
 
-@pytest.mark.parametrize("setting", [{"mode": "some"}, {"scope": "ever"}, {"finder": "bash"}])
+@pytest.mark.parametrize("setting", [{"mode": "some"}, {"scope": "ever"}, {"finder": "bash"}, {"hidden": [1]}])
 def test_settings_are_checked(setting: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(setting))):
         Session(catalog(), **setting)
