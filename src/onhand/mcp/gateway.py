@@ -31,7 +31,7 @@ from onhand.tools.catalog import Found
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.found import found_as_json
 from onhand.tools.prompt import called_as, line, plain_line
-from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT, nearest
+from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT, asks_everywhere, missing
 
 if TYPE_CHECKING:
     from onhand.mcp.surface import Context
@@ -176,7 +176,7 @@ class Gateway(Front):
             lines.append(f"Found {len(found.hits)} of {found.total_tools:,}; call them with call_tool:")
             lines += [_line(hit.tool) for hit in found.hits]
             lines += self._down(dict.fromkeys(hit.tool.server for hit in found.hits))
-        lines += [f"There is no {plain_line(name, 128)}{nearest(near)}" for name, near in found.unknown]
+        lines += missing(found)
         lines += [f"Note: {plain_line(note, 300)}." for note in found.notes]
         for kind, hits in (("Resource", relevant.resources), ("Prompt", relevant.prompts)):
             lines += [
@@ -191,8 +191,8 @@ class Gateway(Front):
         return "\n".join(lines)
 
     def _absent(self, found: Found) -> list[str]:
-        """Where nobody could look, for whoever found something by words: a miss tells of all servers."""
-        if not found.hits or (found.form == "select" and not found.unknown):
+        """Where nobody could look, for whoever found something: a miss tells of all servers."""
+        if not found.hits or not asks_everywhere(found):
             return []
         pending, down = self.registry.pending(), self.registry.unreachable()
         silent = (("still connecting, so search again later for theirs", pending), ("down, so not searched", down))

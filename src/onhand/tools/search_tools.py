@@ -10,6 +10,7 @@ from onhand.errors import ToolError
 from onhand.tools.fitting import fitted, json_bytes
 from onhand.tools.found import Definition, FoundAnswer, found_as_json
 from onhand.tools.prompt import called_as, counted, line, plain_line, wire
+from onhand.tools.query import parsed
 from onhand.tools.schema import answer_schema
 from onhand.tools.tool import LOCAL, Output, Tool
 from onhand.tools.visibility import by_server
@@ -121,12 +122,11 @@ def answer(result: "Search", session: "Session") -> str:
         lines.append(f"Found too, but there is no room or no free name for it: {_listed(left_out)}.")
     if result.change.evicted:
         lines.append(f"No longer loaded, to make room: {_listed(result.change.evicted)}.")
-    what = "" if result.found.form == "select" else "server "
-    lines += [f"There is no {what}{plain_line(name, 128)}{nearest(near)}" for name, near in result.found.unknown]
+    lines += missing(result.found)
     lines += [f"Note: {plain_line(note, 300)}." for note in result.found.notes]
     if not result.found.hits and not result.already:
         lines += miss(result.found, session)
-    elif result.found.unknown or result.found.form != "select":  # who got what was named has nothing more to look for
+    elif asks_everywhere(result.found):
         lines += absent(session)
     return "\n".join(lines)
 
@@ -160,8 +160,20 @@ def miss(found: "Found", session: "Session") -> list[str]:
     return lines
 
 
-def nearest(near: "Iterable[str]") -> str:
-    """How a sentence ends that says that there is no such tool: with those that may be meant."""
+def missing(found: "Found") -> list[str]:
+    """Which tools or servers there are not, with those that may be meant."""
+    what = "" if found.form == "select" else "server "
+    return [f"There is no {what}{plain_line(name, 128)}{_nearest(near)}" for name, near in found.unknown]
+
+
+def asks_everywhere(found: "Found") -> bool:
+    """Whether a server that is not there could have had something: not where a tool was named and is there, or where
+    another server was."""
+    is_whole = found.form == "select" and not found.unknown
+    return not is_whole and not parsed(found.query).server
+
+
+def _nearest(near: "Iterable[str]") -> str:
     listed = " or ".join(plain_line(name, 128) for name in near)
     return f"; did you mean {listed}?" if listed else "."
 

@@ -85,6 +85,7 @@ def test_a_search_that_finds_something_says_where_nobody_could_look() -> None:
         "Could not be reached, so not searched: notion.",
     ]
     assert "searched" not in search(registry, f"select:{MESSAGE.name}").text
+    assert "searched" not in search(registry, "server:github pull requests").text
     assert "searched: notion." in search(registry, f"select:{MESSAGE.name},nothing").text
 
 
