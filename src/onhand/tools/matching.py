@@ -97,7 +97,7 @@ def _meant(names: Names, words: str, is_known: bool) -> list[list[str]]:
     whole = names.spelled(words)
     if whole:
         return [whole]  # `v2 get` is `v2_get`, even where there is a `v2`
-    is_word = words.isalpha() and not _is_identifier(words)
+    is_word = words.isalpha() and (words.isupper() or not any(map(str.isupper, words[1:])))
     if not (is_word and is_known):  # a word that tools use is no misspelling
         whole = names.misspelt(words)
     listed = [word.strip(_QUOTES) for word in words.split()] if " " in words else []
