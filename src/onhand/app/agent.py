@@ -210,6 +210,6 @@ def _renewing(toolbox: "Toolbox", registry: "McpRegistry") -> "Callable[[], Sequ
 
 def _report(toolbox: "Toolbox", registry: "McpRegistry") -> None:
     """Tell a session how the servers are, so that whoever finds nothing learns where nobody could look."""
+    known = {"connecting": "pending", "down": "failed"}
     for key, status, *_ in registry.status():
-        known = {"connecting": "pending", "down": "failed"}
         toolbox.session.report(key, known.get(status.state, "ready"), status.detail)

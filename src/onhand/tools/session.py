@@ -192,7 +192,7 @@ class Session:
             if found.form == "select" or not found.hits:
                 already = self._asked_again(query, limit, profile, view)
             view = self._sync()  # what was found may have gone with its server since
-            found = _without_secrets(found, view)
+            found = _without_secrets(found, view, already)
             found = found._replace(hits=tuple(hit for hit in found.hits if hit.id in view.deferred))
             again = [tool.id for tool in already if tool.id in view.tools]  # these may now stay longer
             change = self._activated([*(hit.id for hit in found.hits), *again], scope, view)
@@ -448,7 +448,8 @@ class Session:
             raise InputError(f"{len(ids)} tools have the name {name[:200]!r}: say which, such as {ids[0]!r}")
         tool = view.tools.get(ids[0]) if ids else None
         if tool is None or (tool.id not in view.ids.get(tool.name, ()) and not (hidden and self._rules.hides(tool))):
-            near = [repr(one) for one in self._catalog.nearest(name) if one not in _secrets(view)]
+            secrets = _secrets(view)
+            near = [repr(one) for one in self._catalog.nearest(name) if one not in secrets]
             advice = f"did you mean {' or '.join(near)}?" if near else "search for it by what it does"
             raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
         return tool.id
@@ -504,12 +505,13 @@ class Session:
             self._decision = Decision(self._mode != "off", "resumed", f"the session began in mode {self._mode}")
 
 
-def _without_secrets(found: Found, view: View) -> Found:
+def _without_secrets(found: Found, view: View, already: Sequence[CatalogTool]) -> Found:
     """An answer that tells nothing of tools that are for the host alone, or that nobody can call."""
     from onhand.tools.catalog import EXCLUDED
 
     if found.reason in EXCLUDED:
-        found = found._replace(reason="no tool that can be called is meant: say what it should do in other words")
+        fruitless = "no tool that can be called is meant: say what it should do in other words"
+        found = found._replace(reason="what is meant is loaded already" if already else fruitless)
     if not found.unknown:
         return found
     secrets = _secrets(view)

@@ -24,9 +24,7 @@ class View(Record):
     tools: dict[str, CatalogTool]  # all, also what is hidden
     loaded: dict[str, CatalogTool]
     deferred: dict[str, CatalogTool]
-    unseen: tuple[
-        str, ...
-    ]  # ids that no search may find: loaded, hidden, or of a name that is taken or cannot be called
+    unseen: tuple[str, ...]  # ids that no search may find: loaded, hidden, of a name that is taken or nobody can call
     ids: dict[str, list[str]]  # by name
 
 

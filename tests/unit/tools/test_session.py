@@ -255,6 +255,7 @@ def test_what_is_found_again_for_longer_stays_for_longer(query: str) -> None:
     session.search(query, scope="turn")
     again = session.search(query, scope="session")
     assert (names(again.already), again.change.activated) == ([ISSUE.name], ())
+    assert again.found.reason == "what is meant is loaded already"
     session.begin_turn()
     assert names(session.active()) == [ISSUE.name]
 
