@@ -146,7 +146,7 @@ def _evidence(
 
 def _share(catalog: Catalog, query: str) -> float:
     ranked = catalog._index.rank(query).ranked
-    return shared(catalog._index, query, ranked[0].id)[0] if ranked else 0.0
+    return shared(catalog._index, query, ranked[0].id, len(catalog))[0] if ranked else 0.0
 
 
 def _cosine(catalog: Catalog, query: str) -> float:

@@ -11,6 +11,8 @@ from onhand import app
 from onhand.agent.toolbox import Toolbox
 from onhand.mcp.registry import McpRegistry
 from onhand.tools import Call
+from onhand.tools.budget import policy
+from onhand.tools.session import Server
 from requirements import requirement
 from unit.mcp.conftest import Behind
 from unit.mcp.conftest import behind as behind
@@ -55,6 +57,27 @@ def test_a_tool_whose_schema_cannot_be_checked_costs_an_agent_only_itself(behind
         await servers.close()
         assert names_of(toolbox) == {"c__good"}
         assert "c__odd" in problems[0]
+
+    anyio.run(main)
+
+
+@requirement("mcp.in-tool-search", "catalog.sources", "catalog.miss-says-what-exists")
+def test_an_agent_finds_tools_by_their_server_and_learns_which_servers_it_does_not_have(behind: Behind) -> None:
+    async def main() -> None:
+        toolbox = Toolbox([], policy=policy("lazy"))
+        agent: Any = SimpleNamespace(tools=toolbox)
+        servers, problems = await app.join_servers(agent, McpRegistry([behind("p", "plain"), behind("gone", "exits")]))
+        await servers.close()
+        assert problems
+        toolbox.begin()
+        (found, missed) = await toolbox.run(
+            [Call("search_tools", {"query": "server:p say it"}), Call("search_tools", {"query": "zebra xylophone"})],
+            lambda number, result: None,
+        )
+        assert found.text.splitlines()[1].startswith("p__echo(text)")
+        assert "There is 1 tool to find, of p (1 tool)" in missed.text
+        assert "Could not be reached: gone (it ended at once" in missed.text
+        assert toolbox.child().session.servers() == (Server("p", "ready", 1),)
 
     anyio.run(main)
 

@@ -42,11 +42,11 @@ class Toolbox:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools)
 
-    def add(self, tool: Tool) -> None:
-        """Give the conversation one more tool, such as one that needs the agent itself."""
+    def add(self, tool: Tool, server: str = "") -> None:
+        """Give the conversation one more tool, such as one that needs the agent itself, or one of an MCP server."""
         self._registry.register(tool)
         self._tools += (tool,)
-        self._catalog.add([catalog_tool(tool)])
+        self._catalog.add(catalog_tool(tool, "mcp" if server else "builtin", server))
 
     def remove(self, name: str) -> None:
         """Take a tool from the conversation, such as one that its server no longer has."""
@@ -95,7 +95,9 @@ class Toolbox:
         """A toolbox for a sub-agent: some of the tools, by the same policy, and from then on its own."""
         chosen = [tool for tool in self._tools if names is None or tool.name in names]
         nested_rules = self._nested_rules.anew() if self._nested_rules else None
-        return Toolbox(chosen, nested_rules=nested_rules, **self._settings)
+        catalog, given = Catalog(), {tool.name for tool in chosen}
+        catalog.add(tool for tool in self._catalog.tools() if tool.name in given)
+        return Toolbox(chosen, catalog=catalog, nested_rules=nested_rules, **self._settings)
 
     def _add_finders(self) -> None:
         for tool in self.session.tools():

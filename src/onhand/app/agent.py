@@ -190,6 +190,7 @@ def _renewing(toolbox: "Toolbox", registry: "McpRegistry") -> "Callable[[], Sequ
         problems = []
         taken = {tool.name for tool in toolbox} - theirs.keys()
         now = {tool.name: tool for tool in tools_of(registry, taken)}
+        keys = {route.tool.name: route.key for route in registry.routes()}
         for name, tool in list(theirs.items()):
             if name not in now or now[name].wire() != tool.wire():
                 toolbox.remove(name)
@@ -197,10 +198,18 @@ def _renewing(toolbox: "Toolbox", registry: "McpRegistry") -> "Callable[[], Sequ
         for name, tool in now.items():
             if name not in theirs:
                 try:
-                    toolbox.add(tool)
+                    toolbox.add(tool, keys[name])
                     theirs[name] = tool
                 except InputError as error:
                     problems.append(str(error))
+        _report(toolbox, registry)
         return problems
 
     return renew
+
+
+def _report(toolbox: "Toolbox", registry: "McpRegistry") -> None:
+    """Tell a session how the servers are, so that whoever finds nothing learns where nobody could look."""
+    known = {"connecting": "pending", "down": "failed"}
+    for key, status, *_ in registry.status():
+        toolbox.session.report(key, known.get(status.state, "ready"), status.detail)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from onhand.mcp.servers import Server, Servers
 
 MAX_SHOWN_LINES = 200  # of one difference
+MAX_SHOWN_TOOLS = 20
 NO_SERVERS = "there are no servers: `onhand mcp add NAME -- COMMAND…`, or `onhand mcp import`"
 
 
@@ -265,9 +266,11 @@ def _call(asked: Config, arguments: argparse.Namespace) -> int:
         down = await registry.connect([key]) if key in registry.keys else {}
         try:
             result = await registry.execute(arguments.tool, given)
-        except (NotFound, ToolError):
+        except (NotFound, ToolError) as error:
             if key in down:  # so nobody knows which tools it has
                 raise UpstreamError(down[key]) from None
+            if isinstance(error, NotFound) and not registry.nearest(arguments.tool):
+                raise NotFound(_no_tool(arguments.tool, key, registry)) from None
             raise
         except MCPError as error:
             raise UpstreamError(f"{key} refuses: {error.message}") from None
@@ -282,6 +285,16 @@ def _call(asked: Config, arguments: argparse.Namespace) -> int:
         return 1 if shown.get("isError") else 0
 
     return _with_registry(asked, called)
+
+
+def _no_tool(name: str, key: str, registry: McpRegistry) -> str:
+    """That there is no such tool, for a person, and what there is instead."""
+    if key not in registry.keys:
+        return f"there is no tool {name[:200]!r}: say SERVER__TOOL; `onhand mcp list` shows the servers"
+    names = [route.tool.name for route in registry.routes() if route.key == key]
+    more = f" and {len(names) - MAX_SHOWN_TOOLS:,} more" if len(names) > MAX_SHOWN_TOOLS else ""
+    has = f"it has {', '.join(names[:MAX_SHOWN_TOOLS])}{more}" if names else "it has no tools"
+    return f"there is no tool {name[:200]!r} of {key}: {has}"
 
 
 def _with_registry(asked: Config, does: Callable[[McpRegistry], Awaitable[int]], shows_login: bool = False) -> int:

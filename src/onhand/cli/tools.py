@@ -86,6 +86,7 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     is_explained = arguments.json or arguments.explain
     limit = arguments.limit or DEFAULT_LIMIT
     found = catalog.search(query, limit, arguments.exclude, arguments.profile, is_explained)
+    found = found._replace(notes=(*found.notes, *_idle_exclusions(catalog, arguments.exclude)))
     if arguments.json:
         terminal.print_json(found_as_json(found))
         return 0
@@ -100,6 +101,14 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     if not found.unknown or found.hits:
         terminal.say(found.reason or f"{len(found.hits)} of {found.total_tools:,} tools")
     return 0
+
+
+def _idle_exclusions(catalog: Catalog, names: list[str]) -> list[str]:
+    """What is to be left out and is not there: most likely it is another tool's name, misspelt."""
+    unknown = [name for name in dict.fromkeys(names) if name not in catalog]
+    return [
+        f"--exclude {name[:200]!r} leaves nothing out: no tool has that name (onhand tools list)" for name in unknown
+    ]
 
 
 def _say_unknown(found: Found, catalog: Catalog) -> None:

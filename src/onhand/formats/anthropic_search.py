@@ -71,7 +71,9 @@ def server_search(session: Session, name: str, tool_use_id: str, arguments: Mapp
             found = _by_pattern(session, _text(arguments, "pattern", MAX_PATTERN_CHARS))
         elif name == SEARCH_TOOLS["bm25"]["name"]:
             result = session.search(_text(arguments, "query", MAX_QUERY_CHARS), MAX_RESULTS)
-            found = [hit.tool for hit in result.found.hits if hit.id in result.change.activated]
+            active = {tool.id for tool in session.active()}
+            asked = [*(hit.tool for hit in result.found.hits), *result.already]
+            found = [tool for tool in asked if tool.id in active][:MAX_RESULTS]
         else:
             raise InputError(f"there is no search tool {name[:100]!r}")
     except InputError as error:

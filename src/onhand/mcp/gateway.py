@@ -27,10 +27,11 @@ from onhand.mcp.registry import McpRegistry, Relevant
 from onhand.mcp.relay import connection_of, is_modern
 from onhand.mcp.surface import Method, Surface
 from onhand.text import whole
+from onhand.tools.catalog import Found
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.found import found_as_json
 from onhand.tools.prompt import called_as, line, plain_line
-from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT, nearest
+from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT, asks_everywhere, missing
 
 if TYPE_CHECKING:
     from onhand.mcp.surface import Context
@@ -156,6 +157,8 @@ class Gateway(Front):
         relevant = self.registry.discover_relevant(query, limit)
         if self._activates and not is_modern(ctx.protocol_version):
             await self._activate(ctx, [hit.name for hit in relevant.tools.hits])
+        absent = self._absent(relevant.tools)
+        relevant = relevant._replace(tools=relevant.tools._replace(notes=(*relevant.tools.notes, *absent)))
         return types.CallToolResult(
             content=[types.TextContent(text=self._answer(relevant))],
             structured_content={
@@ -173,11 +176,8 @@ class Gateway(Front):
             lines.append(f"Found {len(found.hits)} of {found.total_tools:,}; call them with call_tool:")
             lines += [_line(hit.tool) for hit in found.hits]
             lines += self._down(dict.fromkeys(hit.tool.server for hit in found.hits))
-        lines += [f"There is no {plain_line(name, 128)}{nearest(near)}" for name, near in found.unknown]
+        lines += missing(found)
         lines += [f"Note: {plain_line(note, 300)}." for note in found.notes]
-        pending = self.registry.pending()
-        if found.hits and pending:
-            lines.append(f"Still connecting: {', '.join(pending[:MAX_NAMED_SERVERS])}. Search again later for theirs.")
         for kind, hits in (("Resource", relevant.resources), ("Prompt", relevant.prompts)):
             lines += [
                 f"{kind}: {plain_line(_address_of(hit.document_id), 200)} ({plain_line(hit.title, 80)})"
@@ -189,6 +189,14 @@ class Gateway(Front):
             )
             lines += self._what_there_is()
         return "\n".join(lines)
+
+    def _absent(self, found: Found) -> list[str]:
+        """Where nobody could look, for whoever found something: a miss tells of all servers."""
+        if not found.hits or not asks_everywhere(found):
+            return []
+        pending, down = self.registry.pending(), self.registry.unreachable()
+        silent = (("still connecting, so search again later for theirs", pending), ("down, so not searched", down))
+        return [f"{words}: {', '.join(keys[:MAX_NAMED_SERVERS])}" for words, keys in silent if keys]
 
     def _down(self, keys: Iterable[str]) -> list[str]:
         """Of whom only an earlier list is known, since they cannot be reached."""

@@ -223,8 +223,15 @@ class McpRegistry:
 
     def pending(self) -> tuple[str, ...]:
         """The servers that are being connected and have not said yet what they offer."""
-        unlisted = (key for key in self._clients if not self._is_taken_in(key))
-        return tuple(key for key in unlisted if self._clients[key].status.state == "connecting")
+        return self._unlisted("connecting")
+
+    def unreachable(self) -> tuple[str, ...]:
+        """The servers that are down and have never said what they offer."""
+        return self._unlisted("down")
+
+    def _unlisted(self, state: str) -> tuple[str, ...]:
+        silent = (key for key in self._clients if not self._is_taken_in(key))
+        return tuple(key for key in silent if self._clients[key].status.state == state)
 
     def refresh(self) -> None:
         """See what was approved since, by whatever process."""
@@ -258,15 +265,19 @@ class McpRegistry:
                 state = self._clients[owner].status
                 why = f" ({state.detail})" if state.detail else ""
                 raise ToolError(f"{owner} is {state.state} and has not said which tools it has{why}: try again later")
-            near = self.search(f"select:{name}", 3).unknown if name.strip() else ()
-            meant = " or ".join(one for unknown in near for one in unknown.nearest)
-            advice = f"did you mean {meant}?" if meant else "find it with search_tools"
+            near = self.nearest(name)
+            advice = f"did you mean {' or '.join(near)}?" if near else "find it with search_tools"
             raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
         if route.held:
             raise ToolError(
                 f"{name} is held back: it {route.held}. A person has to look at it: `onhand mcp review {route.key}`"
             )
         return route
+
+    def nearest(self, name: str) -> tuple[str, ...]:
+        """The tools that may be meant by a name that there is not."""
+        self.refresh()
+        return _names(self.catalog.nearest(name))
 
     def routes(self) -> tuple[Route, ...]:
         """Every tool, those that are held too, by name."""

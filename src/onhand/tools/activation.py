@@ -50,7 +50,8 @@ class Activations:
             self._lengthen(active)
         fresh = [active for active in wanted if active.id not in self._active]
         fitting = self._fitting(fresh)
-        evicted = self._make_room(sum(active.tokens for active in fitting), keep=already)
+        # A single tool may be larger than the budget: nothing that comes after it must take it out but another tool.
+        evicted = self._make_room(sum(active.tokens for active in fitting), keep=already) if fitting else ()
         self._active.update((active.id, active) for active in fitting)
         left_out = tuple(active.id for active in fresh if active not in fitting)
         return Change(tuple(active.id for active in fitting), already, left_out, evicted)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Added", "Catalog", "CatalogTool", "Found", "ToolHit", "Unknown", "catalog_tool"]
 
 DEFAULT_LIMIT = 8
+EXCLUDED = "every tool that was named is excluded", "every tool that fits is excluded"  # why there is no hit
 BATCH = 1024  # tools that are indexed together: so many that an index sorts their words at once, not after the first
 
 
@@ -87,6 +88,7 @@ class Catalog:
         self._tools: dict[str, CatalogTool] = {}  # all of them; of a file, those that were read
         self._keeps = path is not None or embedder is not None
         self._seed: Index | None = None  # of the seed's ranking, made when it is first asked for
+        self._seed_ids: set[str] = set()  # of the tools in it
         self._version = 0
         self._is_shared = path is not None
         self._generation = ""  # of the file, when its names were read
@@ -94,11 +96,11 @@ class Catalog:
             self._refuse_documents()
         self._refresh()
 
-    def add(self, tools: Iterable[CatalogTool]) -> Added:
-        """Keep tools, each in place of the one of its id; of several in one call the first is kept."""
+    def add(self, tools: CatalogTool | Iterable[CatalogTool]) -> Added:
+        """Keep a tool, or several, each in place of the one of its id; of several in one call the first is kept."""
         kept: dict[str, CatalogTool] = {}
         refused: list[tuple[str, str]] = []
-        for tool in tools:
+        for tool in [tools] if isinstance(tools, CatalogTool) else tools:
             try:
                 whole = accepted_tool(tool)
             except InputError as error:
@@ -118,10 +120,9 @@ class Catalog:
 
     def remove(self, names: Collection[str]) -> int:
         """Take tools out, by id or by name; how many there were."""
-        asked = [names] if isinstance(names, str) else names
         with self._lock:
             self._refresh()
-            return self._remove({tool_id for name in asked for tool_id in self._named(name)})
+            return self._remove(self._all_named(names))
 
     def clear(self, source: str | None = None, server: str | None = None) -> int:
         """Take out all tools, or those of a source, of a server, or of both; how many there were."""
@@ -141,10 +142,16 @@ class Catalog:
                 raise InputError(f"{len(ids)} tools have the name {name[:200]!r}: say which, as {_listed(ids)}")
             if ids:
                 return self._tool(ids[0])
-            near = self._names.nearest(name)
+            near = self.nearest(name)
         otherwise = "search for it by what it does" if self._ids else "the catalog is empty"
         advice = f"did you mean {_listed(near)}?" if near else otherwise
         raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
+
+    def nearest(self, name: str) -> tuple[str, ...]:
+        """What may be meant by a name that no tool has: ids or names."""
+        with self._lock:
+            self._refresh()
+            return tuple(self._names.nearest(name))
 
     def names(self) -> tuple[str, ...]:
         """The names of all tools, in order; a name that two servers chose comes twice."""
@@ -194,7 +201,8 @@ class Catalog:
     ) -> Found:
         """The tools that a query asks for, best first; those of `exclude`, by id or name, do not count.
 
-        With `explain` each hit says which words it was found by, which takes as long as finding it.
+        What a query names is found whatever the limit is. With `explain` each hit says which words it was found by,
+        which takes as long as finding it.
         """
         given: object = limit  # whose type nobody has checked
         if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= MOST:
@@ -205,7 +213,7 @@ class Catalog:
         asked = Query("seed") if profile == "seed" else parsed(query)
         with self._lock, self._index.store.moment():
             self._refresh()
-            without = {tool_id for name in exclude for tool_id in self._named(name)}
+            without = self._all_named(exclude)
             if asked.form == "seed":
                 return self._by_seed(query, limit, without, explain)
             if asked.form == "select":
@@ -236,7 +244,7 @@ class Catalog:
             elif len(meant) > limit:
                 notes.append(f"{len(meant):,} tools have the name {name[:200]!r}: name the server too, as {meant[0]!r}")
         hits = [self._hit(tool_id) for tool_id in ids if tool_id not in without]
-        reason = "every tool that was named is excluded" if ids else "no tool has such a name"
+        reason = EXCLUDED[0] if ids else "no tool has such a name"
         return self._found(query, "select", hits, reason, tuple(unknown), tuple(notes))
 
     def _matching(self, query: str, pattern: str, limit: int, without: set[str]) -> Found:
@@ -259,29 +267,43 @@ class Catalog:
             return self._found(query, "words", (), f"there is no server {asked.server[:200]!r}", unknown)
         allowed = None if is_plain else self._names.having(asked.required, servers) - without
         if allowed is not None and (not allowed or not asked.words):
-            hits = [self._hit(tool_id) for tool_id in nsmallest(limit, allowed)]
-            return self._found(query, "words", hits, "no tool's name has what + asks for, or all are excluded")
+            return self._in_order(query, allowed, limit)
         depth = limit + len(without)
         places, notes = matching(self._index, self._names, asked.words, len(self._ids), depth, allowed)
-        kept = [one for one in places if one.id not in without][:limit]
+        others = [one for one in places if one.id not in without]
+        kept = [one for place, one in enumerate(others) if place < limit or one.is_named]
         hits = self._hits(kept, self._index.terms(asked.words, [one.id for one in kept]) if explain else {})
         if asked.required and allowed:  # the rest only ranks: what it does not know comes behind
-            behind = nsmallest(limit - len(hits), allowed - {one.id for one in kept})
+            behind = nsmallest(max(limit - len(hits), 0), allowed - {one.id for one in kept})
             hits = [*hits, *map(self._hit, behind)]
-        reason = "every tool that fits is excluded" if places else self._why_nothing(asked.words, asked.server)
+        reason = EXCLUDED[1] if places else self._why_nothing(asked.words, asked.server)
         return self._found(query, "words", hits, reason, notes=notes)
 
+    def _in_order(self, query: str, ids: Collection[str], limit: int) -> Found:
+        hits = [self._hit(tool_id) for tool_id in nsmallest(limit, ids)]
+        more = len(ids) - len(hits)
+        notes = (f"{more:,} more: say what the tool should do, too",) if more else ()
+        return self._found(query, "words", hits, "no tool's name has what + asks for, or all are excluded", notes=notes)
+
     def _by_seed(self, query: str, limit: int, without: set[str], explain: bool) -> Found:
-        if self._seed is None:
-            self._seed = Index(MemoryStore(tool_ranking("seed")))
-            self._seed.put(seed_document_of(tool) for tool in self.tools())
-        if not self._seed.store.has_words(query):
+        index = self._seed_of(without)
+        if not index.store.has_words(query):
             raise InputError("Query must contain at least one letter or number.")
-        ranked = self._seed.rank(query, max(len(self._ids), 1)).ranked
+        ranked = index.rank(query, max(len(self._ids), 1)).ranked
         in_order = sorted(ranked, key=lambda one: (-one.score, identity(one.id)[::-1]))
-        kept = [Place(*one) for one in in_order if one.id not in without][:limit]
-        hits = self._hits(kept, self._seed.terms(query, [one.id for one in kept]) if explain else {})
+        kept = [Place(*one) for one in in_order[:limit]]
+        hits = self._hits(kept, index.terms(query, [one.id for one in kept]) if explain else {})
         return self._found(query, "words", hits, "no tool has a word of the query")
+
+    def _seed_of(self, without: set[str]) -> Index:
+        """The original's index: only what can be found now is in it, so every activation changes how rare a word is."""
+        if self._seed is None:
+            self._seed, self._seed_ids = Index(MemoryStore(tool_ranking("seed"))), set()
+        own = self._ids.keys() - without
+        self._seed.delete(list(self._seed_ids - own))
+        self._seed.put(seed_document_of(self._tool(tool_id)) for tool_id in sorted(own - self._seed_ids))
+        self._seed_ids = own
+        return self._seed
 
     def _why_nothing(self, words: str, server: str = "") -> str:
         if not self._index.store.has_words(words):
@@ -308,7 +330,7 @@ class Catalog:
 
     def _hits(self, places: Sequence[Place], terms: Mapping[str, tuple[Contribution, ...]]) -> list[ToolHit]:
         hits = []
-        for tool_id, score, layers, gained in places:
+        for tool_id, score, layers, gained, _ in places:
             tool = self._tool(tool_id)
             found_by = largest_first([*terms[tool_id], *gained]) if tool_id in terms else gained
             hits.append(ToolHit(tool_id, tool.name, score, tool, layers, found_by))
@@ -323,6 +345,10 @@ class Catalog:
     def _named(self, name: str) -> list[str]:
         """The tools of an id; if it is none, of a name."""
         return [name] if name in self._ids else self._names.exact(name)
+
+    def _all_named(self, names: Collection[str]) -> set[str]:
+        """The tools of some ids or names, or of one."""
+        return {tool_id for name in ([names] if isinstance(names, str) else names) for tool_id in self._named(name)}
 
     def _servers_of(self, asked: str) -> list[str]:
         """The servers of a name, in capital or small letters."""

@@ -70,13 +70,14 @@ def identity(tool_id: str) -> tuple[str, str]:
     return server, name
 
 
-def catalog_tool(tool: Tool, source: str = "builtin") -> CatalogTool:
+def catalog_tool(tool: Tool, source: str = "builtin", server: str = "") -> CatalogTool:
     """A tool of the registry as the catalog has it."""
     return CatalogTool(
         tool.name,
         tool.description,
         tool.input_schema,
         source,
+        server,
         output_schema=tool.output_schema or NOTHING,
         annotations=tool.annotations(),
     )

@@ -33,6 +33,7 @@ class Place(Record):
     score: float  # BM25 and what it gained; where meaning was compared, from 0 to 1
     layers: tuple[Layer, ...] = ()
     gained: tuple[Contribution, ...] = ()  # by being named, or by fitting a part of the query
+    is_named: bool = False  # the best of those that a name in the query means
 
 
 class Matching(Record):
@@ -50,27 +51,36 @@ def matching(
     whole = ranked if among is None else index.rank(words, DEPTH).ranked  # so that no tool comes and goes by narrowing
     if not fits(index, words, whole, tools):
         ranked = ()
-    meant = [id for id in _meant(names, words, is_known=bool(ranked)) if among is None or id in among]
+    meant = _meant(names, words, is_known=bool(ranked))
+    if among is not None:
+        meant = [own for group in meant if (own := [tool_id for tool_id in group if tool_id in among])]
     is_fused = any(layer.name == "semantic" for one in ranked[:1] for layer in one.layers)
     scores = {one.id: one.score for one in ranked}
     gained = _by_parts(index, words, ranked, among)
     _add_up(scores, gained, 1 + PART_SHARE if is_fused and gained else 1.0)
     if meant:
         best = 1.0 if is_fused else max(scores.values(), default=1.0)
-        named = {tool_id: Contribution(words[:SHOWN_CHARS], "name", NAMED_SHARE * best) for tool_id in meant}
+        by_name = Contribution(words[:SHOWN_CHARS], "name", NAMED_SHARE * best)
+        named = dict.fromkeys(chain.from_iterable(meant), by_name)
         _add_up(scores, named, 1 + NAMED_SHARE if is_fused else 1.0)
     else:
         named = {}
     layers = {one.id: one.layers for one in ranked}
-    ordered = sorted(scores, key=lambda tool_id: (-scores[tool_id], tool_id))[:depth]
+
+    def order(tool_id: str) -> tuple[float, str]:
+        return -scores[tool_id], tool_id
+
+    firsts = {min(group, key=order) for group in meant}
     places = [
         Place(
             tool_id,
             scores[tool_id],
             layers.get(tool_id, ()),
             tuple(more[tool_id] for more in (gained, named) if tool_id in more),
+            tool_id in firsts,
         )
-        for tool_id in ordered
+        for place, tool_id in enumerate(sorted(scores, key=order))
+        if place < depth or tool_id in firsts
     ]
     return Matching(tuple(places), notes if index.embedder else ())
 
@@ -82,18 +92,18 @@ def names_in(words: str) -> list[str]:
     return named if len(named) <= MAX_NAMED else []
 
 
-def _meant(names: Names, words: str, is_known: bool) -> list[str]:
-    """The tools that a query names, in whatever spelling, as a whole or by an identifier in it."""
+def _meant(names: Names, words: str, is_known: bool) -> list[list[str]]:
+    """The tools of each name that a query has, in whatever spelling: of the whole query, or of an identifier in it."""
     whole = names.spelled(words)
     if whole:
-        return whole  # `v2 get` is `v2_get`, even where there is a `v2`
-    is_word = words.isalpha() and not _is_identifier(words)
+        return [whole]  # `v2 get` is `v2_get`, even where there is a `v2`
+    is_word = words.isalpha() and (words.isupper() or not any(map(str.isupper, words[1:])))
     if not (is_word and is_known):  # a word that tools use is no misspelling
         whole = names.misspelt(words)
     listed = [word.strip(_QUOTES) for word in words.split()] if " " in words else []
     written = list(dict.fromkeys(word for word in listed if not word.isalpha() or _is_identifier(word)))[:MAX_NAMED]
     within = [names.exact(word) or _resembling(names, word) for word in written]
-    return list(dict.fromkeys([*whole, *chain.from_iterable(within)]))
+    return [group for group in [whole, *within] if group]
 
 
 def _resembling(names: Names, word: str) -> list[str]:

@@ -38,6 +38,9 @@ TELLING = 0.34
 # or, with an embedder, this much of the cosine below which neighbours mean little. All are as high as they can be
 # without hiding right answers of the set with the shortest descriptions.
 NEARNESS = 0.73
+# A small catalog does not know which words are rare: all of three tools may have the one that is asked for. So a word
+# tells there what it would if so many other tools had it not: as many as the smallest set has that the above are of.
+FEW_TOOLS = 199
 
 
 @cache
@@ -71,18 +74,19 @@ def fits(index: Index, query: str, ranked: Sequence[Rank], tools: int) -> bool:
         return False
     is_fused = any(layer.name == "semantic" for layer in ranked[0].layers)
     best = max(ranked, key=lambda rank: _score(rank, "keyword")) if is_fused else ranked[0]
-    share, most = shared(index, query, best.id)
+    share, most = shared(index, query, best.id, tools)
     if share >= LEAST_SHARE:
         return True
     least_cosine = index.embedder.min_score if index.embedder else None
     if is_fused and least_cosine is not None:
         return max(_score(rank, "semantic") for rank in ranked) >= NEARNESS * least_cosine
-    return most >= TELLING * log(tools + 2)
+    return most >= TELLING * log(max(tools, FEW_TOOLS) + 2)
 
 
-def shared(index: Index, query: str, tool_id: str) -> tuple[float, float]:
+def shared(index: Index, query: str, tool_id: str, tools: int) -> tuple[float, float]:
     """The part of what a query tells that a tool has, and how much the most telling word of it tells."""
-    tells = index.telling(query, tool_id).values()
+    rarer = log(max(FEW_TOOLS + 1, tools + 1) / (tools + 1))
+    tells = [(much + rarer, is_there) for much, is_there in index.telling(query, tool_id).values()]
     had = [much for much, is_there in tells if is_there]
     return sum(had) / (sum(much for much, _ in tells) or 1.0), max(had, default=0.0)
 

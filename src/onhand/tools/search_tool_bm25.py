@@ -169,9 +169,8 @@ def _limit(given: Any) -> int:
 
 
 def _searched(session: "Session", query: str, limit: int) -> "Search":
-    words = query.replace(":", " ").replace("+", " ")  # the original knows words alone, and no forms of a query
     try:
-        return session.search(words, limit, profile="seed")
+        return session.search(query, limit, profile="seed")
     except InputError as error:
         raise ToolError(str(error)) from None
 

@@ -10,12 +10,13 @@ from onhand.errors import ToolError
 from onhand.tools.fitting import fitted, json_bytes
 from onhand.tools.found import Definition, FoundAnswer, found_as_json
 from onhand.tools.prompt import called_as, counted, line, plain_line, wire
+from onhand.tools.query import parsed
 from onhand.tools.schema import answer_schema
 from onhand.tools.tool import LOCAL, Output, Tool
 from onhand.tools.visibility import by_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from onhand.tools.catalog import Found
     from onhand.tools.catalog_tool import CatalogTool
@@ -115,18 +116,27 @@ def answer(result: "Search", session: "Session") -> str:
     loaded = [hit.tool for hit in result.found.hits if hit.id in activated]
     lines = [f"Loaded {len(loaded)} of {result.total_tools:,}; call them as:", *map(_line, loaded)] if loaded else []
     if result.already:
-        lines.append(f"Loaded before: {_names(result.already)}.")
-    left_out = [hit.tool for hit in result.found.hits if hit.id not in activated]
+        lines.append(f"Loaded before: {_listed([tool.name for tool in result.already])}.")
+    left_out = [hit.id for hit in result.found.hits if hit.id not in activated]
     if left_out:
-        lines.append(f"Found too, but there is no room or no free name for it: {_names(left_out)}.")
+        lines.append(f"Found too, but there is no room or no free name for it: {_listed(left_out)}.")
     if result.change.evicted:
-        gone = [plain_line(id, 128) for id in result.change.evicted[:MAX_LISTED]]
-        lines.append(f"No longer loaded, to make room: {', '.join(gone)}.")
-    lines += [f"There is no {plain_line(name, 128)}{nearest(near)}" for name, near in result.found.unknown]
+        lines.append(f"No longer loaded, to make room: {_listed(result.change.evicted)}.")
+    lines += missing(result.found)
     lines += [f"Note: {plain_line(note, 300)}." for note in result.found.notes]
     if not result.found.hits and not result.already:
         lines += miss(result.found, session)
+    elif asks_everywhere(result.found):
+        lines += absent(session)
     return "\n".join(lines)
+
+
+def absent(session: "Session") -> list[str]:
+    """Where nobody could look, for a model that found something: servers that have not said yet what they have."""
+    silent = [server for server in session.servers() if not server.tools]
+    states = (("pending", "Still connecting, so not searched"), ("failed", "Could not be reached, so not searched"))
+    told = ((words, [server.name for server in silent if server.status == status]) for status, words in states)
+    return [f"{words}: {_listed(names)}." for words, names in told if names]
 
 
 def miss(found: "Found", session: "Session") -> list[str]:
@@ -142,16 +152,28 @@ def miss(found: "Found", session: "Session") -> list[str]:
     if deferred:
         loaded = len({tool.id for tool in deferred} & {tool.id for tool in session.active()})
         known = f"; loaded already: {loaded}" if loaded else ""
-        lines.append(f"There are {len(deferred):,} tools to find{_of_servers(deferred)}{known}.")
+        lines.append(f"{_there_are(len(deferred))} to find{_of_servers(deferred)}{known}.")
     for words, names in (("Still connecting", pending), ("Could not be reached", failed), ("Has no tools", empty)):
         if names:
-            lines.append(f"{words}: {', '.join(plain_line(name, 160) for name in names[:MAX_LISTED])}.")
+            lines.append(f"{words}: {_listed(names, 160)}.")
     lines.append("Search again later for those." if pending else "Try other words, or go on without a tool.")
     return lines
 
 
-def nearest(near: "Iterable[str]") -> str:
-    """How a sentence ends that says that there is no such tool: with those that may be meant."""
+def missing(found: "Found") -> list[str]:
+    """Which tools or servers there are not, with those that may be meant."""
+    what = "" if found.form == "select" else "server "
+    return [f"There is no {what}{plain_line(name, 128)}{_nearest(near)}" for name, near in found.unknown]
+
+
+def asks_everywhere(found: "Found") -> bool:
+    """Whether a server that is not there could have had something: not where a tool was named and is there, or where
+    another server was."""
+    is_whole = found.form == "select" and not found.unknown
+    return not is_whole and not parsed(found.query).server
+
+
+def _nearest(near: "Iterable[str]") -> str:
     listed = " or ".join(plain_line(name, 128) for name in near)
     return f"; did you mean {listed}?" if listed else "."
 
@@ -184,16 +206,20 @@ def _line(tool: "CatalogTool") -> str:
     return f"{shown}: {said}" if said else shown
 
 
-def _names(tools: "Iterable[CatalogTool]") -> str:
-    names = [plain_line(tool.name, 128) for tool in tools]
+def _listed(names: "Sequence[str]", most_chars: int = 128) -> str:
     more = len(names) - MAX_LISTED
-    return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+    shown = ", ".join(plain_line(name, most_chars) for name in names[:MAX_LISTED])
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def _corpus(session: "Session") -> str:
     """What is truly there, counted whether or not it was activated: else every activation would change the prompt."""
     deferred = session.deferred()
-    return f" There are {len(deferred):,} tools{_of_servers(deferred)}." if deferred else ""
+    return f" {_there_are(len(deferred))}{_of_servers(deferred)}." if deferred else ""
+
+
+def _there_are(number: int) -> str:
+    return "There is 1 tool" if number == 1 else f"There are {number:,} tools"
 
 
 def _of_servers(tools: "tuple[CatalogTool, ...]") -> str:

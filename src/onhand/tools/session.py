@@ -81,10 +81,9 @@ class Session:
         _check(mode, (*MODES, "auto"), "mode")
         mode = "mcp-only" if mcp_discovery and mode in ("off", "auto") else mode
         _check(finder, ("search_tools", "search_tool_bm25"), "finder")
-        essentials = (name.strip() for name in essentials)
         self._lock = RLock()
         self._catalog = catalog
-        self._rules = Rules(*map(frozenset, (essentials, always_tools, always_servers, hidden)))
+        self._rules = Rules(*map(_named, (essentials, always_tools, always_servers, hidden)))
         self._is_auto = mode == "auto"
         self._policy = policy
         self._window_tokens = window_tokens
@@ -167,10 +166,13 @@ class Session:
             return tuple(view.tools[active.id] for active in self._activations)
 
     def uncallable(self) -> tuple[CatalogTool, ...]:
-        """Tools that are left out because no registry takes their name: whoever serves them may give them another."""
+        """Tools that are left out because no registry takes their name, or a loaded tool has it: they need another."""
         with self._lock:
             view = self._sync()
-            return tuple(view.tools[id] for id in view.unseen if not NAME.fullmatch(view.tools[id].name))
+            taken = {tool.name for tool in view.loaded.values()}
+            out = [view.tools[id] for id in view.unseen if id not in view.loaded]
+            shown = [tool for tool in out if not self._rules.hides(tool)]
+            return tuple(tool for tool in shown if tool.name in taken or not NAME.fullmatch(tool.name))
 
     def describe(self, name: str) -> CatalogTool:
         """A tool that the model may have, by name or id; NotFound if there is none."""
@@ -190,8 +192,10 @@ class Session:
             if found.form == "select" or not found.hits:
                 already = self._asked_again(query, limit, profile, view)
             view = self._sync()  # what was found may have gone with its server since
+            found = _without_secrets(found, view, already)
             found = found._replace(hits=tuple(hit for hit in found.hits if hit.id in view.deferred))
-            change = self._activated([hit.id for hit in found.hits], scope, view)
+            again = [tool.id for tool in already if tool.id in view.tools]  # these may now stay longer
+            change = self._activated([*(hit.id for hit in found.hits), *again], scope, view)
             return Search(found, change, already, len(view.deferred) - len(there))
 
     def activate(self, names: Sequence[str], scope: str | None = None) -> Change:
@@ -439,13 +443,23 @@ class Session:
 
     def _id(self, name: str, view: View, hidden: bool = False) -> str:
         """The tool that a name means."""
-        ids = [name] if name in view.tools else view.ids.get(name) or [self._catalog.get(name).id]
+        ids = [name] if name in view.tools else view.ids.get(name) or self._by_own_name(name)
         if len(ids) > 1:
             raise InputError(f"{len(ids)} tools have the name {name[:200]!r}: say which, such as {ids[0]!r}")
-        tool = view.tools.get(ids[0])
+        tool = view.tools.get(ids[0]) if ids else None
         if tool is None or (tool.id not in view.ids.get(tool.name, ()) and not (hidden and self._rules.hides(tool))):
-            raise NotFound(f"there is no tool {name[:200]!r}: search for it by what it does")
-        return ids[0]
+            secrets = _secrets(view)
+            near = [repr(one) for one in self._catalog.nearest(name) if one not in secrets]
+            advice = f"did you mean {' or '.join(near)}?" if near else "search for it by what it does"
+            raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
+        return tool.id
+
+    def _by_own_name(self, name: str) -> list[str]:
+        """The tool that its server calls so, if there is one."""
+        try:
+            return [self._catalog.get(name).id]
+        except NotFound:
+            return []
 
     def _by_free_name(self, ids: Sequence[str], view: View) -> tuple[list[str], tuple[str, ...]]:
         """Ids to activate, and those whose name another loaded tool has: a provider takes each name once."""
@@ -491,6 +505,27 @@ class Session:
             self._decision = Decision(self._mode != "off", "resumed", f"the session began in mode {self._mode}")
 
 
+def _without_secrets(found: Found, view: View, already: Sequence[CatalogTool]) -> Found:
+    """An answer that tells nothing of tools that are for the host alone, or that nobody can call."""
+    from onhand.tools.catalog import EXCLUDED
+
+    if found.reason in EXCLUDED:
+        fruitless = "no tool that can be called is meant: say what it should do in other words"
+        found = found._replace(reason="what is meant is loaded already" if already else fruitless)
+    if not found.unknown:
+        return found
+    secrets = _secrets(view)
+    unknown = (
+        one._replace(nearest=tuple(name for name in one.nearest if name not in secrets)) for one in found.unknown
+    )
+    return found._replace(unknown=tuple(unknown))
+
+
+def _secrets(view: View) -> set[str]:
+    """Ids and names that no answer may suggest."""
+    return {name for id in view.unseen if id not in view.loaded for name in (id, view.tools[id].name)}
+
+
 def _restored(state: object) -> list[tuple[str, str]]:
     given: Mapping[str, Any] = state if isinstance(state, Mapping) else {}
     rows = given.get("tools")
@@ -503,6 +538,14 @@ def _restored(state: object) -> list[tuple[str, str]]:
 
 def _pair(row: object) -> tuple[Any, Any]:
     return (row.get("id"), row.get("scope")) if isinstance(row, Mapping) else (None, None)
+
+
+def _named(given: Iterable[str]) -> frozenset[str]:
+    """Names that a host gave; one may stand by itself."""
+    names = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError("essentials, always_tools, always_servers and hidden are names: pass texts")
+    return frozenset(map(str.strip, names)) - {""}  # which is the server of all tools that have none
 
 
 def _check(value: str, known: Sequence[str], what: str) -> None:

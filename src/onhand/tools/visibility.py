@@ -24,7 +24,7 @@ class View(Record):
     tools: dict[str, CatalogTool]  # all, also what is hidden
     loaded: dict[str, CatalogTool]
     deferred: dict[str, CatalogTool]
-    unseen: tuple[str, ...]  # ids that no search may find: loaded, hidden, or of a name that nobody can call
+    unseen: tuple[str, ...]  # ids that no search may find: loaded, hidden, of a name that is taken or nobody can call
     ids: dict[str, list[str]]  # by name
 
 
@@ -53,18 +53,21 @@ class Rules(Record):
         return [tool for tool in tools if not self.hides(tool) and self.defers(tool, "all")]
 
     def view(self, version: int, tools: Iterable[CatalogTool], mode: str) -> View:
-        """The catalog through these rules. A provider takes each name once: of two, the later one waits."""
+        """The catalog through these rules. A provider takes each name once: of two, the later one waits, or is left out
+        where nothing waits, since nobody could find it."""
         view = View(version, {tool.id: tool for tool in tools}, {}, {}, (), {})
         names: set[str] = set(FINDERS)
         for id, tool in view.tools.items():
             if self.hides(tool) or tool.name in FINDERS or not NAME.fullmatch(tool.name):
                 continue
-            view.ids.setdefault(tool.name, []).append(id)
-            if self.defers(tool, mode) or tool.name in names:
+            if self.defers(tool, mode) or (tool.name in names and mode != "off"):
                 view.deferred[id] = tool
-            else:
+            elif tool.name not in names:
                 view.loaded[id] = tool
                 names.add(tool.name)
+            else:
+                continue
+            view.ids.setdefault(tool.name, []).append(id)
         return view._replace(unseen=tuple(id for id in view.tools if id not in view.deferred))
 
 

@@ -26,7 +26,9 @@ def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Pa
     called = run("mcp", "call", "p__echo", '{"text": "hello\\u001b[2J"}')
     assert (called.code, called.out) == (0, "hello\\u001b[2J\n")
     assert run("mcp", "call", "p__echo", "[]").code == 2
-    assert "p__echo" in run("mcp", "call", "p__ecko").err
+    assert "did you mean p__echo?" in run("mcp", "call", "p__ecko").err
+    assert "there is no tool 'p__fly' of p: it has p__echo" in run("mcp", "call", "p__fly").err
+    assert "say SERVER__TOOL; `onhand mcp list` shows the servers" in run("mcp", "call", "zebra").err
     assert run("mcp", "add", "p", *program("plain")).code == 2
     assert run("mcp", "remove", "p").code == 0
     assert run("mcp", "remove", "p").code == 2

@@ -59,6 +59,17 @@ def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_told(run: Run, 
 
 
 @requirement("catalog.cli-search")
+def test_an_exclusion_of_a_name_that_no_tool_has_is_told_and_harms_nothing(run: Run, catalog: str) -> None:
+    done = run("tools", "search", "--catalog", catalog, "--exclude", "list_pull", "--exclude", "create_issue", "pulls")
+    assert (done.code, done.out.startswith("1. list_pulls()")) == (0, True)
+    note = "--exclude 'list_pull' leaves nothing out: no tool has that name (onhand tools list)"
+    assert note in done.err
+    assert "create_issue" not in done.err
+    answer = json.loads(run("tools", "search", "--catalog", catalog, "--json", "--exclude", "list_pull", "pulls").out)
+    assert (answer["hits"][0]["name"], answer["notes"]) == ("list_pulls", [note])
+
+
+@requirement("catalog.cli-search")
 def test_list_and_describe_show_the_tools(run: Run, catalog: str) -> None:
     listed = run("tools", "list", "--catalog", catalog).out.splitlines()
     assert [line.split()[0] for line in listed] == ["create_issue", "list_pulls", "2"]

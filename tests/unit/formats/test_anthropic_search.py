@@ -126,6 +126,27 @@ def test_no_match_is_an_empty_list_and_at_most_five_come_back() -> None:
         assert len(found) == 5
 
 
+@requirement("catalog.anthropic-tool-types")
+@pytest.mark.parametrize(
+    ("kind", "arguments"), [("regex", {"pattern": "create_issue"}), ("bm25", {"query": "create an issue on github"})]
+)
+def test_what_was_found_before_is_found_again(kind: str, arguments: dict[str, Any]) -> None:
+    opened = Session(catalog(ISSUE, MESSAGE), mode="all")
+    first, again = (server_search(opened, f"tool_search_tool_{kind}", "s", arguments)["content"] for _ in range(2))
+    assert first["tool_references"] == [{"type": "tool_reference", "tool_name": ISSUE.name}]
+    assert again == first
+
+
+@requirement("catalog.anthropic-tool-types")
+def test_five_come_back_however_many_a_query_names() -> None:
+    opened = Session(sample(), mode="all")
+    named = [tool.name for tool in opened.deferred()[:7]]
+    content = server_search(opened, "tool_search_tool_bm25", "s", {"query": f"call {', '.join(named)} for me"})[
+        "content"
+    ]
+    assert len(content["tool_references"]) == 5
+
+
 def test_a_name_that_the_api_refuses_does_not_spoil_the_request() -> None:
     opened = Session(catalog(mcp("a", "fs.read", "Read."), ISSUE), mode="all")
     assert left_out(opened, ANTHROPIC) == ["mcp__a__fs.read"]

@@ -535,7 +535,10 @@ def test_the_first_search_waits_for_servers_that_are_just_starting(behind: Behin
             assert states["hangs"] == "connecting"
             if states["one"] == "ready":  # on a busy machine it may take longer than anybody should wait
                 assert "one__echo(text)" in text_of(found)
-            assert "Still connecting: hangs" in text_of(found) or "one" in text_of(found)
+                assert "Note: still connecting, so search again later for theirs: hangs." in text_of(found)
+                assert any(note.endswith(": hangs") for note in found.structured_content["notes"])
+            else:
+                assert "Still connecting: " in text_of(found)
 
     anyio.run(main)
 
@@ -554,6 +557,11 @@ def test_a_search_or_call_at_a_server_that_is_down_says_so_and_not_that_there_is
                 refused = await client.call_tool(tool, {"name": "gone__pay"})
                 assert refused.is_error
                 assert text_of(refused).startswith("gone is down and has not said which tools it has (it ended at once")
+            heard = await client.call_tool("search_tools", {"query": "say the same again"})
+            assert text_of(heard).splitlines()[-1] == "Note: down, so not searched: gone."
+            assert heard.structured_content["notes"] == ["down, so not searched: gone"]
+            named = await client.call_tool("search_tools", {"query": "select:p__echo"})
+            assert "gone" not in text_of(named)
             missed = text_of(await client.call_tool("search_tools", {"query": "select:p__ecko"}))
             assert "There is no p__ecko; did you mean p__echo?\n" in missed
             called = await client.call_tool("call_tool", {"name": "p__ecko"})

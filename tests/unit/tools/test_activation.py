@@ -28,6 +28,16 @@ def test_a_tool_larger_than_the_budget_is_allowed_and_stands_alone() -> None:
 
 
 @requirement("catalog.activation-scopes")
+def test_a_tool_larger_than_the_budget_stays_until_another_one_comes() -> None:
+    activations = Activations(max_tokens=100)
+    activations.add([Active("huge", 1_000)])
+    assert activations.add([]).evicted == ()
+    assert activations.add([Active("huge", 1_000)]).evicted == ()
+    assert ids(activations) == ["huge"]
+    assert activations.add([Active("b", 10)]).evicted == ("huge",)
+
+
+@requirement("catalog.activation-scopes")
 def test_within_one_activation_the_better_ones_win() -> None:
     change = Activations(max_tokens=100).add([Active("best", 60), Active("second", 60), Active("third", 30)])
     assert change.activated == ("best", "third")

@@ -170,6 +170,19 @@ def test_a_query_that_fits_no_tool_finds_none_and_says_so(catalog: Catalog, quer
     assert found.reason
 
 
+@requirement("catalog.nothing-fits")
+@pytest.mark.parametrize(
+    "query", ["issue tracker", "operations on issues", "I would like to see what issues there are"]
+)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_in_a_small_catalog_a_word_that_all_tools_have_is_enough(query: str, count: int) -> None:
+    catalog = Catalog()
+    described = {"create_issue": "Open an issue.", "list_issues": "Show issues.", "close_issue": "Close an issue."}
+    catalog.add([CatalogTool(name, text) for name, text in list(described.items())[:count]])
+    assert len(catalog.search(query).hits) == count
+    assert catalog.search("bake a chocolate cake").hits == ()
+
+
 def test_an_empty_catalog_says_that_it_is_empty() -> None:
     assert Catalog().search("anything").reason == "the catalog is empty: add tools to it"
     assert Catalog().search("select:anything").reason == "the catalog is empty: add tools to it"
@@ -292,6 +305,14 @@ def test_an_unknown_name_is_answered_with_the_nearest(catalog: Catalog) -> None:
         catalog.get("zzzzzzzz")
 
 
+@requirement("catalog.register")
+def test_one_tool_is_added_and_one_name_excluded_without_a_list() -> None:
+    catalog = Catalog()
+    assert catalog.add(READ) == Added(added=1)
+    assert catalog.search("read a file", exclude="read").hits == ()
+    assert catalog.remove("read") == 1
+
+
 def test_what_is_excluded_leaves_room_for_others(catalog: Catalog) -> None:
     first = catalog.search("file of the workspace", limit=1)
     second = catalog.search("file of the workspace", limit=1, exclude=names(first))
@@ -360,7 +381,7 @@ def test_a_misspelt_name_is_first_though_no_ranking_has_it() -> None:
 def test_a_name_whose_words_fit_nothing_well_may_still_be_misspelt() -> None:
     catalog = Catalog()
     catalog.add([CatalogTool("NASATool", "Pictures."), *(CatalogTool(f"x{n}Tool", "Some tool.") for n in range(30))])
-    assert names(catalog.search("NSATool")) == ["NASATool"]
+    assert names(catalog.search("NSATool"))[0] == "NASATool"
 
 
 @requirement("catalog.persistent")

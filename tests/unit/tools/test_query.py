@@ -81,6 +81,16 @@ def test_every_tool_that_a_sentence_names_comes_before_those_that_fit(catalog: C
     assert found.form == "words"
 
 
+@requirement("catalog.query-select")
+def test_every_tool_that_a_sentence_names_is_there_however_small_the_limit_is(catalog: Catalog) -> None:
+    found = catalog.search("open the file with read_file, then report by sendMail and send_message to all", limit=1)
+    assert set(names(found)) == {"read_file", "send_mail", "send_message"}
+    crowded = Catalog()
+    crowded.add([CatalogTool("list_items", "Items.", server=f"server{number}") for number in range(50)])
+    crowded.add(CatalogTool("get_user", "Of a person."))
+    assert names(crowded.search("call list_items and then get_user for me", limit=1)) == ["get_user", "list_items"]
+
+
 @requirement("catalog.query-keywords")
 def test_plain_words_rank(catalog: Catalog) -> None:
     assert names(catalog.search("all channels"))[0] == "list_channels"
@@ -104,6 +114,9 @@ def test_a_server_narrows_in_capital_or_small_letters(catalog: Catalog) -> None:
     assert [hit.id for hit in catalog.search("server:gitlab open an issue").hits] == ["GitLab/create_issue"]
     assert names(catalog.search("server:slack")) == ["list_channels", "send_message"]
     assert names(catalog.search("send server:slack +message")) == ["send_message"]
+    assert catalog.search("server:slack").notes == ()
+    cut = catalog.search("server:slack", limit=1)
+    assert (names(cut), cut.notes) == (["list_channels"], ("1 more: say what the tool should do, too",))
     fruitless = catalog.search("server:slack frobnicate")
     assert (fruitless.hits, "say server:slack alone" in str(fruitless.reason)) == ((), True)
     missing = catalog.search("server:slak send")
@@ -116,6 +129,8 @@ def test_a_pattern_finds_names_in_capital_or_small_letters(catalog: Catalog) -> 
     assert names(catalog.search("re:^READ")) == ["Read", "read_file"]
     assert names(catalog.search("regex: ^mcp__.*issue$")) == ["mcp__github__create_issue"]
     assert [hit.id for hit in catalog.search("re:^slack/").hits] == ["slack/list_channels", "slack/send_message"]
+    assert names(catalog.search("re:^[[:alpha:]]+_[^[:digit:]x]ile$")) == ["read_file"]
+    assert names(catalog.search("re:[[:punct:]]all")) == ["select:all"]
     cut = catalog.search("re:.", limit=2)
     assert (len(cut.hits), cut.notes) == (2, ("7 more match: narrow the pattern",))
     assert catalog.search("re:zzz").reason == "the pattern matches no tool's name"

@@ -49,6 +49,23 @@ def test_the_details_have_the_ranked_matches_and_all_that_is_active() -> None:
     assert match["score"] == round(match["score"], 6) > 0
 
 
+@requirement("catalog.bm25-tool-details", "catalog.seed-profile")
+@pytest.mark.parametrize("mode", ["all", "mcp-only"])
+def test_words_are_counted_among_the_tools_that_can_be_found_now_alone(mode: str) -> None:
+    session, registry = opened(mode=mode)
+    waiting = {tool.id: tool for tool in session.deferred()}
+    for query in ("github issue", "github", "a pull request or a message"):
+        alone = Catalog()
+        alone.add(waiting.values())
+        expected = [(hit.name, round(hit.score, 6)) for hit in alone.search(query, 1, profile="seed").hits]
+        details = search(registry, query, limit=1).structured
+        assert [(match["name"], match["score"]) for match in details["tools"]] == expected != []
+        for name in details["activated_tools"]:
+            del waiting[session.describe(name).id]
+    session.deactivate([MESSAGE.name, ISSUE.name, PULLS.name])
+    assert search(registry, "github issue").structured["total_tools"] == len(session.deferred())
+
+
 @requirement("catalog.bm25-tool-details")
 def test_a_built_in_tool_has_no_server_in_the_details() -> None:
     _, registry = opened()

@@ -74,6 +74,28 @@ def test_a_miss_says_what_there_is_and_what_may_yet_come() -> None:
 
 
 @requirement("catalog.miss-says-what-exists")
+def test_a_search_that_finds_something_says_where_nobody_could_look() -> None:
+    session, registry = opened(catalog(ISSUE, PULLS, MESSAGE))
+    session.report("jira", "pending")
+    session.report("notion", "failed", "timed out")
+    session.report("github", "failed", "timed out")  # whose tools are known from before
+    lines = search(registry, "create an issue").text.splitlines()
+    assert lines[-2:] == [
+        "Still connecting, so not searched: jira.",
+        "Could not be reached, so not searched: notion.",
+    ]
+    assert "searched" not in search(registry, f"select:{MESSAGE.name}").text
+    assert "searched" not in search(registry, "server:github pull requests").text
+    assert "searched: notion." in search(registry, f"select:{MESSAGE.name},nothing").text
+
+
+def test_a_server_that_there_is_not_is_told_as_one() -> None:
+    _, registry = opened(catalog(ISSUE, PULLS, MESSAGE))
+    lines = search(registry, "server:gihub create an issue").text.splitlines()
+    assert lines[0] == "There is no server gihub; did you mean github?"
+
+
+@requirement("catalog.miss-says-what-exists")
 def test_a_miss_says_how_many_of_the_tools_are_loaded_already() -> None:
     _, registry = opened(catalog(ISSUE, PULLS, MESSAGE))
     search(registry, "create an issue")
@@ -93,7 +115,7 @@ def test_what_was_evicted_or_found_no_room_is_told() -> None:
     tools = [mcp("s", f"send_{n}", "Send a letter. " + "word " * 1_500) for n in range(3)]
     _, registry = opened(catalog(*tools), max_schema_tokens=2_000)
     first = search(registry, "select:send_0,send_1").text
-    assert "Found too, but there is no room or no free name for it: mcp__s__send_1." in first
+    assert "Found too, but there is no room or no free name for it: s/mcp__s__send_1." in first
     assert "No longer loaded, to make room: s/mcp__s__send_0." in search(registry, "select:send_2").text
 
 

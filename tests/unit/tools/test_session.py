@@ -11,7 +11,7 @@ import pytest
 from onhand.errors import InputError, NotFound, StoreError, ToolError
 from onhand.tools.budget import policy
 from onhand.tools.catalog import Catalog, Found
-from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.catalog_tool import CatalogTool, accepted_tool
 from onhand.tools.registry import Call
 from onhand.tools.session import Session
 from onhand.tools.tokens import Tokenizer, piecewise_tokens
@@ -61,6 +61,8 @@ def test_whatever_is_deferred_can_be_searched_for(mode: str, finder: str, rule: 
 def test_the_essentials_can_be_overridden_and_unknown_names_do_no_harm() -> None:
     session = Session(catalog(), mode="all", essentials=[" lsp ", "nothing", ""])
     assert names(session.wire()) == ["describe_tool", "lsp", "search_tools"]
+    session = Session(catalog(), mode="all", essentials="lsp", always_servers=[""])
+    assert names(session.wire()) == ["describe_tool", "lsp", "search_tools"]
 
 
 @requirement("catalog.essentials")
@@ -92,6 +94,20 @@ def test_a_hidden_tool_is_neither_shown_nor_found_nor_called_unless_it_is_forced
     assert session.refusal("resolve") is None
     session.release("resolve")
     assert "resolve" not in names(session.wire())
+
+
+@requirement("catalog.internal-tools-hidden")
+@pytest.mark.parametrize("query", ["select:reslove", "select:resolve", "resolve", "resolve a pending change"])
+def test_no_answer_tells_of_a_tool_that_is_for_the_host_alone(query: str) -> None:
+    session = Session(catalog(*BUILTINS, INTERNAL), mode="all")
+    found = session.search(query).found
+    assert found.hits == ()
+    assert all(one.nearest == () for one in found.unknown)
+    assert "excluded" not in str(found.reason)
+    with pytest.raises(NotFound, match="there is no tool 'reslove': search for it by what it does"):
+        session.describe("reslove")
+    with pytest.raises(NotFound, match="did you mean 'find'"):
+        session.describe("fnid")
 
 
 def test_a_tool_that_takes_the_name_of_a_finder_is_never_shown() -> None:
@@ -232,6 +248,41 @@ def test_what_was_activated_for_a_turn_ends_with_it() -> None:
 
 
 @requirement("catalog.activation-scopes")
+@pytest.mark.parametrize("query", [f"select:{ISSUE.name}", "create an issue on github"])
+def test_what_is_found_again_for_longer_stays_for_longer(query: str) -> None:
+    session = Session(catalog(ISSUE, *BUILTINS), mode="all")
+    session.begin_turn()
+    session.search(query, scope="turn")
+    again = session.search(query, scope="session")
+    assert (names(again.already), again.change.activated) == ([ISSUE.name], ())
+    assert again.found.reason == "what is meant is loaded already"
+    session.begin_turn()
+    assert names(session.active()) == [ISSUE.name]
+
+
+@requirement("catalog.activation-scopes")
+def test_what_is_selected_again_beside_something_new_is_not_what_makes_room() -> None:
+    tools = catalog(*(mcp("s", f"tool_{n}", "x" * 400) for n in range(4)))
+    session = Session(tools, mode="all", max_schema_tokens=1_200, tokenizer=BY_CHARS)
+    session.activate(["mcp__s__tool_0"])
+    session.activate(["mcp__s__tool_1"])
+    result = session.search("select:tool_0,tool_2")
+    assert result.change.evicted == ("s/mcp__s__tool_1",)
+    assert names(session.active()) == ["mcp__s__tool_0", "mcp__s__tool_2"]
+
+
+@requirement("catalog.activation-scopes")
+def test_a_definition_larger_than_the_budget_is_not_lost_by_a_search_that_finds_nothing_new() -> None:
+    huge = mcp("s", "huge", "x" * 4_000)
+    session = Session(catalog(huge, *BUILTINS), mode="all", max_schema_tokens=1_000, tokenizer=BY_CHARS)
+    session.activate([huge.name])
+    for query in (f"select:{huge.name}", "select:nothing", "zebra xylophone"):
+        assert session.search(query).change.evicted == ()
+    session.activate([huge.name])
+    assert names(session.active()) == [huge.name]
+
+
+@requirement("catalog.activation-scopes")
 def test_persistent_activation_reaches_the_next_session_until_it_is_taken_back(tmp_path: Path) -> None:
     tools, path = catalog(), tmp_path / "tools.json"
     Session(tools, mode="all", path=path).activate([ISSUE.name], scope="persistent")
@@ -358,8 +409,16 @@ def test_of_two_tools_with_one_name_only_one_is_loaded() -> None:
     assert names(session.wire(activated=True)) == ["describe_tool", "search_tools", "go"]
     with pytest.raises(InputError, match="2 tools have the name 'go'"):
         session.activate(["go"])
-    off = Session(catalog(one, other), mode="off")
-    assert names(off.wire()) == ["go"]
+
+
+@requirement("catalog.deferral-brings-its-search")
+@pytest.mark.parametrize("mode", ["off", "auto"])
+def test_where_all_is_loaded_a_tool_whose_name_is_taken_is_left_out_and_told(mode: str) -> None:
+    one, other = CatalogTool("go", "One.", {}, "mcp", "a"), CatalogTool("go", "Other.", {}, "mcp", "b")
+    session = Session(catalog(one, other), mode=mode)
+    assert names(session.wire()) == ["go"]
+    assert (session.tools(), session.deferred(), session.uncallable()) == ((), (), (accepted_tool(other),))
+    assert "search_tools" not in session.section().text
 
 
 class Watched(Catalog):
@@ -454,7 +513,7 @@ def test_with_everything_loaded_there_is_nothing_to_search() -> None:
         session.search("issue")
 
 
-@pytest.mark.parametrize("setting", [{"mode": "some"}, {"scope": "ever"}, {"finder": "bash"}])
+@pytest.mark.parametrize("setting", [{"mode": "some"}, {"scope": "ever"}, {"finder": "bash"}, {"hidden": [1]}])
 def test_settings_are_checked(setting: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(setting))):
         Session(catalog(), **setting)
