@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from onhand.amounts import counted
 from onhand.cli import terminal
 
 COLLAPSED_MATCHES = 5
@@ -39,8 +40,8 @@ def lines(details: Mapping[str, Any] | None, text: str = "", expanded: bool = Fa
 def _status(details: Mapping[str, Any], matches: int) -> str:
     query = _cut(str(details.get("query") or "").strip(), LABEL_CHARS) or "(empty query)"
     activated = len(details.get("activated_tools") or ())
-    noun = "match" if matches == 1 else "matches"
-    return f"✓ SearchTools {query} · {matches} {noun} · {activated} activated · {details.get('total_tools', 0)} total"
+    total = details.get("total_tools", 0)
+    return f"✓ SearchTools {query} · {counted(matches, 'match')} · {activated} activated · {total} total"
 
 
 def _item(tool: Mapping[str, Any], last: bool) -> list[str]:

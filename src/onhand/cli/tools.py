@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from onhand.amounts import counted
 from onhand.cli import terminal, tool_matches, tools_tokens
 from onhand.cli.parser import Parser
 
@@ -74,7 +75,7 @@ def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
         return 0
     terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
     counts = [(len(tools), "tool"), (len(catalog.servers()), "server")]
-    together = " of ".join(terminal.counted(number, noun) for number, noun in counts if number)
+    together = " of ".join(counted(number, noun) for number, noun in counts if number)
     terminal.say(together or "the catalog is empty")
     return 0
 

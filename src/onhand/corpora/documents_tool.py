@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from onhand.amounts import counted
 from onhand.corpora.answers import answer_within, reading_within, short, text_of, time_text
 from onhand.corpora.shapes import DocumentReading, DocumentsAnswer
 from onhand.document import Filter, time_of
@@ -125,7 +126,7 @@ def corpus_sentence(summary: "Summary") -> str:
 def _counted(summary: "Summary") -> str:
     if not summary.documents:
         return "This corpus is empty: nothing can be found before documents are imported."
-    return f"This corpus has {summary.documents:,} {'document' if summary.documents == 1 else 'documents'}."
+    return f"This corpus has {counted(summary.documents, 'document')}."
 
 
 def _tallied(preposition: str, noun: str, tally: "Tally") -> str:
@@ -135,8 +136,7 @@ def _tallied(preposition: str, noun: str, tally: "Tally") -> str:
     # Whoever wrote a document chose these words: quoted, short and on one line they can pass for nothing else.
     named = [f"{text_of(short(' '.join(value.split()), MAX_NAME_CHARS))} ({count:,})" for value, count in tally.most]
     more = [] if tally.distinct <= MAX_NAMED else ["…"]
-    plural = noun if tally.distinct == 1 else f"{noun}s"
-    return f"{preposition} {tally.distinct:,} {plural}: {', '.join([*named[:MAX_NAMED], *more])}"
+    return f"{preposition} {counted(tally.distinct, noun)}: {', '.join([*named[:MAX_NAMED], *more])}"
 
 
 def _meaning_sentence(documents: "Documents", summary: "Summary") -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from onhand import amounts
 from onhand.record import Record
 from onhand.tools.signature import signature
 
@@ -149,9 +150,11 @@ def grouped(tools: Iterable["CatalogTool"]) -> dict[str, list["CatalogTool"]]:
 
 def counted(servers: Mapping[str, int], most: int = MAX_LISTED_SERVERS) -> str:
     """`github (23 tools), slack (1 tool)`, in order of the name."""
-    listed = [f"{plain_line(server, 60)} ({_tools(number)})" for server, number in sorted(servers.items())]
+    listed = [
+        f"{plain_line(server, 60)} ({amounts.counted(number, 'tool')})" for server, number in sorted(servers.items())
+    ]
     more = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {more} more servers" if more > 0 else "")
+    return ", ".join(listed[:most]) + (f" and {amounts.counted(more, 'more server')}" if more > 0 else "")
 
 
 def delta(before: Mapping[str, "CatalogTool"], now: Mapping[str, "CatalogTool"]) -> str:
@@ -207,10 +210,6 @@ def _names(by_server: Mapping[str, Sequence["CatalogTool"]], most: int) -> Itera
 
 def _owner(tool: "CatalogTool") -> str:
     return tool.server or tool.source
-
-
-def _tools(number: int) -> str:
-    return f"{number:,} tool" if number == 1 else f"{number:,} tools"
 
 
 def _block(lines: Iterable[str], tag: str = "tool_index") -> str:
