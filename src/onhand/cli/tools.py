@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from onhand.amounts import counted
 from onhand.cli import terminal, tool_matches, tools_tokens
 from onhand.cli.parser import Parser
 
@@ -74,9 +73,9 @@ def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
         terminal.print_json({"tools": [tool_as_json(tool) for tool in tools], "servers": catalog.servers()})
         return 0
     terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
-    counts = [(len(tools), "tool"), (len(catalog.servers()), "server")]
-    together = " of ".join(counted(number, noun) for number, noun in counts if number)
-    terminal.say(together or "the catalog is empty")
+    servers = catalog.servers()
+    together = tools_tokens.amount(len(tools), len(servers), sum(servers.values()))
+    terminal.say(together if tools else "the catalog is empty")
     return 0
 
 

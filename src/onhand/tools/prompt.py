@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 MAX_LISTED_SERVERS = 40  # in a description; the index has the others
 SUMMARY_CHARS = (96, 48)  # the most telling index that fits wins
 MAX_CHARS_PER_TOKEN = 8  # no list of names has so many; a longer text need not be counted
-NAMES_PER_SERVER = (10_000, 24, 8, 3)
+NAMES_PER_SERVER = (10_000, 400, 200, 100, 50, 24, 8, 3)
+NAMES_OF_CHANGES = 24  # of each server, in what is said of a change
 
 INTRODUCTION = (
     "These tools are not loaded. Before you call one, load it with {finder}: say what it should do, or name it. "
@@ -161,8 +162,8 @@ def delta(before: Mapping[str, "CatalogTool"], now: Mapping[str, "CatalogTool"])
     """What came and went, by id, as lines to add below; nothing when nothing did."""
     came = [tool for id, tool in now.items() if id not in before]
     went = [tool for id, tool in before.items() if id not in now]
-    lines = [f"came: {line}" for line in _names(grouped(came), NAMES_PER_SERVER[1])]
-    lines += [f"gone: {line}" for line in _names(grouped(went), NAMES_PER_SERVER[1])]
+    lines = [f"came: {line}" for line in _names(grouped(came), NAMES_OF_CHANGES)]
+    lines += [f"gone: {line}" for line in _names(grouped(went), NAMES_OF_CHANGES)]
     return _block(lines, "tool_changes") + "\n" if lines else ""
 
 
@@ -205,7 +206,7 @@ def _names(by_server: Mapping[str, Sequence["CatalogTool"]], most: int) -> Itera
     for server, tools in by_server.items():
         listed = ", ".join(plain_line(tool.leaf, 128) for tool in tools[:most])
         more = len(tools) - most
-        yield f"{plain_line(server, 60)}: {listed}" + (f" and {more} more" if more > 0 else "")
+        yield f"{plain_line(server, 60)}: {listed}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def _owner(tool: "CatalogTool") -> str:

@@ -363,7 +363,9 @@ class Session:
         if not self._is_auto or self._mode == MODES[-1]:
             return
         mode, decision = self._decided(conversation_tokens)
-        if MODES.index(mode) > MODES.index(self._mode or "off"):
+        if mode == self._mode:
+            self._decision = decision
+        elif MODES.index(mode) > MODES.index(self._mode or "off"):
             self._mode, self._decision = mode, decision
             self._view = self._rules.view(view.version, view.tools.values(), mode)
             self._write(self._view)
