@@ -48,7 +48,8 @@ def _item(tool: Mapping[str, Any], last: bool) -> list[str]:
     parts = [_cut(str(tool.get("label") or tool.get("name") or ""), LABEL_CHARS)]
     if tool.get("server_name"):
         parts.append(_cut(str(tool["server_name"]), LABEL_CHARS))
-    parts.append(f"{_number(tool.get('score')):.3f}")
+    if tool.get("score") is not None:
+        parts.append(f"{_number(tool['score']):.3f}")
     described = _cut(str(tool.get("description") or ""), DESCRIPTION_CHARS)
     branch, stem = ("└─", "   ") if last else ("├─", "│  ")
     return [f"{branch} {' · '.join(parts)}", *([f"{stem}{described}"] if described else [])]
