@@ -2,6 +2,7 @@
 
     python -m benchmarks.tool_search [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--cache DIR]
                                      [--tools 5000] [--peers DIR] [--only quality|misses|forged|speed|tokens]
+                                     [--tokenizer tiktoken:o200k_base]
 
 DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, as for benchmarks.quality; a set counts if its
 corpus has tools (name, description, parameters). bm25s is left out where it is not installed. FastMCP and pydantic-ai
@@ -20,6 +21,7 @@ bm25s are at rest, whose CPU would count as ours. What the benchmark itself hold
 import argparse
 import gc
 import os
+import random
 import re
 import sys
 import tempfile
@@ -54,7 +56,8 @@ from onhand.tools.catalog import Catalog, CatalogTool
 from onhand.tools.catalog_tool import MAX_NAME_CHARS
 from onhand.tools.forecast import forecast
 from onhand.tools.relevance import ASKING_WORDS
-from onhand.tools.tokens import ESTIMATE
+from onhand.tools.session import Session
+from onhand.tools.tokens import ESTIMATE, Tokenizer, tokenizer
 
 TABLES = ("quality", "misses", "forged", "speed", "tokens")
 BUILDS = 7
@@ -64,6 +67,8 @@ PEER_QUERIES = 40  # that the speed of a peer is measured by
 FORGED_QUERIES = 80  # of each set
 MIN_FORGED = 4  # telling words: of fewer, nobody can tell a forged tool from one that does what it says
 HUNDRED = 100  # tools, of which the tokens are counted
+SAMPLES = 10
+CALLS = 200
 
 
 def searches(judged: Judged, embedder: Embedder | None) -> Iterator[tuple[str, Search]]:
@@ -190,22 +195,55 @@ def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> N
         times = _times(catalog.search, [form] * PEER_QUERIES)
         print(f"  {form}: {times[len(times) // 2]:.2f}")
     _warm(tools)
+    for number in (HUNDRED, len(tools)):
+        _print_session(tools[:number])
 
 
-def tokens(sets: Mapping[str, Judged], peers: Path | None = None) -> None:
-    """Print what the first request and a search cost, in tokens, for a hundred tools of each set."""
+def tokens(sets: Mapping[str, Judged], peers: Path | None = None, counter: Tokenizer = ESTIMATE) -> None:
+    """Print what the first request and a search cost, in tokens, for a hundred tools of each set; how much the first
+    request saves of ten other hundreds; and how far the estimate is from an exact count."""
     ways = ["ours", *(PACKAGES if peers else ())]
-    print(f"\n{'tokens':<16}{'eager':>9}" + "".join(f"{way + ', first':>20}{'a search':>10}" for way in ways))
+    compared = "" if counter is ESTIMATE else f"{'estimate':>10}"
+    print(f"\ncounted by {counter.name}: {counter.error}")
+    print(f"{'tokens':<16}{'eager':>9}{compared}{'ten hundreds':>18}", end="")
+    print("".join(f"{way + ', first':>20}{'a search':>10}" for way in ways))
     for name, judged in sets.items():
         tools = list(judged.tools.values())[:HUNDRED]
-        cost = forecast(opened(tools))
+        cost = forecast(opened(tools), tokenizer=counter)
+        eager = f"{cost.eager_tokens:>9,}"
+        if compared:
+            eager += f"{forecast(opened(tools)).eager_tokens / cost.eager_tokens - 1:>+10.1%}"
         line = f"{cost.lazy_tokens:>12,} ({cost.saved_share:.1%}){cost.search_tokens + cost.schema_tokens:>10,}"
         for peer in PACKAGES if peers else ():
             shown = _of_peer(peer, tools, some(judged)[:SHOWN], peers)
-            first = ESTIMATE.tokens(shown.listed)
-            search = sum(map(ESTIMATE.tokens, shown.shown)) / len(shown.shown)
+            first = counter.tokens(shown.listed)
+            search = sum(map(counter.tokens, shown.shown)) / len(shown.shown)
             line += f"{first:>12,} ({1 - first / cost.eager_tokens:.1%}){search:>10,.0f}"
-        print(f"{name:<16}{cost.eager_tokens:>9,}{line}", flush=True)
+        print(f"{name:<16}{eager}{_saved(list(judged.tools.values()), counter):>18}{line}", flush=True)
+
+
+def _saved(tools: Sequence[CatalogTool], counter: Tokenizer) -> str:
+    """The least and the most that the first request saves, of ten samples of a hundred tools."""
+    samples = [random.Random(seed).sample(tools, min(HUNDRED, len(tools))) for seed in range(SAMPLES)]
+    shares = [forecast(opened(sample), tokenizer=counter).saved_share for sample in samples]
+    return f"{min(shares):.1%} to {max(shares):.1%}"
+
+
+def _print_session(tools: Sequence[CatalogTool]) -> None:
+    """What a session costs to open, and what it then costs where nothing is activated."""
+    catalog = opened(tools)
+    begun, session = _timed(partial(_begun, catalog))
+    turns, refusals = (_times(do, [tools[0].name] * CALLS) for do in (lambda _: session.begin_turn(), session.refusal))
+    print(
+        f"a session over {len(tools):,} tools: begun in {begun:.0f} ms; then a turn takes "
+        f"{1000 * median(turns):.0f} µs and a call that is not loaded {1000 * median(refusals):.0f} µs"
+    )
+
+
+def _begun(catalog: Catalog) -> Session:
+    session = Session(catalog, mode="all")
+    session.begin_turn()
+    return session
 
 
 def _of_peer(peer: str, tools: Sequence[CatalogTool], queries: Sequence[str], peers: Path | None) -> Answers:
@@ -288,11 +326,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--peers", type=Path, default=os.environ.get("ONHAND_PEERS"), help="where their environments are"
     )
+    parser.add_argument("--tokenizer", default=ESTIMATE.name, help="how to count, as for `onhand tools tokens`")
     parser.add_argument("--only", choices=TABLES, help="one table")
     options = parser.parse_args(argv)
     if not options.directory:
         print("no judged sets: name their directory, or set ONHAND_DATA; nothing was measured")
         return
+    counter = tokenizer(options.tokenizer)
     embedder, unavailable = chosen(options.embedder)
     if options.embedder and embedder is None:
         print(f"meaning is not compared: {unavailable}")
@@ -308,7 +348,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "quality": lambda: quality(sets, remembering, peers),
         "misses": lambda: misses(sets, remembering),
         "forged": lambda: forged(sets, remembering),
-        "tokens": lambda: tokens(sets, peers),
+        "tokens": lambda: tokens(sets, peers, counter),
         "speed": lambda: speed(sets, options.tools, peers),
     }
     for table, measure in tables.items():

@@ -58,7 +58,7 @@ class Prompt:
     def begin(self, loaded: Iterable[dict[str, Any]], index_text: str) -> None:
         """Write the part that stays: definitions by name, then the index. What was added stays, but for notes."""
         self._wired = tuple(sorted(loaded, key=lambda wired: str(wired["name"])))
-        lines = "".join(f"{spelled_out(_compact(wired))}\n" for wired in self._wired)
+        lines = "".join(f"{spelled_out(compact(wired))}\n" for wired in self._wired)
         self._head = f"{lines}{index_text}\n" if index_text else lines
         self._added = [row for row in self._added if row[1]]
 
@@ -108,9 +108,14 @@ def wire(tool: "CatalogTool") -> dict[str, Any]:
 
 
 def definition(tool: "CatalogTool") -> str:
-    """What a provider is sent of a tool: JSON without a needless byte."""
+    """What a provider is sent of a tool."""
     schema = {"type": "object", **tool.input_schema}
-    return _compact({"name": tool.name, "description": tool.description, "input_schema": schema})
+    return compact({"name": tool.name, "description": tool.description, "input_schema": schema})
+
+
+def compact(wired: Mapping[str, Any]) -> str:
+    """JSON without a needless byte."""
+    return json.dumps(wired, ensure_ascii=False, separators=(",", ":"))
 
 
 def line(tool: "CatalogTool") -> str:
@@ -179,10 +184,6 @@ def plain_line(text: str, most: int) -> str:
 
 _NO_TAG = {ord(char): "&lt;" for char in "<＜﹤≮"}  # the wide ones are what a tokenizer may take for a narrow one
 _IN_JSON = {ord(char): f"\\u{ord(char):04x}" for char in "<＜﹤≮"}
-
-
-def _compact(wired: Mapping[str, Any]) -> str:
-    return json.dumps(wired, ensure_ascii=False, separators=(",", ":"))
 
 
 def _levels(by_server: Mapping[str, Sequence["CatalogTool"]]) -> Iterator[list[str]]:
