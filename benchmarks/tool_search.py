@@ -201,9 +201,9 @@ def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> N
 
 def tokens(sets: Mapping[str, Judged], peers: Path | None = None, counter: Tokenizer = ESTIMATE) -> None:
     """Print what the first request and a search cost, in tokens, for a hundred tools of each set; how much the first
-    request saves of ten other hundreds; and how far the estimate is from an exact count."""
+    request saves of ten other hundreds; and how far the estimate is from an exact count of definitions and names."""
     ways = ["ours", *(PACKAGES if peers else ())]
-    compared = "" if counter is ESTIMATE else f"{'estimate':>10}"
+    compared = "" if counter is ESTIMATE else f"{'estimate':>10}{'of names':>10}"
     print(f"\ncounted by {counter.name}: {counter.error}")
     print(f"{'tokens':<16}{'eager':>9}{compared}{'ten hundreds':>18}", end="")
     print("".join(f"{way + ', first':>20}{'a search':>10}" for way in ways))
@@ -212,7 +212,9 @@ def tokens(sets: Mapping[str, Judged], peers: Path | None = None, counter: Token
         cost = forecast(opened(tools), tokenizer=counter)
         eager = f"{cost.eager_tokens:>9,}"
         if compared:
+            names = ", ".join(tool.name for tool in judged.tools.values())
             eager += f"{forecast(opened(tools)).eager_tokens / cost.eager_tokens - 1:>+10.1%}"
+            eager += f"{ESTIMATE.tokens(names) / counter.tokens(names) - 1:>+10.1%}"
         line = f"{cost.lazy_tokens:>12,} ({cost.saved_share:.1%}){cost.search_tokens + cost.schema_tokens:>10,}"
         for peer in PACKAGES if peers else ():
             shown = _of_peer(peer, tools, some(judged)[:SHOWN], peers)

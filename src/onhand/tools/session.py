@@ -32,7 +32,7 @@ MAX_SCHEMA_TOKENS = 16_000  # of activated tools: 8 % of a window of 200,000
 INDEX_SHARE = 0.08  # of the definitions that it stands for,
 FOUND_SHARE = 0.1  # and together with the tools that search it, which cost the same however few tools there are
 WINDOW_SHARE = 0.02  # of the window, however many tools there are
-MIN_INDEX_TOKENS = 200
+MIN_INDEX_TOKENS = 100
 
 
 class Server(Record):
