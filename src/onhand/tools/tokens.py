@@ -58,7 +58,8 @@ ESTIMATE = Tokenizer(
     "estimate",
     piecewise_tokens,
     "within 12 % of o200k, cl100k and Anthropic's published vocabulary on definitions of a hundred tools, and a third "
-    "on bare lists of names; the newest vocabularies may count a text up to 2.7 times as long, definitions and index alike",
+    "on bare lists of names; the newest vocabularies may count a text up to 2.7 times as long, definitions and index "
+    "alike",
 )
 
 
