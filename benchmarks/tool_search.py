@@ -191,9 +191,10 @@ def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> N
     for peer in PACKAGES if peers else ():
         answers = _of_peer(peer, tools, queries[:PEER_QUERIES], peers)
         _print_speed(peer, answers.build_ms, sorted(answers.search_ms), again)
-    for form in ("+get user data", f"server:{tools[0].server} get user data"):
+    for form in ("+slack send", "+get user data", f"server:{tools[0].server} get user data"):
         times = _times(catalog.search, [form] * PEER_QUERIES)
-        print(f"  {form}: {times[len(times) // 2]:.2f}")
+        among = len(catalog.search(form.split()[0], limit=len(tools)).hits)
+        print(f"  {form}: p50 {median(times):.2f}, among {among:,} tools")
     _warm(tools)
     for number in (HUNDRED, len(tools)):
         _print_session(tools[:number])
