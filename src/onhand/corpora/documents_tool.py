@@ -10,7 +10,7 @@ from onhand.document import Filter, time_of
 from onhand.errors import EmbedderError, InputError, ToolError
 from onhand.search.index import DEFAULT_LIMIT, MAX_LIMIT
 from onhand.tools import Output, Tool
-from onhand.tools.tool import LOCAL
+from onhand.tools.tool import LOCAL, closed_schema
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import Answer, Documents
@@ -172,10 +172,7 @@ def _tool(
 ) -> Tool:
     from onhand.tools.schema import answer_schema
 
-    schema: Schema = {"type": "object", "properties": properties}
-    if required := [name for name in ("query", "document_id") if name in properties]:
-        schema["required"] = required
-    schema["additionalProperties"] = False
+    schema = closed_schema(properties, [name for name in ("query", "document_id") if name in properties])
 
     def answered(arguments: dict[str, Any]) -> Output:
         try:
