@@ -43,7 +43,7 @@ def run(catalog: Catalog, arguments: Namespace) -> int:
     if arguments.json:
         terminal.print_json(_as_json(found))
     else:
-        _show(found, sum(catalog.servers().values()))
+        _show(found)
     return 0
 
 
@@ -56,8 +56,8 @@ def _as_json(found: Forecast) -> dict[str, object]:
     }
 
 
-def _show(found: Forecast, of_servers: int) -> None:
-    tools = f"{'all ' if found.tools > 1 else ''}{amount(found.tools, found.servers, of_servers)}"
+def _show(found: Forecast) -> None:
+    tools = f"{'all ' if found.tools > 1 else ''}{amount(found.tools, found.servers, found.of_servers)}"
     rows = [
         ("eager loading", f"{found.eager_tokens:,}", f"{tools}, with whole definitions"),
         ("lazy loading", f"{found.lazy_tokens:,}", "compact index, definitions when they are needed"),

@@ -35,6 +35,7 @@ class Forecast(Record):
     tokenizer: str
     error: str
     output_schema_tokens: int = 0  # of what tools say of their answers: no provider is sent it, a host may show it
+    of_servers: int = 0  # tools that are a server's
     left_out: int = 0  # tools of a name that no model can call, or that a tool of ours has
 
     @property
@@ -75,6 +76,7 @@ def forecast(
         tokenizer.name,
         tokenizer.error,
         sum(_output_tokens(tool, tokenizer) for tool in session.deferred()),
+        sum(server.tools for server in session.servers()),
         len(catalog) - len(session.deferred()),
     )
 

@@ -89,7 +89,7 @@ def test_a_policy_of_the_conversation_is_asked_at_the_point_that_was_named(capsy
 @requirement("catalog.token-table")
 def test_what_saves_nothing_or_is_left_out_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "tools.json"
-    listed = [{"name": "yield", "server": "farm"}, {"name": "resolve"}, {"name": "two words"}]
+    listed = [{"name": "yield", "server": "farm"}, {"name": "resolve"}, {"name": "two words", "server": "farm"}]
     file.write_text(json.dumps(listed))
     assert tokens("--catalog", str(file)) == 0
     lines = capsys.readouterr().out.splitlines()
