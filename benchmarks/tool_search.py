@@ -2,6 +2,7 @@
 
     python -m benchmarks.tool_search [DIRECTORY] [--sets a b] [--queries 400] [--embedder minilm] [--cache DIR]
                                      [--tools 5000] [--peers DIR] [--only quality|misses|forged|speed|tokens]
+                                     [--tokenizer tiktoken:o200k_base]
 
 DIRECTORY ($ONHAND_DATA when not given) has one folder for each set, as for benchmarks.quality; a set counts if its
 corpus has tools (name, description, parameters). bm25s is left out where it is not installed. FastMCP and pydantic-ai
@@ -11,15 +12,16 @@ R@5 is the part of a query's tools that are among the first five. A query of one
 others to see what is found where nothing should fit; as catalogs overlap, that is an upper bound. A forged tool has
 each telling word of the query once in its name, once in its description, or in both, and nothing to do with it.
 
-Times are CPU. Ours and bm25s are built in turns; times are medians, and so is the ratio of each turn. The first build
-of a process, which has yet to learn the words, is told too, by the median of several processes; each waits until the
-threads that numpy starts for bm25s are at rest, whose CPU would count as ours. What the benchmark itself holds is kept
-from the garbage collector.
+Times are CPU. Each query is put to us twice: first with words that nobody has asked for yet, then again. Ours and bm25s
+are built in turns; times are medians, and so is the ratio of each turn. The first build of a process, which has yet to
+learn the words, is told too, by the median of several processes; each waits until the threads that numpy starts for
+bm25s are at rest, whose CPU would count as ours. What the benchmark itself holds is kept from the garbage collector.
 """
 
 import argparse
 import gc
 import os
+import random
 import re
 import sys
 import tempfile
@@ -54,7 +56,8 @@ from onhand.tools.catalog import Catalog, CatalogTool
 from onhand.tools.catalog_tool import MAX_NAME_CHARS
 from onhand.tools.forecast import forecast
 from onhand.tools.relevance import ASKING_WORDS
-from onhand.tools.tokens import ESTIMATE
+from onhand.tools.session import Session
+from onhand.tools.tokens import ESTIMATE, Tokenizer, tokenizer
 
 TABLES = ("quality", "misses", "forged", "speed", "tokens")
 BUILDS = 7
@@ -64,6 +67,8 @@ PEER_QUERIES = 40  # that the speed of a peer is measured by
 FORGED_QUERIES = 80  # of each set
 MIN_FORGED = 4  # telling words: of fewer, nobody can tell a forged tool from one that does what it says
 HUNDRED = 100  # tools, of which the tokens are counted
+SAMPLES = 10
+CALLS = 200
 
 
 def searches(judged: Judged, embedder: Embedder | None) -> Iterator[tuple[str, Search]]:
@@ -172,10 +177,12 @@ def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> N
     _, *turns = _builds(tools, BUILDS + 1)
     built, made = (median(times) for times in zip(*turns, strict=True))
     catalog, with_bm25s = opened(tools), bm25s_search(tools)
+    learnt, _ = _timed(partial(catalog.search, queries[0]))
     first = _times(catalog.search, queries)
     again = _times(catalog.search, queries)
-    _print_speed("ours", built, first)
+    _print_speed("ours, new words", built, first)
     _print_speed("ours, again", built, again)
+    print(f"  the first search of a catalog takes {learnt:.0f}: it learns the forms of all words")
     if with_bm25s:
         _print_speed("bm25s", made, _times(with_bm25s, queries), again)
         firsts = [pair for _ in range(FIRSTS) for pair in _in_a_new_process(_builds, tools, 1)]
@@ -184,26 +191,62 @@ def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> N
     for peer in PACKAGES if peers else ():
         answers = _of_peer(peer, tools, queries[:PEER_QUERIES], peers)
         _print_speed(peer, answers.build_ms, sorted(answers.search_ms), again)
-    for form in ("+get user data", f"server:{tools[0].server} get user data"):
+    for form in ("+slack send", "+get user data", f"server:{tools[0].server} get user data"):
         times = _times(catalog.search, [form] * PEER_QUERIES)
-        print(f"  {form}: {times[len(times) // 2]:.2f}")
+        among = len(catalog.search(form.split()[0], limit=len(tools)).hits)
+        print(f"  {form}: p50 {median(times):.2f}, among {among:,} tools")
     _warm(tools)
+    for number in (HUNDRED, len(tools)):
+        _print_session(tools[:number])
 
 
-def tokens(sets: Mapping[str, Judged], peers: Path | None = None) -> None:
-    """Print what the first request and a search cost, in tokens, for a hundred tools of each set."""
+def tokens(sets: Mapping[str, Judged], peers: Path | None = None, counter: Tokenizer = ESTIMATE) -> None:
+    """Print what the first request and a search cost, in tokens, for a hundred tools of each set; how much the first
+    request saves of ten other hundreds; and how far the estimate is from an exact count of definitions and names."""
     ways = ["ours", *(PACKAGES if peers else ())]
-    print(f"\n{'tokens':<16}{'eager':>9}" + "".join(f"{way + ', first':>20}{'a search':>10}" for way in ways))
+    compared = "" if counter is ESTIMATE else f"{'estimate':>10}{'of names':>10}"
+    print(f"\ncounted by {counter.name}: {counter.error}")
+    print(f"{'tokens':<16}{'eager':>9}{compared}{'ten hundreds':>18}", end="")
+    print("".join(f"{way + ', first':>20}{'a search':>10}" for way in ways))
     for name, judged in sets.items():
         tools = list(judged.tools.values())[:HUNDRED]
-        cost = forecast(opened(tools))
+        cost = forecast(opened(tools), tokenizer=counter)
+        eager = f"{cost.eager_tokens:>9,}"
+        if compared:
+            names = ", ".join(tool.name for tool in judged.tools.values())
+            eager += f"{forecast(opened(tools)).eager_tokens / cost.eager_tokens - 1:>+10.1%}"
+            eager += f"{ESTIMATE.tokens(names) / counter.tokens(names) - 1:>+10.1%}"
         line = f"{cost.lazy_tokens:>12,} ({cost.saved_share:.1%}){cost.search_tokens + cost.schema_tokens:>10,}"
         for peer in PACKAGES if peers else ():
             shown = _of_peer(peer, tools, some(judged)[:SHOWN], peers)
-            first = ESTIMATE.tokens(shown.listed)
-            search = sum(map(ESTIMATE.tokens, shown.shown)) / len(shown.shown)
+            first = counter.tokens(shown.listed)
+            search = sum(map(counter.tokens, shown.shown)) / len(shown.shown)
             line += f"{first:>12,} ({1 - first / cost.eager_tokens:.1%}){search:>10,.0f}"
-        print(f"{name:<16}{cost.eager_tokens:>9,}{line}", flush=True)
+        print(f"{name:<16}{eager}{_saved(list(judged.tools.values()), counter):>18}{line}", flush=True)
+
+
+def _saved(tools: Sequence[CatalogTool], counter: Tokenizer) -> str:
+    """The least and the most that the first request saves, of ten samples of a hundred tools."""
+    samples = [random.Random(seed).sample(tools, min(HUNDRED, len(tools))) for seed in range(SAMPLES)]
+    shares = [forecast(opened(sample), tokenizer=counter).saved_share for sample in samples]
+    return f"{min(shares):.1%} to {max(shares):.1%}"
+
+
+def _print_session(tools: Sequence[CatalogTool]) -> None:
+    """What a session costs to open, and what it then costs where nothing is activated."""
+    catalog = opened(tools)
+    begun, session = _timed(partial(_begun, catalog))
+    turns, refusals = (_times(do, [tools[0].name] * CALLS) for do in (lambda _: session.begin_turn(), session.refusal))
+    print(
+        f"a session over {len(tools):,} tools: begun in {begun:.0f} ms; then a turn takes "
+        f"{1000 * median(turns):.0f} µs and a call that is not loaded {1000 * median(refusals):.0f} µs"
+    )
+
+
+def _begun(catalog: Catalog) -> Session:
+    session = Session(catalog, mode="all")
+    session.begin_turn()
+    return session
 
 
 def _of_peer(peer: str, tools: Sequence[CatalogTool], queries: Sequence[str], peers: Path | None) -> Answers:
@@ -272,7 +315,7 @@ def _times(search: Callable[[str], Any], queries: Sequence[str]) -> list[float]:
 def _print_speed(name: str, built: float, times: Sequence[float], ours: Sequence[float] = ()) -> None:
     middle, late = times[len(times) // 2], times[int(len(times) * 0.99)]
     ratio = f"   {middle / ours[len(ours) // 2]:.1f} × ours" if ours else ""
-    print(f"{name:<14}build {built:>8.0f}   p50 {middle:>8.2f}   p99 {late:>8.2f}{ratio}", flush=True)
+    print(f"{name:<16}build {built:>8.0f}   p50 {middle:>8.2f}   p99 {late:>8.2f}{ratio}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -286,11 +329,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--peers", type=Path, default=os.environ.get("ONHAND_PEERS"), help="where their environments are"
     )
+    parser.add_argument("--tokenizer", default=ESTIMATE.name, help="how to count, as for `onhand tools tokens`")
     parser.add_argument("--only", choices=TABLES, help="one table")
     options = parser.parse_args(argv)
     if not options.directory:
         print("no judged sets: name their directory, or set ONHAND_DATA; nothing was measured")
         return
+    counter = tokenizer(options.tokenizer)
     embedder, unavailable = chosen(options.embedder)
     if options.embedder and embedder is None:
         print(f"meaning is not compared: {unavailable}")
@@ -306,7 +351,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "quality": lambda: quality(sets, remembering, peers),
         "misses": lambda: misses(sets, remembering),
         "forged": lambda: forged(sets, remembering),
-        "tokens": lambda: tokens(sets, peers),
+        "tokens": lambda: tokens(sets, peers, counter),
         "speed": lambda: speed(sets, options.tools, peers),
     }
     for table, measure in tables.items():

@@ -493,8 +493,9 @@ def _hand_over(directory: Path) -> None:
 def what_it_saves(context: Context, rules: Rules, skills: Skills, registry: Registry, session: Session) -> None:
     chapter(
         "18. What it saves",
-        f"Tokens of one turn, estimated at {BYTES_PER_TOKEN} bytes each: everything in the prompt, or what "
-        "stands there now, with one look-up of each kind. Of the searches in chapter 3 the longest answer counts.",
+        f"Tokens of one turn, estimated (texts at {BYTES_PER_TOKEN} bytes each, definitions of tools as in chapter "
+        "11): everything in the prompt, or what stands there now, with one look-up of each kind. Of the searches in "
+        "chapter 3 the longest answer counts.",
     )
     tools = session.balance()
     context_answers = [registry.call("context_search", {"query": query}).text for query, _ in SEARCHES]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.__main__ import LONG, TABLES, measured
 
 import onhand
 from onhand.errors import MissingExtra
@@ -303,3 +304,21 @@ def test_the_benchmark_of_serving_prints_us_beside_a_bare_server_as_a_ratio() ->
     ratios = [float(row.rstrip("×").split()[-1]) for row in rows]
     assert ratios[0] == 1
     assert all(ratio > 0 for ratio in ratios)
+
+
+def test_every_benchmark_is_run_by_one_command_and_what_it_leaves_out_is_named() -> None:
+    sources = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "benchmarks").glob("*.py")}
+    runnable = {name for name, text in sources.items() if "\ndef main(" in text} - {"__main__"}
+    assert sorted([*TABLES, *LONG]) == sorted(runnable)
+
+
+@pytest.mark.parametrize(("code", "went_well"), [("None", True), ("0", True), ("1", False), ("'no server'", False)])
+def test_a_benchmark_that_finds_a_failure_fails_the_command(
+    code: str, went_well: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trial.py").write_text(f'"""A trial."""\nimport sys\ndef main(argv): sys.exit({code})\n')
+    monkeypatch.setattr("benchmarks.__path__", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "benchmarks.trial", raising=False)
+    assert measured("trial") is went_well
+    monkeypatch.delitem(sys.modules, "benchmarks.trial")
+    assert capsys.readouterr().out.startswith("\n# A trial.\n")

@@ -9,7 +9,7 @@ from onhand.actions.spellings import SPELLINGS
 from onhand.errors import NotFound, OnhandError, ToolError
 from onhand.tools import Output, Tool
 from onhand.tools.fitting import within
-from onhand.tools.tool import LOCAL, Hints
+from onhand.tools.tool import LOCAL, Hints, closed_schema
 
 Schema = dict[str, Any]
 
@@ -31,10 +31,7 @@ def action(
     """A tool that says `success`, and when it fails `error` and, where that may be told, whether its path `exists`."""
     from onhand.tools.schema import answer_schema
 
-    schema: Schema = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
-    schema["additionalProperties"] = False
+    schema = closed_schema(properties, required)
 
     def answered(arguments: dict[str, Any]) -> Output:
         try:

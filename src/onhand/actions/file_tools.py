@@ -7,6 +7,7 @@ from onhand.actions import files, shapes
 from onhand.actions.answers import Schema, action, fits, succeeded
 from onhand.actions.edit import Edit, edit
 from onhand.actions.workspace import Workspace, shown
+from onhand.amounts import counted
 from onhand.errors import InputError
 from onhand.tools import Output, Tool
 from onhand.tools.tool import LOCAL, REPLACING
@@ -199,7 +200,7 @@ def _edit(
     expected_hash: str | None = None,
 ) -> Output:
     edited = edit(workspace, path, wanted_edits(old_string, new_string, replace_all, edits), expected_hash)
-    passages = "1 passage" if edited.replacements == 1 else f"{edited.replacements:,} passages"
+    passages = counted(edited.replacements, "passage")
     text = "; ".join([f"replaced {passages} in {shown(edited.path)}", *edited.notes])
     fields = {**edited._asdict(), "notes": list(edited.notes)}
     if len(edited.content) > MAX_ECHO_CHARS:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from onhand import wanted
 from onhand.actions.files import contents
 from onhand.actions.workspace import Place, Root, Workspace
+from onhand.amounts import counted
 from onhand.errors import InputError
 from onhand.gitignore import MAX_BYTES, NAME, Block, Tree, blocks_in, blocks_of, is_clear, verdict
 
@@ -111,8 +112,7 @@ class Gaps:
 
     def notes(self) -> list[str]:
         """What a reader of the answer should know."""
-        skipped = "1 directory" if self.skipped == 1 else f"{self.skipped:,} directories"
-        notes = [f"{skipped} could not be looked into"] if self.skipped else []
+        notes = [f"{counted(self.skipped, 'directory')} could not be looked into"] if self.skipped else []
         notes += [f"only {MAX_ENTRIES:,} entries were looked at; choose a smaller path"] * self.is_cut
         return notes + [LATE] * self.is_late
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from onhand.agent.events import Asked, Ended, Event, Nested, Retrying, Returned
+from onhand.amounts import plural
 from onhand.corpora.context import Context
 from onhand.formats.message import as_mapping, as_text
 from onhand.tools.problems import short
@@ -18,7 +19,8 @@ def opening(context: Context) -> Iterator[str]:
         yield f"# pinned {file.path} ({file.bytes}B{cut})"
     sources = context.searchable()
     sections = sum(source.sections for source in sources)
-    yield f"# searchable {_counted(sections, 'section')} across {_counted(len(sources), 'file')}"
+    files = len(sources)
+    yield f"# searchable {sections} {plural(sections, 'section')} across {files} {plural(files, 'file')}"
 
 
 def line_of(event: Event) -> str:
@@ -37,7 +39,3 @@ def line_of(event: Event) -> str:
     if isinstance(event, Ended) and event.outcome.end != "answer":
         return f"# {event.outcome.detail}"
     return ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onhand import app
+from onhand.amounts import counted
 from onhand.cli import terminal
 from onhand.cli.sections import explained, print_section
-from onhand.cli.terminal import counted
 from onhand.corpora.context import Context, PinnedFile
 
 TYPE_CHECKING = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from onhand.amounts import counted
 from onhand.cli import terminal
 from onhand.cli.parser import Parser
-from onhand.cli.terminal import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

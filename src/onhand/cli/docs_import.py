@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from itertools import chain
 
+from onhand.amounts import counted
 from onhand.cli import terminal
 from onhand.cli.progress import Progress
-from onhand.cli.terminal import counted
 from onhand.document import Document
 from onhand.errors import InputError, StoreError
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 
+NOT_SHOWN = ("all", "console")  # the sum of the others, and a name that is kept for what is not there yet
+
+
 class Extra(NamedTuple):
     """A set of optional packages."""
 
@@ -79,7 +82,7 @@ def _config() -> str:
 
 
 def installed_extras() -> list[Extra]:
-    """The extras that this installation declares, each with what it has and lacks."""
+    """The extras that this installation has a use for, each with what it has and lacks."""
     from importlib import metadata
 
     try:
@@ -89,8 +92,8 @@ def installed_extras() -> list[Extra]:
         return []
     extras = []
     for name in ours.metadata.get_all("Provides-Extra") or []:
-        if name == "all":
-            continue  # the sum of the others
+        if name in NOT_SHOWN:
+            continue
         versions = {package: _version(package) for package in _packages_of(name, ours.requires or [])}
         installed = tuple(f"{package} {version}" for package, version in versions.items() if version)
         missing = tuple(package for package, version in versions.items() if not version)

@@ -9,9 +9,9 @@ import argparse
 import os
 
 from onhand import app
+from onhand.amounts import counted
 from onhand.cli import mcp_install, terminal
 from onhand.cli.parser import Parser
-from onhand.cli.terminal import counted
 from onhand.errors import ConfigError, InputError, NotFound, ToolError, UpstreamError
 
 TYPE_CHECKING = False

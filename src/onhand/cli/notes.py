@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from onhand import app
+from onhand.amounts import counted
 from onhand.cli import terminal
 from onhand.cli.parser import Parser, add_query, add_to_all
-from onhand.cli.terminal import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

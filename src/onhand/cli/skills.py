@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from onhand import app
+from onhand.amounts import counted
 from onhand.cli import terminal
 from onhand.cli.parser import Parser, add_query, add_to_all, positive
 from onhand.corpora.skill_file import SKILL_FILE
@@ -66,7 +67,7 @@ def _list(skills: Skills, arguments: argparse.Namespace) -> int:
     for skill in listed:
         terminal.say(f"{terminal.flowing(skill.name)}  {terminal.flowing(skill.path)}", heading=True)
         terminal.say(f"   {terminal.flowing(skill.description)}")
-    terminal.say(terminal.counted(len(listed), "skill") if listed else skills.why_empty() or "")
+    terminal.say(counted(len(listed), "skill") if listed else skills.why_empty() or "")
     return 0
 
 
@@ -89,7 +90,7 @@ def _search(skills: Skills, arguments: argparse.Namespace) -> int:
         for match in hit.matches:
             _print_match(match, arguments.explain)
         terminal.say()
-    terminal.say(result.reason or f"{len(result.hits)} of {terminal.counted(result.skills, 'skill')}")
+    terminal.say(result.reason or f"{len(result.hits)} of {counted(result.skills, 'skill')}")
     return 0
 
 
@@ -106,7 +107,7 @@ def _search_references(skills: Skills, query: str, arguments: argparse.Namespace
         terminal.say(f"{number}. {terminal.flowing(hit.skill)}  score {hit.match.score:.2f}", heading=True)
         _print_match(hit.match, arguments.explain)
         terminal.say()
-    terminal.say(result.reason or terminal.counted(len(result.hits), "section"))
+    terminal.say(result.reason or counted(len(result.hits), "section"))
     return 0
 
 
@@ -161,7 +162,7 @@ def _validate(skills: Skills, arguments: argparse.Namespace) -> int:
     if not checked:
         terminal.say(skills.why_empty() or "there is nothing to check")
     else:
-        terminal.say(f"{len(checked) - broken} of {terminal.counted(len(checked), 'skill')} valid")
+        terminal.say(f"{len(checked) - broken} of {counted(len(checked), 'skill')} valid")
     return 1 if broken else 0
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from onhand.amounts import counted
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,11 +105,6 @@ def flowing(text: str) -> str:
     return " ".join(text.split())
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 document`, `2 documents`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def print_excerpt(text: str, max_lines: int) -> None:
     """Print a text under its heading; in a terminal only its beginning."""
     lines = text.strip().splitlines()
@@ -115,7 +112,7 @@ def print_excerpt(text: str, max_lines: int) -> None:
     for line in shown:
         say(f"   {line}".rstrip())
     if len(shown) < len(lines):
-        say(f"   … {len(lines) - len(shown)} more lines")
+        say(f"   … {counted(len(lines) - len(shown), 'more line')}")
     say()
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from onhand.amounts import counted
 from onhand.cli import terminal
 
 COLLAPSED_MATCHES = 5
@@ -39,15 +40,16 @@ def lines(details: Mapping[str, Any] | None, text: str = "", expanded: bool = Fa
 def _status(details: Mapping[str, Any], matches: int) -> str:
     query = _cut(str(details.get("query") or "").strip(), LABEL_CHARS) or "(empty query)"
     activated = len(details.get("activated_tools") or ())
-    noun = "match" if matches == 1 else "matches"
-    return f"✓ SearchTools {query} · {matches} {noun} · {activated} activated · {details.get('total_tools', 0)} total"
+    total = details.get("total_tools", 0)
+    return f"✓ SearchTools {query} · {counted(matches, 'match')} · {activated} activated · {total} total"
 
 
 def _item(tool: Mapping[str, Any], last: bool) -> list[str]:
     parts = [_cut(str(tool.get("label") or tool.get("name") or ""), LABEL_CHARS)]
     if tool.get("server_name"):
         parts.append(_cut(str(tool["server_name"]), LABEL_CHARS))
-    parts.append(f"{_number(tool.get('score')):.3f}")
+    if tool.get("score") is not None:
+        parts.append(f"{_number(tool['score']):.3f}")
     described = _cut(str(tool.get("description") or ""), DESCRIPTION_CHARS)
     branch, stem = ("└─", "   ") if last else ("├─", "│  ")
     return [f"{branch} {' · '.join(parts)}", *([f"{stem}{described}"] if described else [])]

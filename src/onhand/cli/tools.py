@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from onhand.amounts import counted
 from onhand.cli import terminal, tool_matches, tools_tokens
 from onhand.cli.parser import Parser
 
@@ -11,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from onhand.tools.catalog import Catalog, Found, ToolHit
+    from onhand.tools.catalog import Catalog, CatalogTool, Found, ToolHit
 
 SHOWN_CHARS = 200  # of a description
 SHOWN_SERVERS = 10
@@ -66,16 +67,14 @@ def _count(text: str) -> int:
 
 
 def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
-    from onhand.tools.found import tool_as_json
-
     tools = catalog.tools()
     if arguments.json:
-        terminal.print_json({"tools": [tool_as_json(tool) for tool in tools], "servers": catalog.servers()})
+        terminal.print_json({"tools": [_known(tool) for tool in tools], "servers": catalog.servers()})
         return 0
     terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
-    counts = [(len(tools), "tool"), (len(catalog.servers()), "server")]
-    together = " of ".join(terminal.counted(number, noun) for number, noun in counts if number)
-    terminal.say(together or "the catalog is empty")
+    servers = catalog.servers()
+    together = tools_tokens.amount(len(tools), len(servers), sum(servers.values()))
+    terminal.say(together if tools else "the catalog is empty")
     return 0
 
 
@@ -90,7 +89,8 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     if arguments.json:
         terminal.print_json(found_as_json(found))
         return 0
-    if terminal.is_terminal() and not arguments.explain:
+    is_tree = terminal.is_terminal() and not arguments.explain
+    if is_tree:
         tool_matches.show(_details(found), expanded=arguments.limit is not None)
     else:
         for number, hit in enumerate(found.hits, 1):
@@ -99,7 +99,9 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     if found.unknown:
         _say_unknown(found, catalog)
     if not found.unknown or found.hits:
-        terminal.say(found.reason or f"{len(found.hits)} of {found.total_tools:,} tools")
+        is_cut = is_tree and arguments.limit is None and len(found.hits) > tool_matches.COLLAPSED_MATCHES
+        more = f"; --limit {len(found.hits)} shows them all" if is_cut else ""
+        terminal.say(found.reason or f"{len(found.hits):,} of {counted(found.total_tools, 'tool')}{more}")
     return 0
 
 
@@ -129,8 +131,8 @@ def _details(found: Found) -> dict[str, object]:
         {
             "label": signature(hit.name, hit.tool.input_schema),
             "server_name": hit.tool.server,
-            "score": hit.score,
             "description": hit.tool.summary,
+            **({"score": hit.score} if hit.score else {}),  # what was named was not scored
         }
         for hit in found.hits
     ]
@@ -151,25 +153,42 @@ def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:
 
 def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
     from onhand.errors import NotFound
-    from onhand.tools.found import tool_as_json
 
     try:
         tool = catalog.get(arguments.name)
     except NotFound as error:
         terminal.complain(f"onhand: {error}")
         return 1
-    known: dict[str, Any] = {**tool_as_json(tool), "source": tool.source, "input_schema": tool.input_schema}
-    known |= {name: value for name in ("output_schema", "annotations") if (value := getattr(tool, name))}
+    known = _known(tool)
     if arguments.json:
         terminal.print_json(known)
         return 0
     import json
 
     terminal.say(known["signature"], heading=True)
-    terminal.print_table([(name, known[name]) for name in ("name", "server", "source") if known[name]])
+    rows = [(name, known[name]) for name in ("name", "label", "server", "source") if known.get(name)]
+    claims = ", ".join(f"{name}: {json.dumps(value)}" for name, value in tool.annotations.items())
+    terminal.print_table([*rows, ("claims", claims)] if claims else rows)
     terminal.say(f"\n{tool.description}" if tool.description else "\nit says nothing of itself")
     terminal.say(f"\n{json.dumps(tool.input_schema, ensure_ascii=False, indent=2)}")
+    if tool.output_schema:
+        terminal.say(f"\nit answers with\n{json.dumps(tool.output_schema, ensure_ascii=False, indent=2)}")
     return 0
+
+
+def _known(tool: CatalogTool) -> dict[str, Any]:
+    """All that is known of a tool, as it can be read again as a catalog."""
+    from onhand.tools.found import tool_as_json
+
+    known: dict[str, Any] = {**tool_as_json(tool), "source": tool.source, "input_schema": tool.input_schema}
+    said = {
+        "label": tool.label if tool.label != tool.name else "",
+        "summary": tool.summary if not tool.description.startswith(tool.summary) else "",
+        "hints": list(tool.hints),
+        "output_schema": tool.output_schema,
+        "annotations": tool.annotations,
+    }
+    return known | {name: value for name, value in said.items() if value}
 
 
 def _short(text: str) -> str:

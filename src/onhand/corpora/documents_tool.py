@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from onhand.amounts import counted
 from onhand.corpora.answers import answer_within, reading_within, short, text_of, time_text
 from onhand.corpora.shapes import DocumentReading, DocumentsAnswer
 from onhand.document import Filter, time_of
 from onhand.errors import EmbedderError, InputError, ToolError
 from onhand.search.index import DEFAULT_LIMIT, MAX_LIMIT
 from onhand.tools import Output, Tool
-from onhand.tools.tool import LOCAL
+from onhand.tools.tool import LOCAL, closed_schema
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import Answer, Documents
@@ -125,7 +126,7 @@ def corpus_sentence(summary: "Summary") -> str:
 def _counted(summary: "Summary") -> str:
     if not summary.documents:
         return "This corpus is empty: nothing can be found before documents are imported."
-    return f"This corpus has {summary.documents:,} {'document' if summary.documents == 1 else 'documents'}."
+    return f"This corpus has {counted(summary.documents, 'document')}."
 
 
 def _tallied(preposition: str, noun: str, tally: "Tally") -> str:
@@ -135,8 +136,7 @@ def _tallied(preposition: str, noun: str, tally: "Tally") -> str:
     # Whoever wrote a document chose these words: quoted, short and on one line they can pass for nothing else.
     named = [f"{text_of(short(' '.join(value.split()), MAX_NAME_CHARS))} ({count:,})" for value, count in tally.most]
     more = [] if tally.distinct <= MAX_NAMED else ["…"]
-    plural = noun if tally.distinct == 1 else f"{noun}s"
-    return f"{preposition} {tally.distinct:,} {plural}: {', '.join([*named[:MAX_NAMED], *more])}"
+    return f"{preposition} {counted(tally.distinct, noun)}: {', '.join([*named[:MAX_NAMED], *more])}"
 
 
 def _meaning_sentence(documents: "Documents", summary: "Summary") -> str:
@@ -172,10 +172,7 @@ def _tool(
 ) -> Tool:
     from onhand.tools.schema import answer_schema
 
-    schema: Schema = {"type": "object", "properties": properties}
-    if required := [name for name in ("query", "document_id") if name in properties]:
-        schema["required"] = required
-    schema["additionalProperties"] = False
+    schema = closed_schema(properties, [name for name in ("query", "document_id") if name in properties])
 
     def answered(arguments: dict[str, Any]) -> Output:
         try:

@@ -7,6 +7,7 @@ counts; then only as many directories as fit, and how many more there are.
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from onhand.amounts import counted
 from onhand.corpora.blocks import on_one_line
 from onhand.record import Record
 from onhand.tools.tokens import estimated_tokens
@@ -68,14 +69,14 @@ def _by_directory(sources: Sequence[Source]) -> list[str]:
         files, sections = counts.get(directory, (0, 0))
         counts[directory] = (files + 1, sections + source.sections)
     return [
-        f"- {on_one_line(directory) or '.'}/: {_counted(files, 'file')}, {_counted(sections, 'section')}"
+        f"- {on_one_line(directory) or '.'}/: {counted(files, 'file')}, {counted(sections, 'section')}"
         for directory, (files, sections) in sorted(counts.items())
     ]
 
 
 def _shortened(introduction: str, lines: list[str], max_tokens: int) -> str:
     def text(kept: int) -> str:
-        return _joined(introduction, [*lines[:kept], f"- and {_counted(len(lines) - kept, 'more directory')}"])
+        return _joined(introduction, [*lines[:kept], f"- and {counted(len(lines) - kept, 'more directory')}"])
 
     # Halving, because a tree can have thousands of directories; a line more is never a shorter text.
     kept = bisect_right(range(len(lines)), max_tokens, key=lambda kept: estimated_tokens(text(kept))) - 1
@@ -84,9 +85,3 @@ def _shortened(introduction: str, lines: list[str], max_tokens: int) -> str:
 
 def _joined(introduction: str, lines: Sequence[str]) -> str:
     return "\n".join([introduction, "", *lines])
-
-
-def _counted(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"

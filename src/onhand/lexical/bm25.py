@@ -150,7 +150,7 @@ class LexicalIndex:
             self._learn()
         elif not self._is_sorted and not self._was_looked_through:
             self._look_through(weights)
-        slots = None if among is None else [self._slots[id] for id in among if id in self._slots]
+        slots = None if among is None else [slot for slot in map(self._slots.get, among) if slot is not None]
         weighted = [(weight, self._impact(term)) for term, weight in weights.items()]
         large = self._in_numpy()
         scored = large.best(weighted, limit, slots) if large else self._sums(weighted, slots)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from array import array
-
     from onhand.lexical.bm25 import Field, Impact, Weighted
     from onhand.lexical.numpy_term import Array
     from onhand.lexical.scoring import Scoring
@@ -34,9 +32,9 @@ class NumpyImpacts:
         weighted = []
         alone: Any = None  # by slot
         for number, (field, lengths) in enumerate(zip(self._fields, self._lengths, strict=True)):
-            postings = field.postings.of(words)
-            if postings:
-                slots, counts = _counted(postings)
+            postings, of_words = field.postings.together(words)
+            if of_words:
+                slots, counts = _counted(postings, of_words)
                 weight = scoring.weight(number, lengths[slots]) if scoring.per_field_length else field.weight
                 weighted.append((slots, weight * counts))
                 if field.alone:
@@ -69,13 +67,12 @@ class NumpyImpacts:
         return self._norms if self._scoring.per_field_length else self._norms[slots]
 
 
-def _counted(postings: Sequence[array[int]]) -> tuple[Array, Any]:
-    """The slots of some postings, each once, and how often each stands in them."""
-    if len(postings) == 1:
-        occurrences = np.array(postings[0], dtype=np.intp)
-    else:
-        occurrences = np.concatenate(postings, dtype=np.intp)
-        occurrences.sort()
+def _counted(postings: bytes, words: int) -> tuple[Array, Any]:
+    """The slots of the postings of some words, each once, and how often each stands in them."""
+    occurrences = np.frombuffer(postings, dtype=np.uintc)
+    if words > 1:
+        occurrences = np.sort(occurrences)
+    occurrences = occurrences.astype(np.intp)
     is_new = occurrences[1:] != occurrences[:-1]
     if np.count_nonzero(is_new) == len(is_new):
         return occurrences, 1.0

@@ -94,6 +94,14 @@ class Postings:
         places, ends, slots = self._kept
         return [_posting(places[word], ends, slots) for word in words if word in places]
 
+    def together(self, words: Iterable[str]) -> tuple[bytes, int]:
+        """The same one after the other, as native unsigned integers, and of how many words they are."""
+        if self._kept is not None:
+            kept = self.of(words)
+            return b"".join(kept), len(kept)
+        found = [posting for word in words if (posting := self._postings.get(word)) is not None]
+        return b"".join(found), len(found)
+
 
 def _slots(posting: bytearray) -> "array[int]":
     return array("I", posting)

@@ -12,7 +12,7 @@ from onhand.memory.render import plan_text, to_context
 from onhand.tools import Output, Tool
 from onhand.tools.fitting import fitted, json_bytes, within
 from onhand.tools.problems import near, short
-from onhand.tools.tool import LOCAL, REPLACING, Hints
+from onhand.tools.tool import LOCAL, REPLACING, Hints, closed_schema
 
 Schema = dict[str, Any]
 
@@ -309,10 +309,7 @@ def _tool(
 ) -> Tool:
     from onhand.tools.schema import answer_schema
 
-    schema: Schema = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
-    schema["additionalProperties"] = False
+    schema = closed_schema(properties, required)
     return Tool(
         name,
         description,

@@ -5,10 +5,12 @@ It knows numbers, but no tool and no prompt. What a text costs is for `tokens`, 
 
 import re
 
+from onhand.amounts import counted
 from onhand.errors import InputError
 from onhand.record import Record
 
 DEFAULT_WINDOW_TOKENS = 200_000
+MAX_PLACES = 3  # behind the point of a limit: with twelve digits before it, all that a float can tell apart
 
 
 class Load(Record):
@@ -35,18 +37,17 @@ class Policy(Record):
     limit: float = 0
 
     def __str__(self) -> str:
-        spelling = _SPELLINGS[self.measure]
-        return spelling.format(limit=f"{self.limit:g}")
+        return _SPELLINGS[self.measure].format(limit=_spelled(self.limit))
 
     def decide(self, load: Load) -> Decision:
         """Eager or lazy for this load."""
         if self.measure in ("eager", "lazy"):
             return Decision(self.measure == "lazy", str(self), f"the policy is {self.measure}")
-        measured, words = _MEASURES[self.measure](load)
+        measured, words = _MEASURES[self.measure](load, self.limit)
         lazy = measured > self.limit if self.measure in _ABOVE else measured >= self.limit
         unit = "" if self.measure in _ABOVE else " %"
-        verdict = "over" if lazy else "under"
-        return Decision(lazy, str(self), f"{words}, {verdict} the limit of {self.limit:g}{unit}")
+        verdict = "over" if measured > self.limit else "at" if measured == self.limit else "under"
+        return Decision(lazy, str(self), f"{words}, {verdict} the limit of {_spelled(self.limit, ',')}{unit}")
 
 
 _ABOVE = frozenset({"count", "schema_tokens"})  # lazy above the limit; the shares of a window already at it
@@ -60,21 +61,22 @@ _SPELLINGS = {
 }
 
 
-def _definitions(load: Load) -> tuple[float, str]:
-    share = _share(load.definition_tokens, load.window_tokens)
-    return share, f"the definitions are {load.definition_tokens:,} tokens, {share:.1f} % of the window"
+def _definitions(load: Load, limit: float) -> tuple[float, str]:
+    share, shown = _share(load.definition_tokens, load.window_tokens, limit)
+    return share, f"the definitions are {load.definition_tokens:,} tokens, {shown}"
 
 
-def _conversation(load: Load) -> tuple[float, str]:
-    share = _share(load.conversation_tokens, load.window_tokens)
-    return share, f"the conversation is {load.conversation_tokens:,} tokens, {share:.1f} % of the window"
+def _conversation(load: Load, limit: float) -> tuple[float, str]:
+    share, shown = _share(load.conversation_tokens, load.window_tokens, limit)
+    return share, f"the conversation is {load.conversation_tokens:,} tokens, {shown}"
 
 
-def _count(load: Load) -> tuple[float, str]:
-    return load.tool_count, f"there are {load.tool_count:,} tools"
+def _count(load: Load, _: float) -> tuple[float, str]:
+    verb = "is" if load.tool_count == 1 else "are"
+    return load.tool_count, f"there {verb} {counted(load.tool_count, 'tool')}"
 
 
-def _schema_tokens(load: Load) -> tuple[float, str]:
+def _schema_tokens(load: Load, _: float) -> tuple[float, str]:
     return load.definition_tokens, f"the definitions are {load.definition_tokens:,} tokens"
 
 
@@ -86,12 +88,22 @@ _MEASURES = {
 }
 
 
-def _share(tokens: int, window_tokens: int) -> float:
-    return 100 * tokens / max(window_tokens, 1)
+def _share(tokens: int, window_tokens: int, limit: float) -> tuple[float, str]:
+    """How many per cent of the window, and that in words: 9.98 %, which is under 10 %, is not shown as 10.0 %."""
+    share = 100 * tokens / max(window_tokens, 1)
+    places = 1
+    while f"{share:.{places}f}" == f"{limit:.{places}f}" and share != limit and places < 9:
+        places += 1
+    return share, f"{share:,.{places}f} % of the window"
+
+
+def _spelled(limit: float, thousands: str = "") -> str:
+    """A limit as `policy` reads it: all digits, and no more places than it has."""
+    return f"{limit:{thousands}.{MAX_PLACES}f}".rstrip("0").rstrip(".")
 
 
 _FORM = re.compile(
-    r"(?P<measure>[a-z_]+)\s*(?:(?P<sign>>=|≥|>)\s*(?P<limit>[0-9]{1,12}(?:\.[0-9]{1,6})?)\s*(?P<unit>%?))?"
+    r"(?P<measure>[a-z_]+)\s*(?:(?P<sign>>=|≥|>)\s*(?P<limit>[0-9]{1,12}(?:\.[0-9]{1,3})?)\s*(?P<unit>%?))?"
 )
 
 

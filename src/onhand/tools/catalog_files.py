@@ -147,12 +147,15 @@ def _entries(
 
 def _tool(entry: Any, server: str) -> CatalogTool | str:
     """The tool that an entry describes, or what is wrong with it."""
-    if isinstance(entry, Mapping) and isinstance(entry.get("function"), Mapping):  # of OpenAI's chat
-        entry = {**entry, **entry["function"]}
     if not isinstance(entry, Mapping):
         return f"is {type(entry).__name__}, not an object"
+    for kind in ("function", "custom"):  # of OpenAI's chat
+        if isinstance(entry.get(kind), Mapping):
+            entry = {**entry, **entry[kind]}
     if not isinstance(entry.get("name"), str) or not entry["name"]:
-        return "has no name"
+        kind = entry.get("type")
+        is_provider_s = isinstance(kind, str) and kind not in ("", "function", "custom")
+        return f"is {kind[:60]!r}, which the provider defines and runs" if is_provider_s else "has no name"
     annotations = entry.get("annotations")
     claims = annotations if isinstance(annotations, Mapping) else {}
     label = entry.get("label") or entry.get("title") or claims.get("title") or ""

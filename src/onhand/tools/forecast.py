@@ -35,6 +35,8 @@ class Forecast(Record):
     tokenizer: str
     error: str
     output_schema_tokens: int = 0  # of what tools say of their answers: no provider is sent it, a host may show it
+    of_servers: int = 0  # tools that are a server's
+    left_out: int = 0  # tools of a name that no model can call, or that a tool of ours has
 
     @property
     def saved_tokens(self) -> int:
@@ -52,10 +54,12 @@ def forecast(
     policy: Policy = DEFINITIONS,
     window_tokens: int = DEFAULT_WINDOW_TOKENS,
     tokenizer: Tokenizer = ESTIMATE,
+    conversation_tokens: int = 0,
 ) -> Forecast:
-    """What this catalog costs; nothing of it is changed."""
-    session = Session(catalog, mode="all", essentials=(), tokenizer=tokenizer)
-    asked = Session(catalog, policy=policy, window_tokens=window_tokens, essentials=(), tokenizer=tokenizer)
+    """What this catalog costs, and what the policy would do at that point of a conversation; nothing is changed."""
+    asked = Session(catalog, policy=policy, window_tokens=window_tokens, essentials=(), hidden=(), tokenizer=tokenizer)
+    asked.begin_turn(conversation_tokens)
+    session = asked.child(mode="all", state=None)
     section = session.begin_turn()
     balance = session.balance()
     answers, schemas = _searched(session, tokenizer)
@@ -72,6 +76,8 @@ def forecast(
         tokenizer.name,
         tokenizer.error,
         sum(_output_tokens(tool, tokenizer) for tool in session.deferred()),
+        sum(server.tools for server in session.servers()),
+        len(catalog) - len(session.deferred()),
     )
 
 

@@ -6,7 +6,7 @@ It knows names and servers, but neither what the tools do nor how they are ranke
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,6 @@ MAX_ASKED_CHARS = 400  # what is longer is no name of anything
 NEAREST = 3
 MCP_SPELLED = MCP.strip("_")
 Table = dict[str, str | dict[str, None]]  # a key → its ids; nearly always there is one, which then stands by itself
-Halves = tuple[dict[str, list[str]], dict[str, list[str]]]  # first half → spellings, second half → spellings
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
@@ -30,7 +29,7 @@ class Names:
         self._spelled: Table = {}  # the same and more, in letters and digits alone → ids
         self._servers: dict[str, dict[str, str]] = {}  # server, "" where there is none → its ids → their spelling
         self._lengths: defaultdict[int, dict[str, None]] = defaultdict(dict)  # length → the spellings that are so long
-        self._halves: dict[int, Halves] = {}  # the same, by their halves; of a length that somebody has asked for
+        self._listed: dict[int, str] = {}  # the same as lines of one text; of a length that somebody has asked for
 
     def add(self, tool_id: str) -> None:
         """Let a tool be found by its names."""
@@ -45,8 +44,8 @@ class Names:
                 _put_beside(spelled, spelling, tool_id)
             else:
                 self._lengths[len(spelling)][spelling] = None
-                if self._halves:
-                    self._halves.pop(len(spelling), None)
+                if self._listed:
+                    self._listed.pop(len(spelling), None)
 
     def remove(self, tool_id: str) -> None:
         """Take a tool's names out."""
@@ -57,7 +56,7 @@ class Names:
         for spelling in spellings:
             if _drop(self._spelled, spelling, tool_id):
                 _take(self._lengths, len(spelling), spelling)
-                self._halves.pop(len(spelling), None)
+                self._listed.pop(len(spelling), None)
 
     def exact(self, name: str) -> list[str]:
         """The ids of the tools of just that id, name, or name without its server."""
@@ -84,12 +83,15 @@ class Names:
         own = self._lengths.get(length)
         if not own or length < MIN_TYPO_CHARS:
             return set()
-        if length not in self._halves:
-            self._halves[length] = _by_halves(own)
-        first, second = self._halves[length]
+        if length not in self._listed:
+            self._listed[length] = "\n".join(["", *own, ""])
+        lines = self._listed[length]
         middle = length // 2
-        rest = length - middle - 1
-        return {*first.get(asked[:middle], ()), *second.get(asked[len(asked) - rest :], ())}
+        rest = length - middle - 1  # the letter in the middle is in no half, so that two swapped ones spoil only one
+        first, second = f"\n{asked[:middle]}", f"{asked[len(asked) - rest :]}\n"
+        starts = [place + 1 for place in _places(lines, first)]
+        starts += [place + rest - length for place in _places(lines, second)]
+        return {lines[start : start + length] for start in starts}
 
     def having(self, pieces: Collection[str], servers: Collection[str]) -> set[str]:
         """The ids of the tools of some servers, or of all, whose names have every one of some pieces."""
@@ -152,16 +154,12 @@ def _written(tool_id: str) -> tuple[str, str, set[str], set[str]]:
     return server, of_server + spelled, {tool_id, name, leaf}, spellings
 
 
-def _by_halves(spellings: Collection[str]) -> Halves:
-    """Spellings of one length by their halves. The letter in the middle is in neither, so that two swapped ones spoil
-    only one of them."""
-    first: dict[str, list[str]] = {}
-    second: dict[str, list[str]] = {}
-    for spelling in spellings:
-        middle = len(spelling) // 2
-        first.setdefault(spelling[:middle], []).append(spelling)
-        second.setdefault(spelling[middle + 1 :], []).append(spelling)
-    return first, second
+def _places(text: str, piece: str) -> Iterator[int]:
+    """Where a piece stands in a text."""
+    place = text.find(piece)
+    while place >= 0:
+        yield place
+        place = text.find(piece, place + len(piece))
 
 
 def _put_beside(table: Table, key: str, tool_id: str) -> None:

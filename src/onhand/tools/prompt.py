@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from onhand import amounts
 from onhand.record import Record
 from onhand.tools.signature import signature
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 MAX_LISTED_SERVERS = 40  # in a description; the index has the others
 SUMMARY_CHARS = (96, 48)  # the most telling index that fits wins
 MAX_CHARS_PER_TOKEN = 8  # no list of names has so many; a longer text need not be counted
-NAMES_PER_SERVER = (10_000, 24, 8, 3)
+NAMES_PER_SERVER = (10_000, 400, 200, 100, 50, 24, 8, 3)
+NAMES_OF_CHANGES = 24  # of each server, in what is said of a change
 
 INTRODUCTION = (
     "These tools are not loaded. Before you call one, load it with {finder}: say what it should do, or name it. "
@@ -56,7 +58,7 @@ class Prompt:
     def begin(self, loaded: Iterable[dict[str, Any]], index_text: str) -> None:
         """Write the part that stays: definitions by name, then the index. What was added stays, but for notes."""
         self._wired = tuple(sorted(loaded, key=lambda wired: str(wired["name"])))
-        lines = "".join(f"{spelled_out(_compact(wired))}\n" for wired in self._wired)
+        lines = "".join(f"{spelled_out(compact(wired))}\n" for wired in self._wired)
         self._head = f"{lines}{index_text}\n" if index_text else lines
         self._added = [row for row in self._added if row[1]]
 
@@ -106,9 +108,14 @@ def wire(tool: "CatalogTool") -> dict[str, Any]:
 
 
 def definition(tool: "CatalogTool") -> str:
-    """What a provider is sent of a tool: JSON without a needless byte."""
+    """What a provider is sent of a tool."""
     schema = {"type": "object", **tool.input_schema}
-    return _compact({"name": tool.name, "description": tool.description, "input_schema": schema})
+    return compact({"name": tool.name, "description": tool.description, "input_schema": schema})
+
+
+def compact(wired: Mapping[str, Any]) -> str:
+    """JSON without a needless byte."""
+    return json.dumps(wired, ensure_ascii=False, separators=(",", ":"))
 
 
 def line(tool: "CatalogTool") -> str:
@@ -149,17 +156,19 @@ def grouped(tools: Iterable["CatalogTool"]) -> dict[str, list["CatalogTool"]]:
 
 def counted(servers: Mapping[str, int], most: int = MAX_LISTED_SERVERS) -> str:
     """`github (23 tools), slack (1 tool)`, in order of the name."""
-    listed = [f"{plain_line(server, 60)} ({_tools(number)})" for server, number in sorted(servers.items())]
+    listed = [
+        f"{plain_line(server, 60)} ({amounts.counted(number, 'tool')})" for server, number in sorted(servers.items())
+    ]
     more = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {more} more servers" if more > 0 else "")
+    return ", ".join(listed[:most]) + (f" and {amounts.counted(more, 'more server')}" if more > 0 else "")
 
 
 def delta(before: Mapping[str, "CatalogTool"], now: Mapping[str, "CatalogTool"]) -> str:
     """What came and went, by id, as lines to add below; nothing when nothing did."""
     came = [tool for id, tool in now.items() if id not in before]
     went = [tool for id, tool in before.items() if id not in now]
-    lines = [f"came: {line}" for line in _names(grouped(came), NAMES_PER_SERVER[1])]
-    lines += [f"gone: {line}" for line in _names(grouped(went), NAMES_PER_SERVER[1])]
+    lines = [f"came: {line}" for line in _names(grouped(came), NAMES_OF_CHANGES)]
+    lines += [f"gone: {line}" for line in _names(grouped(went), NAMES_OF_CHANGES)]
     return _block(lines, "tool_changes") + "\n" if lines else ""
 
 
@@ -175,10 +184,6 @@ def plain_line(text: str, most: int) -> str:
 
 _NO_TAG = {ord(char): "&lt;" for char in "<＜﹤≮"}  # the wide ones are what a tokenizer may take for a narrow one
 _IN_JSON = {ord(char): f"\\u{ord(char):04x}" for char in "<＜﹤≮"}
-
-
-def _compact(wired: Mapping[str, Any]) -> str:
-    return json.dumps(wired, ensure_ascii=False, separators=(",", ":"))
 
 
 def _levels(by_server: Mapping[str, Sequence["CatalogTool"]]) -> Iterator[list[str]]:
@@ -202,15 +207,11 @@ def _names(by_server: Mapping[str, Sequence["CatalogTool"]], most: int) -> Itera
     for server, tools in by_server.items():
         listed = ", ".join(plain_line(tool.leaf, 128) for tool in tools[:most])
         more = len(tools) - most
-        yield f"{plain_line(server, 60)}: {listed}" + (f" and {more} more" if more > 0 else "")
+        yield f"{plain_line(server, 60)}: {listed}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def _owner(tool: "CatalogTool") -> str:
     return tool.server or tool.source
-
-
-def _tools(number: int) -> str:
-    return f"{number:,} tool" if number == 1 else f"{number:,} tools"
 
 
 def _block(lines: Iterable[str], tag: str = "tool_index") -> str:

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 STATUSES = ("pending", "ready", "failed")
 MAX_SCHEMA_TOKENS = 16_000  # of activated tools: 8 % of a window of 200,000
-INDEX_SHARE = 0.08  # of the definitions that it stands for; with the tools that search, about a tenth
+INDEX_SHARE = 0.08  # of the definitions that it stands for,
+FOUND_SHARE = 0.1  # and together with the tools that search it, which cost the same however few tools there are
 WINDOW_SHARE = 0.02  # of the window, however many tools there are
-MIN_INDEX_TOKENS = 200
+MIN_INDEX_TOKENS = 100
 
 
 class Server(Record):
@@ -367,7 +368,9 @@ class Session:
         if not self._is_auto or self._mode == MODES[-1]:
             return
         mode, decision = self._decided(conversation_tokens)
-        if MODES.index(mode) > MODES.index(self._mode or "off"):
+        if mode == self._mode:
+            self._decision = decision
+        elif MODES.index(mode) > MODES.index(self._mode or "off"):
             self._mode, self._decision = mode, decision
             self._view = self._rules.view(view.version, view.tools.values(), mode)
             self._write(self._view)
@@ -377,13 +380,19 @@ class Session:
 
     def _write(self, view: View) -> None:
         deferred = tuple(view.deferred.values())
-        share = min(INDEX_SHARE * sum(map(self._cost, deferred)), WINDOW_SHARE * self._window_tokens)
-        most = max(int(share), MIN_INDEX_TOKENS)
-        index = prompt.index(deferred, self._finder, most, self._tokenizer.tokens)
-        loaded = [*(tool.wire() for tool in self.tools()), *map(prompt.wire, view.loaded.values())]
+        finders = [tool.wire() for tool in self.tools()]
+        index = prompt.index(deferred, self._finder, self._index_tokens(deferred, finders), self._tokenizer.tokens)
+        loaded = [*finders, *map(prompt.wire, view.loaded.values())]
         self._activations.drop(list(view.loaded))
         self._prompt.drop(view.loaded)
         self._prompt.begin(loaded, index)
+
+    def _index_tokens(self, deferred: Iterable[CatalogTool], finders: Sequence[dict[str, Any]]) -> int:
+        """The most that the index may cost."""
+        definitions = sum(map(self._cost, deferred))
+        searching = sum(self._tokenizer.tokens(prompt.compact(wired)) for wired in finders)
+        shares = INDEX_SHARE * definitions, FOUND_SHARE * definitions - searching, WINDOW_SHARE * self._window_tokens
+        return max(int(min(shares)), MIN_INDEX_TOKENS)
 
     def _park(self, view: View) -> None:
         """Tools that went with their server wait for its return; those that changed are shown as they are now."""

@@ -50,6 +50,12 @@ LOCAL = Hints(destructive=False, open_world=False)
 REPLACING = LOCAL._replace(destructive=True, idempotent=True)  # puts a thing of this machine into a state
 
 
+def closed_schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """The schema of arguments by name, which takes no others."""
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": dict(properties), **needed, "additionalProperties": False}
+
+
 class _Fields(NamedTuple):
     name: str
     description: str

@@ -40,6 +40,10 @@ class Rules(Record):
         """Whether a tool is for the host alone."""
         return tool.name in self.hidden and not tool.server
 
+    def shows(self, tool: CatalogTool) -> bool:
+        """Whether a model can have a tool at all, loaded or found."""
+        return not self.hides(tool) and tool.name not in FINDERS and bool(NAME.fullmatch(tool.name))
+
     def defers(self, tool: CatalogTool, mode: str) -> bool:
         """Whether a tool waits to be found in a mode."""
         if mode == "off" or tool.server in self.always_servers or {tool.name, tool.id} & self.always_tools:
@@ -50,7 +54,7 @@ class Rules(Record):
 
     def may_wait(self, tools: Iterable[CatalogTool]) -> list[CatalogTool]:
         """The tools that some mode would defer."""
-        return [tool for tool in tools if not self.hides(tool) and self.defers(tool, "all")]
+        return [tool for tool in tools if self.shows(tool) and self.defers(tool, "all")]
 
     def view(self, version: int, tools: Iterable[CatalogTool], mode: str) -> View:
         """The catalog through these rules. A provider takes each name once: of two, the later one waits, or is left out
@@ -58,7 +62,7 @@ class Rules(Record):
         view = View(version, {tool.id: tool for tool in tools}, {}, {}, (), {})
         names: set[str] = set(FINDERS)
         for id, tool in view.tools.items():
-            if self.hides(tool) or tool.name in FINDERS or not NAME.fullmatch(tool.name):
+            if not self.shows(tool):
                 continue
             if self.defers(tool, mode) or (tool.name in names and mode != "off"):
                 view.deferred[id] = tool

@@ -17,8 +17,8 @@ from .conftest import Run
 @requirement("cli.doctor")
 def test_every_extra_is_installed_or_comes_with_the_command_that_installs_it(run: Run) -> None:
     report = json.loads(run("doctor", "--json").out)
-    extras = set(distribution("onhand").metadata.get_all("Provides-Extra") or []) - {"all"}
-    assert set(report["extras"]) == extras >= {"semantic", "gguf", "mcp", "grpc", "acp", "console"}
+    extras = set(distribution("onhand").metadata.get_all("Provides-Extra") or []) - {"all", "console"}
+    assert set(report["extras"]) == extras >= {"semantic", "gguf", "mcp", "grpc", "acp"}
     for name, extra in report["extras"].items():
         assert extra["packages"] or extra["missing"]
         assert extra["installed"] is (not extra["missing"])

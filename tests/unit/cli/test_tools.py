@@ -148,3 +148,66 @@ def test_a_page_that_is_not_the_last_is_told(run: Run, project: Path) -> None:
 @requirement("catalog.token-table")
 def test_a_catalog_that_is_cheaper_to_load_whole_has_no_break_even(run: Run, catalog: str) -> None:
     assert "break-even: none, as all definitions" in run("tools", "tokens", "--catalog", catalog).out
+
+
+def test_all_that_is_known_of_a_tool_is_shown(run: Run, project: Path) -> None:
+    known = {
+        "name": "close_issue",
+        "title": "Close an issue",
+        "annotations": {"destructiveHint": True},
+        "outputSchema": {"type": "object", "properties": {"ok": {"type": "boolean"}}},
+    }
+    (project / "tools.json").write_text(json.dumps([known]))
+    shown = run("tools", "describe", "close_issue", "--catalog", "tools.json").out
+    assert "\nlabel   Close an issue\n" in shown
+    assert "\nclaims  destructiveHint: true\n" in shown
+    assert shown.split("it answers with\n")[1] == json.dumps(known["outputSchema"], indent=2) + "\n"
+    told = json.loads(run("tools", "describe", "close_issue", "--json", "--catalog", "tools.json").out)
+    assert (told["label"], told["output_schema"]) == (known["title"], known["outputSchema"])
+
+
+def test_a_name_to_exclude_that_no_tool_has_is_told(run: Run, catalog: str) -> None:
+    done = run("tools", "search", "issue", "--exclude", "nope", "--exclude", "list_pulls", "--catalog", catalog)
+    assert done.code == 0
+    assert done.err == "onhand: warning: --exclude 'nope': there is no such tool\n"
+
+
+def test_tools_with_and_without_a_server_are_counted_apart(run: Run, project: Path) -> None:
+    listed = [{"name": "alone"}, {"name": "crm", "type": "namespace", "tools": [{"name": "get_customer"}]}]
+    (project / "tools.json").write_text(json.dumps(listed))
+    assert run("tools", "list", "--catalog", "tools.json").out.splitlines()[-1] == "2 tools, 1 of them of 1 server"
+
+
+@requirement("catalog.renderer")
+def test_on_a_terminal_five_matches_are_shown_and_how_to_see_all(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onhand.cli.terminal.is_terminal", lambda: True)
+    tools = [{"name": f"send_{number}", "description": f"Send it {number}."} for number in range(7)]
+    (project / "tools.json").write_text(json.dumps(tools))
+    lines = run("tools", "search", "send", "--catalog", "tools.json").out.splitlines()
+    assert lines[0] == "✓ SearchTools send · 7 matches · 0 activated · 7 total"
+    assert lines[-2:] == ["└─ … 2 more", "7 of 7 tools; --limit 7 shows them all"]
+    lines = run("tools", "search", "select:send_1", "--catalog", "tools.json").out.splitlines()
+    assert lines[1:] == ["└─ send_1()", "   Send it 1.", "1 of 7 tools"]  # what was named was not scored
+
+
+@requirement("catalog.four-forms")
+def test_what_list_prints_for_programs_is_a_catalog_again(run: Run, project: Path) -> None:
+    tool = {
+        "name": "close_issue",
+        "server": "github",
+        "description": "Close it.",
+        "summary": "Ends an issue.",
+        "label": "Close",
+        "hints": ["finish"],
+        "source": "mcp",
+        "annotations": {"idempotentHint": True},
+        "input_schema": {"type": "object", "properties": {"id": {"type": "integer"}}},
+        "output_schema": {"a": 1},
+    }
+    (project / "one.json").write_text(json.dumps([tool, {"name": "plain"}]))
+    once = run("tools", "list", "--json", "--catalog", "one.json").out
+    (project / "two.json").write_text(once)
+    assert run("tools", "list", "--json", "--catalog", "two.json").out == once
+    assert {**json.loads(once)["tools"][0], **tool} == json.loads(once)["tools"][0]

@@ -102,7 +102,7 @@ def test_directories_that_do_not_fit_are_counted() -> None:
 def test_a_tree_of_very_many_directories_is_shortened_at_once() -> None:
     """Trying one line less again and again would take hours here and hit the suite's time limit."""
     shown = lines(render(sources(100_000, directories=100_000), 1000, "context_search"))
-    assert shown[-1] == f"- and {100_000 - (len(shown) - 1)} more directories"
+    assert shown[-1] == f"- and {100_000 - (len(shown) - 1):,} more directories"
 
 
 @requirement("context.manifest-budget")

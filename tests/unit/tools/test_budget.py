@@ -39,8 +39,20 @@ def test_a_decision_has_its_numbers_and_its_limit() -> None:
     assert policy("lazy").decide(Load(0, 0)).reason == "the policy is lazy"
 
 
+@requirement("catalog.policies")
+def test_what_is_at_its_limit_is_said_to_be_neither_over_nor_under_it() -> None:
+    assert policy("count>40").decide(Load(0, 40)).reason == "there are 40 tools, at the limit of 40"
+    assert policy("count>1").decide(Load(0, 1)).reason == "there is 1 tool, at the limit of 1"
+    assert DEFINITIONS.decide(Load(20_000, 9)).reason.endswith("10.0 % of the window, at the limit of 10 %")
+    assert DEFINITIONS.decide(Load(19_960, 9)).reason.endswith("9.98 % of the window, under the limit of 10 %")
+
+
 @pytest.mark.parametrize(
-    "rule", ["eager", "lazy", "definitions>=12.5%", "conversation>=10%", "count>40", "schema_tokens>9"]
+    "rule",
+    [
+        *("eager", "lazy", "definitions>=12.5%", "conversation>=10%", "count>40", "schema_tokens>9"),
+        *("count>1000000", "schema_tokens>123456789", "definitions>=0.125%", "count>999999999999.999"),
+    ],
 )
 def test_a_policy_is_spelled_as_it_is_read(rule: str) -> None:
     assert str(policy(rule)) == rule

@@ -17,6 +17,7 @@ FORMS: dict[str, Any] = {
     "json-rpc": {"jsonrpc": "2.0", "id": 1, "result": MCP},
     "openai chat": [{"type": "function", "function": {"name": "t", "description": "d", "parameters": SCHEMA}}],
     "openai responses": [{"type": "function", "name": "t", "description": "d", "parameters": SCHEMA, "strict": True}],
+    "openai custom": [{"type": "custom", "custom": {"name": "t", "description": "d"}, "parameters": SCHEMA}],
     "anthropic": [{"name": "t", "description": "d", "input_schema": SCHEMA}],
     "ours": {"tools": [{"name": "t", "description": "d", "input_schema": SCHEMA, "hints": ["h"], "summary": "s"}]},
     "bare arguments": [{"name": "t", "description": "d", "parameters": {"a": {"type": "string"}}}],
@@ -53,6 +54,12 @@ def test_what_is_no_tool_is_told_with_its_place_and_the_others_are_read() -> Non
         "x.json: tool 2 is int, not an object",
         "x.json: tool 3 has no name",
         "x.json: tool 4 has no name",
+    )
+    _, problems = tools_in([{"type": "web_search"}, {"type": "function"}, {"type": 7}], "x.json")
+    assert problems == (
+        "x.json: tool 1 is 'web_search', which the provider defines and runs",
+        "x.json: tool 2 has no name",
+        "x.json: tool 3 has no name",
     )
 
 

@@ -41,6 +41,21 @@ def test_the_policy_is_asked_about_the_same_tools() -> None:
     assert not forecast(sample(), policy("definitions>=10%"), window_tokens=1_000_000).decision.lazy
 
 
+@requirement("catalog.index-keeps-its-budget")
+def test_in_a_small_window_the_index_is_small() -> None:
+    small, usual = forecast(sample(), window_tokens=12_000), forecast(sample())
+    assert small.eager_tokens == usual.eager_tokens
+    assert small.lazy_tokens < usual.lazy_tokens
+
+
+def test_a_tool_whose_name_the_original_kept_for_itself_is_counted_like_any_other() -> None:
+    catalog = Catalog()
+    catalog.add([CatalogTool("yield"), CatalogTool("resolve"), CatalogTool("two words")])
+    found = forecast(catalog, policy("count>1"))
+    assert (found.tools, found.left_out) == (2, 1)
+    assert found.decision.reason == "there are 2 tools, over the limit of 1"
+
+
 def test_an_empty_catalog_costs_next_to_nothing_either_way() -> None:
     found = forecast(Catalog())
     assert (found.tools, found.eager_tokens, found.saved_share) == (0, 0, 0.0)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.prompt import counted, delta, index, plain_line
 from onhand.tools.session import Session
 from onhand.tools.tokens import ESTIMATE
@@ -79,3 +80,11 @@ def test_the_words_of_a_section_are_its_index_and_what_came_and_went_without_def
     kept.add([MESSAGE])
     assert session.section().words.startswith(before + "\n\n<tool_changes>\ncame: ")
     assert "input_schema" not in session.section().words
+
+
+@requirement("catalog.index-keeps-its-budget")
+def test_a_server_of_very_many_tools_is_listed_as_far_as_there_is_room() -> None:
+    tools = [CatalogTool(f"tool_{number:04}", server="big") for number in range(2_000)]
+    text = index(tools, "search_tools", 4_000, ESTIMATE.tokens)
+    assert "tool_0399 and 1,600 more\n" in text
+    assert 1_000 < ESTIMATE.tokens(text) <= 4_000

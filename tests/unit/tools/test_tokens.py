@@ -41,7 +41,7 @@ def test_the_estimate_is_near_published_vocabularies(text: str, counts: tuple[in
 @requirement("catalog.estimate-states-its-error")
 def test_the_estimate_says_how_far_off_it_may_be() -> None:
     assert tokenizer("estimate") is ESTIMATE
-    assert "within 8 %" in ESTIMATE.error
+    assert "within 12 %" in ESTIMATE.error
 
 
 @pytest.mark.parametrize("text", ["", "\udce9", "日本語ツール", "a" * 100_000, "{" * 100_000, "\n" * 9, "9" * 1000])
