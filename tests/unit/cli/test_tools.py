@@ -166,12 +166,6 @@ def test_all_that_is_known_of_a_tool_is_shown(run: Run, project: Path) -> None:
     assert (told["label"], told["output_schema"]) == (known["title"], known["outputSchema"])
 
 
-def test_a_name_to_exclude_that_no_tool_has_is_told(run: Run, catalog: str) -> None:
-    done = run("tools", "search", "issue", "--exclude", "nope", "--exclude", "list_pulls", "--catalog", catalog)
-    assert done.code == 0
-    assert done.err == "onhand: warning: --exclude 'nope': there is no such tool\n"
-
-
 def test_tools_with_and_without_a_server_are_counted_apart(run: Run, project: Path) -> None:
     listed = [{"name": "alone"}, {"name": "crm", "type": "namespace", "tools": [{"name": "get_customer"}]}]
     (project / "tools.json").write_text(json.dumps(listed))
