@@ -131,6 +131,7 @@ def test_braces_stand_for_their_alternatives() -> None:
 
 @requirement("actions.glob")
 def test_a_deep_tree_and_a_closed_directory_do_not_stop_the_walk(workspace: Workspace, root: Path) -> None:
+    here = os.getcwd()
     os.chdir(root)
     try:
         for _ in range(MAX_DEPTH + 20):
@@ -138,7 +139,7 @@ def test_a_deep_tree_and_a_closed_directory_do_not_stop_the_walk(workspace: Work
             os.chdir("d")
         Path("deep.txt").touch()
     finally:
-        os.chdir("/")
+        os.chdir(here)
     (root / "e.txt").touch()
     searched = glob(workspace, "**/*.txt")
     assert searched.files == ("e.txt", "sub/ok.txt")
