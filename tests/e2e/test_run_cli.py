@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from requirements import requirement
-from workplace import backend, give, workplace
+from workplace import backend, give, still_running, workplace
 
 pytestmark = requirement("actions.run-command")
 
@@ -88,16 +88,15 @@ def test_whoever_ends_the_command_ends_what_its_tool_has_started(
 ) -> None:
     os.mkfifo(project / "started")
     reader = os.open(project / "started", os.O_RDWR | os.O_NONBLOCK)
-    words = ("run_command", json.dumps({"command": "echo $$ > started; exec sleep 1000"}))
+    marker = f"95{os.getpid()}"
+    words = ("run_command", json.dumps({"command": f"echo > started; exec sleep {marker}"}))
     nowhere = {**environ, "ONHAND_SANDBOX_BACKEND": "none"}
     with subprocess.Popen([sys.executable, "-m", "onhand", "run", *words], cwd=project, env=nowhere) as running:
         assert select.select([reader], [], [], 60)[0]
-        started = int(os.read(reader, 100))
         running.send_signal(number)
         assert running.wait(60) == 128 + number
     os.close(reader)
-    with pytest.raises(ProcessLookupError):
-        os.kill(started, 0)
+    assert still_running(f"sleep {marker}") == []
 
 
 @requirement("actions.shell", "sandbox.never-silently-open")

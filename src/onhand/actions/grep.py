@@ -283,8 +283,10 @@ def _matches_in(search: _Search, place: Place) -> Iterator[Match]:
 
 
 def _match(name: str, around: Around, line: Line, context: int) -> Match:
-    before, after = around.before(line.start, context), around.after(line.end, context)
-    return Match(name, line.number, around.line(line.start, line.end), before, after)
+    content = around.line(line.start, line.end)
+    if not context:
+        return Match(name, line.number, content)
+    return Match(name, line.number, content, around.before(line.start, context), around.after(line.end, context))
 
 
 def _is_late(search: _Search) -> bool:

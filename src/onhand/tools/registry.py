@@ -251,9 +251,9 @@ async def _result(work: "asyncio.Task[list[Result]]") -> list[Result]:
 
 
 def _close(loop: asyncio.AbstractEventLoop, work: "asyncio.Task[list[Result]]") -> None:
-    if not work.done():  # we are interrupted: it cancels its handlers once, and gives them time to clean up
+    if not work.done():  # we are interrupted: it cancels its handlers once, and they may end what they started
         work.cancel()
-        loop.run_until_complete(asyncio.wait({work}, timeout=2 * GRACE_S))
+        loop.run_until_complete(asyncio.wait(asyncio.all_tasks(loop), timeout=5 * GRACE_S))  # also on a busy machine
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
