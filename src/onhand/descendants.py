@@ -9,6 +9,7 @@ else:
     import _signal as signal  # of signal only what is written in C: every confined command waits for what is imported
 
 MAX_LOOKS = 100  # at who is new; five are enough wherever the number of processes is limited
+_AT_REST = (b"T", b"t", b"Z", b"X")  # stopped or dead, as in proc(5)
 
 
 def descendants(ancestor: int) -> list[int]:
@@ -37,15 +38,17 @@ def family(ancestor: int) -> dict[int, list[bytes]]:
 def end_descendants(ancestor: int) -> None:
     """Kill all who come from a process that starts nobody more, also those who fork faster than one can look.
 
-    First they are stopped, until a look finds nobody new: who is killed at once makes room for the next fork.
+    First they are stopped, until a look finds nobody new and everybody at rest: who is killed at once makes room for
+    the next fork, and on a busy machine who was told to stop may still be about to fork.
     """
     stopped: dict[int, None] = {}
     for _ in range(MAX_LOOKS):
-        new = [process for process in descendants(ancestor) if process not in stopped]
+        there = family(ancestor)
+        new = [process for process in there if process not in stopped]
         for process in new:
             _send(process, signal.SIGSTOP)
         stopped |= dict.fromkeys(new)
-        if not new:
+        if not new and all(state in _AT_REST for state, *_ in there.values()):
             break
     for process in stopped:
         _send(process, signal.SIGKILL)

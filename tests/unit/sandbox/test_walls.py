@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from onhand.errors import SandboxError
+from onhand.sandbox import confined
 from onhand.sandbox.policy import Policy, for_workspace
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
@@ -537,7 +538,11 @@ while True:
 
 
 @requirement("sandbox.run")
-def test_who_forks_without_end_is_killed_to_the_last(sandbox: Sandbox, place: Path) -> None:
+@pytest.mark.parametrize("grace_s", [confined.GRACE_S, 0.0])
+def test_who_forks_without_end_is_killed_to_the_last(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch, grace_s: float
+) -> None:
+    monkeypatch.setattr(confined, "GRACE_S", grace_s)  # with none, they are killed from outside
     policy = policy_for(place)._replace(processes=200)
     words = (python_inside(), "-c", MULTIPLYING)
     command = Command(words, str(place), {"PATH": "/usr/bin:/bin"}, subprocess.DEVNULL, subprocess.PIPE)
