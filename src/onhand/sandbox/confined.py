@@ -170,8 +170,7 @@ def start(
         return Confined(process, lifeline, after)
     except BaseException:
         if process is not None:
-            process.kill()
-            process.wait()
+            Confined(process, -1, []).kill()  # what it was to start may have begun
             for pipe in filter(None, (process.stdout, process.stderr)):
                 pipe.close()
         while after:

@@ -554,6 +554,26 @@ def test_who_forks_without_end_is_killed_to_the_last(
         assert process.stdout.read() == b""  # nobody has its other end any more
 
 
+@requirement("sandbox.run")
+def test_who_is_interrupted_while_a_command_begins_leaves_none_of_it(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = f"sleep 94{os.getpid()}"
+    told = confined._told
+
+    def interrupted(report: int) -> str:
+        assert not told(report)
+        while list(command_lines().values()).count(words) < 2:
+            pass
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(confined, "_told", interrupted)
+    command = Command(("sh", "-c", f"(setsid {words} &); {words}"), str(place), {"PATH": "/usr/bin:/bin"})
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.start(policy_for(place), command)
+    assert still_running(words) == []
+
+
 @requirement("sandbox.sums")
 def test_processor_time_is_of_all_together_also_of_those_that_have_ended(sandbox: Sandbox, place: Path) -> None:
     policy = policy_for(place)._replace(cpu_s=2)
