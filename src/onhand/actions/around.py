@@ -20,7 +20,7 @@ class Around:
         """A line without what ends it, and cut when it is longer than anybody writes."""
         text = self._shown.get(start)
         if text is None:
-            text = self._shown[start] = _shown(self._content, start, end)
+            text = self._shown[start] = shown_line(self._content, start, end)
         return text
 
     def before(self, start: int, count: int) -> tuple[str, ...]:
@@ -53,7 +53,8 @@ class Around:
         return end
 
 
-def _shown(content: bytes, start: int, end: int) -> str:
+def shown_line(content: bytes, start: int, end: int) -> str:
+    """A line without what ends it, and cut when it is longer than anybody writes."""
     most = start + 4 * (MAX_LINE_CHARS + 1)  # a character has at most four bytes
     text = content[start : min(end, most)].decode("utf-8", "replace")
     text = text.rstrip() if end <= most else text

@@ -30,7 +30,7 @@ def open_beneath(directory: int, inner: str, flags: int, mode: int = 0) -> int:
 
 def open_stepwise(directory: int, inner: str, flags: int, mode: int = 0) -> int:
     """The same without the kernel's help."""
-    *above, name = _parts(inner)
+    *above, name = parts_of(inner)
     held = os.dup(directory)
     try:
         for part in above:
@@ -57,7 +57,7 @@ def _openat2() -> Any:
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
     def opened(directory: int, inner: str, flags: int, mode: int = 0) -> int:
-        path = os.fsencode("/".join(_parts(inner)))
+        path = os.fsencode("/".join(parts_of(inner)))
         how = How(flags | os.O_CLOEXEC, mode, BENEATH | NO_SYMLINKS | NO_MAGICLINKS)
         arguments = ctypes.c_long(directory), ctypes.c_char_p(path), ctypes.byref(how)
         number: int = call(ctypes.c_long(OPENAT2), *arguments, ctypes.c_size_t(ctypes.sizeof(how)))
@@ -80,7 +80,7 @@ def _works(opened: Any) -> bool:
     return True
 
 
-def _parts(inner: str) -> list[str]:
+def parts_of(inner: str) -> list[str]:
     """The names on the way, none of which may lead up or elsewhere."""
     parts = inner.split("/") if inner else ["."]
     if "" in parts or ".." in parts or any("\0" in part for part in parts):

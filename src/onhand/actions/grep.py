@@ -13,10 +13,10 @@ from time import monotonic
 from typing import NamedTuple
 
 from onhand import wanted
-from onhand.actions.around import Around
+from onhand.actions.around import Around, shown_line
 from onhand.actions.files import contents
 from onhand.actions.in_turn import InTurn
-from onhand.actions.pattern import Line, Pattern
+from onhand.actions.pattern import Pattern
 from onhand.actions.programs import found as found_program
 from onhand.actions.ripgrep import Naming
 from onhand.actions.survey import Survey
@@ -275,18 +275,17 @@ def _matches(search: _Search, places: Iterable[Place]) -> Iterator[Match]:
 
 def _matches_in(search: _Search, place: Place) -> Iterator[Match]:
     content = search.files.content(place)
-    if b"\0" not in content:  # it is text, for us as for ripgrep
-        name, around = search.scope.workspace.name(place), Around(content)
-        for line in search.pattern.lines(content, lambda: _is_late(search)):
-            search.misses = 0
-            yield _match(name, around, line, search.context)
-
-
-def _match(name: str, around: Around, line: Line, context: int) -> Match:
-    content = around.line(line.start, line.end)
-    if not context:
-        return Match(name, line.number, content)
-    return Match(name, line.number, content, around.before(line.start, context), around.after(line.end, context))
+    if b"\0" in content:  # it is no text, for us as for ripgrep
+        return
+    name, context = search.scope.workspace.name(place), search.context
+    around = Around(content)
+    for number, start, end in search.pattern.lines(content, lambda: _is_late(search)):
+        search.misses = 0
+        if context:
+            before, after = around.before(start, context), around.after(end, context)
+            yield Match(name, number, around.line(start, end), before, after)
+        else:
+            yield Match(name, number, shown_line(content, start, end))
 
 
 def _is_late(search: _Search) -> bool:

@@ -1,17 +1,26 @@
-"""How are many files read, one after the other? Their directory is held open: the next one is most often in it too.
+"""How are many files read, one after the other? The directories on the way are held open: the next file is most often
+in one of them, or below one.
 
 No link is followed on the way to it nor in it; a directory that is moved meanwhile is still the one that was found. It
 asks no rules: whoever names the files has asked them.
 """
 
 import os
+from typing import NamedTuple
 
-from onhand.actions.beneath import DIRECTORY, FILE, NOFOLLOW
+from onhand.actions.beneath import DIRECTORY, FILE, NOFOLLOW, parts_of
 from onhand.actions.files import MAX_FILE_BYTES
-from onhand.actions.workspace import Place, Root, open_place
+from onhand.actions.workspace import Place, Root
 from onhand.regular import read_whole
 
 _FLAGS = FILE | NOFOLLOW
+
+
+class _Held(NamedTuple):
+    """A directory that is held open."""
+
+    inner: str  # its path below the root
+    number: int
 
 
 class InTurn:
@@ -19,29 +28,40 @@ class InTurn:
 
     def __init__(self) -> None:
         self._root: Root | None = None
-        self._directory = ""
-        self._number = -1
+        self._held: list[_Held] = []  # the root, and each that is on the way to the last file
 
     def content(self, place: Place) -> bytes:
         """The bytes of a file at one moment; an OSError if it is none, cannot be read, or has too many."""
         directory, _, name = place.inner.rpartition("/")
-        if directory != self._directory or place.root is not self._root:
+        if place.root is not self._root or directory != self._held[-1].inner:
             self._hold(place.root, directory)
-        number = os.open(name, _FLAGS, dir_fd=self._number)
+        number = os.open(name, _FLAGS, dir_fd=self._held[-1].number)
         try:
             return read_whole(number, MAX_FILE_BYTES)
         finally:
             os.close(number)
 
     def _hold(self, root: Root, directory: str) -> None:
-        self._let_go()
-        self._number = open_place(Place(root, directory), DIRECTORY)
-        self._root, self._directory = root, directory
+        if root is not self._root:
+            self._let_go()
+            self._held.append(_Held("", os.open(root.path, DIRECTORY)))
+            self._root = root
+        while not f"{directory}/".startswith(self._below()):
+            os.close(self._held.pop().number)
+        if rest := directory[len(self._below()) :]:
+            for part in parts_of(rest):
+                number = os.open(part, DIRECTORY | NOFOLLOW, dir_fd=self._held[-1].number)
+                self._held.append(_Held(self._below() + part, number))
+
+    def _below(self) -> str:
+        """What the paths of all begin with that is in the last directory."""
+        inner = self._held[-1].inner
+        return f"{inner}/" if inner else ""
 
     def _let_go(self) -> None:
-        if self._root is not None:
-            self._root = None
-            os.close(self._number)
+        self._root = None
+        while self._held:
+            os.close(self._held.pop().number)
 
     def __enter__(self) -> "InTurn":
         return self
