@@ -115,11 +115,13 @@ class _Search:
     is_wanted: Callable[[str], bool]
     names: tuple[str, ...]  # of files that may be wanted; empty when any may
     context: int
+    limit: int
     files: InTurn
     ends_at: float
     notes: list[str] = field(default_factory=list)  # what a reader of the answer should know
     misses: int = 0  # files that a walk came through since the last match
     ahead: dict[str, list[Match]] = field(default_factory=dict)  # of files that were read before their turn
+    ahead_count: int = 0  # of the matches in them
 
 
 def grep(
@@ -143,10 +145,10 @@ def grep(
     is_directory = _is_directory(workspace, place, path)
     scope, ends_at = Scope.at(workspace, place, hidden), monotonic() + TIMEOUT_S
     with InTurn() as files:
-        search = _Search(scope, compiled, is_wanted, names, min(context, MAX_CONTEXT), files, ends_at)
+        search = _Search(scope, compiled, is_wanted, names, min(context, MAX_CONTEXT), limit, files, ends_at)
         naming = _naming(search) if use_ripgrep and is_directory else None
         with naming or nullcontext():
-            places = _places(search, naming, limit) if is_directory else iter([place])
+            places = _places(search, naming) if is_directory else iter([place])
             matches = list(islice(_matches(search, places), limit + 1))
     is_cut = len(matches) > limit or bool(search.notes)
     engine = "ripgrep" if naming and naming.could_tell else "re2"
@@ -198,13 +200,14 @@ def _naming(search: _Search) -> Naming | None:
     return Naming(program, search.scope, search.pattern, search.names, ends_at) if program else None
 
 
-def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Place]:
+def _places(search: _Search, naming: Naming | None) -> Iterator[Place]:
     """The files to look into, in order: as ripgrep names them, or all of them.
 
     While it works, the directories are surveyed: where it might see something else, it begins again in those that are
-    meant. Once it has named more files than matches are asked for, the first files of a walk are likely to have enough.
-    So they are walked through while it goes on; what it says counts from where the walk was when it was done. If they
-    have none, the first of those that it named are looked into instead.
+    meant. Then the files that it names are looked into as they come. Once it has named more than matches are asked for,
+    the first files of a walk are likely to have enough. So they are walked through while it goes on; what it says
+    counts from where the walk was when it was done. If they have none, the first of those that it named are looked into
+    instead.
     """
     walk = Walk(search.scope, search.ends_at)
     walking, last = iter(walk), None
@@ -213,10 +216,12 @@ def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Plac
         surveying = iter(survey)
         for _ in islice(surveying, 0, None, LOOK_EVERY):
             naming.look()
-            if naming.count > limit:
+            if naming.count > search.limit:
                 break
         _correct(naming, survey)
-        naming.wait(limit)
+        while not naming.is_over and naming.count <= search.limit:
+            _read_ahead(search, naming, naming.news(), search.limit // 2)
+            naming.wait(naming.count)
         while not naming.is_over and search.misses < PATIENCE and (place := next(walking, None)):
             last = place
             search.misses += 1
@@ -226,7 +231,7 @@ def _places(search: _Search, naming: Naming | None, limit: int) -> Iterator[Plac
         if not survey.is_over:
             deque(surveying, maxlen=0)
             _correct(naming, survey)
-        _read_ahead(search, naming, last, limit)
+        _read_ahead(search, naming, islice(naming.so_far(last), search.limit // 2), search.limit)
         naming.wait()
         named = naming.named(last)
         if named:
@@ -243,18 +248,17 @@ def _correct(naming: Naming, survey: Survey) -> None:
         naming.begin_again(survey.directories)
 
 
-def _read_ahead(search: _Search, naming: Naming, after: Place | None, limit: int) -> None:
-    """While ripgrep works, look into the first of the files that it has named: most of them stay among the first."""
-    named = (place for place in naming.so_far(after) if _is_meant(search, place))
-    count = 0
-    for number, place in enumerate(islice(named, limit // 2)):
+def _read_ahead(search: _Search, naming: Naming, places: Iterable[Place], enough: int) -> None:
+    """While ripgrep works, look into files that it has named: most of them will be among the first."""
+    for number, place in enumerate(places):
         if number % LOOK_EVERY == 0:
             naming.look()
-        if naming.is_over or count > limit:
+        if naming.is_over or search.ahead_count > enough:
             return
-        with suppress(OSError, InputError):  # to be told in its turn
-            search.ahead[place.inner] = list(islice(_matches_in(search, place), limit + 1))
-            count += len(search.ahead[place.inner])
+        if place.inner not in search.ahead and _is_meant(search, place):
+            with suppress(OSError, InputError):  # to be told in its turn
+                found = search.ahead[place.inner] = list(islice(_matches_in(search, place), search.limit + 1))
+                search.ahead_count += len(found)
 
 
 def _is_meant(search: _Search, place: Place) -> bool:
@@ -278,14 +282,14 @@ def _matches_in(search: _Search, place: Place) -> Iterator[Match]:
     if b"\0" in content:  # it is no text, for us as for ripgrep
         return
     name, context = search.scope.workspace.name(place), search.context
-    around = Around(content)
+    around = Around(content) if context else None
     for number, start, end in search.pattern.lines(content, lambda: _is_late(search)):
         search.misses = 0
-        if context:
+        if around is None:
+            yield Match(name, number, shown_line(content, start, end))
+        else:
             before, after = around.before(start, context), around.after(end, context)
             yield Match(name, number, around.line(start, end), before, after)
-        else:
-            yield Match(name, number, shown_line(content, start, end))
 
 
 def _is_late(search: _Search) -> bool:

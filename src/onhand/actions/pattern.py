@@ -6,7 +6,7 @@ the same, a pattern is spelled so that it matches there whatever it matches here
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from onhand.errors import InputError, MissingExtra
 
@@ -15,13 +15,18 @@ MAX_MEMORY_BYTES = 8 * 1024 * 1024  # of what a pattern is compiled to; ten thou
 # A large pattern may take a step of some nanoseconds for each of its parts and each byte; nobody can interrupt that.
 STEPS_AT_ONCE = 500_000_000
 LEAST_AT_ONCE = 16 * 1024
-NEAR_BYTES = 4 * 1024
+NEAR_BYTES = 4 * 1024  # so far a text is looked for as such
+SHORT_BYTES = 64  # of a text that RE2 surely finds in time in proportion to what it is looked for in
 LONGEST = 4  # times what is searched at once: a longer line is not looked into
 _SIGNS = frozenset("\\.^$|?*+()[]{}")  # all that is not text in a pattern
 
 
-# A line that matches: which one it is, and where it starts and ends in the content, without the line feed.
-Line: TypeAlias = tuple[int, int, int]
+class Line(NamedTuple):
+    """A line that matches: which one it is, and where it stands in the content."""
+
+    number: int
+    start: int
+    end: int  # without the line feed
 
 
 class Pattern:
@@ -56,7 +61,7 @@ class Pattern:
             end = last if end < 0 else end
             number += content.count(b"\n", counted, start)
             counted = start
-            yield number, start, end
+            yield Line(number, start, end)
             at = end + 1
 
     def _found(self, content: bytes, at: int, until: int) -> int:
@@ -64,10 +69,12 @@ class Pattern:
         further on RE2 is quicker."""
         if self._text is not None:
             near = at + NEAR_BYTES
-            found = content.find(self._text, at, near if near < until else until)
-            if found >= 0 or near >= until:
+            if near >= until or len(self._text) > SHORT_BYTES:
+                return content.find(self._text, at, until)
+            found = content.find(self._text, at, near)
+            if found >= 0:
                 return found
-            at = max(at, near - len(self._text) + 1)
+            at = near - len(self._text) + 1
         match = self._regex.search(content, at, until)
         return -1 if match is None else int(match.start())
 

@@ -60,6 +60,7 @@ class Naming:
         self._pipe = self._program.stdout.fileno()
         os.set_blocking(self._pipe, False)
         self._said = bytearray()
+        self._told = 0  # bytes of what it said that `news` gave
         self.count = 0  # of the files that it named so far
         self.is_over = False
 
@@ -109,6 +110,12 @@ class Naming:
         ranks = sorted(rank(name.removeprefix(b"./")) for name in names)
         rest = ranks[bisect_right(ranks, rank(os.fsencode(after.inner))) :] if after else ranks
         return (Place(self._root, os.fsdecode(unranked(one))) for one in rest)
+
+    def news(self) -> list[Place]:
+        """The files that it has named since this was asked last."""
+        *names, rest = bytes(self._said[self._told :]).split(b"\0")
+        self._told = len(self._said) - len(rest)
+        return [Place(self._root, os.fsdecode(name.removeprefix(b"./"))) for name in names]
 
     def _take(self, piece: bytes) -> None:
         self._said += piece

@@ -46,7 +46,7 @@ class Survey:
             yield
             for name in names:
                 below = place.below(name)
-                if not self._scope.has_directory(below) or self._is_late():
+                if not self._scope.enters(below) or self._is_late():
                     continue
                 if is_too_deep(below, depth):
                     self.is_clear = False
@@ -65,7 +65,7 @@ class Survey:
         """The directories in a directory."""
         try:
             with os.scandir(number) as entries:
-                found = list(islice(entries, self._room + 1))
+                found = {entry.name: entry for entry in islice(entries, self._room + 1)}
         except OSError:
             self.gaps.skipped += 1
             return []
@@ -74,15 +74,15 @@ class Survey:
             self.gaps.is_cut = True
             return []
         self.directories.append(place.inner)
-        self._note(place, [entry for entry in found if entry.name == NAME])
-        return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+        self._note(place, found.get(NAME))
+        return [name for name, entry in found.items() if entry.is_dir(follow_symlinks=False)]
 
-    def _note(self, place: Place, files: "list[os.DirEntry[str]]") -> None:
+    def _note(self, place: Place, file: "os.DirEntry[str] | None") -> None:
         """Take note of the `.gitignore` file of a directory, or that there is none."""
         ignored = self._scope.ignored
-        if not files:
+        if file is None:
             ignored.has_none(place.inner)
-        elif not (files[0].is_file(follow_symlinks=False) and ignored.said_in(place.inner).is_clear):
+        elif not (file.is_file(follow_symlinks=False) and ignored.said_in(place.inner).is_clear):
             self.is_clear = False
 
     def _is_late(self) -> bool:

@@ -97,9 +97,13 @@ class Scope(NamedTuple):
             return True
         known = self.directories.get(place.inner)
         if known is None:
-            known = self.has_directory(place.above()) and self.has_entry(place, True)
-            self.directories[place.inner] = known
+            known = self.directories[place.inner] = self.has_directory(place.above()) and self.has_entry(place, True)
         return known
+
+    def enters(self, place: Place) -> bool:
+        """The same for whoever has come there through directories that are meant."""
+        self.directories[place.inner] = is_meant = self.has_entry(place, True)
+        return is_meant
 
 
 @dataclass(slots=True)
@@ -167,7 +171,9 @@ class Walk:
 
 def is_too_deep(place: Place, depth: int) -> bool:
     """Whether a directory, so many below where a walk begins, is not looked into: nor could ripgrep name all in it."""
-    return depth >= MAX_DEPTH or len(os.fsencode(place.inner)) > MAX_DIRECTORY_BYTES
+    if depth >= MAX_DEPTH:
+        return True
+    return 4 * len(place.inner) > MAX_DIRECTORY_BYTES and len(os.fsencode(place.inner)) > MAX_DIRECTORY_BYTES
 
 
 def _is_plain(entry: "os.DirEntry[str]") -> bool:

@@ -393,6 +393,40 @@ def test_files_that_were_named_are_read_before_the_program_ends_and_come_in_orde
 
 
 @requirement("actions.grep")
+@pytest.mark.parametrize(("limit", "early"), [(100, ["3.txt", "1.txt", "2.txt"]), (5, ["3.txt", "1.txt"])])
+def test_files_are_read_as_they_are_named_up_to_half_of_what_is_asked_for(
+    workspace: Workspace,
+    tree: Tree,
+    stand_in: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    limit: int,
+    early: list[str],
+) -> None:
+    tree({f"{number}.txt": "x\nx\n" for number in range(5)})
+    enough, over = tmp_path / "enough", tmp_path / "over"
+    stand_in(
+        "printf './3.txt\\0./1.txt\\0./2.txt\\0'; "
+        f"i=0; until test -e {enough} || test $i = 500; do sleep 0.01; i=$((i + 1)); done; "
+        f"touch {over}; printf './0.txt\\0./4.txt\\0'"
+    )
+    read: list[tuple[str, bool]] = []
+    content = InTurn.content
+
+    def noted(self: InTurn, place: Place) -> bytes:
+        read.append((place.inner, over.exists()))
+        if place.inner == early[-1]:
+            enough.touch()
+        return content(self, place)
+
+    monkeypatch.setattr(InTurn, "content", noted)
+    found = grep(workspace, "x", limit=limit)
+    assert [name for name, is_over in read if not is_over] == early
+    assert not {name for name, is_over in read if is_over} & set(early)
+    assert found._replace(engine="re2") == grep(workspace, "x", limit=limit, use_ripgrep=False)
+
+
+@requirement("actions.grep")
 def test_a_search_that_nobody_waits_for_ends_with_its_program(
     workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from onhand.actions.pattern import LEAST_AT_ONCE, MAX_CHARS, Pattern, spelled_for_ripgrep
+from onhand.actions.pattern import LEAST_AT_ONCE, MAX_CHARS, NEAR_BYTES, SHORT_BYTES, Pattern, spelled_for_ripgrep
 from onhand.errors import InputError
 from requirements import requirement
 
@@ -161,3 +161,15 @@ def test_ripgrep_is_asked_only_what_matches_no_less_there(pattern: str, spelled:
     assert spelled_for_ripgrep(pattern) == spelled
     if spelled is not None and (program := shutil.which("rg")):
         assert subprocess.run([program, "-e", spelled], input=b"", timeout=60).returncode == 1
+
+
+@pytest.mark.parametrize("text", ["needle", "x" * SHORT_BYTES, "x" * (SHORT_BYTES + 1), "naïve"])
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\nlast\n"])
+def test_a_text_is_found_wherever_it_stands(text: str, ending: bytes) -> None:
+    size, pattern = len(text.encode()), Pattern(text)
+    for start in (0, *range(NEAR_BYTES - size - 2, NEAR_BYTES + 2), 3 * NEAR_BYTES):
+        line = b"." * start + text.encode()
+        content = b"before\n" + line + b"\nafter" + ending
+        assert list(pattern.lines(content)) == [(2, 7, 7 + len(line))]
+        assert [found.number for found in pattern.lines(content * 2)] == [2, 4 + ending.count(b"\n")]
+        assert not list(pattern.lines(content.replace(text.encode(), text.encode()[:-1])))
