@@ -358,8 +358,33 @@ def test_enough_matches_in_the_first_files_are_not_kept_waiting(
         os.kill(int((tmp_path / "pid").read_text(encoding="utf-8")), 0)
 
 
+class Early:
+    """A stand-in that names the rest once one of the first files was read; which are read before that and after."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, last: str) -> None:
+        self._enough, self._over = directory / "enough", directory / "over"
+        self.before: list[str] = []
+        self.after: list[str] = []
+        content = InTurn.content
+
+        def noted(files: InTurn, place: Place) -> bytes:
+            (self.after if self._over.exists() else self.before).append(place.inner)
+            if place.inner == last:
+                self._enough.touch()
+            return content(files, place)
+
+        monkeypatch.setattr(InTurn, "content", noted)
+
+    def script(self, first: str, rest: str) -> str:
+        return (
+            f"printf './%s\\0' {first}; "
+            f"i=0; until test -e {self._enough} || test $i = 500; do sleep 0.01; i=$((i + 1)); done; "
+            f"touch {self._over}; printf './%s\\0' {rest}"
+        )
+
+
 @requirement("actions.grep")
-@pytest.mark.parametrize(("times", "early"), [(1, ["071.txt", "072.txt"]), (9, ["071.txt"])])
+@pytest.mark.parametrize(("times", "early"), [(1, ["071", "072"]), (9, ["071"])])
 def test_files_that_were_named_are_read_before_the_program_ends_and_come_in_order(
     workspace: Workspace,
     tree: Tree,
@@ -369,31 +394,17 @@ def test_files_that_were_named_are_read_before_the_program_ends_and_come_in_orde
     times: int,
     early: list[str],
 ) -> None:
-    tree({f"{number:03}.txt": "x\n" * times * (number >= 70) for number in range(80)})
-    enough, over = tmp_path / "enough", tmp_path / "over"
-    stand_in(
-        "printf './%s.txt\\0' 075 071 073 072 074; "
-        f"i=0; until test -e {enough} || test $i = 500; do sleep 0.01; i=$((i + 1)); done; "
-        f"printf './%s.txt\\0' 070 076 077 078 079; touch {over}"
-    )
-    read: list[tuple[str, bool]] = []
-    content = InTurn.content
-
-    def noted(self: InTurn, place: Place) -> bytes:
-        read.append((place.inner, over.exists()))
-        if place.inner == early[-1]:
-            enough.touch()
-        return content(self, place)
-
-    monkeypatch.setattr(InTurn, "content", noted)
+    tree({f"{number:03}": "x\n" * times * (number >= 70) for number in range(80)})
+    read = Early(tmp_path, monkeypatch, early[-1])
+    stand_in(read.script("075 071 073 072 074", "070 076 077 078 079"))
     found = grep(workspace, "x", limit=4)
-    assert [name for name, is_over in read if not is_over][grepping.PATIENCE :] == early
-    assert not {name for name, is_over in read if is_over} & set(early)
+    assert read.before[grepping.PATIENCE :] == early
+    assert not {*read.after} & {*early}
     assert found._replace(engine="re2") == grep(workspace, "x", limit=4, use_ripgrep=False)
 
 
 @requirement("actions.grep")
-@pytest.mark.parametrize(("limit", "early"), [(100, ["3.txt", "1.txt", "2.txt"]), (5, ["3.txt", "1.txt"])])
+@pytest.mark.parametrize(("limit", "early"), [(100, ["3", "1", "2"]), (5, ["3", "1"])])
 def test_files_are_read_as_they_are_named_up_to_half_of_what_is_asked_for(
     workspace: Workspace,
     tree: Tree,
@@ -403,26 +414,12 @@ def test_files_are_read_as_they_are_named_up_to_half_of_what_is_asked_for(
     limit: int,
     early: list[str],
 ) -> None:
-    tree({f"{number}.txt": "x\nx\n" for number in range(5)})
-    enough, over = tmp_path / "enough", tmp_path / "over"
-    stand_in(
-        "printf './3.txt\\0./1.txt\\0./2.txt\\0'; "
-        f"i=0; until test -e {enough} || test $i = 500; do sleep 0.01; i=$((i + 1)); done; "
-        f"touch {over}; printf './0.txt\\0./4.txt\\0'"
-    )
-    read: list[tuple[str, bool]] = []
-    content = InTurn.content
-
-    def noted(self: InTurn, place: Place) -> bytes:
-        read.append((place.inner, over.exists()))
-        if place.inner == early[-1]:
-            enough.touch()
-        return content(self, place)
-
-    monkeypatch.setattr(InTurn, "content", noted)
+    tree({f"{number}": "x\nx\n" for number in range(5)})
+    read = Early(tmp_path, monkeypatch, early[-1])
+    stand_in(read.script("3 1 2", "0 4"))
     found = grep(workspace, "x", limit=limit)
-    assert [name for name, is_over in read if not is_over] == early
-    assert not {name for name, is_over in read if is_over} & set(early)
+    assert read.before == early
+    assert not {*read.after} & {*early}
     assert found._replace(engine="re2") == grep(workspace, "x", limit=limit, use_ripgrep=False)
 
 
