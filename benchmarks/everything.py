@@ -69,7 +69,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not arguments.directory:
         print("skipped: set ONHAND_DATA, or name the directory of judged sets", file=sys.stderr)
         return
-    sets = {name: _named(name, load(Path(arguments.directory) / name, arguments.queries)) for name in arguments.sets}
+    directory = Path(arguments.directory)
+    if missing := [name for name in arguments.sets if not (directory / name / "qrels.tsv").is_file()]:
+        parser.error(f"{directory} has no judged set {missing[0]}: name a directory that has it, or other --sets")
+    sets = {name: _named(name, load(directory / name, arguments.queries)) for name in arguments.sets}
     print(f"{'':24}" + "".join(f"{name:>8}" for name in MERGES))
     mixed = {name: Words(judged.documents) for name, judged in sets.items()}
     _print_rows("mixed", {name: (mixed, judged) for name, judged in sets.items()})

@@ -81,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tree", help="a directory to search, instead of one that is made")
     parser.add_argument("--patterns", nargs="+", help="what to search it for")
     asked = parser.parse_args(arguments)
+    if asked.tree is not None and not os.path.isdir(asked.tree):
+        parser.error(f"--tree: {asked.tree} is not a directory: name one to search")
     patterns = PATTERNS if asked.patterns is None else {pattern: pattern for pattern in asked.patterns}
     with tempfile.TemporaryDirectory() as directory:
         if asked.tree is None:

@@ -255,9 +255,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     embedder, unavailable = chosen(options.embedder)
     if options.embedder and embedder is None:
         print(f"meaning is not compared: {unavailable}")
-    folders = sorted(path.parent for path in Path(options.directory).glob("*/qrels.tsv"))
+    found = sorted(path.parent for path in Path(options.directory).glob("*/qrels.tsv"))
+    folders = [folder for folder in found if not options.sets or folder.name in options.sets]
+    if not folders:
+        parser.error(f"{options.directory} has no such judged set: name a directory that has one, or other --sets")
     tabulate(
-        [folder for folder in folders if not options.sets or folder.name in options.sets],
+        folders,
         options.queries,
         RememberingEmbedder(embedder, options.cache) if embedder else None,
         options.variants,

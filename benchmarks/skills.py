@@ -65,6 +65,8 @@ def main(argv: list[str] | None = None) -> None:
         print("nothing to read: name a directory that has agent_trees, or set ONHAND_DATA")
         return
     trees = Path(arguments.directory) / "agent_trees"
+    if not any(trees.glob("*.jsonl")):
+        parser.error(f"{arguments.directory} has no agent_trees/*.jsonl: name a directory that has some")
     with tempfile.TemporaryDirectory() as place:
         project = Path(place, "selection")
         tasks = write_without_tasks(trees, project)

@@ -170,8 +170,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     remembering = RememberingEmbedder(embedder, options.cache) if embedder else None
     sets = judged_sets(Path(options.directory), options.queries)
     if len(sets) < 3:
-        print("there are not three sets of tools in that directory; nothing was measured")
-        return
+        parser.error(f"{options.directory} has fewer than three sets of tools: name a directory that has them")
     ranking(sets, remembering)
     floor(sets, remembering)
 

@@ -342,8 +342,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     remembering = RememberingEmbedder(embedder, options.cache) if embedder else None
     sets = judged_sets(Path(options.directory), options.queries, options.sets)
     if not sets:
-        print("there is no set of tools in that directory; nothing was measured")
-        return
+        parser.error(f"{options.directory} has no such set of tools: name a directory that has one, or other --sets")
     peers = Path(options.peers) if options.peers else None
     if peers is None:
         print("FastMCP and pydantic-ai are left out: name a directory for their environments with --peers")

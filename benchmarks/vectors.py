@@ -139,6 +139,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--base", type=Path, nargs="*", default=[], help="files of vectors to mix the clustered from")
     options = parser.parse_args(argv)
+    if missing := [file for file in options.base if not file.is_file()]:
+        parser.error(f"--base: {missing[0]} is not a file: name files of vectors, as numpy saves them")
     for size in options.size:
         print(f"\n{size:,} vectors of {options.dimension} numbers, {options.queries} queries, {LIMIT} hits")
         for kind in ("clustered", "random"):

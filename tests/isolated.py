@@ -125,9 +125,16 @@ NAMES = {
 }
 
 
+TURNING = ("turning.example.com", "turned.example.com")  # who stand for another address each time they are looked up
+looked_up: list[str] = []
+
+
 def resolve(host: str, port: int) -> list[str]:
     if host == "slow.example.com":
         time.sleep(30)
+    looked_up.append(host)
+    if host in TURNING:
+        return [PUBLIC if looked_up.count(host) == 1 else "127.0.0.1"]
     return NAMES.get(host, [])
 
 

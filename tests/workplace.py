@@ -4,10 +4,11 @@ pytest's own directories are for the user of the tests alone; root becomes someb
 """
 
 import os
+import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
@@ -96,6 +97,28 @@ def confined_start(sandbox: Sandbox, policy: Policy) -> Start:
         return sandbox.start(policy, Command(argv, cwd, environment, *pipes))
 
     return start
+
+
+@contextmanager
+def something_to_read() -> Iterator[Callable[[], bytes]]:
+    """Something on our standard input that stays open, such as a door's next request, and what is left of it.
+
+    pytest itself reads from nothing: whoever took its input would seem to have none.
+    """
+    reader, writer = os.pipe()
+    kept = os.dup(0)
+    os.dup2(reader, 0)
+    os.write(writer, b"something")
+
+    def left() -> bytes:
+        return os.read(reader, 100) if select.select([reader], [], [], 0)[0] else b""
+
+    try:
+        yield left
+    finally:
+        os.dup2(kept, 0)
+        for number in (reader, writer, kept):
+            os.close(number)
 
 
 def still_running(words: str) -> list[str]:

@@ -90,10 +90,10 @@ def test_what_is_denied_cannot_be_read_though_all_around_it_can(world: World) ->
 @requirement("sandbox.secrets-unreadable")
 def test_what_is_protected_or_denied_cannot_be_made_when_it_is_not_there_yet(world: World) -> None:
     world.write("src/a.py")
-    hook, env = str(world.directory / ".git" / "hooks" / "x"), str(world.directory / ".env")
-    policy = world.policy(protected=(str(world.directory / ".git/hooks") + "/",), denied=(env,))
-    assert not world.does(policy, "touch", hook)
-    assert not world.does(policy, "touch", env)
+    hooks, settings, env = (f"{world.directory}/{name}" for name in (".git/hooks/", ".mcp.json", ".env"))
+    policy = world.policy(protected=(hooks, settings), denied=(env,))
+    for path in (f"{hooks}x", settings, env):
+        assert not world.does(policy, "touch", path)
     assert world.does(policy, "touch", str(world.directory / "src" / "b.py"))
 
 

@@ -29,7 +29,8 @@ def serve():
 threading.Thread(target=serve, daemon=True).start()
 door = socket.create_server(("127.0.0.1", 0))
 address = door.getsockname()
-Proxy(door, ("public.example.com:8080",), resolve=lambda host, port: [isolated.PUBLIC]).start()
+domains = ("public.example.com:8080", "turning.example.com:8080")
+Proxy(door, domains, isolated.resolve).start()
 
 def asked(*requests):
     with socket.create_connection(address, 30) as client:
@@ -45,6 +46,8 @@ get = b"GET /plain HTTP/1.1\\r\\nHost: public.example.com\\r\\n\\r\\n"
 print(json.dumps({
     "tunnel": asked(b"CONNECT public.example.com:8080 HTTP/1.1\\r\\n\\r\\n", get),
     "forwarded": asked(b"GET http://public.example.com:8080/plain HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"),
+    "turning": asked(b"GET http://turning.example.com:8080/plain HTTP/1.1\\r\\n\\r\\n"),
+    "turned": asked(b"GET http://turning.example.com:8080/plain HTTP/1.1\\r\\n\\r\\n"),
     "other port": asked(b"CONNECT public.example.com:8081 HTTP/1.1\\r\\n\\r\\n"),
     "other name": asked(b"CONNECT other.example.com:8080 HTTP/1.1\\r\\n\\r\\n"),
     "address": asked(b"CONNECT " + isolated.PUBLIC.encode() + b":8080 HTTP/1.1\\r\\n\\r\\n"),
@@ -71,5 +74,6 @@ def test_an_allowed_domain_is_reached_through_the_proxy_and_no_other() -> None:
     assert answers["tunnel"].startswith("HTTP/1.1 200 ")
     assert answers["tunnel"].endswith("\r\n\r\nhello")
     assert answers["forwarded"].endswith("\r\n\r\nhello")
-    for refused in ("other port", "other name", "address"):
+    assert answers["turning"].endswith("\r\n\r\nhello")  # it went where it stood for when it was checked
+    for refused in ("turned", "other port", "other name", "address"):
         assert answers[refused].startswith("HTTP/1.1 403 ")

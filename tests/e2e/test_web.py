@@ -32,6 +32,7 @@ URLS = [
     *(f"{HOST}/{name}" for name in "to-file to-name to-user to-junk a hop0 hop8 many-headers long-header".split()),
     *(f"{HOST}/{name}" for name in "lying negative two-lengths both old short nothing chunked bad-chunks".split()),
     *(f"http://{name}.example.com:8080/plain" for name in "two mapped inner azure oracle empty unknown".split()),
+    *("http://turning.example.com:8080/plain", "http://turned.example.com:8080/relative"),
     *(f"{TLS}/plain", "https://other.example.com:8443/plain"),
     *ODD,
 ]
@@ -129,6 +130,14 @@ def test_what_is_no_text_is_named_and_left_out(fetched: dict[str, Any]) -> None:
 )
 def test_a_hop_to_a_private_address_or_another_scheme_is_refused(fetched: dict[str, Any], url: str) -> None:
     assert "error" in fetched["results"][url], fetched["results"][url]
+
+
+@requirement("actions.http-no-private-network")
+def test_a_page_comes_from_the_address_that_was_checked_whatever_its_name_stands_for_later(
+    fetched: dict[str, Any],
+) -> None:
+    assert fetched["results"]["http://turning.example.com:8080/plain"].get("text") == "hello\n"
+    assert "not public" in fetched["results"]["http://turned.example.com:8080/relative"]["error"]  # checked at each hop
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from onhand import app, config
 from requirements import requirement
-from workplace import give, workplace
+from workplace import give, something_to_read, workplace
 
 ASKING = "[shell]\nenabled = true\n[web]\nenabled = true\n"
 NAMES = {"run_command", "read_output", "list_jobs", "stop_job", "http_get"}
@@ -77,7 +77,9 @@ def test_a_command_of_a_model_runs_as_the_user_asked(backend: str, monkeypatch: 
         (place / ".env").write_text("PASSWORD=s3cr3t")
         give(place)
         registry = app.open_registry(config.load(str(place)))
-        result = registry.call("run_command", {"command": "env; cat .env; pwd"})
+        with something_to_read() as left:
+            result = registry.call("run_command", {"command": "env; cat .env; cat; pwd", "timeout_s": 20})
+            assert left() == b"something"
         if backend == "auto" and "no sandbox works here" in result.text:
             pytest.skip(result.text)
         assert result.ok

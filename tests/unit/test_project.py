@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -310,6 +311,24 @@ def test_every_benchmark_is_run_by_one_command_and_what_it_leaves_out_is_named()
     sources = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "benchmarks").glob("*.py")}
     runnable = {name for name, text in sources.items() if "\ndef main(" in text} - {"__main__"}
     assert sorted([*TABLES, *LONG]) == sorted(runnable)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("find", ["--tree"]),
+        ("vectors", ["--base"]),
+        *((name, []) for name in ("everything", "quality", "skills", "tool_held_out", "tool_search")),
+    ],
+)
+def test_a_benchmark_of_a_directory_that_is_not_there_says_which_one_it_needs(
+    name: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "missing")
+    with pytest.raises(SystemExit) as ended:
+        import_module(f"benchmarks.{name}").main([*words, missing])
+    assert (ended.value.code, list(tmp_path.iterdir())) == (2, [])
+    assert re.search(rf"error: .*{re.escape(missing)} (has|is not) .*: name ", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("code", "went_well"), [("None", True), ("0", True), ("1", False), ("'no server'", False)])

@@ -66,6 +66,14 @@ def test_every_passage_is_replaced_when_asked() -> None:
     assert apply("x y", [Edit("x", "z", True)]) == ("z y", 1, ())
 
 
+@pytest.mark.parametrize("new", ["$& $1 $$ $`", r"\1 \g<0> \n", "%s {0} ${x}"])
+@pytest.mark.parametrize(("old", "is_all"), [("a b", False), ("a b", True), ("a  b", False)])
+def test_no_sign_in_the_new_passage_has_a_meaning_however_the_old_one_is_found(
+    old: str, is_all: bool, new: str
+) -> None:
+    assert apply("x\na b\ny\n", [Edit(old, new, is_all)]).text == f"x\n{new}\ny\n"
+
+
 def test_passages_that_overlap_are_not_unique() -> None:
     with pytest.raises(InputError, match="occurs 2 times"):
         apply("aaa", [Edit("aa", "b")])
@@ -145,6 +153,13 @@ def test_a_hostile_file_does_not_hold_up_an_edit_that_cannot_be_made() -> None:
             apply(text, [Edit(old, "y")])
     many = apply("  a\n" * 200 + "  b\n" + "  a\n" * 90, [Edit("a\n" * 200 + "b\n" + "a\n" * 90, "a\n" * 290)])
     assert many.text == "  a\n" * 290
+
+
+def test_whoever_has_the_file_open_has_the_old_one_whole(workspace: Workspace, root: Path) -> None:
+    (root / "a.py").write_text(CODE, encoding="utf-8")
+    with open(root / "a.py", encoding="utf-8") as opened:
+        edit(workspace, "a.py", [Edit("def a", "def c")])
+        assert opened.read() == CODE
 
 
 def test_no_trace_is_left_beside_the_file(workspace: Workspace, root: Path) -> None:

@@ -234,6 +234,16 @@ def test_what_is_no_file_or_not_to_be_written_is_left_alone(workspace: Workspace
 
 
 @requirement("actions.write-file")
+def test_more_than_a_file_may_have_is_not_written(workspace: Workspace, root: Path, five: Path) -> None:
+    too_much = "x" * (files.MAX_FILE_BYTES + 1)
+    for path in ("five.txt", "new.txt"):
+        with pytest.raises(InputError, match="33,554,433 bytes are more than a file may have"):
+            files.write(workspace, path, too_much)
+    assert five.read_text(encoding="utf-8") == FIVE
+    assert sorted(os.listdir(root)) == ["five.txt", "sub"]
+
+
+@requirement("actions.write-file")
 def test_a_change_by_somebody_else_meanwhile_is_not_lost(workspace: Workspace, five: Path) -> None:
     place = workspace.place_to_write("five.txt")
     with files.target(workspace, place, "five.txt") as found:

@@ -22,8 +22,8 @@ Git = Callable[..., None]
 
 
 @pytest.fixture
-def run(root: Path, tmp_path: Path) -> Git:
-    environ = {
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {
         **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "somebody"),
         **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "some@body"),
         "PATH": os.environ["PATH"],
@@ -31,6 +31,9 @@ def run(root: Path, tmp_path: Path) -> Git:
         "GIT_CONFIG_NOSYSTEM": "1",
     }
 
+
+@pytest.fixture
+def run(root: Path, environ: dict[str, str]) -> Git:
     def run(*words: str, cwd: Path = root) -> None:
         subprocess.run(["git", *words], cwd=cwd, env=environ, check=True, capture_output=True, timeout=60)
 
@@ -98,6 +101,11 @@ REFUSED: list[list[str]] = [
     [],
     ["push", "--receive-pack=touch x"],
     ["commit", "-m", "x"],
+    ["init", "../outside"],
+    ["add", "../outside/secret.txt"],
+    ["reset", "--hard"],
+    ["clone", "ext::sh -c touch% x", "y"],
+    ["checkout", "--", "f.txt"],
     ["checkout", "-b", "x"],
     ["config", "--list"],
     ["st"],
@@ -169,57 +177,113 @@ def test_a_name_is_never_made_into_a_branch(workspace: Workspace, repository: Pa
     assert sorted(os.listdir(repository / ".git" / "refs" / "heads")) == ["feature", "main"]
 
 
-@requirement("actions.git-runs-nothing-planted")
-@pytest.mark.parametrize(
-    "planted",
-    [
-        {"core.fsmonitor": "{pwn}"},
-        {"filter.evil.clean": "{pwn}", "filter.evil.smudge": "{pwn}", "filter.evil.required": "true"},
-        {"filter.evil.process": "{pwn}"},
-        {"diff.evil.textconv": "{pwn}", "diff.evil.command": "{pwn}"},
-        {"diff.external": "{pwn}"},
-        {"core.pager": "{pwn}", "pager.log": "{pwn}", "core.editor": "{pwn}", "sequence.editor": "{pwn}"},
-        {"gpg.program": "{pwn}", "log.showSignature": "true", "format.pretty": "%G? %s"},
-        {"core.hooksPath": "{hooks}"},
-        {"core.sshCommand": "{pwn}", "remote.origin.url": "ext::{pwn}", "remote.origin.promisor": "true"},
-        {"alias.status": "!{pwn}", "alias.st": "!{pwn}"},
-        {"include.path": "../evil.cfg"},
-        {"includeIf.gitdir:**.path": "../evil.cfg"},
-        {"core.alternateRefsCommand": "{pwn}", "core.askPass": "{pwn}", "credential.helper": "{pwn}"},
-        {"extensions.worktreeConfig": "true", "core.worktree": "/etc"},
-    ],
-    ids=lambda planted: "+".join(planted),
-)
-def test_nothing_that_is_planted_in_a_repository_runs(
-    workspace: Workspace, repository: Path, run: Git, tmp_path: Path, planted: dict[str, str]
-) -> None:
+# Settings of a repository that git runs when it is asked to read there; without any, it runs the repository's hooks.
+OBEYED: list[dict[str, str]] = [
+    {},
+    {"core.hooksPath": "{hooks}"},
+    {"core.fsmonitor": "{pwn}"},
+    {"filter.evil.clean": "{pwn}", "filter.evil.smudge": "{pwn}", "filter.evil.required": "true"},
+    {"filter.evil.process": "{pwn}"},
+    {"diff.evil.textconv": "{pwn}"},
+    {"diff.evil.command": "{pwn}"},
+    {"diff.external": "{pwn}"},
+    {"gpg.program": "{pwn}", "log.showSignature": "true"},
+    {"gpg.program": "{pwn}", "format.pretty": "%G? %s"},
+    {"include.path": "../evil.cfg"},
+    {"includeIf.gitdir:**.path": "../evil.cfg"},
+    {"extensions.worktreeConfig": "true"},
+]
+# Those that it runs for other questions, or on a terminal.
+IDLE: list[dict[str, str]] = [
+    {"core.pager": "{pwn}", "pager.log": "{pwn}", "core.editor": "{pwn}", "sequence.editor": "{pwn}"},
+    {"core.sshCommand": "{pwn}", "remote.origin.url": "ext::{pwn}", "remote.origin.promisor": "true"},
+    {"alias.status": "!{pwn}", "alias.st": "!{pwn}"},
+    {"core.alternateRefsCommand": "{pwn}", "core.askPass": "{pwn}", "credential.helper": "{pwn}"},
+    {"core.worktree": "/etc"},
+]
+READING = ("status", "diff", "show", "log -p", "blame f.txt", "ls-files -m", "diff --stat HEAD")
+
+
+def _program(path: Path, script: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def plant(repository: Path, run: Git, tmp_path: Path) -> Callable[[dict[str, str]], Path]:
+    """Plant settings in a repository that has all that they could work on; what is there once one of them ran."""
     marker = tmp_path / "pwned"
-    evil = tmp_path / "evil.sh"
-    evil.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n", encoding="utf-8")
-    evil.chmod(0o755)
-    hooks = repository / ".git" / "hooks"
-    for hook in ("post-checkout", "post-index-change", "pre-commit", "fsmonitor-watchman"):
-        shutil.copy(evil, hooks / hook)
-    evil_settings = f"[core]\n\tfsmonitor = {evil}\n[diff]\n\texternal = {evil}\n"
-    (repository / "evil.cfg").write_text(evil_settings, encoding="utf-8")
-    (repository / ".git" / "config.worktree").write_text(evil_settings, encoding="utf-8")
-    (repository / ".gitattributes").write_text("* filter=evil diff=evil\n", encoding="utf-8")
-    os.utime(repository / "f.txt", (1, 1))  # so that its content has to be looked at
-    for key, value in planted.items():
-        run("config", key, value.format(pwn=evil, hooks=hooks))
+    evil = _program(tmp_path / "evil.sh", f"touch {marker}\ncat")
+    signer = _program(
+        tmp_path / "signer.sh",
+        "cat > /dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; "
+        "printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'",
+    )
+
+    def plant(settings: dict[str, str]) -> Path:
+        run("-c", f"gpg.program={signer}", "commit", "-q", "--allow-empty", "-S", "-m", "Signed", "f.txt")
+        (repository / "f.txt").write_text("other\n", encoding="utf-8")
+        hooks = repository / ("hooks" if settings else ".git/hooks")
+        hooks.mkdir(exist_ok=True)
+        for hook in ("post-checkout", "post-index-change", "pre-commit", "fsmonitor-watchman"):
+            shutil.copy(evil, hooks / hook)
+        evil_settings = f"[core]\n\tfsmonitor = {evil}\n[diff]\n\texternal = {evil}\n"
+        (repository / "evil.cfg").write_text(evil_settings, encoding="utf-8")
+        (repository / ".git" / "config.worktree").write_text(evil_settings, encoding="utf-8")
+        (repository / ".gitattributes").write_text("* filter=evil diff=evil\n", encoding="utf-8")
+        os.utime(repository / "f.txt", (1, 1))  # so that its content has to be looked at
+        for key, value in settings.items():
+            run("config", key, value.format(pwn=evil, hooks=hooks))
+        return marker
+
+    return plant
+
+
+@requirement("actions.git-runs-nothing-planted")
+@pytest.mark.parametrize("settings", [*OBEYED, *IDLE], ids="+".join)
+def test_nothing_that_is_planted_in_a_repository_runs(
+    workspace: Workspace, repository: Path, plant: Callable[[dict[str, str]], Path], settings: dict[str, str]
+) -> None:
+    marker = plant(settings)
     index = (repository / ".git" / "index").read_bytes()
-    for words in ("status", "diff", "show", "log -p", "blame f.txt", "ls-files -m", "diff --stat HEAD"):
+    for words in READING:
         said(workspace, *words.split())
         assert not marker.exists(), words
     assert (repository / ".git" / "index").read_bytes() == index
 
 
 @requirement("actions.git-runs-nothing-planted")
-def test_the_plant_would_have_worked(repository: Path, run: Git, tmp_path: Path) -> None:
-    marker = tmp_path / "pwned"
-    run("config", "core.fsmonitor", f"touch {marker};")
-    run("status")
+@pytest.mark.parametrize("settings", OBEYED, ids="+".join)
+def test_what_is_planted_runs_when_git_is_asked_directly(
+    repository: Path, plant: Callable[[dict[str, str]], Path], environ: dict[str, str], settings: dict[str, str]
+) -> None:
+    marker = plant(settings)
+    for words in READING:
+        subprocess.run(["git", *words.split()], cwd=repository, env=environ, capture_output=True, timeout=60)
     assert marker.exists()  # else the test above shows nothing
+
+
+@requirement("actions.git-runs-nothing-planted")
+def test_what_a_repository_lacks_is_not_fetched(
+    workspace: Workspace, repository: Path, run: Git, environ: dict[str, str], tmp_path: Path
+) -> None:
+    evil, marker = _program(tmp_path / "evil.sh", f"touch {tmp_path}/pwned"), tmp_path / "pwned"
+    blob = subprocess.check_output(["git", "rev-parse", "HEAD:f.txt"], cwd=repository, text=True, timeout=60).strip()
+    (repository / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    settings = {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "protocol.ext.allow": "always",
+    }
+    for key, value in {**settings, "remote.origin.url": f"ext::{evil}", "remote.origin.promisor": "true"}.items():
+        run("config", key, value)
+    for words in (["show"], ["log", "-p"], ["diff"]):
+        with pytest.raises(InputError, match=blob):
+            said(workspace, *words)
+    assert not marker.exists()
+    subprocess.run(["git", "show"], cwd=repository, env=environ, capture_output=True, timeout=60)
+    assert marker.exists()  # git itself would have fetched it
 
 
 @requirement("actions.git-runs-nothing-planted")
@@ -412,5 +476,30 @@ def test_variables_of_the_machine_do_not_change_what_is_read(
 ) -> None:
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_TRACE"):
         monkeypatch.setenv(name, str(tmp_path / "evil"))
+    for name, variable in ((".gitconfig", "HOME"), ("git/config", "XDG_CONFIG_HOME")):
+        (tmp_path / "home" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "home" / name).write_text(f"[diff]\n\texternal = touch {tmp_path}/evil\n", encoding="utf-8")
+        monkeypatch.setenv(variable, str(tmp_path / "home"))
     assert "+three" in said(workspace, "diff")
     assert not (tmp_path / "evil").exists()
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.usefixtures("repository")
+def test_what_git_complains_of_is_told_on_one_line(workspace: Workspace) -> None:
+    for words, named in (
+        ("log nowhere", "nowhere"),
+        ("show HEAD:none.txt", "none.txt"),
+        ("blame -L 9,9 f.txt", "lines"),
+    ):
+        with pytest.raises(InputError, match=rf"^git \w+: [^\n]*{named}[^\n]*$"):
+            said(workspace, *words.split())
+    with pytest.raises(InputError, match=r"subcommand not allowed: \(none\)"):
+        said(workspace)
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.usefixtures("repository")
+def test_a_path_is_only_a_path_to_git(workspace: Workspace) -> None:
+    for words in ("ls-files f*", "ls-files -- *", "diff -- :f.txt", "log -p -- :(top)f.txt", "status -s -- :!f.txt"):
+        assert said(workspace, *words.split()) == "", words

@@ -33,8 +33,8 @@ def test_what_is_no_file_below_is_not_read(
     (root / "file").symlink_to(tmp_path / "outside" / "secret.txt")
     (root / "link").symlink_to(tmp_path / "outside")
     os.mkfifo(root / "pipe")
-    (root / "large").write_bytes(b"12345")
-    monkeypatch.setattr(in_turn, "MAX_FILE_BYTES", 4)
+    (root / "large").write_bytes(b"x" * 101)
+    monkeypatch.setattr(in_turn, "MAX_FILE_BYTES", 100)  # more than the secret has
     names = ("file", "link/secret.txt", "../outside/secret.txt", "/etc/passwd", "..", ".", "", "sub", "pipe", "large")
     with InTurn() as files:
         for inner in names:

@@ -11,7 +11,7 @@ from onhand import wanted
 from onhand.actions.programs import Ran, run
 from onhand.errors import Unwanted
 from requirements import requirement
-from workplace import still_running
+from workplace import something_to_read, still_running
 
 
 def ran(script: str, timeout_s: float = 60, max_bytes: int = 1000) -> Ran:
@@ -24,6 +24,13 @@ def test_what_a_program_says_is_read_up_to_its_room() -> None:
     assert ran("printf abc", max_bytes=3) == Ran(0, b"abc", "")
     cut = ran("while :; do echo abc; done", max_bytes=5)
     assert (cut.out, cut.is_cut) == (b"abc\na", True)
+
+
+@requirement("actions.git-read-only")
+def test_a_program_reads_nothing_and_least_of_all_what_was_sent_to_us() -> None:
+    with something_to_read() as left:
+        assert ran("cat", timeout_s=10) == Ran(0, b"", "")
+        assert left() == b"something"
 
 
 @requirement("actions.git-read-only")

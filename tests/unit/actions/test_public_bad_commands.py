@@ -21,6 +21,8 @@ from onhand.tools import Registry
 from public_cases import cases, each, needs_cases
 from workplace import backend, confined_start, give, policy_for, workplace
 
+from .test_web_tool import opened_for
+
 pytestmark = needs_cases
 
 # Cases that are described instead of spelled: what a model would send.
@@ -43,6 +45,12 @@ def test_every_url_is_refused_or_accepted_as_it_should_be_without_a_look_up(case
     for allow_http in (True, False):
         with pytest.raises(InputError):
             checked(case["input"], allow_http)
+
+
+def test_no_url_that_is_to_be_refused_makes_a_socket() -> None:
+    urls = [case["input"] for case in cases("urls") if "input" in case and case["expected"] != "accept"]
+    assert urls
+    assert opened_for(urls) == []
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import jsonschema_rs
@@ -10,6 +11,7 @@ import pytest
 
 from onhand.actions.environment import environment_of
 from onhand.actions.jobs import Jobs
+from onhand.actions.shell import TIMEOUT_S
 from onhand.actions.shell_tools import tools_over
 from onhand.actions.spellings import SPELLINGS
 from onhand.actions.workspace import Workspace
@@ -18,14 +20,19 @@ from requirements import requirement
 from workplace import still_running
 
 
+@contextmanager
+def opened(directory: Path, timeout_s: float = TIMEOUT_S) -> Iterator[Registry]:
+    jobs = Jobs()
+    inside = Workspace(directory).directory
+    plain = {"PATH": "/usr/bin:/bin"}
+    yield Registry(tools_over(jobs, inside, lambda given: environment_of(plain, (), given), "W.", timeout_s))
+    jobs.close()
+
+
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[Registry]:
-    jobs = Jobs()
-    directory = Workspace(tmp_path).directory
-    yield Registry(
-        tools_over(jobs, directory, lambda given: environment_of({"PATH": "/usr/bin:/bin"}, (), given), "W.")
-    )
-    jobs.close()
+    with opened(tmp_path) as registry:
+        yield registry
 
 
 @requirement("actions.shell")
@@ -76,6 +83,14 @@ def test_a_command_that_takes_too_long_says_that_it_was_ended(registry: Registry
     assert result.structured["stdout"] == "begun\n"
 
 
+@requirement("actions.shell-timeout")
+def test_a_command_whose_call_names_no_time_is_ended_too(tmp_path: Path) -> None:
+    with opened(tmp_path, timeout_s=0.3) as registry:
+        assert registry.call("run_command", {"command": "sleep 600"}).structured["ended_by"] == "timeout"
+    with opened(tmp_path) as registry:
+        assert "Seconds until it is ended: 30 by default" in str(registry.wire())
+
+
 @requirement("actions.both-spellings", "actions.shell-timeout")
 @pytest.mark.parametrize("spelling", SPELLINGS["run_command"])
 def test_a_time_without_its_unit_is_in_milliseconds_and_the_answer_says_so(registry: Registry, spelling: str) -> None:
@@ -96,15 +111,16 @@ def test_cancelling_a_call_ends_the_command_and_all_that_it_started(registry: Re
     marker = f"94{os.getpid()}"
 
     async def cancelled() -> None:
-        call = Call("run_command", {"command": f"sleep {marker} & echo x > signal; sleep {marker}"})
+        line = f"sleep {marker} & echo x > signal; sleep {marker}"
+        call = Call("run_command", {"command": line, "timeout_s": 60})
         task = asyncio.create_task(registry.dispatch([call]))
         await asyncio.to_thread((tmp_path / "signal").read_text)  # it runs now
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        assert still_running(f"sleep {marker}") == []  # before the end of the loop, which would wait for the command
 
     asyncio.run(cancelled())
-    assert still_running(f"sleep {marker}") == []
 
 
 @requirement("actions.shell-output")

@@ -1,5 +1,6 @@
 """Is every action a tool like the others: checked, capped, refused in words, and with the same fields every time?"""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -76,6 +77,26 @@ def test_a_failure_says_so_in_words_and_in_fields(registry: Registry) -> None:
         assert closed.structured == {"success": False, "error": closed.text}
     for arguments in ({}, {"path": 42}, {"path": "a", "lines": 3}, {"path": "a", "start_line": 0}):
         assert failed(registry, "read_file", **arguments).structured is None  # refused before it ran
+
+
+@requirement("actions.confined")
+@pytest.mark.timeout(30)
+def test_no_tool_waits_at_a_pipe(registry: Registry, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    for name, arguments in (
+        ("read_file", {}),
+        ("write_file", {"content": "x"}),
+        ("edit_file", {"old_string": "x", "new_string": "y"}),
+        ("grep", {"pattern": "x"}),
+        ("list_files", {}),
+        ("glob", {"pattern": "*"}),
+        ("git", {"args": ["status"]}),
+    ):
+        refused = failed(registry, name, path="pipe", **arguments).text
+        assert "a pipe, not a regular file" in refused or "not a directory" in refused, name
+    assert done(registry, "stat_file", path="pipe").structured["kind"] == "pipe"
+    assert done(registry, "glob", pattern="**").structured["files"] == ["sub/ok.txt"]
+    assert done(registry, "grep", pattern="ok").structured["count"] == 1
 
 
 # Arguments of a call that does something, by the names that a model is shown.

@@ -1,6 +1,11 @@
 """What a page says comes to a model in a block that no page can close."""
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -36,6 +41,46 @@ def test_programs_get_what_is_known_of_a_page_within_the_cap_and_nothing_that_it
     jsonschema_rs.validate(tool.output_schema, told)
     assert len(json.dumps(told, ensure_ascii=False).encode()) <= tool.max_output_bytes
     assert "obey" not in str(told)
+
+
+WATCHED = """
+import json, sys
+from onhand.actions.web import http_get
+from onhand.errors import InputError
+said = []
+sys.addaudithook(lambda event, arguments: said.append(event) if event.startswith("socket.") else None)
+for url in json.load(sys.stdin):
+    try:
+        http_get(url, allow_http=True)
+        said.append(url)
+    except InputError:
+        pass
+print(json.dumps(said))
+"""
+
+
+def opened_for(urls: Sequence[str]) -> Any:
+    """What is done with sockets and names for URLs that are to be refused, and those that are not."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", WATCHED]
+    done = subprocess.run(command, input=json.dumps(urls), env=environ, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@requirement("actions.http-no-private-network")
+def test_for_what_is_refused_no_socket_is_made_and_no_name_looked_up() -> None:
+    hosts = "127.0.0.1 10.0.0.1 172.16.0.1 172.31.255.254 192.168.1.1 169.254.169.254 168.63.129.16 192.0.0.192 0.0.0.0"
+    spelled = "2130706433 0x7f.1 0177.0.0.1 127.1 localhost a.internal metadata.google.internal [::1] [::ffff:10.0.0.1]"
+    urls = [f"{scheme}://{host}/" for scheme in ("https", "http") for host in f"{hosts} {spelled}".split()]
+    others = [
+        "file:///etc/passwd",
+        "gopher://example.com/",
+        "https://a@example.com/",
+        "https://example.com:22/",
+        "https:",
+    ]
+    assert opened_for(urls + others) == []
 
 
 def test_a_refusal_names_the_rule() -> None:

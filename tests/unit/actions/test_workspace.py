@@ -200,6 +200,7 @@ def test_what_is_only_named_like_a_secret_is_open(workspace: Workspace, root: Pa
     "path",
     ".git/hooks/pre-commit .git/config .GIT/config vendor/.git/config .git .gitmodules .bashrc .claude/settings.json "
     ".mcp.json .vscode/tasks.json .idea/x.xml .onhand/config.toml onhand.toml .AGENTS/conventions.md AGENTS.md "
+    ".codex/config.toml .cursor/mcp.json .gemini/settings.json .CODEX/hooks.json "
     "packages/a/CLAUDE.md sub/../.git/config .husky/pre-push dotfiles/.config/fish/config.fish".split(),
 )
 def test_what_programs_obey_is_protected_also_before_it_exists(workspace: Workspace, path: str) -> None:

@@ -7,13 +7,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from onhand.errors import SandboxError
-from onhand.sandbox import confined
+from onhand.sandbox import confined, kernel, rules
 from onhand.sandbox.policy import Policy, for_workspace
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
@@ -22,14 +22,17 @@ from workplace import NOBODY, Ended, backend, command_lines, give, policy_for, p
 Try = Callable[[str], Ended]
 
 REFUSED_CALLS = """
-import ctypes, errno, os, socket
+import ctypes, errno, fcntl, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
 x86 = os.uname().machine == "x86_64"
 calls = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "io_uring_setup": (425, 425), "bpf": (321, 280),
     "perf_event_open": (298, 241), "userfaultfd": (323, 282), "keyctl": (250, 219), "unshare": (272, 97),
     "setns": (308, 268), "mount": (165, 40), "open_by_handle_at": (304, 265), "pidfd_getfd": (438, 438),
-    "chroot": (161, 51), "fsopen": (430, 430), "reboot": (169, 142),
+    "chroot": (161, 51), "fsopen": (430, 430), "reboot": (169, 142), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "kcmp": (312, 272),
+    "add_key": (248, 217), "request_key": (249, 218), "umount2": (166, 39), "pivot_root": (155, 41),
+    "open_tree": (428, 428), "move_mount": (429, 429), "name_to_handle_at": (303, 264),
 }
 for name, numbers in calls.items():
     ctypes.set_errno(0)
@@ -47,6 +50,21 @@ for number in (463, 466):
     ctypes.set_errno(0)
     if libc.syscall(number, 0, 0, 0, 0, 0, 0) >= 0 or ctypes.get_errno() != errno.EOPNOTSUPP:
         print("passed:", number, ctypes.get_errno())
+NEW_USER, SIGCHLD, TIOCSTI = 0x10000000, 17, 0x5412
+cloned = libc.syscall(56 if x86 else 220, NEW_USER | SIGCHLD, 0, 0, 0, 0)
+if cloned == 0:
+    os._exit(0)
+if cloned > 0 or ctypes.get_errno() != errno.EPERM:
+    print("passed: clone into namespaces")
+if libc.syscall(435, 0, 0) >= 0 or ctypes.get_errno() != errno.ENOSYS:
+    print("passed: clone3", ctypes.get_errno())
+if x86 and (libc.syscall(0x40000000 | 39) >= 0 or ctypes.get_errno() != errno.EPERM):
+    print("passed: a call by its other number", ctypes.get_errno())
+try:
+    fcntl.ioctl(0, TIOCSTI, b"x")
+except OSError as error:
+    if error.errno != errno.EPERM:
+        print("passed: typing into a terminal", error)
 if libc.syscall(302 if x86 else 261, os.getppid(), 0, 0, 0) == 0 or ctypes.get_errno() != errno.EPERM:
     print("passed: limits of another process")
 for family, kind in [(f, k) for f in (1, 2, 10, 16, 17, 40) for k in (1, 2, 3)]:
@@ -148,6 +166,7 @@ def test_secrets_cannot_be_read_by_any_name(sandbox: Sandbox, place: Path, line:
         "cp -r .git new && rm -rf .git && mv new .git && echo evil > .git/hooks/post-checkout",
         "ln -s /tmp .claude",
         "mkdir .claude && echo evil > .claude/settings.json",
+        "for name in .codex .cursor .gemini; do mkdir $name; echo evil > $name/config.toml; ln -sf src $name; done",
         "echo evil > src/x && mv src/x .mcp.json",
         "ln -f src/app.py .mcp.json",
         "rm -f .mcp.json && echo evil > .mcp.json",
@@ -307,6 +326,47 @@ def test_the_environment_of_others_cannot_be_read(sandbox: Sandbox, place: Path)
         value for name, value in os.environ.items() if len(value) > 20 and name.startswith(("PYTEST", "XDG", "VIRTUAL"))
     ]
     assert not any(value in ended.printed for value in ours)
+
+
+@pytest.fixture
+def neighbour() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process outside of the walls, of the user that commands run as: only walls keep them from it."""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    words = ["/bin/sh", "-c", "trap 'echo signalled; exit' HUP USR1 TERM; echo ready; read never"]
+    with subprocess.Popen(  # type: ignore[call-overload]  # of the user
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"TOKEN": "n3ighb0ur"}, **user
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+        process.kill()
+
+
+def test_another_process_of_the_same_user_cannot_be_looked_into_or_ended(
+    sandbox: Sandbox, place: Path, neighbour: "subprocess.Popen[bytes]"
+) -> None:
+    if sandbox.name == "landlock" and kernel.landlock_version() < rules.SIGNAL_VERSION:
+        pytest.skip("this kernel's Landlock knows nothing of signals")
+    at = f"/proc/{neighbour.pid}"
+    line = (
+        f"cat {at}/environ {at}/maps {at}/mem; cat {at}/cwd/* {at}/root/etc/hostname; echo x > {at}/fd/0; "
+        f"for name in HUP USR1 TERM KILL; do kill -$name {neighbour.pid} && echo sent; done"
+    )
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert "n3ighb0ur" not in ended.printed
+    assert "sent" not in ended.printed
+    assert neighbour.poll() is None
+
+
+@requirement("sandbox.drops-privileges")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+def test_root_is_nobody_to_the_files_of_root_too(sandbox: Sandbox, place: Path) -> None:
+    """A number that a namespace shows for root would still be root's to every file outside."""
+    mine = place / "src" / "of-root.txt"
+    mine.write_text("for root alone")
+    mine.chmod(0o600)
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", f"cat {mine}; echo x > src/made", cwd=place)
+    assert "for root alone" not in ended.printed
+    assert (place / "src" / "made").stat().st_uid == NOBODY
 
 
 def test_variables_for_the_command_have_no_effect_on_what_starts_it(sandbox: Sandbox, place: Path) -> None:
