@@ -10,12 +10,12 @@ import re
 import socket
 import ssl
 import zlib
-from contextlib import suppress
-from threading import Timer
 from time import monotonic
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
+from onhand import wanted
+from onhand.actions.connection import connected, cut
 from onhand.addresses import Resolve, host_of, public_addresses
 from onhand.errors import InputError
 from onhand.hypertext import reduced
@@ -128,22 +128,18 @@ def _fetched(
     host = host_of(_host(parts))
     port = parts.port or PORTS[parts.scheme.lower()][0]
     addresses = public_addresses(host, port, _left(deadline, host), resolve)
-    raw = _connected(addresses, port, deadline, host)
-    watched = raw.dup()
-    watch = Timer(max(0.0, deadline - monotonic()), _cut, [watched])  # a server that drips must not hold us
-    watch.daemon = True
-    watch.start()
+    raw = connected(addresses, port, deadline)
+    if raw is None:
+        raise InputError(f"{host} does not answer: check the URL, or try again later")
     try:
-        with raw if parts.scheme.lower() == "http" else _secured(raw, host, context) as connection:
+        with raw, cut(raw, deadline), _secured(raw, parts, host, context) as connection:
             answer = _asked(connection, host, parts, max_bytes)
     except (OSError, http.client.HTTPException, ValueError) as error:
+        wanted.check()
         if monotonic() >= deadline:
             raise InputError(f"{host} took too long: try again later, or another page") from None
         raise InputError(f"{host} gave no answer that can be read: {_said(error)}") from None
-    finally:
-        watch.cancel()
-        watched.close()
-        raw.close()
+    wanted.check()
     if monotonic() < deadline:
         return answer
     if not answer.body:  # we cut it off before its text began
@@ -151,24 +147,14 @@ def _fetched(
     return answer._replace(truncated=True)
 
 
-def _cut(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-
-
 def _said(error: Exception) -> str:
     words = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
     return " ".join(str(words).translate(_CONTROLS).split())[:200]
 
 
-def _connected(addresses: list[str], port: int, deadline: float, host: str) -> socket.socket:
-    for address in addresses:
-        with suppress(OSError):
-            return socket.create_connection((address, port), _left(deadline, host))
-    raise InputError(f"{host} does not answer: check the URL, or try again later")
-
-
-def _secured(raw: socket.socket, host: str, context: ssl.SSLContext | None) -> socket.socket:
+def _secured(raw: socket.socket, parts: SplitResult, host: str, context: ssl.SSLContext | None) -> socket.socket:
+    if parts.scheme.lower() == "http":
+        return raw
     return (context or ssl.create_default_context()).wrap_socket(raw, server_hostname=host)
 
 
@@ -187,14 +173,14 @@ def _asked(connection: socket.socket, host: str, parts: SplitResult, max_bytes: 
         "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?[]") if parts.query else ""
     )
     client.putrequest("GET", target, skip_host=True, skip_accept_encoding=True)
-    wanted = {
+    headers = {
         "Host": parts.netloc,
         "User-Agent": "onhand",
         "Accept": "text/html, text/*, application/json, application/xml, */*;q=0.1",
         "Accept-Encoding": "gzip",
         "Connection": "close",
     }
-    for name, value in wanted.items():
+    for name, value in headers.items():
         client.putheader(name, value)
     client.endheaders()
     with client.getresponse() as response:
