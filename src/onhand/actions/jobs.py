@@ -86,8 +86,9 @@ class Jobs:
     ) -> tuple[Ran, str]:
         """Run a command and wait for it; with what came of it, the id by which the rest of its output can be read."""
         entry = self._entry(command, keep_bytes, at_once=False)
+        entry.stop = stop or entry.stop
         try:
-            ran = shell.run_into(entry.outputs, command, cwd, timeout_s, environment, self._start, stop)
+            ran = shell.run_into(entry.outputs, command, cwd, timeout_s, environment, self._start, entry.stop)
             entry.ran = ran
         finally:
             entry.over.set()
