@@ -6,7 +6,7 @@ from threading import Event
 from typing import Any
 
 from onhand.actions import shapes
-from onhand.actions.captured import whole_end
+from onhand.actions.captured import beginning, whole_end
 from onhand.actions.environment import checked
 from onhand.actions.jobs import Job, Jobs
 from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
@@ -17,6 +17,7 @@ from onhand.tools.tool import LOCAL, REPLACING
 
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_COMMAND_SHOWN = 200
+MAX_ABOUT_BYTES = 1024  # for the line above a piece of output
 
 RUN = (
     "Run a command line with sh and wait for it. Good at builds, tests, and programs that answer and end. Bad at what "
@@ -71,6 +72,7 @@ def tools_over(
         offset = int(arguments.get("offset") or 0)
         stream = arguments.get("stream") or "stdout"
         piece = jobs.output(arguments["job"], stream, offset, int(arguments.get("max_bytes") or KEEP_BYTES))
+        piece = beginning(piece, MAX_OUTPUT_BYTES - MAX_ABOUT_BYTES)
         job = jobs.get(arguments["job"])
         total = job.stderr_bytes if stream == "stderr" else job.stdout_bytes
         if job.state == "running" or offset + len(piece) < total:

@@ -141,6 +141,22 @@ def test_an_answer_says_when_not_all_that_was_printed_is_kept(registry: Registry
     )
 
 
+@requirement("actions.shell-output")
+def test_output_that_is_no_text_fits_too_with_both_streams_and_is_read_without_a_gap(registry: Registry) -> None:
+    command = "yes $(printf '\\377') | head -c 28000; yes $(printf '\\376') | head -c 28000 >&2"
+    result = registry.call("run_command", {"command": command})
+    assert result.truncated_bytes == 0
+    assert "stderr:" in result.text
+    assert "bytes left out" in result.text
+    offset, many = 0, 0
+    while offset < 28_000:
+        piece = registry.call("read_output", {"job": result.structured["job"], "offset": offset, "max_bytes": 60_000})
+        assert piece.truncated_bytes == 0
+        many += piece.text.count("\ufffd")
+        offset = piece.structured["offset"]
+    assert many == 14_000
+
+
 @requirement("actions.shell-background")
 def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> None:
     started = registry.call("run_command", {"command": "echo x; sleep 600", "background": True})
