@@ -22,14 +22,14 @@ from onhand.tools import Call, Registry, Tool
 stage = sys.argv[1]
 begun, never, ended = threading.Event(), threading.Event(), threading.Event()
 said = {"headers": b"HTTP/1.1 200", "body": b"HTTP/1.1 200 OK\\r\\n\\r\\nhello"}
-service = socket.create_server((isolated.PUBLIC, 8080), backlog=0)
-first = socket.create_connection((isolated.PUBLIC, 8080)) if stage == "connect" else None  # the only place is taken
+service = socket.create_server((isolated.PUBLIC, 8080))
+deaf = isolated.be_deaf(8080)
 
 def resolve(host, port):
     if stage == "resolve":
         begun.set()
         never.wait()
-    return [isolated.PUBLIC]
+    return [isolated.DEAF if stage == "connect" else isolated.PUBLIC]
 
 def serve():
     client = service.accept()[0]
