@@ -58,7 +58,7 @@ def host_of(text: str) -> str:
     if ":" in host or _is_dotted(host):
         return _literal(host)
     if not host.isascii():
-        raise InputError(f"{text[:100]!r} has letters beyond ASCII: write the host as xn--…, as DNS has it")
+        raise InputError(f"{text[:100]!r} has letters beyond ASCII: write the host as {_in_ascii(host)}, as DNS has it")
     if len(host) > 253 or not _NAME.fullmatch(host):
         raise InputError(f"{text[:100]!r} is no host in public: give a full name, such as example.com")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
@@ -88,7 +88,7 @@ def public_addresses(host: str, port: int, timeout_s: float, resolve: Resolve | 
         return [host]
     found = _within(timeout_s, resolve or system_addresses, host, port)
     if not found:
-        raise InputError(f"{host} has no address: check the spelling of the host")
+        raise InputError(f"{host} has no address: check its spelling, and whether there is a network")
     for address in found:
         if not is_public(address):
             raise InputError(f"{host} stands for {address[:60]}, which is not public and not to be reached")
@@ -114,6 +114,15 @@ def _literal(text: str) -> str:
     if "%" in text or not is_public(text):
         raise InputError(f"{text[:100]!r} is not a public address, and others are not to be reached")
     return str(ip_address(text))
+
+
+def _in_ascii(host: str) -> str:
+    """How DNS spells it; of letters that Python's older rules take for others, only that they have to be spelled."""
+    try:
+        spelled = host.encode("idna").decode("ascii")
+        return spelled if spelled.encode().decode("idna") == host else "xn--…"
+    except UnicodeError:
+        return "xn--…"
 
 
 def _is_dotted(host: str) -> bool:

@@ -101,20 +101,26 @@ def http_get(
 def checked(url: str, allow_http: bool = False) -> SplitResult:
     """A URL that may be asked for, in parts; nothing is looked up. InputError names the rule that it breaks."""
     if not url or len(url) > MAX_URL_CHARS or _FORBIDDEN.search(url):
-        raise InputError("this is no URL: it is empty, too long, or has spaces, control characters or backslashes")
+        raise InputError(
+            "this is no URL, it is empty, too long, or has spaces, control characters or backslashes: write them as %20"
+        )
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InputError("this is no URL: its host or port cannot be read") from None
+        raise InputError(
+            "this is no URL, its host or port cannot be read: send one such as https://example.com/"
+        ) from None
     scheme = parts.scheme.lower()
     if scheme not in PORTS or (scheme == "http" and not allow_http) or not url[len(scheme) :].startswith("://"):
-        allowed = "https:// and http://" if allow_http else "https://"
-        raise InputError(f"only {allowed} is allowed, not {url[:40]!r}: send such a URL")
+        allowed = "https:// and http:// are" if allow_http else "https:// is"
+        raise InputError(
+            f"only {allowed} allowed, not {url[:40]!r}: send a whole URL, such as https://example.com/docs"
+        )
     if "@" in parts.netloc:
         raise InputError("a URL with a user or a password is not allowed: leave out what is before the @")
     if port is not None and port not in (*PORTS["https"], *PORTS["http"]):
-        raise InputError(f"port {port} is not one of the web: 80, 443, 8080 and 8443 are")
+        raise InputError(f"port {port} is not one of the web: use 443, 8443, 80 or 8080, or none")
     host_of(_host(parts))
     return parts
 
@@ -134,7 +140,7 @@ def _location(headers: http.client.HTTPMessage) -> str:
 
 def _next(url: str, location: str) -> str:
     if _FORBIDDEN.search(location):
-        raise InputError(f"{url} redirects to something that is no URL")
+        raise InputError(f"{url} redirects to something that is no URL: try another page")
     return urljoin(url, location).partition("#")[0]
 
 
@@ -155,7 +161,7 @@ def _fetched(
         wanted.check()
         if monotonic() >= deadline:
             raise InputError(f"{host} took too long: try again later, or another page") from None
-        raise InputError(f"{host} gave no answer that can be read: {_said(error)}") from None
+        raise InputError(f"{host} gave no answer that can be read ({_said(error)}): try another page") from None
     wanted.check()
     if monotonic() < deadline:
         return answer
