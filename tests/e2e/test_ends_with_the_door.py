@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -179,6 +179,39 @@ def test_a_signal_to_a_server_over_http_ends_what_its_tools_started(place: Place
         for connection in connections:
             connection.close()
     place.nothing_is_left()
+
+
+@requirement("acp.default-adapter")
+def test_a_signal_to_the_agent_in_an_editor_ends_what_its_tools_started(place: Place, tmp_path: Path) -> None:
+    begin = {"name": "run_command", "arguments": {"command": place.begin}}
+    (tmp_path / "script.json").write_text(json.dumps([{"calls": [begin]}, "Done."]), encoding="utf-8")
+    command = [sys.executable, "-m", "onhand", "acp", "--model", f"scripted:{tmp_path / 'script.json'}"]
+    homes = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env={**place.environ, **homes}, stdin=pipe, stdout=pipe) as process:
+        try:
+            editor = Stdio(process)
+            editor.send(request("initialize", 1, protocolVersion=1, clientCapabilities={}))
+            assert "result" in editor.next()
+            editor.send(request("session/new", 2, cwd=str(place.project), mcpServers=[]))
+            session = said_by(editor, lambda message: message.get("id") == 2)["result"]["sessionId"]
+            prompt = [{"type": "text", "text": "go"}]
+            editor.send(request("session/prompt", 3, sessionId=session, prompt=prompt))
+            asked = said_by(editor, lambda message: message.get("method") == "session/request_permission")
+            yes = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+            editor.send({"jsonrpc": "2.0", "id": asked["id"], "result": yes})
+            place.has_begun()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(rawmcp.WAIT_S) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
+    place.nothing_is_left()
+
+
+def said_by(server: Stdio, is_meant: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    while not is_meant(message := server.next()):
+        pass
+    return message
 
 
 def test_a_hangup_that_is_ignored_ends_nothing(place: Place) -> None:

@@ -22,6 +22,8 @@ from onhand.errors import InputError, NotFound, OnhandError
 
 MAX_RUNNING = 8
 MAX_KEPT = 32  # ended ones; the oldest are forgotten with their output
+MAX_KEPT_BYTES = 256 << 20  # that those printed; more could fill a disk
+MAX_PROBLEM_CHARS = 300
 STOP_S = 5.0  # far more than ending a command takes
 
 
@@ -158,7 +160,7 @@ class Jobs:
             outputs = Captured(paths[0], keep_bytes, at_once), Captured(paths[1], keep_bytes, at_once)
             entry = self._entries[id] = _Entry(id, command, outputs)
             over = [other for other in self._entries.values() if other.over.is_set()]
-        for other in over[: max(0, len(over) - MAX_KEPT)]:
+        for other in _surplus(over):
             self._forget(other)
         return entry
 
@@ -176,10 +178,23 @@ class Jobs:
         return entry
 
 
+def _surplus(over: list[_Entry]) -> list[_Entry]:
+    """Of those that ended, the oldest there is no room for."""
+    room, kept = MAX_KEPT_BYTES, 0
+    for entry in reversed(over):
+        room -= sum(output.kept_bytes for output in entry.outputs)
+        if room < 0 or kept == MAX_KEPT:
+            break
+        kept += 1
+    return over[: len(over) - kept]
+
+
 def _attended(entry: _Entry, work: Callable[[], Ran]) -> None:
     try:
         entry.ran = work()
     except OnhandError as error:
         entry.problem = str(error)
+    except Exception as error:  # such as a machine that has no more descriptors: whoever lists it is told
+        entry.problem = f"{type(error).__name__}: {error}"[:MAX_PROBLEM_CHARS]
     finally:
         entry.over.set()
