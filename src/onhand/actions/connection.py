@@ -17,6 +17,7 @@ from onhand import wanted
 from onhand.errors import Unwanted
 
 ASK_S = 0.1  # how often it is looked whether anybody still waits
+ATTEMPT_S = 3.0  # for an address that is not the last: networks that swallow IPv6 are common
 
 
 def connected(addresses: Sequence[str], port: int, deadline: float) -> socket.socket | None:
@@ -24,8 +25,9 @@ def connected(addresses: Sequence[str], port: int, deadline: float) -> socket.so
 
     Each gets its share of the time that is left: one that swallows everything must not cost the others theirs.
     """
-    for place, address in enumerate(addresses):
-        share_s = (deadline - monotonic()) / (len(addresses) - place)
+    for others, address in zip(reversed(range(len(addresses))), addresses, strict=True):
+        left_s = deadline - monotonic()
+        share_s = min(left_s / (others + 1), ATTEMPT_S) if others else left_s
         with suppress(OSError):
             return _connected(address, port, monotonic() + share_s)
     return None

@@ -37,7 +37,7 @@ class Job(NamedTuple):
     duration_s: float
     stdout_bytes: int
     stderr_bytes: int
-    problem: str = ""  # why it could not be started
+    problem: str = ""  # why it could not be started, or was ended
 
 
 class _Entry:
@@ -62,7 +62,7 @@ class _Entry:
             ran.duration_s if ran else monotonic() - self.began,
             self.outputs[0].total_bytes,
             self.outputs[1].total_bytes,
-            self.problem,
+            "its time was over" if ran and ran.ended_by == "timeout" else self.problem,
         )
 
 
@@ -98,13 +98,20 @@ class Jobs:
                 self._forget(entry)
         return ran, entry.id if ran.files else ""
 
-    def start(self, command: str, *, cwd: str, environment: Mapping[str, str] | None = None) -> Job:
+    def start(
+        self,
+        command: str,
+        *,
+        cwd: str,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Job:
         """Start a command in the background; InputError when too many run already."""
         shell.checked(command)
         if sum(not entry.over.is_set() for entry in list(self._entries.values())) >= MAX_RUNNING:
             raise InputError(f"{MAX_RUNNING} jobs run already: stop one with stop_job, or wait")
         entry = self._entry(command, shell.KEEP_BYTES, at_once=True)
-        work = partial(shell.run_into, entry.outputs, command, cwd, None, environment, self._start, entry.stop)
+        work = partial(shell.run_into, entry.outputs, command, cwd, timeout_s, environment, self._start, entry.stop)
         Thread(target=_attended, args=(entry, work), name=entry.id, daemon=True).start()
         return entry.job()
 

@@ -56,7 +56,7 @@ def tools_over(
         cwd = directory(arguments.get("cwd") or ".")
         variables = environment(checked(arguments.get("env") or {}))
         if arguments.get("background"):
-            return _job(jobs.start(command, cwd=cwd, environment=variables))
+            return _job(jobs.start(command, cwd=cwd, environment=variables, timeout_s=arguments.get("timeout_s")))
         time, stop = arguments.get("timeout_s") or timeout_s, Event()
         waiting = asyncio.to_thread(jobs.run, command, cwd=cwd, timeout_s=time, environment=variables, stop=stop)
         work = asyncio.ensure_future(waiting)
@@ -101,7 +101,8 @@ def tools_over(
             "type": "number",
             "exclusiveMinimum": 0,
             "maximum": MAX_TIMEOUT_S,
-            "description": f"Seconds until it is ended: {timeout_s:g} by default, {MAX_TIMEOUT_S:g} at most.",
+            "description": f"Seconds until it is ended: {timeout_s:g} by default, {MAX_TIMEOUT_S:g} at most. "
+            "A background job has no limit by default.",
         },
         "env": {
             "type": "object",

@@ -168,6 +168,15 @@ def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> N
     assert "there is no job" in unknown.text
 
 
+@requirement("actions.shell-background", "actions.shell-timeout")
+def test_a_background_job_is_ended_when_the_time_that_it_was_given_is_over(registry: Registry) -> None:
+    given = {"command": "echo x; sleep 600", "background": True, "timeout_s": 0.2}
+    job = registry.call("run_command", given).structured["id"]
+    while " running" in (listed := registry.call("list_jobs").text):
+        pass
+    assert listed.startswith(f"{job} stopped: its time was over, ")
+
+
 def test_variables_of_a_call_reach_the_command_and_nothing_else(registry: Registry) -> None:
     result = registry.call("run_command", {"command": "echo $A; env | wc -l", "env": {"A": "b"}})
     assert result.structured["stdout"].startswith("b\n")
