@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 PUBLIC = "93.184.215.14"  # a public address, which is on the loopback device here
+DEAF = "93.184.215.15"  # another, at which nobody ever answers
 PRIVATE_HITS: list[str] = []
 
 
 def enter() -> None:
-    """Leave every network for a new one that has only a loopback device, with PUBLIC on it."""
+    """Leave every network for a new one that has only a loopback device, with PUBLIC and DEAF on it."""
     from onhand.sandbox import kernel
 
     uid, gid = os.getuid(), os.getgid()
@@ -32,8 +33,15 @@ def enter() -> None:
             file.write(text)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14x", b"lo", 0x49))  # SIOCSIFFLAGS: up
-        address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(PUBLIC))
-        fcntl.ioctl(any_socket, 0x8916, struct.pack("16s16s8x", b"lo:1", address))  # SIOCSIFADDR
+        for device, public in ((b"lo:1", PUBLIC), (b"lo:2", DEAF)):
+            address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(public))
+            fcntl.ioctl(any_socket, 0x8916, struct.pack("16s16s8x", device, address))  # SIOCSIFADDR
+
+
+def be_deaf(port: int) -> list[socket.socket]:
+    """Let nobody in at DEAF while these are held: the only place in the line is taken."""
+    server = socket.create_server((DEAF, port), backlog=0)
+    return [server, socket.create_connection((DEAF, port))]
 
 
 def answer(body: bytes = b"", status: str = "200 OK", kind: str = "text/plain", **headers: str) -> bytes:
@@ -75,6 +83,7 @@ PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
     "/json": answer(b'{"a": 1}', kind="application/json"),
     "/html": answer(HTML, kind="text/html; charset=utf-8"),
     "/hidden": answer(HIDDEN, kind="text/html"),
+    "/invisible": answer("a&#xE006f;&#xE0062;b🏴\U000e0067\U000e0062\U000e007f".encode(), kind="text/html"),
     "/missing": answer(b"no such page", "404 Not Found"),
     "/image": answer(b"\x89PNG\r\n\x1a\n\0\0\0\r", kind="image/png"),
     "/gzip": answer(gzip.compress(b"packed text"), Content_Encoding="gzip"),
@@ -84,7 +93,16 @@ PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
     "/damaged": answer(gzip.compress(b"x" * 1000)[:20] + b"??????", Content_Encoding="gzip"),
     "/utf7": answer(b"+ADw-script+AD4-", kind="text/plain; charset=utf-7"),
     "/latin": answer("é".encode("latin-1"), kind="text/plain; charset=iso-8859-1"),
-    "/controls": answer(b"a\x00b\x1b[31mc\x9bd\r\ne", kind="text/plain; charset=iso-8859-1"),
+    "/controls": answer(b"a\x00b\x1b[31mc\xc2\x9bd\r\ne", kind="text/plain; charset=utf-8"),
+    "/western": answer(b"\x93quoted\x94", kind="text/plain; charset=iso-8859-1"),
+    "/meta": answer("<meta charset='windows-1251'><p>Привет".encode("cp1251"), kind="text/html"),
+    "/mark": answer("\ufeffé".encode("utf-16-be"), kind="text/plain; charset=utf-8"),
+    "/to-letters": to("/über"),
+    "/%C3%BCber": answer(b"letters"),
+    "/members": answer(gzip.compress(b"one, ") + gzip.compress(b"two"), Content_Encoding="gzip"),
+    "/many-members": answer(gzip.compress(b"x") + gzip.compress(b"") * 40_000, Content_Encoding="gzip"),
+    "/cut-gzip": HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"begun" + os.urandom(9999), 0)[:99],
+    "/endless-gzip": lambda: endless(HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"x")),
     "/refresh": answer(b"stay", Refresh="0;url=http://169.254.169.254/"),
     "/relative": to("/plain"),
     "/to-loopback": to("http://127.0.0.1:8080/secret", "301 Moved Permanently"),
@@ -116,6 +134,7 @@ PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
 NAMES = {
     "public.example.com": [PUBLIC],
     "other.example.com": [PUBLIC],  # whose certificate is for another name
+    "partly.example.com": [DEAF, PUBLIC],
     "two.example.com": [PUBLIC, "10.0.0.1"],
     "mapped.example.com": ["::ffff:10.0.0.1"],
     "inner.example.com": ["127.0.0.1"],
@@ -162,13 +181,13 @@ def serve(address: str, port: int, context: ssl.SSLContext | None = None) -> Non
     threading.Thread(target=accept, daemon=True).start()
 
 
-def fetched(url: str, **options: Any) -> dict[str, Any]:
+def fetched(url: str, ask_system: bool = False, **options: Any) -> dict[str, Any]:
     from onhand.actions.web import http_get
     from onhand.errors import InputError
 
     began = time.monotonic()
     try:
-        page = http_get(url, resolve=resolve, **options)
+        page = http_get(url, resolve=None if ask_system else resolve, **options)
         return {**page._asdict(), "seconds": time.monotonic() - began}
     except InputError as error:
         return {"error": str(error), "seconds": time.monotonic() - began}
@@ -176,6 +195,7 @@ def fetched(url: str, **options: Any) -> dict[str, Any]:
 
 def main(certificate: str) -> None:
     enter()
+    deaf = be_deaf(8080)
     serve(PUBLIC, 8080)
     serve("127.0.0.1", 8080)
     if certificate:
@@ -189,6 +209,8 @@ def main(certificate: str) -> None:
             options["context"] = ssl.create_default_context(cafile=certificate)
         results[asked["url"]] = fetched(asked["url"], **options)
     json.dump({"results": results, "private_hits": PRIVATE_HITS}, sys.stdout)
+    for held in deaf:
+        held.close()
 
 
 if __name__ == "__main__":

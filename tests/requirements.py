@@ -446,6 +446,7 @@ actions.are-tools 000 Every action is a tool of the registry, capped and error-w
 actions.offered-on-request own Tools over files are offered only when they are asked for, and a clone cannot ask for them.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.
 actions.end-with-the-command own Whoever ends run TOOL or cancels a call ends what the tool has started.
+actions.end-with-the-door own Whoever ends a server, by a signal or by closing its input, ends what its tools have started.
 actions.confined own No path, symlink or race leaves the workspace; denied files stay closed.
 
 models.contract own Every model streams events by one contract; a scripted one needs no network.

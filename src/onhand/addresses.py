@@ -8,7 +8,10 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
+from onhand import wanted
 from onhand.errors import InputError
+
+ASK_S = 0.1  # how often it is looked whether anybody still waits for an address
 
 Resolve = Callable[[str, int], list[str]]
 """The addresses of a name, as the system's resolver gives them."""
@@ -55,7 +58,7 @@ def host_of(text: str) -> str:
     if ":" in host or _is_dotted(host):
         return _literal(host)
     if not host.isascii():
-        raise InputError(f"{text[:100]!r} has letters beyond ASCII: write the host as xn--…, as DNS has it")
+        raise InputError(f"{text[:100]!r} has letters beyond ASCII: write the host as {_in_ascii(host)}, as DNS has it")
     if len(host) > 253 or not _NAME.fullmatch(host):
         raise InputError(f"{text[:100]!r} is no host in public: give a full name, such as example.com")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
@@ -85,7 +88,7 @@ def public_addresses(host: str, port: int, timeout_s: float, resolve: Resolve | 
         return [host]
     found = _within(timeout_s, resolve or system_addresses, host, port)
     if not found:
-        raise InputError(f"{host} has no address: check the spelling of the host")
+        raise InputError(f"{host} has no address: check its spelling, and whether there is a network")
     for address in found:
         if not is_public(address):
             raise InputError(f"{host} stands for {address[:60]}, which is not public and not to be reached")
@@ -93,11 +96,15 @@ def public_addresses(host: str, port: int, timeout_s: float, resolve: Resolve | 
 
 
 def system_addresses(host: str, port: int) -> list[str]:
-    """What the system's resolver says; nothing when it does not know the name."""
+    """What the system's resolver says; nothing when there is no such name, InputError when it cannot tell."""
     import socket
 
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None)):
+            return []
+        raise InputError(f"{host} could not be looked up: is there a network? try again later") from None
     except (OSError, UnicodeError):
         return []
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -107,6 +114,15 @@ def _literal(text: str) -> str:
     if "%" in text or not is_public(text):
         raise InputError(f"{text[:100]!r} is not a public address, and others are not to be reached")
     return str(ip_address(text))
+
+
+def _in_ascii(host: str) -> str:
+    """How DNS spells it; of letters that Python's older rules take for others, only that they have to be spelled."""
+    try:
+        spelled = host.encode("idna").decode("ascii")
+        return spelled if spelled.encode().decode("idna") == host else "xn--…"
+    except UnicodeError:
+        return "xn--…"
 
 
 def _is_dotted(host: str) -> bool:
@@ -124,13 +140,23 @@ def _is_public_v6(address: IPv6Address) -> bool:
 
 
 def _within(timeout_s: float, resolve: Resolve, host: str, port: int) -> list[str]:
-    """Ask in a thread that is left behind when it takes too long: a resolver cannot be told to stop."""
+    """Ask in a thread that is left behind when it is late or nobody waits: a resolver cannot be told to stop."""
+    from concurrent.futures import Future, wait
     from threading import Thread
+    from time import monotonic
 
-    answers: list[list[str]] = []
-    thread = Thread(target=lambda: answers.append(resolve(host, port)), name=f"resolve {host}", daemon=True)
-    thread.start()
-    thread.join(max(0.0, timeout_s))
-    if not answers:
-        raise InputError(f"{host} could not be looked up within {timeout_s:.0f} s: try again later")
-    return answers[0]
+    outcome: Future[list[str]] = Future()
+
+    def ask() -> None:
+        try:
+            outcome.set_result(resolve(host, port))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    Thread(target=ask, name=f"resolve {host}", daemon=True).start()
+    ends_at = monotonic() + timeout_s
+    while (left_s := ends_at - monotonic()) > 0:
+        if wait([outcome], min(left_s, ASK_S)).done:
+            return outcome.result()
+        wanted.check()
+    raise InputError(f"{host} could not be looked up within {timeout_s:.0f} s: try again later")

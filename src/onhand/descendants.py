@@ -1,10 +1,13 @@
-"""Who comes from a process? For whoever has to end a command with all that it started, or to know what it uses."""
+"""Who comes from a process, or carries its mark? To end a command with all that it started, or to know what it uses."""
 
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
+
+    Family = dict[int, list[bytes]]
 else:
     import _signal as signal  # of signal only what is written in C: every confined command waits for what is imported
 
@@ -17,33 +20,62 @@ def descendants(ancestor: int) -> list[int]:
     return list(family(ancestor))
 
 
-def family(ancestor: int) -> dict[int, list[bytes]]:
+def family(ancestor: int) -> "Family":
     """The same with what the system says of each: the fields of its `stat` from the state on, as in proc(5)."""
-    told = {}
-    for name in filter(str.isdecimal, os.listdir("/proc") if os.path.isdir("/proc") else []):
-        try:
-            with open(f"/proc/{name}/stat", "rb") as stat:
-                fields = stat.read().rpartition(b")")[2].split()
-            told[int(name)] = int(fields[1]), fields
-        except (OSError, IndexError):
-            continue  # it has just ended
-    found: dict[int, list[bytes]] = {}
+    told = {process: fields for process in _processes() if (fields := _told(process))}
+    found: Family = {}
     generation = {ancestor}
     while generation:
-        generation = {process for process, (parent, _) in told.items() if parent in generation}
-        found.update((process, told[process][1]) for process in sorted(generation))
+        generation = {process for process, fields in told.items() if int(fields[1]) in generation}
+        found.update((process, told[process]) for process in sorted(generation))
     return found
 
 
-def end_descendants(ancestor: int) -> None:
-    """Kill all who come from a process that starts nobody more, also those who fork faster than one can look.
+def marked(mark: bytes) -> "Family":
+    """Who was started with a variable such as NAME=value, or by somebody who was, and did not put it off."""
+    carriers = [process for process in _processes() if mark in _environment(process)]
+    return {process: fields for process in carriers if (fields := _told(process))}
 
-    First they are stopped, until a look finds nobody new and everybody at rest: who is killed at once makes room for
-    the next fork, and on a busy machine who was told to stop may still be about to fork.
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()] if os.path.isdir("/proc") else []
+
+
+def _told(process: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as stat:
+            return stat.read().rpartition(b")")[2].split()
+    except OSError:
+        return []  # it has just ended
+
+
+def _environment(process: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{process}/environ", "rb") as environ:
+            return environ.read().split(b"\0")
+    except OSError:
+        return []  # it has just ended, or is another user's
+
+
+def end_descendants(ancestor: int) -> None:
+    """Kill all who come from a process that starts nobody more, also those who fork faster than one can look."""
+    _end(lambda: family(ancestor))
+
+
+def end_marked(mark: bytes) -> None:
+    """Kill all who carry a mark, in the same way."""
+    _end(lambda: marked(mark))
+
+
+def _end(look: "Callable[[], Family]") -> None:
+    """First they are stopped, until a look finds nobody new and everybody at rest.
+
+    Who is killed at once makes room for the next fork, and on a busy machine who was told to stop may still be about to
+    fork.
     """
     stopped: dict[int, None] = {}
     for _ in range(MAX_LOOKS):
-        there = family(ancestor)
+        there = look()
         new = [process for process in there if process not in stopped]
         for process in new:
             _send(process, signal.SIGSTOP)

@@ -123,6 +123,7 @@ class _Reading:
             self._verbatim = max(0, self._verbatim + (-1 if closes else 1))
         elif name == "h1" and not self.heading and closes and self._heading_from is not None:
             self.heading = " ".join("".join(self._pieces[self._heading_from :]).split())
+            self._heading_from = None  # else every further closing tag would look at all of it again
         elif name == "h1" and not closes:
             self._heading_from = len(self._pieces)
 

@@ -120,7 +120,7 @@ def test_a_client_that_was_made_from_the_first_contract_works_unchanged(tmp_path
 @requirement("grpc.serve-command", "grpc.health-and-reflection", "grpc.observability")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM")
 @pytest.mark.parametrize("words", [(), ("--http", "127.0.0.1:0")], ids=["alone", "beside MCP"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_command_serves_until_a_signal_and_ends_well(
     project: Path, quiet: dict[str, str], number: signal.Signals, words: tuple[str, ...]
 ) -> None:

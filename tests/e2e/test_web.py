@@ -23,6 +23,9 @@ ODD = {
     f"{HOST}/drip-body": SLOW,
     f"{HOST}/endless": {"max_bytes": 100_000},
     "http://slow.example.com:8080/plain": SLOW,
+    f"{HOST}/endless-gzip": {"timeout_s": 600.0},
+    "http://partly.example.com:8080/plain": {"timeout_s": 10.0},
+    "http://example.org/": {"ask_system": True},
     f"{TLS}/to-http": {"allow_http": False},
     "http://public.example.com:8080/plain?https-only": {"allow_http": False},
 }
@@ -30,6 +33,7 @@ URLS = [
     *(f"{HOST}/{name}" for name in "plain json html hidden missing image gzip bomb double brotli damaged utf7".split()),
     *(f"{HOST}/{name}" for name in "latin controls refresh relative to-loopback to-loopback-308 to-metadata".split()),
     *(f"{HOST}/{name}" for name in "to-file to-name to-user to-junk a hop0 hop8 many-headers long-header".split()),
+    *(f"{HOST}/{name}" for name in "invisible western meta mark to-letters members many-members cut-gzip".split()),
     *(f"{HOST}/{name}" for name in "lying negative two-lengths both old short nothing chunked bad-chunks".split()),
     *(f"http://{name}.example.com:8080/plain" for name in "two mapped inner azure oracle empty unknown".split()),
     *("http://turning.example.com:8080/plain", "http://turned.example.com:8080/relative"),
@@ -89,6 +93,11 @@ def test_nothing_private_was_connected_to_by_any_of_it(fetched: dict[str, Any]) 
         ("missing", "no such page"),
         ("utf7", "+ADw-script+AD4-"),
         ("controls", "a\ufffdb\ufffd[31mc\ufffdd\ne"),
+        ("western", "“quoted”"),
+        ("meta", "Привет"),
+        ("mark", "é"),
+        ("to-letters", "letters"),
+        ("members", "one, two"),
         ("lying", "x" * 10),
         ("hop8", "?"),
     ],
@@ -109,6 +118,9 @@ def test_of_html_the_text_and_title_come_back(fetched: dict[str, Any]) -> None:
 def test_text_that_a_page_hides_is_flagged(fetched: dict[str, Any]) -> None:
     assert "hides" in fetched["results"][f"{HOST}/hidden"]["notes"][0]
     assert fetched["results"][f"{HOST}/html"]["notes"] == []
+    invisible = fetched["results"][f"{HOST}/invisible"]
+    assert "hides" in invisible["notes"][0]
+    assert invisible["text"] == "ab🏴\U000e0067\U000e0062\U000e007f"  # a flag is no message
 
 
 def test_what_is_no_text_is_named_and_left_out(fetched: dict[str, Any]) -> None:
@@ -164,6 +176,24 @@ def test_size_and_time_are_capped_whatever_a_server_does(fetched: dict[str, Any]
     assert "could not be looked up" in results[slow]["error"]
     assert results[f"{HOST}/drip-body"]["truncated"]
     assert max(page["seconds"] for page in results.values()) < 30  # of servers that would go on for ever
+
+
+@requirement("actions.http-get")
+def test_what_is_packed_has_an_end_whatever_follows_it(fetched: dict[str, Any]) -> None:
+    for name, text in (("endless-gzip", "x"), ("many-members", "x"), ("cut-gzip", "begun")):
+        page = fetched["results"][f"{HOST}/{name}"]
+        assert page.get("truncated"), page
+        assert page["text"].startswith(text)
+
+
+@requirement("actions.http-get")
+def test_an_address_that_swallows_everything_leaves_time_for_the_next(fetched: dict[str, Any]) -> None:
+    assert fetched["results"]["http://partly.example.com:8080/plain"].get("text") == "hello\n"
+
+
+@requirement("actions.http-get")
+def test_without_a_network_it_is_not_the_name_that_is_blamed(fetched: dict[str, Any]) -> None:
+    assert "is there a network?" in fetched["results"]["http://example.org/"]["error"]
 
 
 @requirement("actions.http-get")

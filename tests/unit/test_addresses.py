@@ -75,6 +75,17 @@ def test_names_of_private_networks_and_odd_spellings_are_refused_unasked(host: s
         public_addresses(host, 443, 1.0, never)
 
 
+@pytest.mark.parametrize(
+    ("host", "spelled"),
+    [("Bücher.example", "xn--bcher-kva.example"), ("straße.example", "xn--…"), ("ｌocalhost.com", "xn--…")],
+)
+def test_a_name_in_other_letters_is_told_as_dns_has_it_and_never_as_that_of_another_host(
+    host: str, spelled: str
+) -> None:
+    with pytest.raises(InputError, match=f"write the host as {spelled},"):
+        host_of(host)
+
+
 def test_a_name_is_given_in_one_spelling() -> None:
     assert host_of("Example.COM.") == "example.com"
     assert host_of("xn--bcher-kva.example") == "xn--bcher-kva.example"

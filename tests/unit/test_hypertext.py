@@ -84,6 +84,12 @@ def test_a_hostile_page_takes_time_in_proportion_to_its_size(piece: str, end: st
     assert "<a " not in reduced(piece * (300_000 // len(piece)) + end).text
 
 
+@requirement("documents.import-is-bounded")
+@pytest.mark.timeout(30)
+def test_a_heading_that_is_closed_again_and_again_is_looked_at_once() -> None:
+    assert reduced("<h1>" + "<br></h1>" * 116_000 + "text").text.strip() == "text"
+
+
 @given(st.text(alphabet=st.sampled_from(list("<>!-/='\"& apbrsctitle\n;#x9"))))
 def test_any_page_is_reduced_without_an_error_and_without_comments(page: str) -> None:
     assert "<!--" not in reduced(page).text.replace("&lt;", "")

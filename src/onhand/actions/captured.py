@@ -4,9 +4,12 @@ It takes bytes as they come, from one thread, and can be read from others meanwh
 """
 
 import os
+from codecs import getincrementaldecoder
 from contextlib import suppress
 from threading import Lock
 from typing import IO, Any
+
+from onhand.errors import NotFound
 
 MAX_FILE_BYTES = 64 << 20  # a command that prints for ever must not fill the disk
 
@@ -18,7 +21,10 @@ class Captured:
         """`path` is the file for what is too long to keep; with `at_once`, everything goes there from the start."""
         self.path = path
         self.total_bytes = 0
+        self.is_cut = False  # whether the file has more than `text` shows
         self._half = max(1, keep_bytes // 2)
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._text_bytes = 0  # that it takes as text, until it is cut
         self._head = b""
         self._tail = b""
         self._at_once = at_once
@@ -26,11 +32,6 @@ class Captured:
         self._written = 0
         self._is_full = False
         self._lock = Lock()
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the file has more than `text` shows."""
-        return self.total_bytes > 2 * self._half
 
     @property
     def kept_bytes(self) -> int:
@@ -43,6 +44,8 @@ class Captured:
         """Take what was printed next."""
         with self._lock:
             self.total_bytes += len(piece)
+            self._text_bytes += 0 if self.is_cut else len(self._decoder.decode(piece).encode())
+            self.is_cut = self._text_bytes > 2 * self._half
             if self._at_once or self.is_cut:
                 self._spill(piece)
             room = self._half - len(self._head)
@@ -54,20 +57,22 @@ class Captured:
         with self._lock:
             if not self.is_cut:
                 return (self._head + self._tail).decode("utf-8", "replace")
-            head, tail = whole_end(self._head), _whole_start(self._tail)
+            head, tail = whole_end(beginning(self._head, self._half)), _whole_start(_ending(self._tail, self._half))
             left_out = self.total_bytes - len(head) - len(tail)
-            return (
-                f"{head.decode('utf-8', 'replace')}\n[… {left_out} bytes left out …]\n{tail.decode('utf-8', 'replace')}"
-            )
+            ends = head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
+            return f"{ends[0]}\n[… {left_out} bytes left out …]\n{ends[1]}"
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """A part of what was printed so far, from its file or from memory."""
         with self._lock:
             if not self._written:
                 return (self._head + self._tail)[: self.kept_bytes][offset : offset + max_bytes]
-            with open(self.path, "rb") as file:
-                file.seek(offset)
-                return file.read(max_bytes)
+            try:
+                with open(self.path, "rb") as file:
+                    file.seek(min(offset, self.total_bytes))
+                    return file.read(max_bytes)
+            except OSError:
+                raise NotFound("what was printed is not there any more, somebody removed it: run it again") from None
 
     def finish(self) -> None:
         """Nothing more will come; the file stays."""
@@ -96,6 +101,19 @@ class Captured:
             taken = 0
         self._written += taken
         self._is_full = taken < len(piece)
+
+
+def beginning(piece: bytes, max_bytes: int) -> bytes:
+    """As much of it as takes no more than that as text, in which three bytes stand for one that is no UTF-8."""
+    return piece if _fits(piece, max_bytes) else piece[: max(1, max_bytes // 3)]
+
+
+def _ending(piece: bytes, max_bytes: int) -> bytes:
+    return piece if _fits(piece, max_bytes) else piece[-max(1, max_bytes // 3) :]
+
+
+def _fits(piece: bytes, max_bytes: int) -> bool:
+    return len(piece.decode("utf-8", "replace").encode()) <= max_bytes
 
 
 def whole_end(piece: bytes) -> bytes:

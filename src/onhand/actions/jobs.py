@@ -22,6 +22,8 @@ from onhand.errors import InputError, NotFound, OnhandError
 
 MAX_RUNNING = 8
 MAX_KEPT = 32  # ended ones; the oldest are forgotten with their output
+MAX_KEPT_BYTES = 256 << 20  # that those printed; more could fill a disk
+MAX_PROBLEM_CHARS = 300
 STOP_S = 5.0  # far more than ending a command takes
 
 
@@ -35,7 +37,7 @@ class Job(NamedTuple):
     duration_s: float
     stdout_bytes: int
     stderr_bytes: int
-    problem: str = ""  # why it could not be started
+    problem: str = ""  # why it could not be started, or was ended
 
 
 class _Entry:
@@ -60,7 +62,7 @@ class _Entry:
             ran.duration_s if ran else monotonic() - self.began,
             self.outputs[0].total_bytes,
             self.outputs[1].total_bytes,
-            self.problem,
+            "its time was over" if ran and ran.ended_by == "timeout" else self.problem,
         )
 
 
@@ -86,8 +88,9 @@ class Jobs:
     ) -> tuple[Ran, str]:
         """Run a command and wait for it; with what came of it, the id by which the rest of its output can be read."""
         entry = self._entry(command, keep_bytes, at_once=False)
+        entry.stop = stop or entry.stop
         try:
-            ran = shell.run_into(entry.outputs, command, cwd, timeout_s, environment, self._start, stop)
+            ran = shell.run_into(entry.outputs, command, cwd, timeout_s, environment, self._start, entry.stop)
             entry.ran = ran
         finally:
             entry.over.set()
@@ -95,13 +98,20 @@ class Jobs:
                 self._forget(entry)
         return ran, entry.id if ran.files else ""
 
-    def start(self, command: str, *, cwd: str, environment: Mapping[str, str] | None = None) -> Job:
+    def start(
+        self,
+        command: str,
+        *,
+        cwd: str,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Job:
         """Start a command in the background; InputError when too many run already."""
         shell.checked(command)
         if sum(not entry.over.is_set() for entry in list(self._entries.values())) >= MAX_RUNNING:
             raise InputError(f"{MAX_RUNNING} jobs run already: stop one with stop_job, or wait")
         entry = self._entry(command, shell.KEEP_BYTES, at_once=True)
-        work = partial(shell.run_into, entry.outputs, command, cwd, None, environment, self._start, entry.stop)
+        work = partial(shell.run_into, entry.outputs, command, cwd, timeout_s, environment, self._start, entry.stop)
         Thread(target=_attended, args=(entry, work), name=entry.id, daemon=True).start()
         return entry.job()
 
@@ -157,7 +167,7 @@ class Jobs:
             outputs = Captured(paths[0], keep_bytes, at_once), Captured(paths[1], keep_bytes, at_once)
             entry = self._entries[id] = _Entry(id, command, outputs)
             over = [other for other in self._entries.values() if other.over.is_set()]
-        for other in over[: max(0, len(over) - MAX_KEPT)]:
+        for other in _surplus(over):
             self._forget(other)
         return entry
 
@@ -175,10 +185,23 @@ class Jobs:
         return entry
 
 
+def _surplus(over: list[_Entry]) -> list[_Entry]:
+    """Of those that ended, the oldest there is no room for."""
+    room, kept = MAX_KEPT_BYTES, 0
+    for entry in reversed(over):
+        room -= sum(output.kept_bytes for output in entry.outputs)
+        if room < 0 or kept == MAX_KEPT:
+            break
+        kept += 1
+    return over[: len(over) - kept]
+
+
 def _attended(entry: _Entry, work: Callable[[], Ran]) -> None:
     try:
         entry.ran = work()
     except OnhandError as error:
         entry.problem = str(error)
+    except Exception as error:  # such as a machine that has no more descriptors: whoever lists it is told
+        entry.problem = f"{type(error).__name__}: {error}"[:MAX_PROBLEM_CHARS]
     finally:
         entry.over.set()

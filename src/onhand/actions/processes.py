@@ -1,7 +1,8 @@
 """How is a command started, and ended with all that it started? Without walls: for those, give another Start.
 
 A command is the leader of a session of its own, so that one signal ends it with its children. Those that left the
-session are looked for among its descendants; one that also hid from those is only ended by a sandbox.
+session are looked for among its descendants, and by a mark that they inherit; only a sandbox ends who hid from it too.
+A command that ends by itself may leave a daemon behind, as build tools do.
 """
 
 import os
@@ -9,10 +10,14 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from secrets import token_hex
 from typing import IO, Protocol
 
-from onhand.descendants import end_descendants
+from onhand.descendants import end_descendants, end_marked
 from onhand.errors import InputError
+
+END_S = 5.0  # far more than a process needs to end that can be killed
+MARK = "_ONHAND_COMMAND"  # the variable by which all that came from one command is known
 
 
 class Process(Protocol):
@@ -35,18 +40,18 @@ Start = Callable[[Sequence[str], str, Mapping[str, str]], Process]
 
 def start_unconfined(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> Process:
     """Start a command with all the rights of this process."""
+    mark = token_hex(8)
     try:
-        return Group(
-            subprocess.Popen(  # noqa: S603  # the words are what was asked for
-                list(argv),
-                cwd=cwd,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+        process = subprocess.Popen(  # noqa: S603  # the words are what was asked for
+            list(argv),
+            cwd=cwd,
+            env={**environment, MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
+        return Group(process, f"{MARK}={mark}".encode())
     except OSError as error:
         raise InputError(f"the command could not be started: {error.strerror}; look at its directory") from None
 
@@ -54,8 +59,9 @@ def start_unconfined(argv: Sequence[str], cwd: str, environment: Mapping[str, st
 class Group:
     """A command with its process group."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", mark: bytes) -> None:
         self._process = process
+        self._mark = mark
 
     @property
     def stdout(self) -> IO[bytes] | None:
@@ -71,8 +77,14 @@ class Group:
 
     def kill(self) -> None:
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGSTOP)  # it could start more while the others are ended
+            with suppress(PermissionError):
+                self._process.send_signal(signal.SIGSTOP)  # it could start more while the others are ended
             end_descendants(self._process.pid)
+            end_marked(self._mark)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # its number stays taken while it has members or is not reaped
-        self._process.wait()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            still = f"end process {self._process.pid} yourself"
+            raise InputError(f"the command became another user's, as by sudo, and goes on: {still}") from None

@@ -3,6 +3,7 @@
 For programs of our own choice with arguments of our own making; commands of a model are the shell's.
 """
 
+import atexit
 import os
 import select
 import signal
@@ -21,6 +22,7 @@ from onhand.actions.workspace import Workspace
 MAX_ERROR_BYTES = 4096
 PIECE_BYTES = 64 * 1024
 ASK_MS = 100  # after so long without a word, look whether anybody still waits
+_AT_WORK: "set[Program]" = set()
 
 
 class Ran(NamedTuple):
@@ -97,6 +99,7 @@ class Program:
                 start_new_session=True,
             )
             self._held = held.pop_all()  # from now on until __exit__
+        _AT_WORK.add(self)
         self._timer = Timer(timeout_s, self._end_late)
         self._timer.daemon = True
         self._timer.start()
@@ -127,6 +130,14 @@ class Program:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+        _AT_WORK.discard(self)
         self._timer.cancel()
         with self._held, self._process:
             pass
+
+
+@atexit.register
+def _end_all() -> None:
+    """Whoever started them has no time left to leave them."""
+    for program in list(_AT_WORK):
+        program.end()

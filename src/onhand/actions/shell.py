@@ -91,8 +91,10 @@ def run_into(
         ended_by = _followed(process, outputs, deadline, stop or Event())
         code = process.poll()
     finally:
-        process.kill()
-        _drained(process, outputs)
+        try:
+            process.kill()
+        finally:
+            _drained(process, outputs)
     return Ran(
         command,
         None if ended_by else code,

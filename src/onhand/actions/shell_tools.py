@@ -6,7 +6,7 @@ from threading import Event
 from typing import Any
 
 from onhand.actions import shapes
-from onhand.actions.captured import whole_end
+from onhand.actions.captured import beginning, whole_end
 from onhand.actions.environment import checked
 from onhand.actions.jobs import Job, Jobs
 from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
@@ -17,6 +17,7 @@ from onhand.tools.tool import LOCAL, REPLACING
 
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_COMMAND_SHOWN = 200
+MAX_ABOUT_BYTES = 1024  # for the line above a piece of output
 
 RUN = (
     "Run a command line with sh and wait for it. Good at builds, tests, and programs that answer and end. Bad at what "
@@ -55,7 +56,7 @@ def tools_over(
         cwd = directory(arguments.get("cwd") or ".")
         variables = environment(checked(arguments.get("env") or {}))
         if arguments.get("background"):
-            return _job(jobs.start(command, cwd=cwd, environment=variables))
+            return _job(jobs.start(command, cwd=cwd, environment=variables, timeout_s=arguments.get("timeout_s")))
         time, stop = arguments.get("timeout_s") or timeout_s, Event()
         waiting = asyncio.to_thread(jobs.run, command, cwd=cwd, timeout_s=time, environment=variables, stop=stop)
         work = asyncio.ensure_future(waiting)
@@ -71,6 +72,7 @@ def tools_over(
         offset = int(arguments.get("offset") or 0)
         stream = arguments.get("stream") or "stdout"
         piece = jobs.output(arguments["job"], stream, offset, int(arguments.get("max_bytes") or KEEP_BYTES))
+        piece = beginning(piece, MAX_OUTPUT_BYTES - MAX_ABOUT_BYTES)
         job = jobs.get(arguments["job"])
         total = job.stderr_bytes if stream == "stderr" else job.stdout_bytes
         if job.state == "running" or offset + len(piece) < total:
@@ -99,7 +101,8 @@ def tools_over(
             "type": "number",
             "exclusiveMinimum": 0,
             "maximum": MAX_TIMEOUT_S,
-            "description": f"Seconds until it is ended: {timeout_s:g} by default, {MAX_TIMEOUT_S:g} at most.",
+            "description": f"Seconds until it is ended: {timeout_s:g} by default, {MAX_TIMEOUT_S:g} at most. "
+            "A background job has no limit by default.",
         },
         "env": {
             "type": "object",

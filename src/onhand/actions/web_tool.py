@@ -13,6 +13,9 @@ from onhand.tools.fitting import within
 from onhand.tools.schema import answer_schema
 
 MAX_OUTPUT_BYTES = 64 * 1024
+MAX_TITLE_CHARS = 300  # more is a text that poses as a title
+Framed = Callable[[Mapping[str, str], str], str]
+"""Makes a block of attributes and a text."""
 
 GET = (
     "Fetch a public page by its URL and get its text: HTML without markup, JSON and plain text as they are. Good at a "
@@ -23,8 +26,8 @@ GET = (
 )
 
 
-def tool_over(framed: Callable[[Mapping[str, str], str], str], allow_http: bool = False) -> Tool:
-    """The tool; `framed` makes a block of attributes and a text."""
+def tool_over(framed: Framed, allow_http: bool = False) -> Tool:
+    """The tool, which gives a page in a block."""
 
     def get(arguments: dict[str, Any]) -> Output:
         page = http_get(arguments["url"], allow_http=allow_http)
@@ -50,11 +53,27 @@ def tool_over(framed: Callable[[Mapping[str, str], str], str], allow_http: bool 
 
 def _told(page: Page) -> dict[str, Any]:
     """What is known of a page; what it says is only in the block, which it cannot leave."""
-    told: dict[str, Any] = within(page._asdict() | {"text": "", "notes": list(page.notes)}, MAX_OUTPUT_BYTES)
+    fields = page._asdict() | {"text": "", "title": page.title[:MAX_TITLE_CHARS], "notes": list(page.notes)}
+    told: dict[str, Any] = within(fields, MAX_OUTPUT_BYTES)
     return told
 
 
-def _shown(page: Page, framed: Callable[[Mapping[str, str], str], str]) -> str:
-    attributes = {"url": page.url, "status": str(page.status), "title": page.title, "type": page.content_type}
-    said = [f"[{note}]" for note in page.notes]
-    return "\n".join([f"status: {page.status}", *said, framed({k: v for k, v in attributes.items() if v}, page.text)])
+def _shown(page: Page, framed: Framed) -> str:
+    """The page in its block; what is too long for an answer is cut inside of it, so that the block is always closed."""
+    room = MAX_OUTPUT_BYTES
+    while True:
+        text = page.text.encode("utf-8", "replace")[: max(0, room)].decode("utf-8", "ignore")
+        shown = _framed(page, text, framed)
+        excess = len(shown.encode()) - MAX_OUTPUT_BYTES
+        if excess <= 0 or not text:
+            return shown
+        room -= excess  # what would be markup takes more inside of a block: once is not always enough
+
+
+def _framed(page: Page, text: str, framed: Framed) -> str:
+    title = page.title[:MAX_TITLE_CHARS]
+    attributes = {"url": page.url, "status": str(page.status), "title": title, "type": page.content_type}
+    left_out = len(page.text) - len(text)
+    cut = [f"[there is no room for the last {left_out:,} of {len(page.text):,} characters]"] if left_out else []
+    said = [f"status: {page.status}", *(f"[{note}]" for note in page.notes), *cut]
+    return "\n".join([*said, framed({k: v for k, v in attributes.items() if v}, text)])

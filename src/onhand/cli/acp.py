@@ -40,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         asked = app.configured()
         return run_confined(asked, app.agent_options(asked, flags), sys.argv[1:])
-    asyncio.run(serve(app.open_editor_agent(flags)))
-    return 0
+    from onhand.signals import until_asked_to_end
+
+    return asyncio.run(until_asked_to_end(serve(app.open_editor_agent(flags))))
 
 
 def _install(arguments: argparse.Namespace) -> int:

@@ -40,9 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         import anyio
 
         from onhand.mcp import stdio
+        from onhand.signals import until_asked_to_end
 
-        anyio.run(stdio.serve, surface)
-        return 0
+        return anyio.run(until_asked_to_end, stdio.serve(surface))
     import asyncio
 
     asyncio.run(_served(asked, arguments))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from onhand import app
 from onhand.cli import terminal
 from onhand.listening import Address, address_of, is_loopback
+from onhand.signals import heard
 
 if TYPE_CHECKING:
     from onhand.config import Config
@@ -24,13 +24,11 @@ PATIENCE_S = 5.0  # with a reader of the log who does not read, at the end
 
 
 async def serve_grpc(asked: Config, address: str, path: str | None = None) -> None:
-    """Serve until SIGINT or SIGTERM, then finish what has begun."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # Windows: KeyboardInterrupt ends it
-            loop.add_signal_handler(number, ended.set)
-    async with grpc_served(asked, address, path):
-        await ended.wait()
+    """Serve until a signal asks us to end, then finish what has begun."""
+    ended = asyncio.Event()
+    with heard(lambda _: ended.set()):
+        async with grpc_served(asked, address, path):
+            await ended.wait()
 
 
 @asynccontextmanager

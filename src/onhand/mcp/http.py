@@ -4,11 +4,9 @@ Only this machine is let in, unless whoever runs us says otherwise and gives a t
 served at one path.
 """
 
-import asyncio
-import signal
 import socket
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from onhand.errors import InputError
@@ -17,6 +15,7 @@ from onhand.mcp.guard import Guard
 from onhand.mcp.messages import MAX_LINE_BYTES
 from onhand.mcp.server import build
 from onhand.mcp.surface import Surface
+from onhand.signals import heard
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -50,7 +49,7 @@ async def serve(surface: Surface, address: Address, token: str, announce: Callab
 
         @contextmanager
         def capture_signals(self) -> Generator[None, None, None]:
-            with _heard(self.handle_exit):
+            with heard(lambda number: self.handle_exit(number, None)):
                 yield
 
     app = application(surface, address.host, token)
@@ -69,21 +68,6 @@ async def serve(surface: Surface, address: Address, token: str, announce: Callab
         )
         announce(f"http://{address._replace(port=listener.getsockname()[1])}{PATH}")
         await Server(config).serve(sockets=[listener])
-
-
-@contextmanager
-def _heard(end: Callable[[int, None], None]) -> Iterator[None]:
-    """Call `end` with the signals that ask us to end; outside of the main thread there are none."""
-    loop, heard = asyncio.get_running_loop(), []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, end, number, None)
-            heard.append(number)
-    try:
-        yield
-    finally:
-        for number in heard:
-            loop.remove_signal_handler(number)
 
 
 def _listening(address: Address) -> socket.socket:

@@ -1,10 +1,16 @@
 """What a command prints is kept at both ends, and all of it in a file as long as there is room for one."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from onhand.actions.captured import Captured
+from onhand.errors import NotFound
 from requirements import requirement
 
 FULL = """
@@ -33,3 +39,35 @@ def test_where_no_file_can_be_made_the_beginning_can_still_be_read(tmp_path: Pat
         captured.add(bytes([letter]))
     assert captured.text() == "abcde\n[… 16 bytes left out …]\nvwxyz"
     assert (captured.kept_bytes, captured.read(0, 100), captured.read(3, 100)) == (5, b"abcde", b"de")
+
+
+@requirement("actions.shell-output")
+@given(st.lists(st.binary(max_size=40), max_size=20), st.integers(12, 100))
+def test_any_bytes_are_shown_within_what_is_kept_and_what_is_missing_is_counted(
+    pieces: list[bytes], keep_bytes: int
+) -> None:
+    captured = Captured(os.path.join(os.devnull, "out"), keep_bytes)
+    for piece in pieces:
+        captured.add(piece)
+    said, marker = captured.text(), "\n[… "
+    printed = b"".join(pieces)
+    if not captured.is_cut:
+        assert said == printed.decode("utf-8", "replace")
+        assert len(said.encode()) <= keep_bytes + 3  # the last character may be incomplete
+        return
+    head, _, rest = said.partition(marker)
+    left_out, _, tail = rest.partition(" bytes left out …]\n")
+    assert len(head.encode()) + len(tail.encode()) <= keep_bytes
+    assert 0 < int(left_out) < len(printed)
+    assert len(printed) - int(left_out) <= keep_bytes
+
+
+@requirement("actions.shell-output")
+def test_output_whose_file_somebody_removed_is_told_to_be_gone(tmp_path: Path) -> None:
+    captured = Captured(str(tmp_path / "out"), 10)
+    captured.add(b"x" * 1000)
+    captured.finish()
+    assert captured.read(10**40, 5) == b""
+    (tmp_path / "out").unlink()
+    with pytest.raises(NotFound, match="run it again"):
+        captured.read(0, 5)

@@ -1,12 +1,13 @@
 """Commands in the background are listed, read and stopped."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from onhand.actions.jobs import MAX_KEPT, MAX_RUNNING, Jobs
+from onhand.actions.processes import Process
 from onhand.errors import InputError, NotFound
 from requirements import requirement
 
@@ -66,6 +67,28 @@ def test_only_the_last_of_those_that_ended_are_kept(jobs: Jobs, tmp_path: Path) 
     for _ in range(MAX_KEPT + 5):
         jobs.run("seq 1 100", cwd=str(tmp_path), keep_bytes=10)
     assert len(jobs.all()) <= MAX_KEPT + 1
+
+
+@requirement("actions.shell-output")
+def test_of_those_that_printed_much_only_as_many_are_kept_as_there_is_room_for(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onhand.actions.jobs.MAX_KEPT_BYTES", 25_000)
+    ids = [jobs.run("head -c 10000 /dev/zero", cwd=str(tmp_path), keep_bytes=10)[1] for _ in range(5)]
+    assert [job.id for job in jobs.all()] == ids[2:]  # the oldest go when the next one begins
+    assert len(list(Path(jobs._directory).iterdir())) == 3
+
+
+def test_a_job_that_the_machine_cannot_start_says_why(tmp_path: Path) -> None:
+    def start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> Process:
+        raise OSError(24, "Too many open files")
+
+    jobs = Jobs(start)
+    job = jobs.start("true", cwd=str(tmp_path))
+    while jobs.get(job.id).state == "running":
+        pass
+    assert (jobs.get(job.id).state, "Too many open files" in jobs.get(job.id).problem) == ("failed", True)
+    jobs.close()
 
 
 def test_a_job_or_stream_that_is_not_there_is_told(jobs: Jobs, tmp_path: Path) -> None:

@@ -1,16 +1,21 @@
 """A command runs to its end or to the end of its time, and nothing of it is left."""
 
 import os
+import re
+import shutil
+import signal
+import subprocess
 from pathlib import Path
 from threading import Event, Timer
 
 import pytest
 
+import onhand
 from onhand.actions.environment import environment_of
 from onhand.actions.shell import MAX_COMMAND_BYTES, run
 from onhand.errors import InputError
 from requirements import requirement
-from workplace import something_to_read, still_running
+from workplace import NOBODY, python_inside, something_to_read, still_running, workplace
 
 
 @requirement("actions.shell")
@@ -53,6 +58,17 @@ def test_when_its_time_is_over_a_command_is_ended_with_all_that_it_started(tmp_p
 
 
 @requirement("actions.shell-timeout")
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for marks in /proc")
+def test_a_daemon_that_gave_up_session_and_parent_is_ended_too_when_time_is_over(tmp_path: Path) -> None:
+    marker = f"97{os.getpid()}"
+    os.mkfifo(tmp_path / "begun")
+    daemon = f"setsid sh -c 'sleep {marker} >/dev/null 2>&1 & echo > begun'"
+    ran = run(f"{daemon} & cat begun; sleep 600", cwd=str(tmp_path), timeout_s=1)
+    assert ran.ended_by == "timeout"
+    assert still_running(f"sleep {marker}") == []
+
+
+@requirement("actions.shell-timeout")
 def test_a_command_that_is_stopped_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     marker = f"92{os.getpid()}"
     stop = Event()
@@ -60,6 +76,36 @@ def test_a_command_that_is_stopped_is_ended_with_all_that_it_started(tmp_path: P
     ran = run(f"sleep {marker} & sleep {marker}", cwd=str(tmp_path), stop=stop)
     assert ran.ended_by == "stop"
     assert still_running(f"sleep {marker}") == []
+
+
+AS_BY_SUDO = """
+import sys
+from onhand.actions.shell import run
+from onhand.errors import InputError
+become = "import os, time; os.setresuid(0, 0, 0); print(1, flush=True); time.sleep(600)"
+try:
+    run(f"exec {sys.argv[1]} -I -S -c '{become}'", cwd="/", timeout_s=3)
+except InputError as error:
+    print(error)
+"""
+
+
+@requirement("actions.shell-timeout")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make a sudo")
+def test_a_command_that_became_another_users_is_told_of_and_not_waited_for_without_end() -> None:
+    with workplace() as place:
+        sudo = place / "sudo"
+        shutil.copy(python_inside(), sudo)
+        sudo.chmod(0o4755)
+        environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
+        words = [python_inside(), "-c", AS_BY_SUDO, str(sudo)]
+        done = subprocess.run(words, user=NOBODY, env=environ, cwd="/", capture_output=True, text=True, timeout=100)
+    if done.returncode:
+        pytest.skip("nobody else can run us: our files are closed to them, or their Python is too old")
+    said = done.stdout
+    found = re.search(r"goes on: end process (\d+) yourself", said)
+    assert found, said
+    os.kill(int(found[1]), signal.SIGKILL)
 
 
 def test_an_exit_code_of_143_is_no_timeout(tmp_path: Path) -> None:

@@ -157,6 +157,22 @@ def test_an_answer_says_when_not_all_that_was_printed_is_kept(registry: Registry
     )
 
 
+@requirement("actions.shell-output")
+def test_output_that_is_no_text_fits_too_with_both_streams_and_is_read_without_a_gap(registry: Registry) -> None:
+    command = "yes $(printf '\\377') | head -c 28000; yes $(printf '\\376') | head -c 28000 >&2"
+    result = registry.call("run_command", {"command": command})
+    assert result.truncated_bytes == 0
+    assert "stderr:" in result.text
+    assert "bytes left out" in result.text
+    offset, many = 0, 0
+    while offset < 28_000:
+        piece = registry.call("read_output", {"job": result.structured["job"], "offset": offset, "max_bytes": 60_000})
+        assert piece.truncated_bytes == 0
+        many += piece.text.count("\ufffd")
+        offset = piece.structured["offset"]
+    assert many == 14_000
+
+
 @requirement("actions.shell-background")
 def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> None:
     started = registry.call("run_command", {"command": "echo x; sleep 600", "background": True})
@@ -166,6 +182,15 @@ def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> N
     unknown = registry.call("stop_job", {"job": "job-99"})
     assert not unknown.ok
     assert "there is no job" in unknown.text
+
+
+@requirement("actions.shell-background", "actions.shell-timeout")
+def test_a_background_job_is_ended_when_the_time_that_it_was_given_is_over(registry: Registry) -> None:
+    given = {"command": "echo x; sleep 600", "background": True, "timeout_s": 0.2}
+    job = registry.call("run_command", given).structured["id"]
+    while " running" in (listed := registry.call("list_jobs").text):
+        pass
+    assert listed.startswith(f"{job} stopped: its time was over, ")
 
 
 def test_variables_of_a_call_reach_the_command_and_nothing_else(registry: Registry) -> None:

@@ -32,6 +32,18 @@ def test_a_page_cannot_close_its_block_or_forge_another() -> None:
     assert "<context>" not in shown
 
 
+@requirement("actions.http-get")
+@pytest.mark.parametrize("piece", ["x", "é", "<web_page", "</context>", "\u200b", "＜", "a <"])
+def test_a_page_that_is_too_long_is_cut_inside_its_block_which_is_always_closed(piece: str) -> None:
+    page = Page("https://example.com/" + "a" * 4000, 200, "text/html", "t" * 99_999, piece * 70_000, notes=("note",))
+    shown = _shown(page, framed)
+    assert 50_000 < len(shown.encode()) <= tool_over(framed).max_output_bytes
+    assert shown.endswith("\n</web_page>")
+    assert shown.count("</web_page>") == 1
+    assert "[there is no room for the last " in shown.partition("<web_page ")[0]
+    assert "there is no room" not in _shown(page._replace(text=piece * 1000), framed)
+
+
 @requirement("mcp.structured")
 def test_programs_get_what_is_known_of_a_page_within_the_cap_and_nothing_that_it_says() -> None:
     page = Page("https://example.com/", 200, "text/html", "title " * 30_000, "obey", notes=("note",) * 3)

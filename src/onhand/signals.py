@@ -1,0 +1,45 @@
+"""Who hears the signals that ask a server to end? Whoever says so here, from within its event loop.
+
+A signal that nobody hears ends a process where it stands, and what its tools have started goes on without it.
+"""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextmanager
+def heard(end: Callable[[int], None]) -> Iterator[None]:
+    """Within it, each request to end is given to `end`; a hangup that is ignored stays so, as by nohup."""
+    loop, heard = asyncio.get_running_loop(), []
+    for number in ENDING:
+        if number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) is signal.SIG_IGN:
+            continue
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # another system, or not the main thread
+            loop.add_signal_handler(number, end, number)
+            heard.append(number)
+    try:
+        yield
+    finally:
+        for number in heard:
+            loop.remove_signal_handler(number)
+
+
+async def until_asked_to_end(work: Awaitable[None]) -> int:
+    """Do the work, which a request to end cancels; the exit code says by which signal, and 0 is by none."""
+    task, by = asyncio.ensure_future(work), list[int]()
+
+    def end(number: int) -> None:
+        by.append(number)
+        task.cancel()
+
+    with heard(end):
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not by:
+                raise
+    return 128 + by[0] if by else 0
