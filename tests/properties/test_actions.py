@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from onhand.actions.edit import Edit, apply
 from onhand.actions.files import read, write
+from onhand.actions.git_closed import attributes
 from onhand.actions.glob import glob
 from onhand.actions.grep import grep
 from onhand.actions.programs import found
-from onhand.actions.workspace import Workspace
+from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError
 from requirements import requirement
 
@@ -163,6 +164,23 @@ def test_odd_lines_of_a_gitignore_file_mean_to_ripgrep_what_they_mean_to_git(
     if limit == 1000 and shutil.which("git") and not UNSETTLED.search(f"{top}\n{nested}"):
         told = [name for name in _told_by_git(odd_tree.root) if not name.endswith(".gitignore")]
         assert sorted(match.file for match in helped.matches) == sorted(told)
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(closed=st.lists(ODD_LINES.filter(lambda line: not line.startswith("!")), min_size=1, max_size=3))
+def test_whatever_is_closed_in_the_workspace_is_closed_to_git(odd_tree: Workspace, closed: list[str]) -> None:
+    workspace = Workspace(odd_tree.root, deny=closed)
+    top = Place(workspace.roots[0], "")
+    Path(odd_tree.root, ".git", "info", "attributes").write_bytes(os.fsencode(attributes(workspace.denied, top)))
+    names = [f"{one}/{other}" for one in ODD_NAMES for other in (*ODD_NAMES, "É", "A B", ".env", ".env.example")]
+    denied = [name for name in (*names, *ODD_NAMES, "B", "x.PEM") if workspace.is_denied(top.below(name))]
+    asked = "".join(name + "\0" for name in denied).encode("utf-8", "surrogateescape")
+    command = ["git", "check-attr", "-z", "--stdin", "diff"]
+    told = subprocess.run(command, cwd=odd_tree.root, input=asked, capture_output=True, check=True, timeout=60).stdout
+    assert told.split(b"\0")[2::3] == [b"unset"] * len(denied)
+    assert denied  # x.PEM at least
 
 
 @requirement("actions.grep-fallback")

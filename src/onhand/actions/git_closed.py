@@ -27,7 +27,7 @@ def attributes(denied: Sequence[str], top: Place) -> str:
 
 def _forms(pattern: str, top: Place) -> Iterator[str]:
     """A pattern, and what it says to a repository further down."""
-    bare = trimmed(trimmed(pattern).removeprefix("!").strip("/"))
+    bare = trimmed(pattern.rstrip("/")).removeprefix("!").strip("/")
     if bare:
         yield bare
         yield from filter(None, (_from_top(bare, path) for path in paths_of(top) if path))
