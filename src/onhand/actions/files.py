@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from heapq import nsmallest
+from time import monotonic, sleep
 from typing import NamedTuple
 
+from onhand import wanted
 from onhand.actions.workspace import Place, Workspace, kind, shown, told
 from onhand.digest import digest
 from onhand.encoding import decoded, mark_of
@@ -21,6 +23,7 @@ from onhand.replace import replace_file
 MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; text by hand has a hundredth of it
 MAX_CONTENT_BYTES = 48 * 1024  # of what one reading gives: some 12,000 tokens
 MAX_ENTRIES = 500  # of what one listing gives
+LOCK_S, POLL_S = 10.0, 0.005  # to wait for others who write in the same directory: each takes milliseconds
 
 
 class Reading(NamedTuple):
@@ -249,11 +252,12 @@ class Target:
         """Put the new content in its place, unless somebody else was quicker."""
         if len(raw) > MAX_FILE_BYTES:
             raise InputError(f"{len(raw):,} bytes are more than a file may have here ({MAX_FILE_BYTES:,})")
-        now = self._status()
-        if _stamp(now) != _stamp(self._before):
-            raise InputError(f"{shown(self._path)} was changed by somebody else just now: read it again")
         with told(self._path):
-            replace_file(self._name, raw, 0o666, self._directory)
+            replace_file(self._name, raw, 0o666, self._directory, self._check_same)
+
+    def _check_same(self) -> None:
+        if _stamp(self._status()) != _stamp(self._before):
+            raise InputError(f"{shown(self._path)} was changed by somebody else just now: read it again")
 
     def _status(self) -> os.stat_result | None:
         with told(self._path):
@@ -281,8 +285,33 @@ def target(workspace: Workspace, place: Place, path: str, create_dirs: bool = Fa
     elif not os.path.isdir(place.above().path):
         above = shown(workspace.name(place.above()))
         raise NotFound(f"there is no directory {above}: send create_dirs=true to make it, or choose another")
-    with workspace.opened_directory(place.above(), path) as directory:
+    with workspace.opened_directory(place.above(), path) as directory, _alone(directory, path):
         yield Target(workspace, directory, place, path)
+
+
+@contextmanager
+def _alone(directory: int, path: str) -> Iterator[None]:
+    """While nobody else writes in a directory so: of two who read, change and replace, one would undo the other's."""
+    import fcntl
+
+    ends_at = monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            wanted.check()
+            if monotonic() > ends_at:
+                raise InputError(f"{shown(path)}: somebody else keeps writing in its directory; try again") from None
+            sleep(POLL_S)
+        except OSError:  # a file system without locks: the look just before replacing has to do
+            break
+        else:
+            break
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(directory, fcntl.LOCK_UN)
 
 
 def _make(workspace: Workspace, place: Place, path: str) -> None:

@@ -1,6 +1,7 @@
 """Is exactly the passage replaced that was meant, and nothing else?"""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,15 @@ def test_no_trace_is_left_beside_the_file(workspace: Workspace, root: Path) -> N
     with pytest.raises(InputError):
         edit(workspace, "a.py", [Edit("def a", "def c")])
     assert sorted(os.listdir(root)) == ["a.py", "sub"]
+
+
+@requirement("actions.edit-file")
+def test_of_many_edits_at_once_none_is_lost(workspace: Workspace, root: Path) -> None:
+    (root / "lines.txt").write_text("".join(f"line {number}.\n" for number in range(40)), encoding="utf-8")
+
+    def change(number: int) -> int:
+        return edit(workspace, "lines.txt", [Edit(f"line {number}.", f"LINE {number}.")]).replacements
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(change, range(40))) == [1] * 40
+    assert (root / "lines.txt").read_text(encoding="utf-8") == "".join(f"LINE {number}.\n" for number in range(40))

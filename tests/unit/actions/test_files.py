@@ -1,5 +1,6 @@
 """Is a file read as it is, and written whole or not at all?"""
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -241,6 +242,35 @@ def test_a_change_by_somebody_else_meanwhile_is_not_lost(workspace: Workspace, f
         with pytest.raises(InputError, match="changed by somebody else"):
             found.replace(b"mine")
     assert five.read_text(encoding="utf-8") == "somebody was quicker"
+
+
+@requirement("actions.write-file")
+def test_a_change_by_somebody_else_while_a_file_is_written_is_not_lost(
+    workspace: Workspace, five: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = os.fsync
+
+    def quicker(number: int) -> None:
+        written(number)
+        five.write_text("somebody was quicker", encoding="utf-8")
+
+    monkeypatch.setattr(os, "fsync", quicker)
+    with pytest.raises(InputError, match="changed by somebody else"):
+        files.write(workspace, "five.txt", "mine")
+    assert five.read_text(encoding="utf-8") == "somebody was quicker"
+
+
+@requirement("actions.write-file")
+def test_whoever_keeps_a_directory_to_himself_is_not_waited_for_without_end(
+    workspace: Workspace, root: Path, five: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOCK_S", 0.0)
+    held = os.open(root, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="somebody else keeps writing"):
+        files.write(workspace, "five.txt", "mine")
+    os.close(held)
+    assert files.write(workspace, "five.txt", "mine").bytes_written == 4
 
 
 @requirement("actions.list-and-stat")
