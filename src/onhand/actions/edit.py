@@ -132,7 +132,7 @@ def _at(text: str, places: Sequence[int]) -> str:
 def _tolerant(text: str, old: str, new: str) -> Changed:
     """Whole lines that differ from the passage in nothing but whitespace, if they are in one place."""
     lines = text.split("\n")
-    wanted, given = _lines(old), _lines(new)
+    wanted, given = _lines(old, new)
     plain = [" ".join(line.split()) for line in wanted]
     if not any(plain) or len(wanted) > MAX_ALIGNED or len(given) > MAX_ALIGNED:
         raise InputError(_missing(lines, wanted))
@@ -149,9 +149,11 @@ def _tolerant(text: str, old: str, new: str) -> Changed:
     return Changed("\n".join(lines), 1, (note,))
 
 
-def _lines(passage: str) -> list[str]:
-    """The lines of a passage; a line feed at its end only ends the last one."""
-    return passage.removesuffix("\n").split("\n")
+def _lines(old: str, new: str) -> tuple[list[str], list[str]]:
+    """The lines of both passages; if the first ends with a line feed, so that it is of whole lines, both are."""
+    if not old.endswith("\n"):
+        return old.split("\n"), new.split("\n")
+    return old[:-1].split("\n"), new.removesuffix("\n").split("\n") if new else []
 
 
 def _merged(found: list[str], wanted: list[str], given: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from onhand import wanted
 from onhand.actions.workspace import Place, Workspace, kind, shown, told
 from onhand.digest import digest
-from onhand.encoding import decoded, mark_of
+from onhand.encoding import GUESS, decoded, guess_of, mark_of
 from onhand.errors import InputError, NotFound
 from onhand.regular import read_whole
 from onhand.replace import replace_file
@@ -90,7 +90,13 @@ class Text(NamedTuple):
         """Another text in the same form."""
         if self.is_crlf:
             text = text.replace("\n", "\r\n")
-        return self.mark + text.encode(self.encoding, "surrogateescape" if self.encoding == "utf-8" else "strict")
+        try:
+            return self.mark + text.encode(self.encoding, _kept(self.encoding))
+        except UnicodeEncodeError as error:
+            letters = shown(text[error.start : error.end])
+            raise InputError(
+                f"the file is in {self.encoding}, which has no {letters}: do without, or write all of it anew as UTF-8"
+            ) from None
 
 
 def read(
@@ -183,14 +189,27 @@ def editable(content: bytes, path: str) -> Text:
     mark, encoding = mark_of(content)
     if not mark and b"\0" in content:
         raise InputError(f"{shown(path)} is a binary file of {len(content):,} bytes, not text: it cannot be edited")
-    encoding = encoding or "utf-8"
+    encoding = encoding or _unmarked(content)
     try:
-        # What is not UTF-8 in an unmarked file is kept byte by byte.
-        text = content[len(mark) :].decode(encoding, "surrogateescape" if encoding == "utf-8" else "strict")
+        text = content[len(mark) :].decode(encoding, _kept(encoding))
     except UnicodeDecodeError as error:
         raise InputError(f"{shown(path)} is not {encoding.upper()} (byte {error.start}): write it anew") from None
     is_crlf = _is_crlf(text)
     return Text(text.replace("\r\n", "\n") if is_crlf else text, mark, encoding, is_crlf)
+
+
+def _unmarked(content: bytes) -> str:
+    """The encoding of a text without a mark: the same that a reading shows it in."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return guess_of(content)
+    return "utf-8"
+
+
+def _kept(encoding: str) -> str:
+    """How bytes are kept that are no letters, where an encoding says so little of itself that there may be some."""
+    return "surrogateescape" if encoding in ("utf-8", GUESS) else "strict"
 
 
 def _is_crlf(text: str) -> bool:
@@ -225,7 +244,8 @@ def _in_the_form_of(old: bytes | None, content: str, path: str) -> bytes:
     form = editable(old, path)
     if content.startswith("\ufeff") and form.mark:
         content = content[1:]
-    return form._replace(is_crlf=form.is_crlf and "\r" not in content).encoded(content)
+    encoding = form.encoding if form.mark else "utf-8"  # all of it is new: nothing has to be guessed
+    return form._replace(encoding=encoding, is_crlf=form.is_crlf and "\r" not in content).encoded(content)
 
 
 class Target:

@@ -85,14 +85,25 @@ def test_lines_that_end_in_crlf_stay_so_and_match_either_spelling(workspace: Wor
         assert (root / "dos.txt").read_bytes() == b"\xef\xbb\xbfc\r\nd\r\ne\r\n"
 
 
-def test_bytes_that_are_no_utf_8_stay_as_they_are(workspace: Workspace, root: Path) -> None:
-    (root / "latin").write_bytes(b"caf\xe9 = 1\nbar = 2\n")
-    edited = edit(workspace, "latin", [Edit("bar = 2", "bar = é")])
-    assert (root / "latin").read_bytes() == b"caf\xe9 = 1\nbar = \xc3\xa9\n"
+def test_a_file_is_edited_in_its_own_letters_and_as_it_was_read(workspace: Workspace, root: Path) -> None:
+    (root / "latin").write_bytes(b"caf\xe9 = 1\nbar = 2 \x81\n")
+    line = read(workspace, "latin").content.splitlines()[0]
+    edited = edit(workspace, "latin", [Edit(line, "thé = 1"), Edit("bar = 2", "bar = ü")])
+    assert (root / "latin").read_bytes() == b"th\xe9 = 1\nbar = \xfc \x81\n"
     assert edited.content.encode()
+    with pytest.raises(InputError, match="in cp1252, which has no 漢字"):
+        edit(workspace, "latin", [Edit("bar", "漢字")])
+    assert (root / "latin").read_bytes() == b"th\xe9 = 1\nbar = \xfc \x81\n"
     (root / "wide").write_bytes("a = 1\n".encode("utf-16"))
     edit(workspace, "wide", [Edit("1", "é")])
     assert (root / "wide").read_text(encoding="utf-16") == "a = é\n"
+
+
+def test_a_file_with_some_wrong_bytes_keeps_them_and_its_letters(workspace: Workspace, root: Path) -> None:
+    (root / "log").write_bytes("größer\nfür\n".encode() + b"\xff\n")
+    assert read(workspace, "log").content == "größer\nfür\n\ufffd\n"
+    edit(workspace, "log", [Edit("größer", "schöner")])
+    assert (root / "log").read_bytes() == "schöner\nfür\n".encode() + b"\xff\n"
 
 
 def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> None:
@@ -117,6 +128,10 @@ def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> N
             "    if x:\n        y()\n        z()\n",
         ),
         ("a\nb \nc\n", "a\nb\nc", "a\nc", "a\nc\n"),
+        ("a\n\tb\n\tc\nd\n", "  b\n  c\n", "", "a\nd\n"),
+        ("a\n\tb\nd\n", "  b", "", "a\n\nd\n"),
+        ("a\n\tb\nd\n", "  b", "  b\n", "a\n\tb\n\nd\n"),
+        ("a\n\tb", "  b\n", "  c\n", "a\n\tc"),
         ("a\r\nb\nc\n", "a\nb", "a\nB", "a\r\nB\nc\n"),
         ("x = 1\t\n", "x = 1\n", "x = 1\ny = 2\n", "x = 1\t\ny = 2\n"),
         ("\tif x:\n", "    if x:", "    if x:\n        y()", "\tif x:\n\t\ty()\n"),
@@ -156,7 +171,6 @@ def test_no_trace_is_left_beside_the_file(workspace: Workspace, root: Path) -> N
     assert sorted(os.listdir(root)) == ["a.py", "sub"]
 
 
-@requirement("actions.edit-file")
 def test_of_many_edits_at_once_none_is_lost(workspace: Workspace, root: Path) -> None:
     (root / "lines.txt").write_text("".join(f"line {number}.\n" for number in range(40)), encoding="utf-8")
 
