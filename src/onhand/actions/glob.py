@@ -68,9 +68,7 @@ def _hints(workspace: Workspace, pattern: str, start: Place) -> list[str]:
         if os.path.isdir(named):
             return [f"this names no files; to find those in a directory, send {shown(pattern.rstrip('/'))}/**"]
         if os.path.isfile(named):
-            return [
-                f"{shown(pattern)} is a file, and left out here or other than the pattern means: read_file takes it so"
-            ]
+            return [f"{shown(pattern)} is a file, but left out, or the pattern means others: read_file takes it so"]
     if pattern.endswith("/"):
         return [f"this names no files; to find those in a directory, send {shown(pattern)}**"]
     if "/" not in pattern:

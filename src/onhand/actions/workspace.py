@@ -37,6 +37,7 @@ DENIED = (
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
     *("**/.cargo/credentials", "**/.cargo/credentials.toml", "**/.gem/credentials", "auth.json", "credentials.json"),
 )
+_OF_BARE = ("HEAD", "objects", "refs")  # what git looks for
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -145,7 +146,8 @@ class Workspace:
         """Whether a place is read and never written: also when nothing is there yet."""
         if _is_of_this_python(place):
             return True
-        return _is_among(self._protected, place) and not _is_among(self._allowed, place)
+        is_obeyed = _is_among(self._protected, place) or _is_of_a_bare_repository(place)
+        return is_obeyed and not _is_among(self._allowed, place)
 
     def directory(self, path: str = ".") -> str:
         """The whole path of a directory, such as one to run a program in; InputError when it is none of ours."""
@@ -368,3 +370,14 @@ def _is_of_this_python(place: Place) -> bool:
     prefix = os.path.realpath(sys.prefix)
     within = os.path.join(place.root.path, "")
     return prefix.startswith(within) and os.path.join(place.path, "").startswith(os.path.join(prefix, ""))
+
+
+def _is_of_a_bare_repository(place: Place) -> bool:
+    """Whether a place is in a directory that git takes for a repository, or makes one of it: whoever asks git anything
+    in there runs what its configuration says."""
+    parts = place.inner.split("/")
+    for depth, name in enumerate(parts):
+        directory = Place(place.root, "/".join(parts[:depth])).path
+        if all(name.casefold() == one.casefold() or os.path.lexists(os.path.join(directory, one)) for one in _OF_BARE):
+            return True
+    return False
