@@ -208,6 +208,7 @@ class Workspace:
                     raise self._outside(asked)
                 done.pop()
                 continue
+            part = _meant(Place(root, "/".join(done)), part)
             target = _target(Place(root, "/".join([*done, part])), asked)
             if target is None:
                 done.append(part)
@@ -262,6 +263,17 @@ def checked(path: object) -> str:
     if _DRIVE.match(path):
         raise InputError(f"{shown(path)} is a path of Windows and outside of the workspace: send one inside of it")
     return path
+
+
+def _meant(directory: Place, name: str) -> str:
+    """A name as it is in a directory: one that is no UTF-8 is told with U+FFFD, and known by that if only one is so."""
+    if "\ufffd" not in name or os.path.lexists(directory.below(name).path):
+        return name
+    try:
+        told_so = [one for one in os.listdir(directory.path) if whole(one) == name]
+    except OSError:
+        return name
+    return told_so[0] if len(told_so) == 1 else name
 
 
 def _target(place: Place, asked: str) -> str | None:

@@ -1,5 +1,6 @@
 """Is every action a tool like the others: checked, capped, refused in words, and with the same fields every time?"""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -244,3 +245,24 @@ def test_git_is_a_tool_too(registry: Registry, root: Path) -> None:
 def test_only_what_writes_says_that_it_writes(registry: Registry) -> None:
     assert {tool.name for tool in registry if not tool.read_only} == {"write_file", "edit_file"}
     assert all(tool.max_output_bytes == MAX_OUTPUT_BYTES for tool in registry)
+
+
+@requirement("actions.read-file", "actions.write-file")
+def test_a_file_whose_name_is_no_text_is_known_by_what_is_shown_of_it(registry: Registry, root: Path) -> None:
+    directory = os.path.join(os.fsencode(root), b"caf\xe9")
+    try:
+        os.mkdir(directory)
+    except OSError:
+        pytest.skip("this file system takes names of text only")
+    for name in (b"th\xe9.txt", b"one\xff.md", b"one\xfe.md"):
+        with open(os.path.join(directory, name), "wb") as file:
+            file.write(b"old\n")
+    [path] = done(registry, "glob", pattern="caf*/t*").structured["files"]
+    assert path == "caf\ufffd/th\ufffd.txt"
+    assert done(registry, "read_file", path=path).structured["content"] == "old\n"
+    done(registry, "edit_file", path=path, old_string="old", new_string="new")
+    done(registry, "write_file", path="caf\ufffd/new.txt", content="x")
+    with open(os.path.join(directory, b"th\xe9.txt"), "rb") as file:
+        assert file.read() == b"new\n"
+    assert os.path.exists(os.path.join(directory, b"new.txt"))
+    failed(registry, "read_file", path="caf\ufffd/one\ufffd.md")  # which one?
