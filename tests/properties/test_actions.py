@@ -166,7 +166,7 @@ def test_odd_lines_of_a_gitignore_file_mean_to_ripgrep_what_they_mean_to_git(
         assert sorted(match.file for match in helped.matches) == sorted(told)
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git")
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(closed=st.lists(ODD_LINES.filter(lambda line: not line.startswith("!")), min_size=1, max_size=3))

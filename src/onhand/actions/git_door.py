@@ -95,7 +95,7 @@ def _directory(workspace: Workspace, top: Place) -> Place:
     said = _said(workspace, place)
     if not said.startswith("gitdir: "):
         raise InputError(f"{shown(place.inner)} is no repository: git cannot read it")
-    return workspace.place(os.path.join(top.path, said.removeprefix("gitdir: ").strip()))
+    return _elsewhere(workspace, top, said.removeprefix("gitdir: ").strip())
 
 
 def _common(workspace: Workspace, own: Place) -> Place:
@@ -103,7 +103,15 @@ def _common(workspace: Workspace, own: Place) -> Place:
         said = _said(workspace, own.below("commondir"))
     except NotFound:
         return own
-    return workspace.place(os.path.join(own.path, said))
+    return _elsewhere(workspace, own, said)
+
+
+def _elsewhere(workspace: Workspace, place: Place, said: str) -> Place:
+    """Where a file says that the repository is: of a worktree, that is often beside the workspace."""
+    try:
+        return workspace.place(os.path.join(place.path, said))
+    except InputError as error:
+        raise InputError(f"{error}; the user may add the repository to workspace.read_only_roots") from None
 
 
 def _said(workspace: Workspace, place: Place) -> str:

@@ -171,6 +171,7 @@ def test_no_trace_is_left_beside_the_file(workspace: Workspace, root: Path) -> N
     assert sorted(os.listdir(root)) == ["a.py", "sub"]
 
 
+@requirement("actions.edits-at-once")
 def test_of_many_edits_at_once_none_is_lost(workspace: Workspace, root: Path) -> None:
     (root / "lines.txt").write_text("".join(f"line {number}.\n" for number in range(40)), encoding="utf-8")
 

@@ -249,7 +249,7 @@ def test_a_submodule_is_not_looked_into(workspace: Workspace, repository: Path, 
     assert not marker.exists()
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git", "actions.confined")
 def test_what_is_closed_is_closed_in_the_past_too(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "copy.txt").write_text("TOKEN=old\n", encoding="utf-8")
     for words in ("diff", "log -p", "show HEAD~1", "diff HEAD", "diff --word-diff"):
@@ -264,7 +264,7 @@ def test_what_is_closed_is_closed_in_the_past_too(workspace: Workspace, reposito
         said(workspace, "diff", blob, "HEAD:f.txt")
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git", "actions.confined")
 def test_no_spelling_of_a_name_or_a_revision_shows_what_is_closed(
     workspace: Workspace, repository: Path, run: Git
 ) -> None:
@@ -313,7 +313,7 @@ def renamed(repository: Path, run: Git) -> Path:
     return repository
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git", "actions.confined")
 @pytest.mark.usefixtures("renamed")
 @pytest.mark.parametrize(
     "words",
@@ -336,7 +336,7 @@ def test_a_commit_that_is_no_merge_is_shown_with_what_was_renamed(
     assert "rename from sub/ok.txt" in said(workspace, "show", "HEAD")
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git", "actions.confined")
 @pytest.mark.parametrize(
     ("closed", "name"),
     [
@@ -368,13 +368,13 @@ def test_a_pattern_of_any_form_closes_to_git_too(root: Path, run: Git, closed: s
     assert "+ok" in text
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git", "actions.confined")
 def test_a_pattern_that_git_cannot_be_told_is_said_to_be_one(repository: Path) -> None:
     with pytest.raises(InputError, match="shorter pattern"):
         git(Workspace(repository, deny=["x" * 1_000]), ["log", "-p"])
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git", "actions.confined")
 @pytest.mark.parametrize(
     "closed",
     ["app/Main/private", "/app/main/private/*", "app/*/private/", "app/**/private", "app/m\\ain/priv*", "private"],
@@ -416,6 +416,9 @@ def test_a_repository_outside_is_not_read(workspace: Workspace, root: Path, run:
     for path in ("link", "."):
         with pytest.raises(InputError, match="outside of the workspace"):
             said(workspace, "log", path=path)
+    with pytest.raises(InputError, match=r"the user may add the repository to workspace\.read_only_roots"):
+        said(workspace, "log")
+    assert SECRET in said(Workspace(root, read_only_roots=[str(other / ".git")]), "log")
     (root / ".git").unlink()
     (root / ".git").symlink_to(other / ".git")
     with pytest.raises(InputError, match="outside of the workspace"):
@@ -581,6 +584,15 @@ def test_references_in_a_form_that_is_not_known_are_said_to_be_that(
     run("config", "extensions.refStorage", "reftable")
     with pytest.raises(InputError, match="a form that is not known"):
         said(workspace, "log")
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.parametrize("name", ["fix/#12-a=b", "größer", "v1,2%", "a@b+c.d-e_f"])
+def test_a_branch_of_any_ordinary_name_is_known(workspace: Workspace, repository: Path, run: Git, name: str) -> None:
+    run("branch", name, "HEAD~1")
+    assert said(workspace, "log", "--format=%s", name) == "First commit\n"
+    assert said(workspace, "log", "--format=%s", f"{name}..main") == "Second commit\n"
+    assert said(workspace, "show", f"{name}:f.txt") == "one\n"
 
 
 @requirement("actions.git-read-only")

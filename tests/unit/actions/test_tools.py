@@ -159,6 +159,11 @@ def test_several_edits_are_one_call(registry: Registry, root: Path) -> None:
     for arguments in ({}, {"old_string": "1"}, {"old_string": "1", "new_string": "3", "edits": edits}):
         assert "one of the two" in failed(registry, "edit_file", path="a", **arguments).text
     assert failed(registry, "edit_file", path="a", edits=[]).structured is None
+    (root / "a").write_text("one two one two", encoding="utf-8")
+    sent = [{**edits[0], "replace_all": True}, edits[1]]
+    assert "occurs 2 times" in failed(registry, "edit_file", path="a", edits=sent).text
+    done(registry, "edit_file", path="a", edits=edits, replace_all=True)  # of all of them
+    assert (root / "a").read_text(encoding="utf-8") == "1 2 1 2"
 
 
 @requirement("actions.edit-file")
