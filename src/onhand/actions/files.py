@@ -305,33 +305,39 @@ def target(workspace: Workspace, place: Place, path: str, create_dirs: bool = Fa
     elif not os.path.isdir(place.above().path):
         above = shown(workspace.name(place.above()))
         raise NotFound(f"there is no directory {above}: send create_dirs=true to make it, or choose another")
-    with workspace.opened_directory(place.above(), path) as directory, _alone(directory, path):
+    with workspace.opened_directory(place.above(), path) as directory, _alone(directory):
         yield Target(workspace, directory, place, path)
 
 
 @contextmanager
-def _alone(directory: int, path: str) -> Iterator[None]:
-    """While nobody else writes in a directory so: of two who read, change and replace, one would undo the other's."""
+def _alone(directory: int) -> Iterator[None]:
+    """While nobody else writes in a directory so: of two who read, change and replace, one would undo the other's.
+
+    Whoever keeps it longer than any write takes is not one of ours; then the look just before replacing has to do.
+    """
     import fcntl
 
     ends_at = monotonic() + LOCK_S
-    while True:
-        try:
-            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            wanted.check()
-            if monotonic() > ends_at:
-                raise InputError(f"{shown(path)}: somebody else keeps writing in its directory; try again") from None
-            sleep(POLL_S)
-        except OSError:  # a file system without locks: the look just before replacing has to do
-            break
-        else:
-            break
+    while not _locked(directory) and monotonic() < ends_at:
+        wanted.check()
+        sleep(POLL_S)
     try:
         yield
     finally:
         with suppress(OSError):
             fcntl.flock(directory, fcntl.LOCK_UN)
+
+
+def _locked(directory: int) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def _make(workspace: Workspace, place: Place, path: str) -> None:

@@ -200,6 +200,8 @@ class Workspace:
         root, done, links = start.root, list[str](), 0
         waiting = start.inner.split("/")[::-1]
         while waiting:
+            if links > MAX_LINKS:
+                raise InputError(f"{shown(asked)} goes through more than {MAX_LINKS} links, or a loop of them")
             part = waiting.pop()
             if part in ("", "."):
                 continue
@@ -208,14 +210,14 @@ class Workspace:
                     raise self._outside(asked)
                 done.pop()
                 continue
-            part = _meant(Place(root, "/".join(done)), part)
+            if "\ufffd" in part:
+                part = _meant(Place(root, "/".join(done)), part)
+                links += 1  # a look through a directory: not without end either
             target = _target(Place(root, "/".join([*done, part])), asked)
             if target is None:
                 done.append(part)
                 continue
             links += 1
-            if links > MAX_LINKS:
-                raise InputError(f"{shown(asked)} goes through more than {MAX_LINKS} links, or a loop of them")
             if os.path.isabs(target):
                 root, target = self._linked(target, asked)
                 done = []
@@ -267,7 +269,7 @@ def checked(path: object) -> str:
 
 def _meant(directory: Place, name: str) -> str:
     """A name as it is in a directory: one that is no UTF-8 is told with U+FFFD, and known by that if only one is so."""
-    if "\ufffd" not in name or os.path.lexists(directory.below(name).path):
+    if os.path.lexists(directory.below(name).path):
         return name
     try:
         told_so = [one for one in os.listdir(directory.path) if whole(one) == name]

@@ -3,11 +3,13 @@
 import fcntl
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from onhand.actions import files
+from onhand.actions.edit import Edit, edit
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, NotFound
 from requirements import requirement
@@ -264,13 +266,25 @@ def test_a_change_by_somebody_else_while_a_file_is_written_is_not_lost(
 def test_whoever_keeps_a_directory_to_himself_is_not_waited_for_without_end(
     workspace: Workspace, root: Path, five: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LOCK_S", 0.0)
+    monkeypatch.setattr(files, "LOCK_S", 0.05)
     held = os.open(root, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    with pytest.raises(InputError, match="somebody else keeps writing"):
-        files.write(workspace, "five.txt", "mine")
+    files.write(workspace, "five.txt", "mine")
     os.close(held)
-    assert files.write(workspace, "five.txt", "mine").bytes_written == 4
+    assert five.read_text(encoding="utf-8") == "mine"
+
+
+@requirement("actions.edits-at-once")
+def test_whoever_waits_for_another_writer_sees_what_that_one_wrote(
+    workspace: Workspace, root: Path, five: Path
+) -> None:
+    held = os.open(root, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(edit, workspace, "five.txt", [Edit("two", "2")])
+        five.write_text("one\ntwo\nthree and more\n", encoding="utf-8")
+        os.close(held)
+        assert waiting.result().content == "one\n2\nthree and more\n"
 
 
 @requirement("actions.list-and-stat")
