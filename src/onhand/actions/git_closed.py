@@ -6,8 +6,9 @@ but for rare letters that stand for another one, such as ſ.
 
 import re
 from collections.abc import Iterator, Sequence
+from unicodedata import normalize
 
-from onhand.actions.workspace import Place, paths_of, shown
+from onhand.actions.workspace import Place, folded, paths_of, shown
 from onhand.errors import InputError
 from onhand.gitignore import blocks_of, trimmed, verdict
 
@@ -36,10 +37,10 @@ def _forms(pattern: str, top: Place) -> Iterator[str]:
 def _from_top(pattern: str, top: str) -> str:
     """What a pattern of the workspace says in a repository whose files begin there; nothing, if it is about others."""
     parts = pattern.split("/")
-    for name in top.casefold().split("/"):
+    for name in folded(top).split("/"):
         if parts[0] == "**":
             break
-        if len(parts) == 1 or not verdict(blocks_of([parts[0].casefold()]), name, True):
+        if len(parts) == 1 or not verdict(blocks_of([folded(parts[0])]), name, True):
             return ""
         del parts[0]
     return "/".join(parts)
@@ -55,8 +56,8 @@ def _line(pattern: str, attribute: str) -> str:
 
 
 def _of_any_case(pattern: str) -> str:
-    """A pattern for names in small and in capital letters, as the workspace compares them."""
-    spelled = "".join(_spelled(found) for found in _PIECES.finditer(pattern))
+    """A pattern for names in small and in capital letters, whole or in parts, as the workspace compares them."""
+    spelled = "".join(_spelled(found) for found in _PIECES.finditer(normalize("NFC", pattern)))
     return re.sub(r"(?:\?\*)+", lambda _: _SOMETHING, spelled)
 
 
@@ -64,7 +65,7 @@ def _spelled(found: re.Match[str]) -> str:
     one = found["escaped"] or found["plain"]
     if one is None or (one in "?[" and not found["escaped"]):
         return _SOMETHING
-    cases = {one.lower(), one.upper(), one.casefold()}
+    cases = {one.lower(), one.upper(), one.casefold(), normalize("NFD", one)}
     if len(cases) == 1:
         return found[0]
     if one.isascii():

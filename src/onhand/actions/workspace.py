@@ -138,7 +138,7 @@ class Workspace:
     def denies_entry(self, place: Place) -> bool:
         """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
         for path in paths_of(place):  # of every file that a search finds
-            if verdict(self._denied, path.casefold(), True):
+            if verdict(self._denied, folded(path), True):
                 return self.is_denied(place)
         return False
 
@@ -210,8 +210,9 @@ class Workspace:
                     raise self._outside(asked)
                 done.pop()
                 continue
-            if "\ufffd" in part:
-                part = _meant(Place(root, "/".join(done)), part)
+            directory = Place(root, "/".join(done))
+            if not part.isascii() and not os.path.lexists(directory.below(part).path):
+                part = _meant(directory, part)
                 links += 1  # a look through a directory: not without end either
             target = _target(Place(root, "/".join([*done, part])), asked)
             if target is None:
@@ -268,14 +269,15 @@ def checked(path: object) -> str:
 
 
 def _meant(directory: Place, name: str) -> str:
-    """A name as it is in a directory: one that is no UTF-8 is told with U+FFFD, and known by that if only one is so."""
-    if os.path.lexists(directory.below(name).path):
-        return name
+    """A name as it is in a directory, if only one there looks so: a model composes letters, which a file's name may
+    have in parts, and one that is no UTF-8 is told with U+FFFD."""
+    from unicodedata import normalize
+
     try:
-        told_so = [one for one in os.listdir(directory.path) if whole(one) == name]
+        alike = [one for one in os.listdir(directory.path) if normalize("NFC", whole(one)) == normalize("NFC", name)]
     except OSError:
         return name
-    return told_so[0] if len(told_so) == 1 else name
+    return alike[0] if len(alike) == 1 else name
 
 
 def _target(place: Place, asked: str) -> str | None:
@@ -359,15 +361,24 @@ def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
 
     Between two exceptions their order means nothing, so that they can stand by kind: few looks instead of many.
     """
-    lines = [pattern.casefold().rstrip("/") for pattern in patterns]
+    lines = [folded(pattern).rstrip("/") for pattern in patterns]
     runs = (list(run) for _, run in groupby(lines, lambda line: line.startswith("!")))
     return blocks_of([line for run in runs for line in sorted(run, key=lambda line: "/" in line)], few=1)
+
+
+def folded(path: str) -> str:
+    """A path as rules compare it: without regard to case, nor to how letters are composed."""
+    if path.isascii():
+        return path.lower()
+    from unicodedata import normalize
+
+    return normalize("NFC", path.casefold())
 
 
 def _is_among(blocks: tuple[Block, ...], place: Place) -> bool:
     """Whether a place, or a directory that it is in, matches."""
     for path in paths_of(place):
-        parts = path.casefold().split("/")
+        parts = folded(path).split("/")
         if any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1)):
             return True
     return False

@@ -343,6 +343,8 @@ def test_a_commit_that_is_no_merge_is_shown_with_what_was_renamed(
         ("my secrets.txt", "My Secrets.txt"),
         ("secret.txt  ", "secret.txt"),
         ("Übung/", "übung/x.txt"),
+        ("Übung.md", "u\u0308bung.md"),
+        ("U\u0308bung.md", "übung.md"),
         ("日本.txt", "日本.txt"),
         ("secret?.txt", "secretü.txt"),
         ("[a-c]x.txt", "BX.txt"),

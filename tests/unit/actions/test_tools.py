@@ -271,3 +271,15 @@ def test_a_file_whose_name_is_no_text_is_known_by_what_is_shown_of_it(registry: 
         assert file.read() == b"new\n"
     assert os.path.exists(os.path.join(directory, b"new.txt"))
     failed(registry, "read_file", path="caf\ufffd/one\ufffd.md")  # which one?
+
+
+@requirement("actions.read-file", "actions.write-file")
+def test_a_name_is_the_same_however_its_letters_are_composed(registry: Registry, root: Path) -> None:
+    (root / "u\u0308ben").mkdir()
+    (root / "u\u0308ben" / "cafe\u0301.txt").write_text("old\n", encoding="utf-8")
+    assert done(registry, "read_file", path="üben/café.txt").structured["content"] == "old\n"
+    done(registry, "write_file", path="üben/café.txt", content="new\n")
+    done(registry, "write_file", path="üben/thé.txt", content="mine\n")
+    assert sorted(os.listdir(root / "u\u0308ben")) == ["cafe\u0301.txt", "thé.txt"]
+    (root / "u\u0308ben" / "café.txt").write_text("another\n", encoding="utf-8")
+    assert done(registry, "read_file", path="üben/café.txt").structured["content"] == "another\n"
