@@ -23,7 +23,6 @@ _FORCED = {
     "status": ("--ignore-submodules=dirty",),
     "branch": ("--no-color",),
 }
-_MANY = frozenset({"--all", "--branches", "--tags", "--remotes"})  # which choose commits
 _LOOKS_AT_FILES = frozenset({"diff", "status", "blame", "ls-files"})  # of the working tree, by what the index names
 
 
@@ -116,7 +115,7 @@ def _check_guesses(opened: Door, asked: Arguments) -> None:
 def _may_show_merges(opened: Door, asked: Arguments) -> bool:
     """Whether a merge may be among the commits: git shows it under its files' new names alone, and would look for what
     they were called before."""
-    if _MANY.intersection(asked.options) or any(".." in word or word.startswith("^") for word in asked.revisions):
+    if asked.chooses or any(".." in word or word.startswith("^") for word in asked.revisions):
         return True
     commits = [word for word in asked.revisions if ":" not in word]
     return bool(opened.ask(["rev-list", "--no-walk", "--merges", *(commits or ["HEAD"])]).out)

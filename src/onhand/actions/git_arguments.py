@@ -46,13 +46,21 @@ _DIFF: dict[str, Check | None] = {
     "-S": _WORDS.fullmatch,
     "-G": _WORDS.fullmatch,
 }
-_LOG: dict[str, Check | None] = {
-    **_DIFF,
+# How a commit is shown, and which commits are.
+_LOOK: dict[str, Check | None] = {
     **dict.fromkeys(
-        "--oneline --graph --decorate --no-decorate --all --branches --tags --remotes --merges --no-merges --reverse "
-        "--first-parent --follow --date-order --topo-order --author-date-order --abbrev-commit --no-abbrev-commit "
-        "--parents -i --regexp-ignore-case -F --fixed-strings -E --extended-regexp --relative-date --no-notes "
-        "--left-right --cherry-pick --simplify-by-decoration --full-history -q --quiet".split()
+        "--oneline --decorate --no-decorate --abbrev-commit --no-abbrev-commit --parents --relative-date --no-notes "
+        "--left-right -q --quiet".split()
+    ),
+    "--format": _format,
+    "--pretty": _format,
+    "--date": _WHEN.fullmatch,
+}
+_CHOICE: dict[str, Check | None] = {
+    **dict.fromkeys(
+        "--graph --all --branches --tags --remotes --merges --no-merges --reverse --first-parent --follow --date-order "
+        "--topo-order --author-date-order -i --regexp-ignore-case -F --fixed-strings -E --extended-regexp "
+        "--cherry-pick --simplify-by-decoration --full-history".split()
     ),
     "-n": _NUMBER.fullmatch,
     "--max-count": _NUMBER.fullmatch,
@@ -64,10 +72,8 @@ _LOG: dict[str, Check | None] = {
     "--author": _WORDS.fullmatch,
     "--committer": _WORDS.fullmatch,
     "--grep": _WORDS.fullmatch,
-    "--format": _format,
-    "--pretty": _format,
-    "--date": _WHEN.fullmatch,
 }
+_LOG = {**_DIFF, **_LOOK, **_CHOICE}
 OPTIONS: dict[str, dict[str, Check | None]] = {
     "log": _LOG,
     "show": _LOG,
@@ -108,6 +114,7 @@ class Arguments(NamedTuple):
 
     command: str
     options: tuple[str, ...]
+    chooses: bool  # whether options say which commits are meant, and not the revisions alone
     revisions: tuple[str, ...]
     paths: tuple[str, ...]
     guessed: tuple[str, ...]  # those of the paths that might be revisions too
@@ -134,7 +141,8 @@ def arguments_of(words: Sequence[str], is_path: Callable[[str], bool]) -> Argume
     in_trees = [found["path"] for word in revisions if (found := _IN_TREE.fullmatch(word))]
     if command not in _ONLY_REVISIONS:
         revisions = [_of_commits(word) for word in revisions]
-    return Arguments(command, tuple(options), tuple(revisions), tuple(paths), tuple(guessed), tuple(in_trees))
+    chooses = any({option, option[:2], option.partition("=")[0]} & _CHOICE.keys() for option in options)
+    return Arguments(command, tuple(options), chooses, tuple(revisions), tuple(paths), tuple(guessed), tuple(in_trees))
 
 
 def _options(command: str, known: dict[str, Check | None], words: list[str]) -> tuple[list[str], list[str]]:

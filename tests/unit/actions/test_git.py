@@ -310,6 +310,9 @@ def renamed(repository: Path, run: Git) -> Path:
     run("mv", ".env", "env.sample")
     (repository / "env.sample").write_text(f"{lines}TOKEN=\n", encoding="utf-8")
     run("commit", "-qam", "Merged")
+    run("tag", "merge")
+    (repository / "side.txt").write_text("more\n", encoding="utf-8")
+    run("commit", "-qam", "Later")
     return repository
 
 
@@ -318,8 +321,9 @@ def renamed(repository: Path, run: Git) -> Path:
 @pytest.mark.parametrize(
     "words",
     [
-        *("show HEAD", "show", "show -M HEAD", "show HEAD~1..HEAD", "show --all", "show -C --branches"),
-        *("log -p --first-parent", "log -p --follow -- env.sample", "diff HEAD~1 HEAD", "diff -M HEAD~1...HEAD"),
+        *("show merge", "show -M merge", "show HEAD merge", "show merge~1..merge", "show -C --tags", "show -n 3"),
+        *("show -2 HEAD", "show --max-count=9", "show --skip 1 -n 2", "show --reverse -5", "show --all"),
+        *("log -p --first-parent", "log -p --follow -- env.sample", "diff merge~1 HEAD", "diff -M merge~1...merge"),
         "blame -C env.sample",
     ],
 )
