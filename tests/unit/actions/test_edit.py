@@ -141,6 +141,8 @@ def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> N
         ("f:\n    x\n", "f:\n  x", "f:\n  if a:\n    x", "f:\n    if a:\n        x\n"),
         ("      x  y\n", "  x y", "  if a:\n    x y", "      if a:\n        x y\n"),
         ("\tx\n", "   x", "   if a:\n     x", "\tif a:\n\t  x\n"),
+        ("f:\n\tif a:\n\t\tx\n\ty\n", "f:\nif a:\nx\ny", "f:\nif b:\nx\nz", "f:\n\tif b:\n\t\tx\n\tz\n"),
+        ("f:\n\tif a:\n\t\tx\n\ty\n", "if a:\nx\ny", "if a:\nz\nx\ny", "f:\n\tif a:\n\t\tz\n\t\tx\n\ty\n"),
     ],
 )
 def test_a_tolerant_edit_changes_only_what_it_must(text: str, old: str, new: str, after: str) -> None:
@@ -152,6 +154,11 @@ def test_what_is_in_two_places_but_for_whitespace_is_refused() -> None:
         apply("a  b\nc\na\tb\n", [Edit("a b", "x")])
     with pytest.raises(InputError, match="not found"):
         apply("a\n\n\nb", [Edit("  \n \n", "x")])
+
+
+def test_an_edit_that_would_change_nothing_is_not_said_to_be_made() -> None:
+    with pytest.raises(InputError, match="lines 2 to 2 match but for whitespace, and would stay as they are"):
+        apply("a\n\tb\nc\n", [Edit("    b\n", "\tb")])
 
 
 def test_a_hostile_file_does_not_hold_up_an_edit_that_cannot_be_made() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -632,6 +633,15 @@ def test_a_branch_is_told_with_what_it_follows(workspace: Workspace, repository:
 
 
 @requirement("actions.git-read-only")
+def test_what_takes_too_long_is_ended_and_said_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_door, "TIMEOUT_S", 2.0)
+    os.mkfifo(repository / "sub" / ".gitignore")  # at which git waits for a writer
+    with pytest.raises(InputError, match="git status took longer than"):
+        git(Workspace(repository), ["status"])
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits the memory of another process")
 def test_a_pattern_does_not_take_all_memory(
     workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
