@@ -198,6 +198,27 @@ def test_a_literal_is_found_where_it_is(files: dict[str, bytes], text: str, use_
         assert [(match.file, match.line) for match in found.matches] == expected
 
 
+UNITS = st.sampled_from(["\t", "  ", "    ", ""])
+
+
+@requirement("actions.edit-file")
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=8), UNITS, UNITS, st.sampled_from(["", " ", "\t", "\r"]), st.data()
+)
+def test_an_edit_that_differs_in_whitespace_changes_one_line_alone(
+    depths: list[int], theirs: str, ours: str, trailing: str, data: st.DataObject
+) -> None:
+    lines = [f"{theirs * depth}line {number}{trailing}" for number, depth in enumerate(depths)]
+    first = data.draw(st.integers(0, len(lines) - 1))
+    last = data.draw(st.integers(first + 1, len(lines)))
+    at = data.draw(st.integers(first, last - 1))
+    old = [f"{ours * depth}line  {number}" for number, depth in enumerate(depths)]
+    new = [*old[:at], f"{ours * depths[at]}another", *old[at + 1 :]]
+    changed = apply("\n".join(lines), [Edit("\n".join(old[first:last]), "\n".join(new[first:last]))])
+    lines[at] = f"{theirs * depths[at]}another{trailing * (trailing == chr(13))}"
+    assert changed.text == "\n".join(lines)
+
+
 @requirement("actions.edit-file")
 @given(st.text(alphabet="ab \n\t", max_size=20), st.text(alphabet="ab \n", min_size=1, max_size=4), st.text(max_size=5))
 def test_an_edit_replaces_one_passage_or_none(text: str, old: str, new: str) -> None:

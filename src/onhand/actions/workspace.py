@@ -37,7 +37,10 @@ DENIED = (
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
     *("**/.cargo/credentials", "**/.cargo/credentials.toml", "**/.gem/credentials", "auth.json", "credentials.json"),
 )
-_OF_BARE = ("HEAD", "objects", "refs")  # what git looks for
+_MAKES_BARE = ("HEAD", "objects", "refs")  # by these git knows a repository, and these it obeys in one
+_OF_BARE = frozenset(
+    {"head", "objects", "refs", "config", "config.worktree", "hooks", "info", "commondir", "worktrees"}
+)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -398,11 +401,12 @@ def _is_of_this_python(place: Place) -> bool:
 
 
 def _is_of_a_bare_repository(place: Place) -> bool:
-    """Whether a place is in a directory that git takes for a repository, or makes one of it: whoever asks git anything
+    """Whether a place is of a directory that git takes for a repository, or makes one of it: whoever asks git anything
     in there runs what its configuration says."""
     parts = place.inner.split("/")
-    for depth, name in enumerate(parts):
-        directory = Place(place.root, "/".join(parts[:depth])).path
-        if all(name.casefold() == one.casefold() or os.path.lexists(os.path.join(directory, one)) for one in _OF_BARE):
-            return True
+    for depth, name in enumerate(map(str.casefold, parts)):
+        if name in _OF_BARE:
+            directory = Place(place.root, "/".join(parts[:depth])).path
+            if all(name == one.casefold() or os.path.lexists(os.path.join(directory, one)) for one in _MAKES_BARE):
+                return True
     return False

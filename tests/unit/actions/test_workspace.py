@@ -227,7 +227,8 @@ def test_no_directory_is_made_a_repository_that_git_would_obey(workspace: Worksp
     for path in ("sub/lib/config", "sub/lib/hooks/pre-commit", "sub/lib/HEAD"):
         with pytest.raises(InputError, match="protected"):
             workspace.place_to_write(path)
-    workspace.place_to_write("sub/config")
+    for path in ("sub/config", "sub/lib/tree/src/app.py"):  # beside it, and in a working tree that is kept there
+        workspace.place_to_write(path)
     Workspace(root, allow=["sub/lib/"]).place_to_write("sub/lib/config")
 
 
