@@ -433,6 +433,7 @@ formats.round-trip own What is formatted parses back to the same call.
 actions.read-file 003 read gives content, existence and line count, whole or by range, within a cap.
 actions.write-file 003 write is atomic, keeps mode and line ends, and makes parents on request.
 actions.edit-file 003 edit replaces one unique literal match, or says which lines match; replace_all replaces every one.
+actions.edits-at-once own Of several edits of a file at once none is lost.
 actions.list-and-stat own Directories are listed and files described.
 actions.plain-functions 003 Underneath each action is a plain function that needs no agent.
 actions.both-spellings 003 Both spellings of the arguments and the superset of result fields are supported.
@@ -442,6 +443,7 @@ actions.grep-fallback own Without ripgrep the results are the same.
 actions.pattern-is-no-option own A pattern or path that starts with a dash is never an option.
 actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
 actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
+actions.closed-in-git own What is closed in the workspace is closed to git too, by every name and in the past.
 actions.are-tools 000 Every action is a tool of the registry, capped and error-wrapped like the others.
 actions.offered-on-request own Tools over files are offered only when they are asked for, and a clone cannot ask for them.
 actions.run-command own run TOOL JSON calls any registered tool and prints its envelope.

@@ -10,6 +10,7 @@ MARKS = (
 )
 # A browser reads what calls itself Latin-1 as Windows-1252, and so do those who write it.
 GUESS = "cp1252"
+_ASCII = bytes(range(128))
 
 
 def mark_of(content: bytes) -> tuple[bytes, str]:
@@ -23,6 +24,14 @@ def decoded(content: bytes, encoding: str) -> tuple[str, str | None]:
         return content.decode(encoding), None
     except ValueError as error:
         place = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
-        guess = GUESS if encoding == "utf-8" else encoding
+        guess = guess_of(content) if encoding == "utf-8" else encoding
         problem = f"not {encoding.upper()}{place}: read as {guess}, letters may be wrong; save it as UTF-8"
         return content.decode(guess, "replace"), problem
+
+
+def guess_of(content: bytes) -> str:
+    """What a content that is not UTF-8 all through is meant to be: UTF-8 where more letters are right than wrong."""
+    text = content.decode("utf-8", "replace")
+    wrong = text.count("\ufffd")
+    right = len(text) - wrong - (len(content) - len(content.translate(None, _ASCII)))
+    return "utf-8" if right > wrong else GUESS

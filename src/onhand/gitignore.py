@@ -155,7 +155,7 @@ def groups_of(lines: Sequence[str]) -> tuple[Group, ...]:
     """What the lines of a file say, in their order."""
     groups: list[tuple[tuple[bool, bool, bool], list[str]]] = []
     for line in lines:
-        for *flags, regex in _pattern(_trimmed(line.removesuffix("\r").partition("\0")[0])):
+        for *flags, regex in _pattern(trimmed(line)):
             if not groups or list(groups[-1][0]) != flags:
                 groups.append(((flags[0], flags[1], flags[2]), []))
             groups[-1][1].append(regex)
@@ -169,8 +169,9 @@ def _either(regexes: Sequence[str]) -> str:
     return "|".join(regexes)
 
 
-def _trimmed(line: str) -> str:
-    """The line without spaces at its end, but for one that is escaped."""
+def trimmed(line: str) -> str:
+    """What counts of a line: not spaces at its end, but for one that is escaped, nor a carriage return."""
+    line = line.removesuffix("\r").partition("\0")[0]
     bare = line.rstrip(" ")
     backslashes = len(bare) - len(bare.rstrip("\\"))
     return bare + " " if backslashes % 2 and bare != line else bare

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from onhand.actions.edit import Edit, apply
 from onhand.actions.files import read, write
+from onhand.actions.git_closed import attributes
 from onhand.actions.glob import glob
 from onhand.actions.grep import grep
 from onhand.actions.programs import found
-from onhand.actions.workspace import Workspace
+from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError
 from requirements import requirement
 
@@ -165,6 +166,23 @@ def test_odd_lines_of_a_gitignore_file_mean_to_ripgrep_what_they_mean_to_git(
         assert sorted(match.file for match in helped.matches) == sorted(told)
 
 
+@requirement("actions.closed-in-git")
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(closed=st.lists(ODD_LINES.filter(lambda line: not line.startswith("!")), min_size=1, max_size=3))
+def test_whatever_is_closed_in_the_workspace_is_closed_to_git(odd_tree: Workspace, closed: list[str]) -> None:
+    workspace = Workspace(odd_tree.root, deny=closed)
+    top = Place(workspace.roots[0], "")
+    Path(odd_tree.root, ".git", "info", "attributes").write_bytes(os.fsencode(attributes(workspace.denied, top)))
+    names = [f"{one}/{other}" for one in ODD_NAMES for other in (*ODD_NAMES, "É", "A B", ".env", ".env.example")]
+    denied = [name for name in (*names, *ODD_NAMES, "B", "x.PEM") if workspace.is_denied(top.below(name))]
+    asked = "".join(name + "\0" for name in denied).encode("utf-8", "surrogateescape")
+    command = ["git", "check-attr", "-z", "--stdin", "diff"]
+    told = subprocess.run(command, cwd=odd_tree.root, input=asked, capture_output=True, check=True, timeout=60).stdout
+    assert told.split(b"\0")[2::3] == [b"unset"] * len(denied)
+    assert denied  # x.PEM at least
+
+
 @requirement("actions.grep-fallback")
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(TREES, st.text(min_size=1, max_size=3), st.booleans())
@@ -178,6 +196,27 @@ def test_a_literal_is_found_where_it_is(files: dict[str, bytes], text: str, use_
             expected += [(name, number) for number, line in enumerate(lines, 1) if text.encode() in line]
         found = grep(made, text, literal=True, use_ripgrep=use_ripgrep)
         assert [(match.file, match.line) for match in found.matches] == expected
+
+
+UNITS = st.sampled_from(["\t", "  ", "    ", ""])
+
+
+@requirement("actions.edit-file")
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=8), UNITS, UNITS, st.sampled_from(["", " ", "\t", "\r"]), st.data()
+)
+def test_an_edit_that_differs_in_whitespace_changes_one_line_alone(
+    depths: list[int], theirs: str, ours: str, trailing: str, data: st.DataObject
+) -> None:
+    lines = [f"{theirs * depth}line {number}{trailing}" for number, depth in enumerate(depths)]
+    first = data.draw(st.integers(0, len(lines) - 1))
+    last = data.draw(st.integers(first + 1, len(lines)))
+    at = data.draw(st.integers(first, last - 1))
+    old = [f"{ours * depth}line  {number}" for number, depth in enumerate(depths)]
+    new = [*old[:at], f"{ours * depths[at]}another", *old[at + 1 :]]
+    changed = apply("\n".join(lines), [Edit("\n".join(old[first:last]), "\n".join(new[first:last]))])
+    lines[at] = f"{theirs * depths[at]}another{trailing * (trailing == chr(13))}"
+    assert changed.text == "\n".join(lines)
 
 
 @requirement("actions.edit-file")

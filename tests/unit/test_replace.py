@@ -2,6 +2,7 @@
 
 import os
 import stat
+import struct
 import sys
 from pathlib import Path
 
@@ -46,3 +47,57 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None
     with pytest.raises(OSError):
         replace_file(str(tmp_path / "there"), b"new")
     assert os.listdir(tmp_path) == ["there"]
+
+
+def test_the_last_word_before_a_file_is_replaced_may_be_no(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"old")
+    sizes: list[int] = []
+
+    def no() -> None:
+        sizes.extend(sorted(entry.stat().st_size for entry in tmp_path.iterdir()))
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        replace_file(str(tmp_path / "there"), b"newer", check=no)
+    assert sizes == [3, 5]  # all of it was written by then
+    assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [b"old"]
+
+
+NOBODY, MANY = 65534, 0xFFFFFFFF
+OWNER, USER, GROUP, MASK, OTHERS, ALL = 1, 2, 4, 16, 32, "system.posix_acl_access"
+
+
+def _access(*entries: tuple[int, int, int]) -> bytes:
+    """A list of who may do what, as the kernel takes it: kind, bits, user."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+ONE_USER = _access((OWNER, 6, MANY), (USER, 6, NOBODY), (GROUP, 0, MANY), (MASK, 6, MANY), (OTHERS, 0, MANY))
+
+
+def _set(path: Path, name: str, value: bytes) -> None:
+    try:
+        os.setxattr(path, name, value)
+    except (AttributeError, OSError):
+        pytest.skip("this file system keeps no such attributes")
+
+
+def test_a_file_keeps_its_list_of_who_has_access_and_its_group_gets_none(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    _set(file, ALL, ONE_USER)
+    _set(file, "user.note", b"mine")
+    replace_file(str(file), b"new")
+    assert file.read_bytes() == b"new"
+    assert os.getxattr(file, ALL) == ONE_USER
+    assert os.getxattr(file, "user.note") == b"mine"
+
+
+def test_a_file_that_is_there_gets_no_list_from_its_directory(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    file.chmod(0o660)
+    _set(tmp_path, "system.posix_acl_default", ONE_USER)
+    replace_file(str(file), b"new")
+    assert ALL not in os.listxattr(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o660

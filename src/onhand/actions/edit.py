@@ -132,7 +132,7 @@ def _at(text: str, places: Sequence[int]) -> str:
 def _tolerant(text: str, old: str, new: str) -> Changed:
     """Whole lines that differ from the passage in nothing but whitespace, if they are in one place."""
     lines = text.split("\n")
-    wanted, given = _lines(old), _lines(new)
+    wanted, given = _lines(old, new)
     plain = [" ".join(line.split()) for line in wanted]
     if not any(plain) or len(wanted) > MAX_ALIGNED or len(given) > MAX_ALIGNED:
         raise InputError(_missing(lines, wanted))
@@ -144,27 +144,43 @@ def _tolerant(text: str, old: str, new: str) -> Changed:
         raise InputError(f"old_string is there only but for whitespace, {_at(joined, places)}: send it exactly")
     first = joined.count("\n", 0, places[0])
     last = first + len(wanted)
-    lines[first:last] = _merged(lines[first:last], wanted, given)
+    merged = _merged(lines[first:last], wanted, given)
+    if merged == lines[first:last]:
+        raise InputError(f"lines {first + 1} to {last} match but for whitespace, and would stay as they are: read them")
+    lines[first:last] = merged
     note = f"lines {first + 1} to {last} matched but for whitespace, which was kept where it was not changed"
     return Changed("\n".join(lines), 1, (note,))
 
 
-def _lines(passage: str) -> list[str]:
-    """The lines of a passage; a line feed at its end only ends the last one."""
-    return passage.removesuffix("\n").split("\n")
+def _lines(old: str, new: str) -> tuple[list[str], list[str]]:
+    """The lines of both passages; if the first ends with a line feed, so that it is of whole lines, both are."""
+    if not old.endswith("\n"):
+        return old.split("\n"), new.split("\n")
+    return old[:-1].split("\n"), new.removesuffix("\n").split("\n") if new else []
 
 
 def _merged(found: list[str], wanted: list[str], given: list[str]) -> list[str]:
     """The lines found, changed as `wanted` is changed into `given`; what is indented otherwise stays so."""
-    indents = {_indent(old): _indent(line) for old, line in zip(wanted, found, strict=True) if old.strip()}
     ends_in_return = all(line.endswith("\r") for line in found)
     merged: list[str] = []
     for tag, start, end, new_start, new_end in SequenceMatcher(None, wanted, given, autojunk=False).get_opcodes():
         if tag == "equal":
             merged += found[start:end]
-        else:
-            merged += [_indented(line, indents) + "\r" * ends_in_return for line in given[new_start:new_end]]
+            continue
+        for number, line in enumerate(given[new_start:new_end], start):
+            indents = _indents(found, wanted, min(number, end - 1) if start < end else start - 0.5)
+            merged.append(_indented(line, indents) + "\r" * ends_in_return)
     return merged
+
+
+def _indents(found: list[str], wanted: list[str], place: float) -> dict[str, str]:
+    """How the file indents lines that a passage indents so: if in several ways, as next to a place, and rather more."""
+    pairs = [
+        (abs(at - place), _indent(old), _indent(line))
+        for at, (old, line) in enumerate(zip(wanted, found, strict=True))
+        if old.strip()
+    ]
+    return {old: line for _, old, line in sorted(pairs, key=lambda pair: (-pair[0], len(pair[2])))}
 
 
 def _indented(line: str, indents: dict[str, str]) -> str:

@@ -217,7 +217,8 @@ def wanted_edits(
     """What the arguments of edit_file ask for."""
     if (old_string is None) != (new_string is None) or (edits is None) == (old_string is None):
         raise InputError("send old_string and new_string, or edits: one of the two, and all of it")
-    return [Edit(**one) for one in edits or []] or [Edit(old_string or "", new_string or "", replace_all)]
+    together = edits or [{"old_string": old_string or "", "new_string": new_string or ""}]
+    return [Edit(**{"replace_all": replace_all, **one}) for one in together]
 
 
 def _list(workspace: Workspace, path: str = ".") -> Output:

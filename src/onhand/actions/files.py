@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from heapq import nsmallest
+from time import monotonic, sleep
 from typing import NamedTuple
 
+from onhand import wanted
 from onhand.actions.workspace import Place, Workspace, kind, shown, told
 from onhand.digest import digest
-from onhand.encoding import decoded, mark_of
+from onhand.encoding import GUESS, decoded, guess_of, mark_of
 from onhand.errors import InputError, NotFound
 from onhand.regular import read_whole
 from onhand.replace import replace_file
@@ -21,6 +23,7 @@ from onhand.replace import replace_file
 MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; text by hand has a hundredth of it
 MAX_CONTENT_BYTES = 48 * 1024  # of what one reading gives: some 12,000 tokens
 MAX_ENTRIES = 500  # of what one listing gives
+LOCK_S, POLL_S = 10.0, 0.005  # to wait for others who write in the same directory: each takes milliseconds
 
 
 class Reading(NamedTuple):
@@ -87,7 +90,13 @@ class Text(NamedTuple):
         """Another text in the same form."""
         if self.is_crlf:
             text = text.replace("\n", "\r\n")
-        return self.mark + text.encode(self.encoding, "surrogateescape" if self.encoding == "utf-8" else "strict")
+        try:
+            return self.mark + text.encode(self.encoding, _kept(self.encoding))
+        except UnicodeEncodeError as error:
+            letters = shown(text[error.start : error.end])
+            raise InputError(
+                f"the file is in {self.encoding}, which has no {letters}: do without, or write all of it anew as UTF-8"
+            ) from None
 
 
 def read(
@@ -180,14 +189,27 @@ def editable(content: bytes, path: str) -> Text:
     mark, encoding = mark_of(content)
     if not mark and b"\0" in content:
         raise InputError(f"{shown(path)} is a binary file of {len(content):,} bytes, not text: it cannot be edited")
-    encoding = encoding or "utf-8"
+    encoding = encoding or _unmarked(content)
     try:
-        # What is not UTF-8 in an unmarked file is kept byte by byte.
-        text = content[len(mark) :].decode(encoding, "surrogateescape" if encoding == "utf-8" else "strict")
+        text = content[len(mark) :].decode(encoding, _kept(encoding))
     except UnicodeDecodeError as error:
         raise InputError(f"{shown(path)} is not {encoding.upper()} (byte {error.start}): write it anew") from None
     is_crlf = _is_crlf(text)
     return Text(text.replace("\r\n", "\n") if is_crlf else text, mark, encoding, is_crlf)
+
+
+def _unmarked(content: bytes) -> str:
+    """The encoding of a text without a mark: the same that a reading shows it in."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return guess_of(content)
+    return "utf-8"
+
+
+def _kept(encoding: str) -> str:
+    """How bytes are kept that are no letters, where an encoding says so little of itself that there may be some."""
+    return "surrogateescape" if encoding in ("utf-8", GUESS) else "strict"
 
 
 def _is_crlf(text: str) -> bool:
@@ -222,7 +244,8 @@ def _in_the_form_of(old: bytes | None, content: str, path: str) -> bytes:
     form = editable(old, path)
     if content.startswith("\ufeff") and form.mark:
         content = content[1:]
-    return form._replace(is_crlf=form.is_crlf and "\r" not in content).encoded(content)
+    encoding = form.encoding if form.mark else "utf-8"  # all of it is new: nothing has to be guessed
+    return form._replace(encoding=encoding, is_crlf=form.is_crlf and "\r" not in content).encoded(content)
 
 
 class Target:
@@ -249,11 +272,12 @@ class Target:
         """Put the new content in its place, unless somebody else was quicker."""
         if len(raw) > MAX_FILE_BYTES:
             raise InputError(f"{len(raw):,} bytes are more than a file may have here ({MAX_FILE_BYTES:,})")
-        now = self._status()
-        if _stamp(now) != _stamp(self._before):
-            raise InputError(f"{shown(self._path)} was changed by somebody else just now: read it again")
         with told(self._path):
-            replace_file(self._name, raw, 0o666, self._directory)
+            replace_file(self._name, raw, 0o666, self._directory, self._check_same)
+
+    def _check_same(self) -> None:
+        if _stamp(self._status()) != _stamp(self._before):
+            raise InputError(f"{shown(self._path)} was changed by somebody else just now: read it again")
 
     def _status(self) -> os.stat_result | None:
         with told(self._path):
@@ -281,8 +305,39 @@ def target(workspace: Workspace, place: Place, path: str, create_dirs: bool = Fa
     elif not os.path.isdir(place.above().path):
         above = shown(workspace.name(place.above()))
         raise NotFound(f"there is no directory {above}: send create_dirs=true to make it, or choose another")
-    with workspace.opened_directory(place.above(), path) as directory:
+    with workspace.opened_directory(place.above(), path) as directory, _alone(directory):
         yield Target(workspace, directory, place, path)
+
+
+@contextmanager
+def _alone(directory: int) -> Iterator[None]:
+    """While nobody else writes in a directory so: of two who read, change and replace, one would undo the other's.
+
+    Whoever keeps it longer than any write takes is not one of ours; then the look just before replacing has to do.
+    """
+    import fcntl
+
+    ends_at = monotonic() + LOCK_S
+    while not _locked(directory) and monotonic() < ends_at:
+        wanted.check()
+        sleep(POLL_S)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(directory, fcntl.LOCK_UN)
+
+
+def _locked(directory: int) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def _make(workspace: Workspace, place: Place, path: str) -> None:

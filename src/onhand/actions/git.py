@@ -23,8 +23,6 @@ _FORCED = {
     "status": ("--ignore-submodules=dirty",),
     "branch": ("--no-color",),
 }
-
-
 _LOOKS_AT_FILES = frozenset({"diff", "status", "blame", "ls-files"})  # of the working tree, by what the index names
 
 
@@ -42,22 +40,24 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
     if program is None:
         raise InputError("git is not installed: do without it")
     with door(workspace, program, path) as opened:
-        _check_trees(workspace, opened, asked, program)
+        _check_trees(workspace, opened, asked)
+        _check_guesses(opened, asked)
         if asked.command in _LOOKS_AT_FILES:
-            check_index(program, opened)
-        command = [program, "--no-pager", asked.command, *_FORCED.get(asked.command, ()), *asked.options]
+            check_index(opened)
+        command = ["--no-pager", asked.command, *_FORCED.get(asked.command, ()), *asked.options]
         command += ["--list"] * (asked.command == "branch" and "--show-current" not in asked.options)
-        command += [*asked.revisions, *_paths(workspace, opened, path, asked)]
-        ran = programs.run(command, opened.top.path, opened.environment, TIMEOUT_S, MAX_BYTES)
-    text = ran.out.decode("utf-8", "replace")
+        command += ["--no-renames"] * (asked.command == "show" and _may_show_merges(opened, asked))
+        ran = opened.ask([*command, *asked.revisions, *_paths(workspace, opened, path, asked)], MAX_BYTES)
     if ran.is_late:
         raise InputError(f"git {asked.command} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20")
     if ran.is_cut:
-        return Said(text[: text.rfind("\n") + 1] or text, True)
+        whole_lines = ran.out[: ran.out.rfind(b"\n") + 1].decode("utf-8", "replace")
+        return Said(whole_lines or ran.out.decode("utf-8", "ignore"), True)
     if ran.code:
         reason = shown(ran.err.replace("^{commit}", "").removeprefix("fatal: ")) or f"git exited {ran.code}"
-        raise InputError(f"git {asked.command}: {reason}")
-    return Said(text, False)
+        hint = "; paths in a revision begin at the repository's top" if asked.in_trees else ""
+        raise InputError(f"git {asked.command}: {reason}{hint}")
+    return Said(ran.out.decode("utf-8", "replace"), False)
 
 
 def _place(workspace: Workspace, path: str, word: str) -> Place:
@@ -84,7 +84,7 @@ def _paths(workspace: Workspace, opened: Door, path: str, asked: Arguments) -> l
     return ["--", *(os.path.relpath(place.path, opened.top.path) for place in places)]
 
 
-def _check_trees(workspace: Workspace, opened: Door, asked: Arguments, program: str) -> None:
+def _check_trees(workspace: Workspace, opened: Door, asked: Arguments) -> None:
     """What is closed in the workspace is closed in its past too."""
     for path in asked.in_trees:
         parts = path.split("/")
@@ -93,18 +93,29 @@ def _check_trees(workspace: Workspace, opened: Door, asked: Arguments, program: 
         plain = "/".join(part for part in parts if part not in ("", "."))  # git leaves those out behind a first ./
         if workspace.is_denied(opened.top.below(plain)):
             raise InputError(f"{shown(path)} is closed: it may hold secrets, and no tool shows it; do without it")
-    if (
-        asked.command == "diff"
-        and asked.in_trees
-        and not all(_is_file(program, opened, word) for word in asked.revisions)
-    ):
+    if asked.command == "diff" and asked.in_trees and not all(_is_file(opened, word) for word in asked.revisions):
         raise InputError(
             "git diff compares files of revisions, such as v1:a.md v2:a.md: for directories, name the "
             "revisions, then -- and the directories"
         )
 
 
-def _is_file(program: str, opened: Door, revision: str) -> bool:
+def _is_file(opened: Door, revision: str) -> bool:
     """Whether a revision names a file, and no directory: below that, paths would not say what is closed."""
-    said = programs.run([program, "cat-file", "-t", revision], opened.top.path, opened.environment, TIMEOUT_S, 100)
-    return said.out.strip() != b"tree"
+    return opened.ask(["cat-file", "-t", revision]).out.strip() != b"tree"
+
+
+def _check_guesses(opened: Door, asked: Arguments) -> None:
+    """A word that may be a path or a revision is not guessed between."""
+    for word in asked.guessed:
+        if not opened.ask(["rev-parse", "--verify", "--quiet", f"{word}^{{commit}}"]).code:
+            raise InputError(f"{shown(word)} is a revision and a path: put -- before the paths, or behind revisions")
+
+
+def _may_show_merges(opened: Door, asked: Arguments) -> bool:
+    """Whether a merge may be among the commits: git shows it under its files' new names alone, and would look for what
+    they were called before."""
+    if asked.chooses or any(".." in word or word.startswith("^") for word in asked.revisions):
+        return True
+    commits = [word for word in asked.revisions if ":" not in word]
+    return bool(opened.ask(["rev-list", "--no-walk", "--merges", *(commits or ["HEAD"])]).out)

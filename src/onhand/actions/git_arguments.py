@@ -18,9 +18,9 @@ _WORDS = re.compile(r"[^\0\n]{1,200}")
 _DATE = re.compile(r"[A-Za-z0-9 .:+/,-]{1,60}")
 # Placeholders that name what a commit has. %G asks gpg, %( calls for more of git than anybody has read.
 _SAFE_FORMAT = re.compile(r"(?:[^%\0]|%(?:[HhTtPpsfbBnDd%]|[ac][nNeElLdDrIits]|x09))*")
-_LINES = re.compile(r"[0-9]{1,7},\+?[0-9]{1,7}")
+_LINES = re.compile(r"[0-9]{1,7}(?:,(?:\+?[0-9]{1,7})?)?|,[0-9]{1,7}")
 _WHEN = re.compile(r"(?:iso|iso-strict|short|relative|rfc|unix|human|default)")
-_ONE = r"[A-Za-z0-9_@](?:[A-Za-z0-9_/@{}+-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
+_ONE = r"[\w@](?:[\w/@{}+#%=,-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
 _SORT = re.compile(r"-?(?:refname|committerdate|authordate|creatordate)")
 
 Check = Callable[[str], object]
@@ -28,7 +28,7 @@ Check = Callable[[str], object]
 
 def _format(value: str) -> bool:
     body = re.sub(r"^t?format:", "", value)
-    named = ("oneline", "short", "medium", "full", "fuller", "reference", "raw")
+    named = ("", "oneline", "short", "medium", "full", "fuller", "reference", "raw")
     return value in named or ("%" in body and _SAFE_FORMAT.fullmatch(body) is not None)
 
 
@@ -38,7 +38,7 @@ _DIFF: dict[str, Check | None] = {
         "-p -u --patch --no-patch -s --stat --numstat --shortstat --summary --name-only --name-status --raw --minimal "
         "-w -b --ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-space-at-eol -M -C "
         "--find-renames --no-renames --word-diff=plain --word-diff -W --function-context --full-index -R "
-        "--no-color".split()
+        "--no-color --color=never".split()
     ),
     "-U": _NUMBER.fullmatch,
     "--unified": _NUMBER.fullmatch,
@@ -46,13 +46,21 @@ _DIFF: dict[str, Check | None] = {
     "-S": _WORDS.fullmatch,
     "-G": _WORDS.fullmatch,
 }
-_LOG: dict[str, Check | None] = {
-    **_DIFF,
+# How a commit is shown, and which commits are.
+_LOOK: dict[str, Check | None] = {
     **dict.fromkeys(
-        "--oneline --graph --decorate --no-decorate --all --branches --tags --remotes --merges --no-merges --reverse "
-        "--first-parent --follow --date-order --topo-order --author-date-order --abbrev-commit --no-abbrev-commit "
-        "--parents -i --regexp-ignore-case -F --fixed-strings -E --extended-regexp --relative-date --no-notes "
-        "--left-right --cherry-pick --simplify-by-decoration --full-history".split()
+        "--oneline --decorate --no-decorate --abbrev-commit --no-abbrev-commit --parents --relative-date --no-notes "
+        "--left-right -q --quiet".split()
+    ),
+    "--format": _format,
+    "--pretty": _format,
+    "--date": _WHEN.fullmatch,
+}
+_CHOICE: dict[str, Check | None] = {
+    **dict.fromkeys(
+        "--graph --all --branches --tags --remotes --merges --no-merges --reverse --first-parent --follow --date-order "
+        "--topo-order --author-date-order -i --regexp-ignore-case -F --fixed-strings -E --extended-regexp "
+        "--cherry-pick --simplify-by-decoration --full-history".split()
     ),
     "-n": _NUMBER.fullmatch,
     "--max-count": _NUMBER.fullmatch,
@@ -64,10 +72,8 @@ _LOG: dict[str, Check | None] = {
     "--author": _WORDS.fullmatch,
     "--committer": _WORDS.fullmatch,
     "--grep": _WORDS.fullmatch,
-    "--format": _format,
-    "--pretty": _format,
-    "--date": _WHEN.fullmatch,
 }
+_LOG = {**_DIFF, **_LOOK, **_CHOICE}
 OPTIONS: dict[str, dict[str, Check | None]] = {
     "log": _LOG,
     "show": _LOG,
@@ -108,8 +114,10 @@ class Arguments(NamedTuple):
 
     command: str
     options: tuple[str, ...]
+    chooses: bool  # whether options say which commits are meant, and not the revisions alone
     revisions: tuple[str, ...]
     paths: tuple[str, ...]
+    guessed: tuple[str, ...]  # those of the paths that might be revisions too
     in_trees: tuple[str, ...]  # the paths within revisions, such as that of HEAD:README.md
 
 
@@ -124,13 +132,17 @@ def arguments_of(words: Sequence[str], is_path: Callable[[str], bool]) -> Argume
     if len(rest) > MAX_ARGUMENTS or any(len(word) > MAX_CHARS or "\0" in word for word in rest):
         raise InputError(f"at most {MAX_ARGUMENTS} arguments of {MAX_CHARS} characters, without NUL: send less")
     options, rest = _options(command, known, rest)
-    revisions, paths = _operands(command, rest, is_path)
+    revisions, paths, guessed = _operands(command, rest, is_path)
+    if command == "diff" and sum(1 + (".." in word) for word in revisions) > 2:
+        # It would be shown as a merge is, where what was closed under another name comes to light.
+        raise InputError("git diff compares two revisions: send two, and ask again for others")
     if "--show-current" in options and revisions:  # git would make a branch of that name
         raise InputError("git branch --show-current takes no name: leave it out")
     in_trees = [found["path"] for word in revisions if (found := _IN_TREE.fullmatch(word))]
     if command not in _ONLY_REVISIONS:
         revisions = [_of_commits(word) for word in revisions]
-    return Arguments(command, tuple(options), tuple(revisions), tuple(paths), tuple(in_trees))
+    chooses = any({option, option[:2], option.partition("=")[0]} & _CHOICE.keys() for option in options)
+    return Arguments(command, tuple(options), chooses, tuple(revisions), tuple(paths), tuple(guessed), tuple(in_trees))
 
 
 def _options(command: str, known: dict[str, Check | None], words: list[str]) -> tuple[list[str], list[str]]:
@@ -178,23 +190,23 @@ def _split(word: str, known: dict[str, Check | None]) -> tuple[str, bool, str]:
     return (word[:2], True, word[2:]) if len(word) > 2 and known.get(word[:2]) else (word, False, "")
 
 
-def _operands(command: str, words: list[str], is_path: Callable[[str], bool]) -> tuple[list[str], list[str]]:
-    """Revisions and paths."""
+def _operands(command: str, words: list[str], is_path: Callable[[str], bool]) -> tuple[list[str], list[str], list[str]]:
+    """Revisions, paths, and those of the paths that only stand for one."""
     at = words.index("--") if "--" in words else len(words)
     before, paths = words[:at], words[at + 1 :]
     if command in _ONLY_PATHS:
-        return [], [*before, *paths]
+        return [], [*before, *paths], []
     if command == "blame" and "--" not in words and before:
         before, paths = before[:-1], before[-1:]
-    revisions: list[str] = []
+    revisions, guessed = list[str](), list[str]()
     for word in before:
         if command not in _ONLY_REVISIONS and "--" not in words and is_path(word):
-            paths.append(word)
+            guessed.append(word)
         else:
             revisions.append(_revision(word))
     if command in _ONLY_REVISIONS and paths:
         raise InputError(f"git {command} takes no paths: leave them out")
-    return revisions, paths
+    return revisions, [*paths, *guessed], [word for word in guessed if _REVISION.fullmatch(word)]
 
 
 def _revision(word: str) -> str:

@@ -9,7 +9,7 @@ import select
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from shutil import which
 from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryFile
@@ -54,11 +54,16 @@ def _is_inside(path: str, workspace: Workspace) -> bool:
 
 
 def run(
-    command: Sequence[str], directory: str, environment: Mapping[str, str], timeout_s: float, max_bytes: int
+    command: Sequence[str],
+    directory: str,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    max_bytes: int,
+    max_memory_bytes: int | None = None,
 ) -> Ran:
     """Run a program to its end, or to the end of its time or its room, while anybody waits for it; then it and all that
     it started are killed."""
-    with Program(command, directory, environment, timeout_s) as program:
+    with Program(command, directory, environment, timeout_s, max_memory_bytes) as program:
         out = _said(program, max_bytes + 1)
         is_cut = len(out) > max_bytes
         if is_cut:
@@ -84,7 +89,12 @@ class Program:
     """A program at work. When its time is over, or whoever started it leaves, it is killed with all that it started."""
 
     def __init__(
-        self, command: Sequence[str], directory: str, environment: Mapping[str, str], timeout_s: float
+        self,
+        command: Sequence[str],
+        directory: str,
+        environment: Mapping[str, str],
+        timeout_s: float,
+        max_memory_bytes: int | None = None,
     ) -> None:
         self._is_late = False
         with ExitStack() as held:
@@ -100,6 +110,8 @@ class Program:
             )
             self._held = held.pop_all()  # from now on until __exit__
         _AT_WORK.add(self)
+        if max_memory_bytes is not None:
+            _limit_memory(self._process.pid, max_memory_bytes)
         self._timer = Timer(timeout_s, self._end_late)
         self._timer.daemon = True
         self._timer.start()
@@ -141,3 +153,12 @@ def _end_all() -> None:
     """Whoever started them has no time left to leave them."""
     for program in list(_AT_WORK):
         program.end()
+
+
+def _limit_memory(process: int, max_bytes: int) -> None:
+    """Give a process no more memory of its own than this, where the system can; files that it maps do not count."""
+    import resource
+
+    if hasattr(resource, "prlimit"):
+        with suppress(OSError, ValueError):  # it has ended, or a lower limit holds already
+            resource.prlimit(process, resource.RLIMIT_DATA, (max_bytes, max_bytes))

@@ -124,9 +124,15 @@ class Gaps:
 class Walk:
     """The files of a scope, by their parts' bytes; afterwards, what could not be looked at."""
 
-    def __init__(self, scope: Scope, ends_at: float | None = None) -> None:
-        """It ends at a moment of the monotonic clock, TIMEOUT_S from now if none is given."""
+    def __init__(
+        self, scope: Scope, ends_at: float | None = None, leaves_out: Callable[[Place, bool], bool] | None = None
+    ) -> None:
+        """It ends at a moment of the monotonic clock, TIMEOUT_S from now if none is given.
+
+        What it `leaves_out` besides, given an entry and whether it is a directory, is not looked into either.
+        """
         self._scope = scope
+        self._leaves_out = leaves_out or (lambda place, is_directory: False)
         self._room = MAX_ENTRIES
         self._ends_at = monotonic() + TIMEOUT_S if ends_at is None else ends_at
         self.gaps = Gaps()
@@ -165,7 +171,7 @@ class Walk:
                 self.gaps.is_late = True
                 return
             place = directory.below(name)
-            if self._scope.has_entry(place, is_directory):
+            if self._scope.has_entry(place, is_directory) and not self._leaves_out(place, is_directory):
                 yield place, is_directory
 
 

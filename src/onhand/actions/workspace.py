@@ -37,6 +37,10 @@ DENIED = (
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
     *("**/.cargo/credentials", "**/.cargo/credentials.toml", "**/.gem/credentials", "auth.json", "credentials.json"),
 )
+_MAKES_BARE = ("HEAD", "objects", "refs")  # by these git knows a repository, and these it obeys in one
+_OF_BARE = frozenset(
+    {"head", "objects", "refs", "config", "config.worktree", "hooks", "info", "commondir", "worktrees"}
+)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -137,7 +141,7 @@ class Workspace:
     def denies_entry(self, place: Place) -> bool:
         """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
         for path in paths_of(place):  # of every file that a search finds
-            if verdict(self._denied, path.casefold(), True):
+            if verdict(self._denied, folded(path), True):
                 return self.is_denied(place)
         return False
 
@@ -145,7 +149,8 @@ class Workspace:
         """Whether a place is read and never written: also when nothing is there yet."""
         if _is_of_this_python(place):
             return True
-        return _is_among(self._protected, place) and not _is_among(self._allowed, place)
+        is_obeyed = _is_among(self._protected, place) or _is_of_a_bare_repository(place)
+        return is_obeyed and not _is_among(self._allowed, place)
 
     def directory(self, path: str = ".") -> str:
         """The whole path of a directory, such as one to run a program in; InputError when it is none of ours."""
@@ -198,6 +203,8 @@ class Workspace:
         root, done, links = start.root, list[str](), 0
         waiting = start.inner.split("/")[::-1]
         while waiting:
+            if links > MAX_LINKS:
+                raise InputError(f"{shown(asked)} goes through more than {MAX_LINKS} links, or a loop of them")
             part = waiting.pop()
             if part in ("", "."):
                 continue
@@ -206,13 +213,15 @@ class Workspace:
                     raise self._outside(asked)
                 done.pop()
                 continue
+            directory = Place(root, "/".join(done))
+            if not part.isascii() and not os.path.lexists(directory.below(part).path):
+                part = _meant(directory, part)
+                links += 1  # a look through a directory: not without end either
             target = _target(Place(root, "/".join([*done, part])), asked)
             if target is None:
                 done.append(part)
                 continue
             links += 1
-            if links > MAX_LINKS:
-                raise InputError(f"{shown(asked)} goes through more than {MAX_LINKS} links, or a loop of them")
             if os.path.isabs(target):
                 root, target = self._linked(target, asked)
                 done = []
@@ -260,6 +269,18 @@ def checked(path: object) -> str:
     if _DRIVE.match(path):
         raise InputError(f"{shown(path)} is a path of Windows and outside of the workspace: send one inside of it")
     return path
+
+
+def _meant(directory: Place, name: str) -> str:
+    """A name as it is in a directory, if only one there looks so: a model composes letters, which a file's name may
+    have in parts, and one that is no UTF-8 is told with U+FFFD."""
+    from unicodedata import normalize
+
+    try:
+        alike = [one for one in os.listdir(directory.path) if normalize("NFC", whole(one)) == normalize("NFC", name)]
+    except OSError:
+        return name
+    return alike[0] if len(alike) == 1 else name
 
 
 def _target(place: Place, asked: str) -> str | None:
@@ -343,15 +364,24 @@ def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
 
     Between two exceptions their order means nothing, so that they can stand by kind: few looks instead of many.
     """
-    lines = [pattern.casefold().rstrip("/") for pattern in patterns]
+    lines = [folded(pattern).rstrip("/") for pattern in patterns]
     runs = (list(run) for _, run in groupby(lines, lambda line: line.startswith("!")))
     return blocks_of([line for run in runs for line in sorted(run, key=lambda line: "/" in line)], few=1)
+
+
+def folded(path: str) -> str:
+    """A path as rules compare it: without regard to case, nor to how letters are composed."""
+    if path.isascii():
+        return path.lower()
+    from unicodedata import normalize
+
+    return normalize("NFC", path.casefold())
 
 
 def _is_among(blocks: tuple[Block, ...], place: Place) -> bool:
     """Whether a place, or a directory that it is in, matches."""
     for path in paths_of(place):
-        parts = path.casefold().split("/")
+        parts = folded(path).split("/")
         if any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1)):
             return True
     return False
@@ -368,3 +398,15 @@ def _is_of_this_python(place: Place) -> bool:
     prefix = os.path.realpath(sys.prefix)
     within = os.path.join(place.root.path, "")
     return prefix.startswith(within) and os.path.join(place.path, "").startswith(os.path.join(prefix, ""))
+
+
+def _is_of_a_bare_repository(place: Place) -> bool:
+    """Whether a place is of a directory that git takes for a repository, or makes one of it: whoever asks git anything
+    in there runs what its configuration says."""
+    parts = place.inner.split("/")
+    for depth, name in enumerate(map(str.casefold, parts)):
+        if name in _OF_BARE:
+            directory = Place(place.root, "/".join(parts[:depth])).path
+            if all(name == one.casefold() or os.path.lexists(os.path.join(directory, one)) for one in _MAKES_BARE):
+                return True
+    return False

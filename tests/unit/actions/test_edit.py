@@ -1,6 +1,7 @@
 """Is exactly the passage replaced that was meant, and nothing else?"""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -92,14 +93,25 @@ def test_lines_that_end_in_crlf_stay_so_and_match_either_spelling(workspace: Wor
         assert (root / "dos.txt").read_bytes() == b"\xef\xbb\xbfc\r\nd\r\ne\r\n"
 
 
-def test_bytes_that_are_no_utf_8_stay_as_they_are(workspace: Workspace, root: Path) -> None:
-    (root / "latin").write_bytes(b"caf\xe9 = 1\nbar = 2\n")
-    edited = edit(workspace, "latin", [Edit("bar = 2", "bar = é")])
-    assert (root / "latin").read_bytes() == b"caf\xe9 = 1\nbar = \xc3\xa9\n"
+def test_a_file_is_edited_in_its_own_letters_and_as_it_was_read(workspace: Workspace, root: Path) -> None:
+    (root / "latin").write_bytes(b"caf\xe9 = 1\nbar = 2 \x81\n")
+    line = read(workspace, "latin").content.splitlines()[0]
+    edited = edit(workspace, "latin", [Edit(line, "thé = 1"), Edit("bar = 2", "bar = ü")])
+    assert (root / "latin").read_bytes() == b"th\xe9 = 1\nbar = \xfc \x81\n"
     assert edited.content.encode()
+    with pytest.raises(InputError, match="in cp1252, which has no 漢字"):
+        edit(workspace, "latin", [Edit("bar", "漢字")])
+    assert (root / "latin").read_bytes() == b"th\xe9 = 1\nbar = \xfc \x81\n"
     (root / "wide").write_bytes("a = 1\n".encode("utf-16"))
     edit(workspace, "wide", [Edit("1", "é")])
     assert (root / "wide").read_text(encoding="utf-16") == "a = é\n"
+
+
+def test_a_file_with_some_wrong_bytes_keeps_them_and_its_letters(workspace: Workspace, root: Path) -> None:
+    (root / "log").write_bytes("größer\nfür\n".encode() + b"\xff\n")
+    assert read(workspace, "log").content == "größer\nfür\n\ufffd\n"
+    edit(workspace, "log", [Edit("größer", "schöner")])
+    assert (root / "log").read_bytes() == "schöner\nfür\n".encode() + b"\xff\n"
 
 
 def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> None:
@@ -124,6 +136,10 @@ def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> N
             "    if x:\n        y()\n        z()\n",
         ),
         ("a\nb \nc\n", "a\nb\nc", "a\nc", "a\nc\n"),
+        ("a\n\tb\n\tc\nd\n", "  b\n  c\n", "", "a\nd\n"),
+        ("a\n\tb\nd\n", "  b", "", "a\n\nd\n"),
+        ("a\n\tb\nd\n", "  b", "  b\n", "a\n\tb\n\nd\n"),
+        ("a\n\tb", "  b\n", "  c\n", "a\n\tc"),
         ("a\r\nb\nc\n", "a\nb", "a\nB", "a\r\nB\nc\n"),
         ("x = 1\t\n", "x = 1\n", "x = 1\ny = 2\n", "x = 1\t\ny = 2\n"),
         ("\tif x:\n", "    if x:", "    if x:\n        y()", "\tif x:\n\t\ty()\n"),
@@ -133,6 +149,8 @@ def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> N
         ("f:\n    x\n", "f:\n  x", "f:\n  if a:\n    x", "f:\n    if a:\n        x\n"),
         ("      x  y\n", "  x y", "  if a:\n    x y", "      if a:\n        x y\n"),
         ("\tx\n", "   x", "   if a:\n     x", "\tif a:\n\t  x\n"),
+        ("f:\n\tif a:\n\t\tx\n\ty\n", "f:\nif a:\nx\ny", "f:\nif b:\nx\nz", "f:\n\tif b:\n\t\tx\n\tz\n"),
+        ("f:\n\tif a:\n\t\tx\n\ty\n", "if a:\nx\ny", "if a:\nz\nx\ny", "f:\n\tif a:\n\t\tz\n\t\tx\n\ty\n"),
     ],
 )
 def test_a_tolerant_edit_changes_only_what_it_must(text: str, old: str, new: str, after: str) -> None:
@@ -144,6 +162,11 @@ def test_what_is_in_two_places_but_for_whitespace_is_refused() -> None:
         apply("a  b\nc\na\tb\n", [Edit("a b", "x")])
     with pytest.raises(InputError, match="not found"):
         apply("a\n\n\nb", [Edit("  \n \n", "x")])
+
+
+def test_an_edit_that_would_change_nothing_is_not_said_to_be_made() -> None:
+    with pytest.raises(InputError, match="lines 2 to 2 match but for whitespace, and would stay as they are"):
+        apply("a\n\tb\nc\n", [Edit("    b\n", "\tb")])
 
 
 def test_a_hostile_file_does_not_hold_up_an_edit_that_cannot_be_made() -> None:
@@ -168,3 +191,15 @@ def test_no_trace_is_left_beside_the_file(workspace: Workspace, root: Path) -> N
     with pytest.raises(InputError):
         edit(workspace, "a.py", [Edit("def a", "def c")])
     assert sorted(os.listdir(root)) == ["a.py", "sub"]
+
+
+@requirement("actions.edits-at-once")
+def test_of_many_edits_at_once_none_is_lost(workspace: Workspace, root: Path) -> None:
+    (root / "lines.txt").write_text("".join(f"line {number}.\n" for number in range(40)), encoding="utf-8")
+
+    def change(number: int) -> int:
+        return edit(workspace, "lines.txt", [Edit(f"line {number}.", f"LINE {number}.")]).replacements
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(change, range(40))) == [1] * 40
+    assert (root / "lines.txt").read_text(encoding="utf-8") == "".join(f"LINE {number}.\n" for number in range(40))

@@ -1,12 +1,15 @@
 """Is a file read as it is, and written whole or not at all?"""
 
+import fcntl
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from onhand.actions import files
+from onhand.actions.edit import Edit, edit
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, NotFound
 from requirements import requirement
@@ -251,6 +254,47 @@ def test_a_change_by_somebody_else_meanwhile_is_not_lost(workspace: Workspace, f
         with pytest.raises(InputError, match="changed by somebody else"):
             found.replace(b"mine")
     assert five.read_text(encoding="utf-8") == "somebody was quicker"
+
+
+@requirement("actions.write-file")
+def test_a_change_by_somebody_else_while_a_file_is_written_is_not_lost(
+    workspace: Workspace, five: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = os.fsync
+
+    def quicker(number: int) -> None:
+        written(number)
+        five.write_text("somebody was quicker", encoding="utf-8")
+
+    monkeypatch.setattr(os, "fsync", quicker)
+    with pytest.raises(InputError, match="changed by somebody else"):
+        files.write(workspace, "five.txt", "mine")
+    assert five.read_text(encoding="utf-8") == "somebody was quicker"
+
+
+@requirement("actions.write-file")
+def test_whoever_keeps_a_directory_to_himself_is_not_waited_for_without_end(
+    workspace: Workspace, root: Path, five: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOCK_S", 0.05)
+    held = os.open(root, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    files.write(workspace, "five.txt", "mine")
+    os.close(held)
+    assert five.read_text(encoding="utf-8") == "mine"
+
+
+@requirement("actions.edits-at-once")
+def test_whoever_waits_for_another_writer_sees_what_that_one_wrote(
+    workspace: Workspace, root: Path, five: Path
+) -> None:
+    held = os.open(root, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(edit, workspace, "five.txt", [Edit("two", "2")])
+        five.write_text("one\ntwo\nthree and more\n", encoding="utf-8")
+        os.close(held)
+        assert waiting.result().content == "one\n2\nthree and more\n"
 
 
 @requirement("actions.list-and-stat")

@@ -90,6 +90,39 @@ def test_what_is_ignored_hidden_or_closed_is_left_out(workspace: Workspace, tree
 
 
 @requirement("actions.glob")
+@pytest.mark.parametrize(
+    ("ignore", "left"),
+    [
+        ([], ("a.js", "dist/b.js", "dist/keep/c.js", "x/node_modules/d.js")),
+        (["node_modules"], ("a.js", "dist/b.js", "dist/keep/c.js")),
+        (["node_modules/", "/dist"], ("a.js",)),
+        (["**/node_modules/**"], ("a.js", "dist/b.js", "dist/keep/c.js")),
+        (["{dist,x}/"], ("a.js",)),
+        (["dist/*", "!dist/keep"], ("a.js", "dist/keep/c.js", "x/node_modules/d.js")),
+        (["dist/", "!dist/keep"], ("a.js", "x/node_modules/d.js")),
+        (["#a.js", "*.JS"], ("a.js", "dist/b.js", "dist/keep/c.js", "x/node_modules/d.js")),
+    ],
+)
+def test_what_is_to_be_ignored_is_said_as_in_a_gitignore_file(
+    workspace: Workspace, tree: Tree, ignore: list[str], left: tuple[str, ...]
+) -> None:
+    tree(dict.fromkeys(("a.js", "#a.js", "dist/b.js", "dist/keep/c.js", "x/node_modules/d.js"), ""))
+    found = glob(workspace, "**/*.js", ignore=ignore).files
+    assert tuple(name for name in found if name != "#a.js") == left
+    assert ("#a.js" in found) == ("#a.js" not in ignore)
+    below = [name.removeprefix("dist/") for name in glob(workspace, "**", "dist", [*ignore, "keep/"]).files]
+    assert set(below) <= {"b.js"}
+
+
+@requirement("actions.glob")
+def test_only_the_pattern_that_names_hidden_files_finds_them(workspace: Workspace, tree: Tree) -> None:
+    tree({".ci/a.yml": "", "src/b.py": "", "src/.c.py": ""})
+    assert glob(workspace, "{.ci,src}/**").files == (".ci/a.yml", "src/b.py")
+    assert glob(workspace, "{.ci,src}/**", hidden=True).files == (".ci/a.yml", "src/.c.py", "src/b.py")
+    assert glob(workspace, "./{.ci/*,sr*/*}").files == (".ci/a.yml", "src/b.py")
+
+
+@requirement("actions.glob")
 def test_a_walk_ends_when_its_time_is_over_and_says_so(workspace: Workspace, tree: Tree) -> None:
     tree({"a.txt": "x"})
     walk = Walk(Scope.at(workspace, workspace.place(".")), ends_at=0.0)
@@ -98,7 +131,7 @@ def test_a_walk_ends_when_its_time_is_over_and_says_so(workspace: Workspace, tre
 
 
 @requirement("actions.glob")
-def test_what_is_too_much_is_cut_and_what_is_nothing_has_a_hint(workspace: Workspace, tree: Tree) -> None:
+def test_what_is_too_much_is_cut_and_what_is_nothing_has_a_hint(workspace: Workspace, tree: Tree, root: Path) -> None:
     tree({f"{number:03}.py": "" for number in range(30)})
     assert glob(workspace, "*.py", limit=3) == Globbed(("000.py", "001.py", "002.py"), True, ())
     assert not glob(workspace, "*.py", limit=30).is_cut
@@ -106,6 +139,12 @@ def test_what_is_too_much_is_cut_and_what_is_nothing_has_a_hint(workspace: Works
     assert (missed.files, "**/ok.*" in missed.notes[0]) == ((), True)
     named = glob(workspace, "sub/")
     assert (named.files, "sub/**" in named.notes[0]) == ((), True)
+    assert glob(workspace, "sub").notes == named.notes
+    assert "sub/b*/**" in glob(workspace, "sub/b*/").notes[0]
+    tree({"app/[id]/page.tsx": ""})
+    assert "read_file takes it so" in glob(workspace, "app/[id]/page.tsx").notes[0]
+    (root / "out").symlink_to("../outside")
+    assert "**/out" in glob(workspace, "out").notes[0]  # that a directory is there is not told
 
 
 @requirement("actions.glob", "actions.pattern-is-no-option")

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from onhand.actions import git_door
 from onhand.actions.git import git
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, NotFound
@@ -87,6 +89,10 @@ READ = [
     ("ls-files sub", "sub/ok.txt\n"),
     ("blame -s -L 2,2 HEAD -- f.txt", "2) two\n"),
     ("blame f.txt", "three\n"),
+    ("blame -s -L 3, f.txt", "3) three\n"),
+    ("show --format= --name-only HEAD", "f.txt\n"),
+    ("show --quiet --format=%s HEAD", "Second commit\n"),
+    ("diff --color=never -U0", "+three\n"),
 ]
 
 
@@ -120,6 +126,8 @@ REFUSED: list[list[str]] = [
     ["diff", "--output", "/tmp/x"],
     ["diff", "--ext-diff"],
     ["diff", "--text"],
+    ["diff", "HEAD", "HEAD~1", "HEAD~1"],
+    ["diff", "HEAD~1..HEAD", "HEAD"],
     ["log", "--textconv", "-p"],
     ["log", "--show-signature"],
     ["log", "--format=%G?"],
@@ -306,7 +314,7 @@ def test_a_submodule_is_not_looked_into(workspace: Workspace, repository: Path, 
     assert not marker.exists()
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git", "actions.confined")
 def test_what_is_closed_is_closed_in_the_past_too(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "copy.txt").write_text("TOKEN=old\n", encoding="utf-8")
     for words in ("diff", "log -p", "show HEAD~1", "diff HEAD", "diff --word-diff"):
@@ -321,7 +329,7 @@ def test_what_is_closed_is_closed_in_the_past_too(workspace: Workspace, reposito
         said(workspace, "diff", blob, "HEAD:f.txt")
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@requirement("actions.closed-in-git", "actions.confined")
 def test_no_spelling_of_a_name_or_a_revision_shows_what_is_closed(
     workspace: Workspace, repository: Path, run: Git
 ) -> None:
@@ -352,7 +360,92 @@ def test_no_spelling_of_a_name_or_a_revision_shows_what_is_closed(
     assert said(workspace, "show", "HEAD~2:f.txt") == "one\n"
 
 
-@requirement("actions.git-read-only", "actions.confined")
+@pytest.fixture
+def renamed(repository: Path, run: Git) -> Path:
+    """A repository in which a closed file became an open one, without what was secret in it."""
+    lines = "".join(f"NAME_{number}=value\n" for number in range(20))
+    (repository / ".env").write_text(f"{lines}TOKEN={SECRET}\n", encoding="utf-8")
+    run("commit", "-qam", "With the secret")
+    run("checkout", "-qb", "side")
+    (repository / "side.txt").touch()
+    run("add", "side.txt")
+    run("commit", "-qm", "Beside")
+    run("checkout", "-q", "main")
+    run("merge", "-q", "--no-ff", "--no-commit", "side")
+    run("mv", ".env", "env.sample")
+    (repository / "env.sample").write_text(f"{lines}TOKEN=\n", encoding="utf-8")
+    run("commit", "-qam", "Merged")
+    run("tag", "merge")
+    (repository / "side.txt").write_text("more\n", encoding="utf-8")
+    run("commit", "-qam", "Later")
+    return repository
+
+
+@requirement("actions.closed-in-git", "actions.confined")
+@pytest.mark.usefixtures("renamed")
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("show merge", "show -M merge", "show HEAD merge", "show merge~1..merge", "show -C --tags", "show -n 3"),
+        *("show -2 HEAD", "show --max-count=9", "show --skip 1 -n 2", "show --reverse -5", "show --all"),
+        *("log -p --first-parent", "log -p --follow -- env.sample", "diff merge~1 HEAD", "diff -M merge~1...merge"),
+        "blame -C env.sample",
+    ],
+)
+def test_what_was_closed_under_another_name_does_not_come_to_light(workspace: Workspace, words: str) -> None:
+    assert SECRET not in said(workspace, *words.split())
+
+
+@requirement("actions.git-read-only")
+def test_a_commit_that_is_no_merge_is_shown_with_what_was_renamed(
+    workspace: Workspace, repository: Path, run: Git
+) -> None:
+    run("mv", "sub/ok.txt", "sub/moved.txt")
+    run("commit", "-qm", "Moved")
+    assert "rename from sub/ok.txt" in said(workspace, "show", "HEAD")
+
+
+@requirement("actions.closed-in-git", "actions.confined")
+@pytest.mark.parametrize(
+    ("closed", "name"),
+    [
+        ("my secrets.txt", "My Secrets.txt"),
+        ("secret.txt  ", "secret.txt"),
+        ("Übung/", "übung/x.txt"),
+        ("Übung.md", "u\u0308bung.md"),
+        ("U\u0308bung.md", "übung.md"),
+        ("日本.txt", "日本.txt"),
+        ("secret?.txt", "secretü.txt"),
+        ("[a-c]x.txt", "BX.txt"),
+        ("[]a]x.txt", "]x.txt"),
+        ("\\secret.txt", "SECRET.txt"),
+        ('say "no".txt', 'say "no".txt'),
+        ("**/# this/", "a/# this/x.txt"),
+        ("straße.txt", "STRASSE.txt"),
+        (".env.d", "sub/.env.d/.env.example"),
+    ],
+)
+def test_a_pattern_of_any_form_closes_to_git_too(root: Path, run: Git, closed: str, name: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(SECRET, encoding="utf-8")
+    run("init", "-q")
+    run("add", "-A", "-f")
+    run("commit", "-qm", "All")
+    workspace = Workspace(root, deny=[closed])
+    with pytest.raises(InputError, match="closed"):
+        workspace.place(name)
+    text = said(workspace, "log", "-p")
+    assert SECRET not in text
+    assert "+ok" in text
+
+
+@requirement("actions.closed-in-git", "actions.confined")
+def test_a_pattern_that_git_cannot_be_told_is_said_to_be_one(repository: Path) -> None:
+    with pytest.raises(InputError, match="shorter pattern"):
+        git(Workspace(repository, deny=["x" * 1_000]), ["log", "-p"])
+
+
+@requirement("actions.closed-in-git", "actions.confined")
 @pytest.mark.parametrize(
     "closed",
     ["app/Main/private", "/app/main/private/*", "app/*/private/", "app/**/private", "app/m\\ain/priv*", "private"],
@@ -394,6 +487,9 @@ def test_a_repository_outside_is_not_read(workspace: Workspace, root: Path, run:
     for path in ("link", "."):
         with pytest.raises(InputError, match="outside of the workspace"):
             said(workspace, "log", path=path)
+    with pytest.raises(InputError, match=r"the user may add the repository to workspace\.read_only_roots"):
+        said(workspace, "log")
+    assert SECRET in said(Workspace(root, read_only_roots=[str(other / ".git")]), "log")
     (root / ".git").unlink()
     (root / ".git").symlink_to(other / ".git")
     with pytest.raises(InputError, match="outside of the workspace"):
@@ -414,6 +510,95 @@ def test_no_part_of_a_repository_leads_out(
         place.unlink(missing_ok=True)
         place.symlink_to(tmp_path / "stolen" / part)
     with pytest.raises(InputError, match="outside of the workspace"):
+        said(workspace, "log")
+
+
+@pytest.fixture
+def other(tmp_path: Path, run: Git) -> Path:
+    """A repository outside, with a secret."""
+    other = tmp_path / "other"
+    other.mkdir()
+    run("init", "-q", cwd=other)
+    (other / "secret.txt").write_text(SECRET, encoding="utf-8")
+    run("add", "secret.txt", cwd=other)
+    run("commit", "-qm", "Not yours", cwd=other)
+    return other
+
+
+def _borrow(objects: Path, others: Path) -> None:
+    (objects / "info" / "alternates").write_text(f"{others}\n", encoding="utf-8")
+
+
+def _borrow_in_quotes(objects: Path, others: Path) -> None:
+    (objects / "info" / "alternates").write_text(f'"{others}"\n', encoding="utf-8")
+
+
+def _borrow_twice(objects: Path, others: Path) -> None:
+    (objects.parent / "between" / "info").mkdir(parents=True)
+    _borrow(objects.parent / "between", others)
+    _borrow(objects, objects.parent / "between")
+
+
+def _borrow_through_a_link(objects: Path, others: Path) -> None:
+    shutil.rmtree(objects / "info")
+    (objects.parent / "elsewhere").mkdir()
+    (objects / "info").symlink_to("../elsewhere")
+    _borrow(objects, others)
+
+
+def _link_directories(objects: Path, others: Path) -> None:
+    for directory in others.glob("??"):
+        shutil.rmtree(objects / directory.name, ignore_errors=True)
+        (objects / directory.name).symlink_to(directory)
+
+
+def _link_files(objects: Path, others: Path) -> None:
+    for file in others.glob("??/*"):
+        (objects / file.parent.name).mkdir(exist_ok=True)
+        (objects / file.parent.name / file.name).symlink_to(file)
+
+
+def _link_through_the_workspace(objects: Path, others: Path) -> None:
+    (objects.parent / "step").symlink_to(others)
+    for directory in others.glob("??"):
+        shutil.rmtree(objects / directory.name, ignore_errors=True)
+        (objects / directory.name).symlink_to(f"../step/{directory.name}")
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize(
+    "take",
+    [
+        *(_borrow, _borrow_in_quotes, _borrow_twice, _borrow_through_a_link),
+        *(_link_directories, _link_files, _link_through_the_workspace),
+    ],
+)
+def test_no_objects_are_taken_from_a_repository_outside(
+    workspace: Workspace, repository: Path, other: Path, take: Callable[[Path, Path], None]
+) -> None:
+    commit = (other / ".git" / "refs" / "heads").iterdir().__next__().read_text(encoding="ascii").strip()
+    take(repository / ".git" / "objects", other / ".git" / "objects")
+    shown = subprocess.run(["git", "show", commit], cwd=repository, capture_output=True, text=True, timeout=60).stdout
+    assert SECRET in shown  # else there is nothing to keep in
+    with pytest.raises(InputError, match=r"outside of the workspace|in quotes"):
+        said(workspace, "show", commit)
+
+
+@requirement("actions.git-read-only")
+def test_objects_are_borrowed_within_the_workspace(workspace: Workspace, repository: Path, run: Git) -> None:
+    run("clone", "-q", "--shared", ".", "again")
+    run("branch", "info")  # a file where directories of objects have a directory
+    assert said(workspace, "log", "--format=%s", path="again") == "Second commit\nFirst commit\n"
+    run("clone", "-q", "--shared", "again", "once-more")
+    assert said(workspace, "log", "--format=%s", path="once-more") == "Second commit\nFirst commit\n"
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize("part", ["index", "packed-refs", "refs/heads/pipe", "objects/pack/pack-x.idx", "shallow"])
+def test_a_pipe_in_a_repository_is_not_waited_for(workspace: Workspace, repository: Path, part: str) -> None:
+    (repository / ".git" / part).unlink(missing_ok=True)
+    os.mkfifo(repository / ".git" / part)
+    with pytest.raises(InputError, match="is a pipe"):
         said(workspace, "log")
 
 
@@ -464,10 +649,87 @@ def test_worktrees_of_the_workspace_and_damaged_repositories(workspace: Workspac
 
 
 @requirement("actions.git-read-only")
+def test_references_in_a_form_that_is_not_known_are_said_to_be_that(
+    workspace: Workspace, repository: Path, run: Git
+) -> None:
+    run("config", "extensions.refStorage", "reftable")
+    with pytest.raises(InputError, match="a form that is not known"):
+        said(workspace, "log")
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.parametrize("name", ["fix/#12-a=b", "größer", "v1,2%", "a@b+c.d-e_f"])
+def test_a_branch_of_any_ordinary_name_is_known(workspace: Workspace, repository: Path, run: Git, name: str) -> None:
+    run("branch", name, "HEAD~1")
+    assert said(workspace, "log", "--format=%s", name) == "First commit\n"
+    assert said(workspace, "log", "--format=%s", f"{name}..main") == "Second commit\n"
+    assert said(workspace, "show", f"{name}:f.txt") == "one\n"
+
+
+@requirement("actions.git-read-only")
+def test_names_are_told_as_other_tools_take_them(workspace: Workspace, repository: Path, run: Git) -> None:
+    (repository / "Übung.md").write_text("x\n", encoding="utf-8")
+    (repository / "two\nlines").touch()
+    run("add", "-A", "-f")
+    assert "\nÜbung.md\n" in said(workspace, "ls-files")
+    assert "+++ b/Übung.md\n" in said(workspace, "diff", "--cached")
+    assert '"two\\nlines"' in said(workspace, "ls-files")  # on one line
+
+
+@requirement("actions.git-read-only")
+def test_what_is_a_path_and_a_revision_is_not_guessed_between(workspace: Workspace, repository: Path, run: Git) -> None:
+    (repository / "main").mkdir()
+    with pytest.raises(InputError, match="main is a revision and a path"):
+        said(workspace, "log", "main")
+    assert said(workspace, "log", "--format=%s", "main", "--") == "Second commit\nFirst commit\n"
+    assert said(workspace, "log", "--", "main") == ""
+
+
+@requirement("actions.git-read-only")
+def test_a_branch_is_told_with_what_it_follows(workspace: Workspace, repository: Path, run: Git) -> None:
+    run("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    run("config", "--add", "remote.origin.fetch", "+refs/pull/*:refs/remotes/pull/*")
+    run("config", "branch.main.remote", "origin")
+    run("config", "branch.main.merge", "refs/heads/main")
+    run("update-ref", "refs/remotes/origin/main", "HEAD~1")
+    assert "ahead of 'origin/main' by 1 commit" in said(workspace, "status")
+    assert said(workspace, "log", "--format=%s", "@{upstream}..HEAD") == "Second commit\n"
+
+
+@requirement("actions.git-read-only")
+def test_what_takes_too_long_is_ended_and_said_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_door, "TIMEOUT_S", 2.0)
+    os.mkfifo(repository / "sub" / ".gitignore")  # at which git waits for a writer
+    with pytest.raises(InputError, match="git status took longer than"):
+        git(Workspace(repository), ["status"])
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits the memory of another process")
+def test_a_pattern_does_not_take_all_memory(
+    workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_door, "MAX_MEMORY_BYTES", 256 * 1024 * 1024)
+    with pytest.raises(InputError, match=r"(?i)memory"):
+        said(workspace, "log", "-E", "--grep=((((a{1,200}){1,200}){1,200}){1,200})")
+
+
+@requirement("actions.git-read-only")
+def test_a_path_that_a_revision_has_not_is_told_where_to_begin(workspace: Workspace, repository: Path) -> None:
+    with pytest.raises(InputError, match="begin at the repository's top"):
+        said(workspace, "show", "HEAD:ok.txt", path="sub")
+
+
+@requirement("actions.git-read-only")
 def test_much_is_cut_and_said_so(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "f.txt").write_text("line\n" * 50_000, encoding="utf-8")
     much = git(workspace, ["diff"])
     assert (much.is_cut, much.text[-1]) == (True, "\n")
+    (repository / "long.txt").write_text("ab" + "漢" * 50_000, encoding="utf-8")
+    run("add", "long.txt")
+    run("commit", "-qm", "Long")
+    long = git(workspace, ["show", "HEAD:long.txt"])
+    assert (long.is_cut, long.text.strip("漢")) == (True, "ab")  # no half of a character
 
 
 @requirement("actions.git-read-only")

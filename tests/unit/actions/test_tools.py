@@ -179,6 +179,11 @@ def test_several_edits_are_one_call(registry: Registry, root: Path) -> None:
     for arguments in ({}, {"old_string": "1"}, {"old_string": "1", "new_string": "3", "edits": edits}):
         assert "one of the two" in failed(registry, "edit_file", path="a", **arguments).text
     assert failed(registry, "edit_file", path="a", edits=[]).structured is None
+    (root / "a").write_text("one two one two", encoding="utf-8")
+    sent = [{**edits[0], "replace_all": True}, edits[1]]
+    assert "occurs 2 times" in failed(registry, "edit_file", path="a", edits=sent).text
+    done(registry, "edit_file", path="a", edits=edits, replace_all=True)  # of all of them
+    assert (root / "a").read_text(encoding="utf-8") == "1 2 1 2"
 
 
 @requirement("actions.edit-file")
@@ -265,3 +270,36 @@ def test_git_is_a_tool_too(registry: Registry, root: Path) -> None:
 def test_only_what_writes_says_that_it_writes(registry: Registry) -> None:
     assert {tool.name for tool in registry if not tool.read_only} == {"write_file", "edit_file"}
     assert all(tool.max_output_bytes == MAX_OUTPUT_BYTES for tool in registry)
+
+
+@requirement("actions.read-file", "actions.write-file")
+def test_a_file_whose_name_is_no_text_is_known_by_what_is_shown_of_it(registry: Registry, root: Path) -> None:
+    directory = os.path.join(os.fsencode(root), b"caf\xe9")
+    try:
+        os.mkdir(directory)
+    except OSError:
+        pytest.skip("this file system takes names of text only")
+    for name in (b"th\xe9.txt", b"one\xff.md", b"one\xfe.md"):
+        with open(os.path.join(directory, name), "wb") as file:
+            file.write(b"old\n")
+    [path] = done(registry, "glob", pattern="caf*/t*").structured["files"]
+    assert path == "caf\ufffd/th\ufffd.txt"
+    assert done(registry, "read_file", path=path).structured["content"] == "old\n"
+    done(registry, "edit_file", path=path, old_string="old", new_string="new")
+    done(registry, "write_file", path="caf\ufffd/new.txt", content="x")
+    with open(os.path.join(directory, b"th\xe9.txt"), "rb") as file:
+        assert file.read() == b"new\n"
+    assert os.path.exists(os.path.join(directory, b"new.txt"))
+    failed(registry, "read_file", path="caf\ufffd/one\ufffd.md")  # which one?
+
+
+@requirement("actions.read-file", "actions.write-file")
+def test_a_name_is_the_same_however_its_letters_are_composed(registry: Registry, root: Path) -> None:
+    (root / "u\u0308ben").mkdir()
+    (root / "u\u0308ben" / "cafe\u0301.txt").write_text("old\n", encoding="utf-8")
+    assert done(registry, "read_file", path="üben/café.txt").structured["content"] == "old\n"
+    done(registry, "write_file", path="üben/café.txt", content="new\n")
+    done(registry, "write_file", path="üben/thé.txt", content="mine\n")
+    assert sorted(os.listdir(root / "u\u0308ben")) == ["cafe\u0301.txt", "thé.txt"]
+    (root / "u\u0308ben" / "café.txt").write_text("another\n", encoding="utf-8")
+    assert done(registry, "read_file", path="üben/café.txt").structured["content"] == "another\n"

@@ -213,6 +213,26 @@ def test_what_is_ordinary_may_be_written(workspace: Workspace, path: str) -> Non
     assert workspace.name(workspace.place_to_write(path)) == path
 
 
+@requirement("actions.confined")
+@pytest.mark.parametrize("last", ["HEAD", "objects/x", "refs/heads/x"])
+def test_no_directory_is_made_a_repository_that_git_would_obey(workspace: Workspace, root: Path, last: str) -> None:
+    for name in {"HEAD", "objects/x", "refs/heads/x"} - {last}:
+        workspace.place_to_write(f"sub/lib/{name}")
+        (root / "sub/lib" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "sub/lib" / name).write_text("ref: refs/heads/x", encoding="utf-8")
+    workspace.place_to_write("sub/lib/config")
+    with pytest.raises(InputError, match="protected"):
+        workspace.place_to_write(f"sub/lib/{last}")
+    (root / "sub/lib" / last).parent.mkdir(parents=True, exist_ok=True)
+    (root / "sub/lib" / last).touch()
+    for path in ("sub/lib/config", "sub/lib/hooks/pre-commit", "sub/lib/HEAD"):
+        with pytest.raises(InputError, match="protected"):
+            workspace.place_to_write(path)
+    for path in ("sub/config", "sub/lib/tree/src/app.py"):  # beside it, and in a working tree that is kept there
+        workspace.place_to_write(path)
+    Workspace(root, allow=["sub/lib/"]).place_to_write("sub/lib/config")
+
+
 def test_the_user_closes_more_and_opens_what_was_closed(root: Path) -> None:
     (root / "plans").mkdir()
     for name in ("plans/secret.txt", ".env", "test.pem"):
