@@ -36,6 +36,7 @@ class Job(NamedTuple):
     stdout_bytes: int
     stderr_bytes: int
     problem: str = ""  # why it could not be started
+    notes: tuple[str, ...] = ()
 
 
 class _Entry:
@@ -61,6 +62,7 @@ class _Entry:
             self.outputs[0].total_bytes,
             self.outputs[1].total_bytes,
             self.problem,
+            ran.notes if ran else (),
         )
 
 

@@ -60,7 +60,8 @@ class BubblewrapSandbox:
             "user": user,
             "landlock": None,
         }
-        return confined.start(order, policy, command, (filter_fd, options_fd), [placeholders.remove])
+        before = placeholders.layout.names
+        return confined.start(order, policy, command, before, (filter_fd, options_fd), [placeholders.remove])
 
 
 def _namespaces(shares_network: bool) -> list[str]:

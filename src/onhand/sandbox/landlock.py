@@ -56,7 +56,8 @@ class LandlockSandbox:
                 "filter": seccomp.program(inet=bool(policy.domains)),
             },
         }
-        return confined.start(order, policy, command, after=[lambda: shutil.rmtree(temporary, ignore_errors=True)])
+        after = [lambda: shutil.rmtree(temporary, ignore_errors=True)]
+        return confined.start(order, policy, command, layout.names, after=after)
 
 
 @cache

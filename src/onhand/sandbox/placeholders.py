@@ -18,8 +18,14 @@ from onhand.errors import SandboxError
 from onhand.sandbox.layout import Layout, Missing
 from onhand.sandbox.policy import is_below
 
-# git reads these whenever they are there, so what stands in for one has to say what its absence says.
-_READ = {".git/commondir": b".\n", ".git/config.worktree": b""}
+# Programs read these whenever they are there, so what stands in for one has to say what its absence says.
+_READ = {
+    ".git/commondir": b".\n",
+    "config.worktree": b"",
+    ".hg/hgrc": b"",
+    ".jj/repo/config.toml": b"",
+    ".jj/workspace-config.toml": b"",
+}
 
 
 class Placeholders:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from onhand.closed import Closed
 from onhand.errors import SandboxError
 from onhand.sandbox import confined
 from onhand.sandbox.policy import Policy, for_workspace
@@ -191,6 +192,87 @@ def test_what_is_obeyed_unseen_is_read_and_not_changed_at_any_depth(sandbox: San
     ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
     assert ended.printed.startswith("be kind")
     assert (place / name).read_text() == "be kind"
+
+
+@requirement("sandbox.same-rules")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat data/users.sqlite",
+        "mv data away; cat away/users.sqlite",
+        "ln data/users.sqlite x; cat x",
+        "cp -r data copy; cat copy/*",
+        "echo evil > vendor/lib.py; rm -f vendor/lib.py; mv vendor away; mkdir -p vendor; echo evil > vendor/lib.py",
+        "mkdir -p conf; echo evil > conf/prod.toml; mv src conf",
+        "echo evil > only-read/a.txt; rm -rf only-read; mv only-read x; mkdir only-read; echo evil > only-read/a.txt",
+    ],
+)
+def test_what_the_user_closes_is_closed_to_commands(sandbox: Sandbox, place: Path, line: str) -> None:
+    for name in ("data/users.sqlite", "vendor/lib.py", "only-read/a.txt", "only-read/b.sqlite"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("S3CR3T" if name.endswith("sqlite") else "fine")
+    give(place)
+    closed = Closed(deny=("*.SQLITE",), protect=("vendor/", "conf/prod.toml"))
+    policy = policy_for(place, closed=closed, read_only=(str(place / "only-read"),))
+    ended = run(sandbox, policy, "/bin/sh", "-c", f"{line}; cat only-read/*; cat vendor/lib.py", cwd=place)
+    assert "S3CR3T" not in ended.printed
+    assert ended.printed.count("fine") == 2
+    assert (place / "vendor" / "lib.py").read_text() == (place / "only-read" / "a.txt").read_text() == "fine"
+    assert not (place / "conf" / "prod.toml").exists()
+
+
+@requirement("sandbox.same-rules")
+def test_what_the_user_allows_is_open_to_commands(sandbox: Sandbox, place: Path) -> None:
+    for name in (".env", "src/.env.test", "AGENTS.md"):
+        (place / name).write_text("open")
+    give(place)
+    policy = policy_for(place, closed=Closed(allow=(".env*", "AGENTS.md")))
+    line = "cat .env src/.env.test; echo changed > AGENTS.md; echo changed > CLAUDE.md"
+    assert run(sandbox, policy, "/bin/sh", "-c", line, cwd=place).printed.startswith("openopen")
+    assert (place / "AGENTS.md").read_text() == "changed\n"
+    assert not (place / "CLAUDE.md").exists()
+
+
+@requirement("sandbox.tells-what-was-made")
+def test_what_a_command_made_under_a_protected_name_is_told_and_left(sandbox: Sandbox, place: Path) -> None:
+    (place / "linked").mkdir()
+    (place / "linked" / "CLAUDE.md").symlink_to("../notes.txt")
+    (place / "kept").mkdir()
+    (place / "kept" / "AGENTS.md").write_text("be kind")
+    give(place)
+    line = (
+        "mkdir -p src/new/.git src/new/.vscode; echo x > src/new/AGENTS.md; touch src/plain; "
+        "rm -f linked/CLAUDE.md; echo x > linked/CLAUDE.md; mkdir 'src/a\nb'; touch 'src/a\nb/GEMINI.md'"
+    )
+    process = sandbox.start(policy_for(place), Command(["/bin/sh", "-c", line], str(place), {"PATH": "/usr/bin:/bin"}))
+    assert process.wait(60) is not None
+    (note,) = process.notes
+    made = ["linked/CLAUDE.md", "src/a\nb/GEMINI.md", "src/new/.git", "src/new/.vscode", "src/new/AGENTS.md"]
+    assert note.startswith(f"made while the command ran: {', '.join(map(repr, made))}, which have names")
+    assert (place / "src" / "new" / "AGENTS.md").read_text() == "x\n"
+    quiet = sandbox.start(policy_for(place), Command(["true"], str(place), {"PATH": "/usr/bin:/bin"}))
+    assert (quiet.wait(60), quiet.notes) == (0, ())
+
+
+@requirement("sandbox.secrets-unreadable")
+@pytest.mark.parametrize("name", [".hg", ".jj"])
+def test_no_other_repository_comes_into_being_in_the_root(sandbox: Sandbox, place: Path, name: str) -> None:
+    line = f"mkdir {name}; mkdir -p {name}/repo; echo evil | tee {name}/hgrc {name}/repo/config.toml; mv src {name}"
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", f"{line}; [ -d {name} ] || echo none", cwd=place)
+    assert ended.printed.endswith("none\n")
+    assert not os.path.lexists(place / name)
+
+
+@requirement("sandbox.secrets-unreadable")
+def test_where_another_working_tree_finds_its_configuration_is_not_changed(sandbox: Sandbox, place: Path) -> None:
+    tree = place / ".git" / "worktrees" / "other"
+    tree.mkdir(parents=True)
+    (tree / "commondir").write_text("../..\n")
+    give(place)
+    line = f"echo /tmp/evil > {tree}/commondir; echo evil > {tree}/config.worktree; mv {tree} x; rm -rf {tree}"
+    run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert (tree / "commondir").read_text() == "../..\n"
+    assert os.listdir(tree) == ["commondir"]
 
 
 @requirement("sandbox.same-names")
