@@ -67,6 +67,12 @@ DENIED = (".env",)
 
 MAX_PATHS = 1000  # each is a mount or several rules
 MAX_NUMBER = 1 << 40
+_NUMBERS = {  # the least of each, and where a user says it
+    "memory_bytes": (1 << 20, " (sandbox.memory_mb, in MiB)"),
+    "cpu_s": (1, " (sandbox.cpu_s)"),
+    "processes": (1, " (sandbox.processes)"),
+    "file_bytes": (0, ""),
+}
 DOMAIN = re.compile(r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9](?::\d{1,5})?")
 
 
@@ -105,10 +111,9 @@ class Policy(NamedTuple):
         for domain in self.domains:
             if not DOMAIN.fullmatch(domain):
                 raise InputError(f"{domain!r} is no domain: write example.com, *.example.com or example.com:8443")
-        numbers = {"memory_bytes": 1 << 20, "cpu_s": 1, "processes": 1, "file_bytes": 0}
-        for name, least in numbers.items():
+        for name, (least, also) in _NUMBERS.items():
             if not least <= getattr(self, name) <= MAX_NUMBER:
-                raise InputError(f"{name} must be from {least} to {MAX_NUMBER}, not {getattr(self, name)}")
+                raise InputError(f"{name}{also} must be from {least} to {MAX_NUMBER}, not {getattr(self, name)}")
         if self.wall_s is not None and not 0 < self.wall_s < float("inf"):
             raise InputError(f"wall_s must be more than 0, or None, not {self.wall_s}")
         return self

@@ -56,6 +56,39 @@ def test_a_policy_that_cannot_be_meant_is_wrong_usage(
     assert main(["sandbox", "run"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("flag", "given"),
+    [
+        ("--time", "0"),
+        ("--time", "nan"),
+        ("--time", "inf"),
+        ("--time", "soon"),
+        ("--memory", "0"),
+        ("--memory", "9999999999999"),
+        ("--cpu", "-1"),
+        ("--cpu", "1.5"),
+        ("--processes", "0"),
+        ("--write", ""),
+        ("--deny", ""),
+        ("--read", ""),
+    ],
+)
+def test_a_wrong_value_is_told_by_the_name_of_its_flag(
+    flag: str, given: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sandbox", "run", f"{flag}={given}", "--", "true"]) == 2
+    assert f"argument {flag}: " in capfd.readouterr().err
+
+
+def test_a_limit_in_the_configuration_that_cannot_be_is_told_by_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONHAND_SANDBOX_MEMORY_MB", "9999999999")
+    assert main(["sandbox", "check"]) == 2
+    assert "sandbox.memory_mb" in capfd.readouterr().err
+
+
 @requirement("sandbox.secrets-unreadable")
 def test_where_python_looks_for_modules_opens_no_secret_of_the_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
