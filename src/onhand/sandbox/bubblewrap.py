@@ -42,7 +42,7 @@ class BubblewrapSandbox:
         except BaseException:
             placeholders.remove()
             raise
-        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains)))
+        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains), own_ipc=True))
         environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
         options = [
             *_namespaces(bool(policy.domains)),

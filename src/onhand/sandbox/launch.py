@@ -29,6 +29,7 @@ else:
     import _signal as signal
 
 OUT_OF_TIME = 124  # as timeout(1) says it
+EARLY = 500  # of 1000, which is at once: a command goes before whoever ordered it
 LOOK_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
 PROXY_PORT = 3128  # in a network of its own, so it is always free
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
@@ -65,6 +66,7 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
 def _give_up_rights(user: list[int] | None) -> None:
     """Become another user when we are root: that alone takes every capability away. None may be left."""
     if user is not None:
+        _go_early(0)  # said by root, none of them can go back behind it
         _hand_over_pipes(user)
         os.setgroups([])
         os.setresgid(user[1], user[1], user[1])
@@ -73,6 +75,15 @@ def _give_up_rights(user: list[int] | None) -> None:
         kernel.drop_capabilities()
     if kernel.capabilities() or (user is not None and os.geteuid() == 0):
         raise PermissionError(1, "rights could not be given up")
+
+
+def _go_early(score: int) -> None:
+    """Let the kernel end this process, and those that come from it, the more readily when memory is short."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+b", buffering=0) as file:
+            file.write(b"%d" % max(score, int(file.read(16))))
+    except OSError:  # it is not ours to say
+        return
 
 
 def _hand_over_pipes(user: list[int]) -> None:
@@ -90,7 +101,7 @@ def _own_network(door_fd: int) -> None:
     import socket
 
     uid, gid = os.geteuid(), os.getegid()
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # as in _become
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "wb", buffering=0) as file:
@@ -122,6 +133,8 @@ def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
         os.chdir(order["cwd"])
         step = "setting limits"
         _limit(order["limits"])
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
+        _go_early(EARLY)
         if order["landlock"]:
             step = "setting Landlock's rules"
             _confine(order["landlock"])

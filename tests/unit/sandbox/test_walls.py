@@ -30,7 +30,8 @@ calls = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "io_uring_setup": (425, 425), "bpf": (321, 280),
     "perf_event_open": (298, 241), "userfaultfd": (323, 282), "keyctl": (250, 219), "unshare": (272, 97),
     "setns": (308, 268), "mount": (165, 40), "open_by_handle_at": (304, 265), "pidfd_getfd": (438, 438),
-    "chroot": (161, 51), "fsopen": (430, 430), "reboot": (169, 142),
+    "chroot": (161, 51), "fsopen": (430, 430), "reboot": (169, 142), "fanotify_init": (300, 262),
+    "memfd_secret": (447, 447), "open_tree_attr": (467, 467),
 }
 for name, numbers in calls.items():
     ctypes.set_errno(0)
@@ -44,7 +45,7 @@ for change in (lambda: os.setxattr("notes.txt", "user.x", b"y"), lambda: os.remo
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             print("refused otherwise:", error)
-for number in (463, 466):
+for number in (463, 466, 469):
     ctypes.set_errno(0)
     if libc.syscall(number, 0, 0, 0, 0, 0, 0) >= 0 or ctypes.get_errno() != errno.EOPNOTSUPP:
         print("passed:", number, ctypes.get_errno())
@@ -88,6 +89,39 @@ def test_no_capability_and_no_root_is_left_whoever_starts_it(attempt: Try) -> No
 def test_system_calls_that_go_around_the_walls_are_refused(sandbox: Sandbox, place: Path) -> None:
     ended = run(sandbox, policy_for(place), python_inside(), "-c", REFUSED_CALLS, cwd=place)
     assert (ended.code, ended.printed) == (0, "")
+
+
+SHARED_BY_NUMBER = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+shmget, semget, msgget = (29, 64, 68) if os.uname().machine == "x86_64" else (194, 190, 186)
+calls = [(shmget, 4096), (shmget, 65536), (shmget, 65537), (shmget, 1 << 32), (semget, 1), (msgget, 0o1600)]
+for number, size in calls:
+    ctypes.set_errno(0)
+    made = libc.syscall(ctypes.c_long(number), ctypes.c_long(0), ctypes.c_long(size), ctypes.c_long(0o1600)) >= 0
+    print(int(made), end="")
+"""
+
+
+@requirement("sandbox.sums")
+def test_memory_that_is_shared_by_number_is_small_or_not_to_be_had(sandbox: Sandbox, place: Path) -> None:
+    """It is counted for nobody, and without a namespace of its own it would outlive the command."""
+    before = Path("/proc/sysvipc/shm").read_text()
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", SHARED_BY_NUMBER, cwd=place)
+    assert ended.printed == {"bubblewrap": "110011", "landlock": "000000"}[sandbox.name]
+    assert Path("/proc/sysvipc/shm").read_text() == before
+
+
+@requirement("sandbox.sums")
+def test_when_memory_is_short_a_command_goes_before_others_and_cannot_help_it(attempt: Try) -> None:
+    ours = int(Path("/proc/self/oom_score_adj").read_text())
+    least = 0 if os.geteuid() == 0 else ours
+    said = attempt(
+        "cat /proc/self/oom_score_adj; (echo -900 > /proc/self/oom_score_adj) 2>&-; cat /proc/self/oom_score_adj"
+    )
+    first, second = map(int, said.printed.split()[:2])
+    assert first == max(ours, 500)
+    assert least <= second
 
 
 def test_an_event_loop_and_threads_and_children_work(sandbox: Sandbox, place: Path) -> None:
