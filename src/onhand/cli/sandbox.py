@@ -74,9 +74,10 @@ def _check(arguments: "Namespace") -> int:
     policy = open_policy(asked)
     found = tries(policy)
     used = _used(asked.sandbox.backend, [one.sandbox.name for one in found if one.refusal is None])
+    problem = _problem(policy, used)
     if arguments.json:
         backends = {one.sandbox.name: {"works": one.refusal is None, "reason": one.refusal} for one in found}
-        terminal.print_json({"used": used, "backends": backends, "notes": _notes(policy)})
+        terminal.print_json({"used": used, "problem": problem, "backends": backends, "notes": _notes(policy)})
     else:
         rows = [
             (one.sandbox.name, "works" if one.refusal is None else "does not work", one.refusal or "") for one in found
@@ -85,9 +86,28 @@ def _check(arguments: "Namespace") -> int:
         terminal.say()
         said = {"refuse": "commands are refused: nothing here can confine them", "none": "commands are NOT confined"}
         terminal.say(said.get(used, f"commands are confined by {used}"))
+        if problem:
+            terminal.say(f"but none starts in this project: {problem}")
         for note in _notes(policy):
             terminal.say(f"note: {note}")
-    return 1 if used == "refuse" else 0
+    return 1 if used == "refuse" or problem else 0
+
+
+def _problem(policy: "Policy", used: str) -> str | None:
+    """Why a command that does nothing cannot be started in this very project; None if it can, or need not be tried."""
+    from subprocess import DEVNULL
+
+    from onhand.errors import SandboxError
+    from onhand.sandbox.sandbox import Command, choose
+
+    if used in ("none", "refuse"):
+        return None
+    command = Command(["/bin/sh", "-c", ":"], policy.writable[0], {}, DEVNULL, DEVNULL, DEVNULL)
+    try:
+        code = choose(policy, used).start(policy, command).wait()
+    except SandboxError as error:
+        return str(error)
+    return None if code == os.EX_OK else f"a command that does nothing ended with {code}"
 
 
 def _used(wanted: str, working: list[str]) -> str:

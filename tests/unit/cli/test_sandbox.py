@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,20 @@ from onhand.errors import SandboxError
 from onhand.sandbox.policy import Policy, for_workspace
 from onhand.sandbox.sandbox import Command, choose, tries
 from requirements import requirement
+from workplace import workplace
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with workplace() as directory:
+        yield directory
 
 
 @requirement("sandbox.check")
 def test_check_says_for_every_backend_whether_it_works_and_why_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(place)
     code = main(["sandbox", "check", "--json"])
     said = json.loads(capfd.readouterr().out)
     assert list(said["backends"]) == ["bubblewrap", "landlock"]
@@ -33,6 +41,22 @@ def test_check_says_for_every_backend_whether_it_works_and_why_not(
         )
     assert main(["sandbox", "check"]) == code
     assert "bubblewrap" in capfd.readouterr().out
+
+
+@requirement("sandbox.check")
+def test_check_says_why_no_command_starts_in_this_project(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    if main(["sandbox", "check"]) != 0:
+        pytest.skip(capfd.readouterr().out)
+    (place / ".vscode").symlink_to("src")
+    capfd.readouterr()
+    assert main(["sandbox", "check", "--json"]) == 1
+    problem = json.loads(capfd.readouterr().out)["problem"]
+    assert ".vscode is a link and cannot be protected from a command" in problem
+    assert main(["sandbox", "check"]) == 1
+    assert "but none starts in this project: " in capfd.readouterr().out
 
 
 @requirement("sandbox.never-silently-open")
