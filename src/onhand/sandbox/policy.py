@@ -28,6 +28,9 @@ SECRETS_OF_HOME = (
     *(".kube", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".config/git/credentials"),
     *(".password-store", ".local/share/keyrings", ".vault-token", ".terraform.d", ".cargo/credentials.toml"),
     *(".bash_history", ".zsh_history", ".python_history", ".mozilla", ".config/google-chrome", ".config/chromium"),
+    *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".config/github-copilot"),
+    *(".config/rclone", ".config/containers", ".oci", ".cargo/credentials", ".m2/settings.xml", ".psql_history"),
+    *(".mysql_history", ".thunderbird", ".Xauthority"),
 )
 _SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
     r"\.env(?:\.(?!example$|sample$|template$|dist$)[\w.-]+)?|\.envrc|\.netrc|\.npmrc|\.pypirc|\.git-credentials"

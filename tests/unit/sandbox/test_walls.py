@@ -399,6 +399,18 @@ def test_git_works_while_something_stands_in_for_what_it_reads(place: Path) -> N
 
 
 @pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
+def test_git_can_put_everything_away_and_clear_up(place: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    give(place)
+    commit = "git -c user.name=a -c user.email=a@b"
+    line = f"git add src && {commit} commit -qm one && {commit} stash -qu && git stash pop -q && git clean -fdq && ls"
+    ended = run(
+        backend("bubblewrap"), policy_for(place), "/bin/sh", "-c", line, cwd=place, env={"HOME": "/nonexistent"}
+    )
+    assert (ended.code, ended.printed.split()[-1]) == (0, "src"), ended.printed
+
+
+@pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
 def test_git_takes_no_notice_of_what_stands_in_for_missing_files(attempt: Try, place: Path) -> None:
     subprocess.run(["git", "init", "-q", str(place)], check=True)
     give(place)
