@@ -12,6 +12,7 @@ from functools import cache
 from onhand.errors import SandboxError
 from onhand.sandbox import seccomp
 from onhand.sandbox.layout import Layout, lay_out
+from onhand.sandbox.names import Entry
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.sandbox import Command, Process
 from onhand.sandbox.usage import TEMPORARY
@@ -60,7 +61,8 @@ class BubblewrapSandbox:
             "user": user,
             "landlock": None,
         }
-        before = placeholders.layout.names
+        standing = (Entry(missing.path, False) for missing in placeholders.layout.missing)  # it is ours
+        before = (*placeholders.layout.names, *standing)
         return confined.start(order, policy, command, before, (filter_fd, options_fd), [placeholders.remove])
 
 

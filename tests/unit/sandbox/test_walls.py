@@ -288,6 +288,15 @@ def test_what_a_command_made_under_a_protected_name_is_told_and_left(sandbox: Sa
     assert (quiet.wait(60), quiet.notes) == (0, ())
 
 
+@requirement("sandbox.tells-what-was-made")
+def test_what_stands_in_for_missing_files_of_a_home_is_not_told_of(sandbox: Sandbox, place: Path) -> None:
+    process = sandbox.start(
+        for_workspace(str(place), home=str(place)), Command(["true"], str(place), {"PATH": "/usr/bin:/bin"})
+    )
+    assert (process.wait(60), process.notes) == (0, ())
+    assert {path.name for path in place.iterdir()} == {"notes.txt", "src"}
+
+
 @requirement("sandbox.secrets-unreadable")
 @pytest.mark.parametrize("name", [".hg", ".jj"])
 def test_no_other_repository_comes_into_being_in_the_root(sandbox: Sandbox, place: Path, name: str) -> None:
