@@ -19,16 +19,20 @@ from time import monotonic
 
 from onhand.descendants import end_descendants
 from onhand.sandbox import kernel
+from onhand.sandbox.mounts import is_complete, parsed, strange
 from onhand.sandbox.usage import excess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from typing import Any, NoReturn
+
+    from onhand.sandbox.mounts import Mount
 else:
     import _signal as signal
 
 OUT_OF_TIME = 124  # as timeout(1) says it
+START_S = 30.0  # far more than mounting takes
 EARLY = 500  # of 1000, which is at once: a command goes before whoever ordered it
 LOOK_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
 PROXY_PORT = 3128  # in a network of its own, so it is always free
@@ -53,9 +57,19 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
         _report(report_fd, f"{error} while giving up rights")
         os._exit(126)
     wakeup = _wake_on_signals()
+    for name in ("info_fd", "go_fd") if order["mounts"] else ():
+        os.set_inheritable(order["mounts"][name], False)
     child = os.fork()
     if child == 0:
         _become(order, report_fd)
+    try:
+        problem = _mounted_otherwise(order["mounts"]) if order["mounts"] else ""
+    except Exception as error:
+        problem = f"{error} while looking at its mounts"
+    if problem:
+        _end_everything()  # before anything is let go
+        _report(report_fd, problem)
+        os._exit(126)
     os.close(report_fd)
     code, reason = _attend(child, wakeup, lifeline_fd, order)
     _end_everything()
@@ -145,6 +159,43 @@ def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
     except Exception as error:
         _report(report_fd, f"{error} while {step}")
     os._exit(126)
+
+
+def _mounted_otherwise(plan: "dict[str, Any]") -> str:
+    """What is not mounted as it was planned; nothing, once the command that waits for this was let go."""
+    for descriptor in (plan["their_info_fd"], plan["their_go_fd"]):
+        os.close(descriptor)
+    told = b""
+    while piece := os.read(plan["info_fd"], 4096):
+        told += piece
+    os.close(plan["info_fd"])
+    process = told.partition(b'"child-pid":')[2].partition(b",")[0].strip()
+    if not process.isdigit():
+        return ""  # it has ended, and said why
+    host = _mounts(b"self")
+    end = monotonic() + START_S
+    found = _mounts(process)
+    while not is_complete(found, host):
+        if monotonic() > end:
+            return "its mounts could not be looked at"
+        if not found and os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return ""  # the same
+        select.select([], [], [], 0.0005)
+        found = _mounts(process)
+    place = strange(found, host, plan["bound"], plan["hidden"])
+    if place is not None:
+        return f"{place!r} is not mounted as planned: another command moves files about; try again when it has ended"
+    os.write(plan["go_fd"], b"g")
+    os.close(plan["go_fd"])
+    return ""
+
+
+def _mounts(process: bytes) -> "list[Mount]":
+    try:
+        with open(b"/proc/%s/mountinfo" % process, "rb") as file:
+            return parsed(file.read())
+    except OSError:  # it has just ended
+        return []
 
 
 def _run(argv: list[str], environment: dict[str, str]) -> None:

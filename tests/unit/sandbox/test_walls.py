@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -394,6 +395,46 @@ def test_a_directory_that_became_a_link_is_not_followed_by_the_next_command(sand
     assert (place / "src" / "build").is_symlink(), ended.printed
     with pytest.raises(SandboxError, match="leads over a link"):
         run(sandbox, policy, "/bin/sh", "-c", "ls src/build/", cwd=place)
+
+
+TURNING = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+number = 316 if os.uname().machine == "x86_64" else 276
+os.makedirs("free/x/y")
+open("free/x/y/AGENTS.md", "w").close()
+os.symlink("../..", "free/z")
+print("ready", flush=True)
+while True:
+    libc.syscall(number, -100, b"free/x", -100, b"free/z", 2)  # exchange the two
+    time.sleep(0.0005)
+"""
+
+
+@requirement("sandbox.policy")
+def test_a_directory_that_another_command_turns_into_a_link_opens_nothing(sandbox: Sandbox, place: Path) -> None:
+    """It is looked at, mounted and named in rules while it is now a directory of the workspace, now a link elsewhere."""
+    (place / "y").mkdir()
+    (place / "y" / "AGENTS.md").write_text("S3CR3T")
+    (place / "y" / "other.txt").write_text("S3CR3T")
+    (place / "src" / "free").mkdir()
+    give(place)
+    policy = for_workspace(str(place / "src"))
+    words = (python_inside(), "-c", TURNING)
+    pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT)
+    turning = sandbox.start(policy, Command(words, str(place / "src"), {"PATH": "/usr/bin:/bin"}, *pipes))
+    assert turning.stdout is not None
+    with turning.stdout:
+        assert turning.stdout.readline() == b"ready\n"
+        line = f"cat {place}/y/* free/?/y/*; touch {place}/y/made free/?/y/made"
+        try:
+            for _ in range(12):
+                with suppress(SandboxError):  # it was noticed
+                    ended = run(sandbox, policy, "/bin/sh", "-c", line, cwd=place / "src")
+                    assert "S3CR3T" not in ended.printed
+        finally:
+            turning.kill()
+    assert not (place / "y" / "made").exists()
 
 
 @pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
