@@ -486,6 +486,8 @@ sandbox.sums own Memory and processor time are limited for all processes of a co
 sandbox.never-silently-open own Where no backend works the sandbox refuses, and check says why.
 sandbox.secrets-unreadable own Secrets are unreadable by default, and protected files stay so before they exist.
 sandbox.same-names own What the tools for files never write, commands do not either, where it is or at a root.
+sandbox.same-rules own What the configuration closes to the tools for files, it closes to commands too.
+sandbox.tells-what-was-made own A command that made something with a protected name says so in its result.
 sandbox.domains own Network is off, or limited to the allowed domains.
 sandbox.check own sandbox check says what this machine can do and why not more.
 sandbox.run own sandbox run starts any command within the policy and gives its exit code.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ class Ended:
         self.printed = printed
 
 
-def policy_for(directory: Path, **more: tuple[str, ...]) -> Policy:
+def policy_for(directory: Path, **more: Any) -> Policy:
     """What is usual, for a directory."""
     return for_workspace(str(directory), home=str(directory / "home"), **more)
 

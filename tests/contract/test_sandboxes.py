@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from onhand.closed import Closed
 from onhand.errors import InputError, SandboxError
 from onhand.sandbox.memory import MemorySandbox
 from onhand.sandbox.policy import Policy
@@ -13,6 +14,13 @@ from requirements import requirement
 from workplace import backend, give, run, workplace
 
 SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")
+READ_OR_NOT = {
+    "src/deep/a.sqlite": False,
+    "src/Private/b.txt": False,
+    "vendor/c.py": True,
+    "src/vendor/d.py": True,
+    "src/demo.sqlite": True,
+}
 
 
 class World:
@@ -95,6 +103,39 @@ def test_what_is_protected_or_denied_cannot_be_made_when_it_is_not_there_yet(wor
     for path in (f"{hooks}x", settings, env):
         assert not world.does(policy, "touch", path)
     assert world.does(policy, "touch", str(world.directory / "src" / "b.py"))
+
+
+@requirement("sandbox.same-rules")
+def test_patterns_close_what_they_match_at_any_depth_unless_it_is_allowed(world: World) -> None:
+    closed = Closed(("*.sqlite", "private/"), ("/vendor",), ("demo.sqlite",))
+    for name in ("src/deep/a.sqlite", "src/Private/b.txt", "vendor/c.py", "src/vendor/d.py", "src/demo.sqlite"):
+        world.write(name)
+    policy = world.policy(closed=closed)
+    reads = {name: world.does(policy, "cat", str(world.directory / name)) for name in READ_OR_NOT}
+    assert reads == READ_OR_NOT
+    assert not world.does(policy, "touch", str(world.directory / "vendor" / "new.py"))
+    assert world.does(policy, "touch", str(world.directory / "src" / "vendor" / "new.py"))
+
+
+@requirement("sandbox.same-rules")
+def test_a_read_only_directory_in_a_writable_one_is_read_and_not_written(world: World) -> None:
+    world.write("src/lib/a.py")
+    world.write("src/own/a.py")
+    policy = world.policy(read_only=(str(world.directory / "src" / "lib"),))
+    assert world.does(policy, "cat", str(world.directory / "src" / "lib" / "a.py"))
+    assert not world.does(policy, "touch", str(world.directory / "src" / "lib" / "b.py"))
+    assert world.does(policy, "touch", str(world.directory / "src" / "own" / "b.py"))
+
+
+@requirement("sandbox.same-rules")
+def test_a_writable_directory_in_a_read_only_one_is_written(world: World) -> None:
+    world.write("all/a.py")
+    world.write("all/mine/b.py")
+    directory = world.directory / "all"
+    policy = world.policy(writable=(str(directory / "mine"),), read_only=(str(directory),))
+    assert world.does(policy, "cat", str(directory / "a.py"))
+    assert not world.does(policy, "touch", str(directory / "c.py"))
+    assert world.does(policy, "touch", str(directory / "mine" / "c.py"))
 
 
 @requirement("sandbox.policy")

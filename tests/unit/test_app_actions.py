@@ -56,6 +56,71 @@ def test_the_policy_is_what_the_configuration_says(tmp_path: Path, monkeypatch: 
     assert not policy.may_read(str(tmp_path / "home" / ".ssh" / "id_rsa"))
 
 
+@requirement("sandbox.same-rules")
+def test_the_same_rules_hold_for_the_tools_for_files_and_for_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", "write")
+    monkeypatch.setenv("ONHAND_WORKSPACE_ALLOW", ".env.test")
+    with workplace() as place:
+        for name in ("src/a.sqlite", "src/vendor/lib.py", "src/.env.test", "src/.env"):
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).write_text("S3CR3T")
+        (place / "onhand.toml").write_text("[workspace]\ndeny = ['*.sqlite']\nprotect = ['vendor/']\n")
+        give(place)
+        registry = app.open_registry(config.load(str(place)))
+        for name, is_read in (("src/a.sqlite", False), ("src/.env", False), ("src/.env.test", True)):
+            ran = registry.call("run_command", {"command": f"cat {name}"})
+            if "no sandbox works here" in ran.text:
+                pytest.skip(ran.text)
+            assert registry.call("read_file", {"path": name}).ok is ran.structured["success"] is is_read
+        command = "echo x > src/vendor/lib.py; echo x > src/vendor/new.py"
+        job = registry.call("run_command", {"command": command, "background": True}).structured["id"]
+        while registry.call("list_jobs", {}).structured["jobs"][0]["state"] == "running":
+            registry.call("read_output", {"job": job})
+        assert not registry.call("write_file", {"path": "src/vendor/lib.py", "content": "x"}).ok
+        assert os.listdir(place / "src" / "vendor") == ["lib.py"]
+        assert (place / "src" / "vendor" / "lib.py").read_text() == "S3CR3T"
+
+
+@requirement("sandbox.same-rules")
+def test_commands_work_in_the_roots_of_the_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    monkeypatch.setenv("ONHAND_WORKSPACE_ROOT", "src")
+    with workplace() as place, workplace() as shown, workplace() as more:
+        (shown / ".env").write_text("S3CR3T")
+        monkeypatch.setenv("ONHAND_WORKSPACE_READ_ONLY_ROOTS", str(shown))
+        monkeypatch.setenv("ONHAND_WORKSPACE_WRITABLE_ROOTS", str(more))
+        registry = app.open_registry(config.load(str(place)))
+        lines = {
+            "cat app.py": True,
+            "touch new.py": True,
+            f"cat {place}/notes.txt": False,
+            f"cat {shown}/notes.txt": True,
+            f"cat {shown}/.env": False,
+            f"touch {shown}/src/new": False,
+            f"touch {more}/src/new": True,
+        }
+        for line, is_done in lines.items():
+            ran = registry.call("run_command", {"command": line})
+            if "no sandbox works here" in ran.text:
+                pytest.skip(ran.text)
+            if line == "touch new.py" and not ran.structured["success"]:
+                continue  # a root takes no new files under Landlock
+            assert ran.structured["success"] is is_done, (line, ran.text)
+
+
+@requirement("sandbox.tells-what-was-made")
+def test_a_model_is_told_what_its_command_made_under_a_protected_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    with workplace() as place:
+        registry = app.open_registry(config.load(str(place)))
+        ran = registry.call("run_command", {"command": "mkdir src/x; echo obey > src/x/AGENTS.md"})
+        if "no sandbox works here" in ran.text:
+            pytest.skip(ran.text)
+        assert ran.structured["notes"] == [ran.text.splitlines()[-1].strip("[]")]
+        assert "made while the command ran: 'src/x/AGENTS.md'" in ran.text
+
+
 @requirement("sandbox.never-silently-open")
 def test_commands_are_refused_where_nothing_can_confine_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onhand.sandbox.bubblewrap._unsupported", lambda: "not installed")

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from unicodedata import normalize
 
-from onhand.actions.workspace import Place, folded, paths_of, shown
+from onhand.actions.workspace import Place, paths_of, shown
+from onhand.closed import folded
 from onhand.errors import InputError
 from onhand.gitignore import blocks_of, trimmed, verdict
 

@@ -38,6 +38,7 @@ class Job(NamedTuple):
     stdout_bytes: int
     stderr_bytes: int
     problem: str = ""  # why it could not be started, or was ended
+    notes: tuple[str, ...] = ()
 
 
 class _Entry:
@@ -63,6 +64,7 @@ class _Entry:
             self.outputs[0].total_bytes,
             self.outputs[1].total_bytes,
             "its time was over" if ran and ran.ended_by == "timeout" else self.problem,
+            ran.notes if ran else (),
         )
 
 

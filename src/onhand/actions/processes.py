@@ -27,6 +27,10 @@ class Process(Protocol):
     def stdout(self) -> IO[bytes] | None: ...
     @property
     def stderr(self) -> IO[bytes] | None: ...
+    @property
+    def notes(self) -> Sequence[str]:
+        """What whoever ran it should know besides, in sentences; once it has ended."""
+
     def poll(self) -> int | None:
         """Its exit code; None while it runs."""
 
@@ -58,6 +62,8 @@ def start_unconfined(argv: Sequence[str], cwd: str, environment: Mapping[str, st
 
 class Group:
     """A command with its process group."""
+
+    notes = ()
 
     def __init__(self, process: "subprocess.Popen[bytes]", mark: bytes) -> None:
         self._process = process

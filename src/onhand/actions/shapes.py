@@ -127,6 +127,7 @@ class Job(TypedDict):
     stdout_bytes: int
     stderr_bytes: int
     problem: str
+    notes: list[str]
 
 
 class Jobs(TypedDict):
@@ -147,6 +148,7 @@ class Ran(TypedDict):
     stdout: NotRequired[str]
     stderr: NotRequired[str]
     job: NotRequired[str | None]
+    notes: NotRequired[list[str]]
     id: NotRequired[str]
     state: NotRequired[str]
 

@@ -39,6 +39,7 @@ class Ran(NamedTuple):
     duration_s: float
     ended_by: str = ""  # "timeout", "stop", or nothing when it ended by itself
     files: tuple[str, ...] = ()  # with all that was printed, when that is more than is given here
+    notes: tuple[str, ...] = ()  # of whoever started it
 
     @property
     def ok(self) -> bool:
@@ -103,6 +104,7 @@ def run_into(
         monotonic() - began,
         ended_by,
         tuple(output.path for output in outputs if output.is_cut),
+        tuple(process.notes),
     )
 
 

@@ -161,6 +161,7 @@ def _ran(ran: Ran, job: str, rest: str, timeout_s: float) -> Output:
             lines.append(f"{name}:\n{text.rstrip()}")
     if rest:
         lines.append(rest)
+    lines += [f"[{note}]" for note in ran.notes]
     structured = {
         "success": ran.ok,
         "error": None if ran.ok else how,
@@ -171,6 +172,7 @@ def _ran(ran: Ran, job: str, rest: str, timeout_s: float) -> Output:
         "stdout": ran.stdout,
         "stderr": ran.stderr,
         "job": job or None,
+        "notes": list(ran.notes),
     }
     return Output("\n".join(lines), within(structured, MAX_OUTPUT_BYTES))
 
@@ -180,7 +182,7 @@ def _job(job: Job) -> Output:
 
 
 def _as_json(job: Job) -> dict[str, Any]:
-    return job._asdict() | {"command": job.command[:MAX_COMMAND_SHOWN]}
+    return job._asdict() | {"command": job.command[:MAX_COMMAND_SHOWN], "notes": list(job.notes)}
 
 
 def _line(job: Job) -> str:
@@ -188,4 +190,5 @@ def _line(job: Job) -> str:
     problem = f": {job.problem}" if job.problem else ""
     printed = f"{job.stdout_bytes} bytes of stdout, {job.stderr_bytes} of stderr"
     command = " ".join(job.command[:MAX_COMMAND_SHOWN].split())
-    return f"{job.id} {job.state}{code}{problem}, {job.duration_s:.1f} s, {printed}: {command}"
+    notes = "".join(f"\n  [{note}]" for note in job.notes)
+    return f"{job.id} {job.state}{code}{problem}, {job.duration_s:.1f} s, {printed}: {command}{notes}"

@@ -10,14 +10,13 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from typing import NamedTuple
 
 from onhand.actions.beneath import DIRECTORY, FILE, LISTED, open_beneath
+from onhand.closed import Closed, Patterns
 from onhand.errors import InputError, NotFound
-from onhand.gitignore import Block, blocks_of, verdict
 from onhand.protected import PROTECTED
 from onhand.text import whole
 
@@ -101,12 +100,11 @@ class Workspace:
             *(_root(path, False, project) for path in read_only_roots),
         )
         self.root = self.roots[0].path
-        if exception := next((pattern for pattern in (*deny, *protect) if pattern.startswith("!")), None):
-            raise InputError(f"{shown(exception)} would open what is closed: to do that, say it in workspace.allow")
-        self.denied = (*DENIED, *deny)  # for programs that have rules of their own
-        self._denied = _compiled(self.denied)
-        self._protected = _compiled([*map(_at_any_depth, PROTECTED), *protect])
-        self._allowed = _compiled(allow)
+        closed = Closed(tuple(deny), tuple(protect), tuple(allow)).checked()
+        self.denied = (*DENIED, *closed.deny)  # for programs that have rules of their own
+        self._denied = Patterns(self.denied)
+        self._protected = Patterns([*map(_at_any_depth, PROTECTED), *closed.protect])
+        self._allowed = Patterns(closed.allow)
 
     def place(self, path: str) -> Place:
         """Where a path leads; InputError when that is outside, closed, or no path at all."""
@@ -141,7 +139,7 @@ class Workspace:
     def denies_entry(self, place: Place) -> bool:
         """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
         for path in paths_of(place):  # of every file that a search finds
-            if verdict(self._denied, folded(path), True):
+            if self._denied.match(path):
                 return self.is_denied(place)
         return False
 
@@ -359,32 +357,9 @@ def _at_any_depth(name: str) -> str:
     return f"**/{name}" if "/" in name.rstrip("/") else name
 
 
-def _compiled(patterns: Iterable[str]) -> tuple[Block, ...]:
-    """Patterns, to be held against every path. A file may yet become a directory: it counts as one.
-
-    Between two exceptions their order means nothing, so that they can stand by kind: few looks instead of many.
-    """
-    lines = [folded(pattern).rstrip("/") for pattern in patterns]
-    runs = (list(run) for _, run in groupby(lines, lambda line: line.startswith("!")))
-    return blocks_of([line for run in runs for line in sorted(run, key=lambda line: "/" in line)], few=1)
-
-
-def folded(path: str) -> str:
-    """A path as rules compare it: without regard to case, nor to how letters are composed."""
-    if path.isascii():
-        return path.lower()
-    from unicodedata import normalize
-
-    return normalize("NFC", path.casefold())
-
-
-def _is_among(blocks: tuple[Block, ...], place: Place) -> bool:
+def _is_among(patterns: Patterns, place: Place) -> bool:
     """Whether a place, or a directory that it is in, matches."""
-    for path in paths_of(place):
-        parts = folded(path).split("/")
-        if any(verdict(blocks, "/".join(parts[:end]), True) for end in range(1, len(parts) + 1)):
-            return True
-    return False
+    return any(patterns.cover(path) for path in paths_of(place))
 
 
 def paths_of(place: Place) -> tuple[str, ...]:

@@ -48,16 +48,16 @@ def open_shell_tools(asked: Config) -> "list[Tool]":
     from onhand.actions.jobs import Jobs
     from onhand.actions.processes import start_unconfined
     from onhand.actions.shell_tools import tools_over
-    from onhand.actions.workspace import Workspace
 
-    policy = open_policy(asked)
+    workspace = open_workspace(asked)
+    policy = open_policy(asked, workspace.root)
     sandbox = open_sandbox(asked, policy)
     also = asked.shell.environment if sandbox else ("HOME", *asked.shell.environment)
     start = start_unconfined if sandbox is None else _starting(sandbox, policy)
     walls = "Nothing confines it." if sandbox is None else walls_of(policy)
     return tools_over(
         Jobs(start),
-        Workspace(asked.project).directory,
+        workspace.directory,
         lambda given: environment_of(os.environ, also, given),
         walls,
         asked.shell.timeout_s,
@@ -85,23 +85,31 @@ def walls_of(policy: "Policy") -> str:
     )
 
 
-def open_policy(asked: Config) -> "Policy":
-    """What commands in the project may read, write and reach, as the configuration asks for it."""
+def open_policy(asked: Config, root: str = "") -> "Policy":
+    """What commands may read, write and reach, as the configuration asks for it.
+
+    What it closes to the tools for files, it closes to them. Those of a model work in the workspace's root; those of
+    the user, in the whole project.
+    """
+    from onhand.closed import Closed
     from onhand.sandbox.policy import for_workspace
 
-    settings = asked.sandbox
+    settings, files = asked.sandbox, asked.workspace
     project = os.path.realpath(asked.project)
 
     def whole(paths: "Sequence[str]") -> list[str]:
         return [os.path.normpath(os.path.join(project, path)) for path in paths]
 
     policy = for_workspace(
-        project,
+        root or project,
         home=os.path.expanduser("~"),
+        project=project,
         readable=whole(settings.readable),
-        writable=whole(settings.writable),
+        writable=whole((*([] if root else [files.root]), *files.writable_roots, *settings.writable)),
+        read_only=whole(files.read_only_roots),
         denied=[*whole(settings.denied), *_own_secrets()],
         domains=settings.domains,
+        closed=Closed(files.deny, files.protect, files.allow),
     )
     limited = policy._replace(memory_bytes=settings.memory_mb << 20, cpu_s=settings.cpu_s, processes=settings.processes)
     return limited.checked()

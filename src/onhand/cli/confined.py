@@ -58,7 +58,9 @@ def ended(sandbox: Sandbox, policy: Policy, command: Command) -> int:
     with unwound():
         process = sandbox.start(policy, command)
         try:
-            return process.wait() or 0
+            code = process.wait() or 0
+            terminal.warn(process.notes)
+            return code
         except BaseException:
             process.kill()
             raise

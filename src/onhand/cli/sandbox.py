@@ -1,6 +1,7 @@
 """The walls around commands: what this machine can do, and run one behind them."""
 
 import os
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from onhand.cli import terminal
@@ -8,26 +9,55 @@ from onhand.errors import InputError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
     from onhand.sandbox.policy import Policy
 
 
 def add_arguments(parser: "ArgumentParser") -> None:
+    from onhand.sandbox.policy import MAX_NUMBER
+
     verbs = parser.add_verbs("verb", "VERB")  # type: ignore[attr-defined]  # of our Parser
     check = verbs.add_parser("check", help="what this machine can do, and why not more", description=_check.__doc__)
     check.add_argument("--json", action="store_true", help="as an object, for programs")
     run = verbs.add_parser("run", help="run a command behind the walls", description=_run.__doc__)
-    run.add_argument("--read", metavar="PATH", action="append", default=[], help="more that it may read")
-    run.add_argument("--write", metavar="PATH", action="append", default=[], help="more that it may write")
-    run.add_argument("--deny", metavar="PATH", action="append", default=[], help="more that it may not see")
+    for flag, about in (("--read", "may read"), ("--write", "may write"), ("--deny", "may not see")):
+        run.add_argument(flag, metavar="PATH", type=_path, action="append", default=[], help=f"more that it {about}")
     run.add_argument("--domain", metavar="DOMAIN", action="append", default=[], help="what it may reach")
-    run.add_argument("--memory", metavar="MIB", type=int, help="the most memory of its processes and its /tmp together")
-    run.add_argument("--cpu", metavar="SECONDS", type=int, help="the most processor time of its processes together")
-    run.add_argument("--processes", metavar="N", type=int, help="the most processes and threads")
-    run.add_argument("--time", metavar="SECONDS", type=float, help="end it after so long")
+    most = "the most memory of its processes and its /tmp together"
+    run.add_argument("--memory", metavar="MIB", type=_up_to(MAX_NUMBER >> 20), help=most)
+    most = "the most processor time of its processes together"
+    run.add_argument("--cpu", metavar="SECONDS", type=_up_to(MAX_NUMBER), help=most)
+    run.add_argument("--processes", metavar="N", type=_up_to(MAX_NUMBER), help="the most processes and threads")
+    run.add_argument("--time", metavar="SECONDS", type=_seconds, help="end it after so long")
     run.add_argument("--backend", choices=("auto", "bubblewrap", "landlock"), help="what confines it")
     run.add_argument("--all-variables", action="store_true", help="give it the whole environment, secrets and all")
     run.add_argument("command", metavar="CMD", nargs="+", help="the command and its words, after --")
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise ArgumentTypeError("the path is empty: name a file or a directory")
+    return text
+
+
+def _up_to(most: int) -> "Callable[[str], int]":
+    def number(text: str) -> int:
+        if not (text.isdecimal() and len(text) < 20 and 1 <= int(text) <= most):
+            raise ArgumentTypeError(f"{text[:100]!r} is not a whole number from 1 to {most}")
+        return int(text)
+
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ArgumentTypeError(f"{text[:100]!r} is not a number of seconds above 0")
+    return number
 
 
 def run(arguments: "Namespace") -> int:
@@ -44,9 +74,10 @@ def _check(arguments: "Namespace") -> int:
     policy = open_policy(asked)
     found = tries(policy)
     used = _used(asked.sandbox.backend, [one.sandbox.name for one in found if one.refusal is None])
+    problem = _problem(policy, used)
     if arguments.json:
         backends = {one.sandbox.name: {"works": one.refusal is None, "reason": one.refusal} for one in found}
-        terminal.print_json({"used": used, "backends": backends, "notes": _notes(policy)})
+        terminal.print_json({"used": used, "problem": problem, "backends": backends, "notes": _notes(policy)})
     else:
         rows = [
             (one.sandbox.name, "works" if one.refusal is None else "does not work", one.refusal or "") for one in found
@@ -55,9 +86,28 @@ def _check(arguments: "Namespace") -> int:
         terminal.say()
         said = {"refuse": "commands are refused: nothing here can confine them", "none": "commands are NOT confined"}
         terminal.say(said.get(used, f"commands are confined by {used}"))
+        if problem:
+            terminal.say(f"but none starts in this project: {problem}")
         for note in _notes(policy):
             terminal.say(f"note: {note}")
-    return 1 if used == "refuse" else 0
+    return 1 if used == "refuse" or problem else 0
+
+
+def _problem(policy: "Policy", used: str) -> str | None:
+    """Why a command that does nothing cannot be started in this very project; None if it can, or need not be tried."""
+    from subprocess import DEVNULL
+
+    from onhand.errors import SandboxError
+    from onhand.sandbox.sandbox import Command, choose
+
+    if used in ("none", "refuse"):
+        return None
+    command = Command(["/bin/sh", "-c", ":"], policy.writable[0], {}, DEVNULL, DEVNULL, DEVNULL)
+    try:
+        code = choose(policy, used).start(policy, command).wait()
+    except SandboxError as error:
+        return str(error)
+    return None if code == os.EX_OK else f"a command that does nothing ended with {code}"
 
 
 def _used(wanted: str, working: list[str]) -> str:

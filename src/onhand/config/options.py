@@ -167,12 +167,12 @@ ABOUT_WORKSPACE = {
     "read_only_roots": About("More directories that may be read, by their whole paths.", role="path"),
     "writable_roots": About("More directories that may be read and written, by their whole paths.", role="path"),
     "deny": About(
-        'Files that no tool for files reads or writes, besides .env, keys and the like, such as ["*.sqlite"]; what '
-        "commands may not see is in sandbox.denied.",
+        'Files that no tool and no command reads or writes, besides .env, keys and the like, such as ["*.sqlite"].',
         role="limit",
     ),
     "protect": About(
-        "Files that no tool writes, besides .git, AGENTS.md and what else programs obey unseen.", role="limit"
+        "Files that no tool and no command writes, besides .git, AGENTS.md and what else programs obey unseen.",
+        role="limit",
     ),
     "allow": About('Files that are not closed after all, such as [".env.test"].', role="grant"),
 }

@@ -12,6 +12,7 @@ from functools import cache
 from onhand.errors import SandboxError
 from onhand.sandbox import seccomp
 from onhand.sandbox.layout import Layout, lay_out
+from onhand.sandbox.names import Entry
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.sandbox import Command, Process
 from onhand.sandbox.usage import TEMPORARY
@@ -38,15 +39,19 @@ class BubblewrapSandbox:
         placeholders = Placeholders(policy.writable, lambda: lay_out(policy), confined.unprivileged)
         try:
             user = confined.unprivileged(placeholders.layout)
-            mounts = list(_mounts(confined.within_reach(placeholders.layout, user), policy.memory_bytes))
+            layout = confined.within_reach(placeholders.layout, user)
+            mounts = list(_mounts(layout, policy.memory_bytes))
         except BaseException:
             placeholders.remove()
             raise
-        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains)))
+        info_fd, their_info_fd = os.pipe()
+        their_go_fd, go_fd = os.pipe()
+        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains), own_ipc=True))
         environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
         options = [
             *_namespaces(bool(policy.domains)),
             *mounts,
+            *("--info-fd", str(their_info_fd), "--block-fd", str(their_go_fd)),
             *("--seccomp", str(filter_fd), "--chdir", os.path.realpath(command.cwd), "--clearenv"),
             *_variables(confined.proxied(environment, policy.domains)),
         ]
@@ -59,8 +64,19 @@ class BubblewrapSandbox:
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
             "landlock": None,
+            "mounts": {
+                "info_fd": info_fd,
+                "go_fd": go_fd,
+                "their_info_fd": their_info_fd,
+                "their_go_fd": their_go_fd,
+                **_plan(mounts, layout),
+            },
         }
-        return confined.start(order, policy, command, (filter_fd, options_fd), [placeholders.remove])
+        pipes = (info_fd, their_info_fd, go_fd, their_go_fd)
+        standing = (Entry(missing.path, False) for missing in placeholders.layout.missing)  # it is ours
+        before = (*placeholders.layout.names, *standing)
+        passed = (filter_fd, options_fd, *pipes)
+        return confined.start(order, policy, command, before, passed, [placeholders.remove])
 
 
 def _namespaces(shares_network: bool) -> list[str]:
@@ -97,6 +113,16 @@ def _mounts(layout: Layout, memory_bytes: int) -> Iterator[str]:
             yield from ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
         else:  # a device on a mount for files, which cannot be opened
             yield from ("--ro-bind", os.devnull, path)
+
+
+def _plan(mounts: list[str], layout: Layout) -> dict[str, list[bytes]]:
+    """Where the host's own is to be seen, and where nothing is, for whoever looks before the command begins."""
+    bound = [
+        os.fsencode(place)
+        for option, source, place in zip(mounts, mounts[1:], mounts[2:], strict=False)
+        if option in ("--bind", "--ro-bind") and source == place
+    ]
+    return {"bound": bound, "hidden": [os.fsencode(path) for path in layout.hidden]}
 
 
 def _pins(layout: Layout) -> list[str]:

@@ -12,8 +12,10 @@ from typing import IO, Any
 
 from onhand.descendants import end_descendants
 from onhand.errors import SandboxError
+from onhand.sandbox import afterwards
 from onhand.sandbox.launch import PROXY_PORT
 from onhand.sandbox.layout import Layout
+from onhand.sandbox.names import Entry
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.proxy import Proxy
 from onhand.sandbox.sandbox import Command
@@ -29,10 +31,18 @@ _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from onhand.sandbox.l
 class Confined:
     """A command behind its walls; what was set up for it is taken down when it has ended."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", lifeline: int, after: list[Callable[[], None]]) -> None:
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        lifeline: int,
+        after: list[Callable[[], None]],
+        told: Callable[[], list[str]] = list,
+    ) -> None:
         self._process = process
         self._lifeline = lifeline
         self._after = after
+        self._told: Callable[[], list[str]] | None = told
+        self.notes: tuple[str, ...] = ()
 
     @property
     def pid(self) -> int:
@@ -71,6 +81,9 @@ class Confined:
             if self._lifeline >= 0:
                 os.close(self._lifeline)
                 self._lifeline = -1
+            if self._told is not None:
+                told, self._told = self._told, None
+                self.notes = tuple(told())
             while self._after:
                 self._after.pop()()
         return code
@@ -140,10 +153,14 @@ def start(
     order: dict[str, Any],
     policy: Policy,
     command: Command,
+    before: tuple[Entry, ...],
     pass_fds: tuple[int, ...] = (),
     after: list[Callable[[], None]] | None = None,
 ) -> Confined:
-    """Carry out an order; SandboxError when a step of it failed. `after` is run when the command has ended."""
+    """Carry out an order; SandboxError when a step of it failed. `after` is run when the command has ended.
+
+    `before` is what programs obey unseen, as it was found: what is more of it afterwards is told.
+    """
     after = after or []
     ours: list[int] = []
     theirs: list[int] = list(pass_fds)
@@ -167,7 +184,7 @@ def start(
             process.wait()
             raise SandboxError(f"the command was not started: {failure}")
         ours.remove(lifeline)
-        return Confined(process, lifeline, after)
+        return Confined(process, lifeline, after, lambda: afterwards.notes(policy, before))
     except BaseException:
         if process is not None:
             Confined(process, -1, []).kill()  # what it was to start may have begun

@@ -50,13 +50,15 @@ class LandlockSandbox:
             "cwd": command.cwd,
             "environment": confined.proxied(environment, policy.domains),
             "user": user,
+            "mounts": None,
             "landlock": {
                 "handled": rules.handled(version, tcp=not policy.domains),  # with them it has a network of its own
                 "rules": [*(rule for rule in found if rule[1]), (temporary, writing)],
                 "filter": seccomp.program(inet=bool(policy.domains)),
             },
         }
-        return confined.start(order, policy, command, after=[lambda: shutil.rmtree(temporary, ignore_errors=True)])
+        after = [lambda: shutil.rmtree(temporary, ignore_errors=True)]
+        return confined.start(order, policy, command, layout.names, after=after)
 
 
 @cache

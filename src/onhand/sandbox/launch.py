@@ -19,16 +19,21 @@ from time import monotonic
 
 from onhand.descendants import end_descendants
 from onhand.sandbox import kernel
+from onhand.sandbox.mounts import is_complete, parsed, strange
 from onhand.sandbox.usage import excess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from typing import Any, NoReturn
+
+    from onhand.sandbox.mounts import Mount
 else:
     import _signal as signal
 
 OUT_OF_TIME = 124  # as timeout(1) says it
+START_S = 30.0  # far more than mounting takes
+EARLY = 500  # of 1000, which is at once: a command goes before whoever ordered it
 LOOK_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
 PROXY_PORT = 3128  # in a network of its own, so it is always free
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
@@ -52,9 +57,19 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
         _report(report_fd, f"{error} while giving up rights")
         os._exit(126)
     wakeup = _wake_on_signals()
+    for name in ("info_fd", "go_fd") if order["mounts"] else ():
+        os.set_inheritable(order["mounts"][name], False)
     child = os.fork()
     if child == 0:
         _become(order, report_fd)
+    try:
+        problem = _mounted_otherwise(order["mounts"]) if order["mounts"] else ""
+    except Exception as error:
+        problem = f"{error} while looking at its mounts"
+    if problem:
+        _end_everything()  # before anything is let go
+        _report(report_fd, problem)
+        os._exit(126)
     os.close(report_fd)
     code, reason = _attend(child, wakeup, lifeline_fd, order)
     _end_everything()
@@ -65,6 +80,7 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
 def _give_up_rights(user: list[int] | None) -> None:
     """Become another user when we are root: that alone takes every capability away. None may be left."""
     if user is not None:
+        _go_early(0)  # said by root, none of them can go back behind it
         _hand_over_pipes(user)
         os.setgroups([])
         os.setresgid(user[1], user[1], user[1])
@@ -73,6 +89,15 @@ def _give_up_rights(user: list[int] | None) -> None:
         kernel.drop_capabilities()
     if kernel.capabilities() or (user is not None and os.geteuid() == 0):
         raise PermissionError(1, "rights could not be given up")
+
+
+def _go_early(score: int) -> None:
+    """Let the kernel end this process, and those that come from it, the more readily when memory is short."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+b", buffering=0) as file:
+            file.write(b"%d" % max(score, int(file.read(16))))
+    except OSError:  # it is not ours to say
+        return
 
 
 def _hand_over_pipes(user: list[int]) -> None:
@@ -90,7 +115,7 @@ def _own_network(door_fd: int) -> None:
     import socket
 
     uid, gid = os.geteuid(), os.getegid()
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # as in _become
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "wb", buffering=0) as file:
@@ -122,6 +147,8 @@ def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
         os.chdir(order["cwd"])
         step = "setting limits"
         _limit(order["limits"])
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
+        _go_early(EARLY)
         if order["landlock"]:
             step = "setting Landlock's rules"
             _confine(order["landlock"])
@@ -132,6 +159,43 @@ def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
     except Exception as error:
         _report(report_fd, f"{error} while {step}")
     os._exit(126)
+
+
+def _mounted_otherwise(plan: "dict[str, Any]") -> str:
+    """What is not mounted as it was planned; nothing, once the command that waits for this was let go."""
+    for descriptor in (plan["their_info_fd"], plan["their_go_fd"]):
+        os.close(descriptor)
+    told = b""
+    while piece := os.read(plan["info_fd"], 4096):
+        told += piece
+    os.close(plan["info_fd"])
+    process = told.partition(b'"child-pid":')[2].partition(b",")[0].strip()
+    if not process.isdigit():
+        return ""  # it has ended, and said why
+    host = _mounts(b"self")
+    end = monotonic() + START_S
+    found = _mounts(process)
+    while not is_complete(found, host):
+        if monotonic() > end:
+            return "its mounts could not be looked at"
+        if not found and os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return ""  # the same
+        select.select([], [], [], 0.0005)
+        found = _mounts(process)
+    place = strange(found, host, plan["bound"], plan["hidden"])
+    if place is not None:
+        return f"{place!r} is not mounted as planned: another command moves files about; try again when it has ended"
+    os.write(plan["go_fd"], b"g")
+    os.close(plan["go_fd"])
+    return ""
+
+
+def _mounts(process: bytes) -> "list[Mount]":
+    try:
+        with open(b"/proc/%s/mountinfo" % process, "rb") as file:
+            return parsed(file.read())
+    except OSError:  # it has just ended
+        return []
 
 
 def _run(argv: list[str], environment: dict[str, str]) -> None:

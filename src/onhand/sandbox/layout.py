@@ -8,19 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from onhand.errors import SandboxError
-from onhand.sandbox.policy import (
-    MAX_PATHS,
-    MAY_BE_LINKS,
-    PROTECTED_NAMES,
-    SECRET_DIRECTORY,
-    SECRET_NAME,
-    Policy,
-    is_below,
-)
+from onhand.sandbox.names import Entry, Found, look
+from onhand.sandbox.policy import MAX_PATHS, MAY_BE_LINKS, Policy, inner_paths, is_below
 
-MAX_LOOKED_AT = 200_000  # entries of a workspace that are looked at for secrets: less than a second
-SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
-REPOSITORIES = ("/.hg", "/.jj")  # what stood in for one would be taken for it, by programs that do without it else
+# To their programs an empty directory would be a broken repository, and a socket is none at all.
+_BARE = ("/.hg", "/.jj")
 
 
 class Missing(NamedTuple):
@@ -39,6 +31,7 @@ class Layout(NamedTuple):
     fixed: tuple[str, ...]  # there, in what is writable, and only to be read
     missing: tuple[Missing, ...]  # in what is writable, and not to be made
     links: tuple[tuple[str, str], ...]  # a link on the way to a path, and where it leads
+    names: tuple[Entry, ...]  # what programs obey unseen, as it was found
 
     def holes(self, path: str) -> tuple[str, ...]:
         """What is below a writable path and not writable."""
@@ -49,41 +42,53 @@ class Layout(NamedTuple):
 def lay_out(policy: Policy) -> Layout:
     """Look at the disk once; SandboxError names what cannot be kept as the policy says."""
     policy.checked()
-    writable = _real(policy.writable)
+    writable, read_only = _real(policy.writable), _real(policy.read_only)
     for path in policy.writable:
         if not os.path.exists(path):
             raise SandboxError(f"{path} is to be writable and is not there: make it first")
-    for path in (*policy.readable, *policy.writable):
+    given = (*policy.readable, *policy.writable, *policy.read_only)
+    for path in given:
         _check_links(path, writable)
     readable = _real(policy.readable)
-    roots = (*readable, *writable)
+    found = look_at(policy)
     hidden, missing = _denied(policy.denied, writable)
     opened = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
-    found = [_found(root) for root in writable]
-    secrets = [path for secret, _ in found for path in secret]
-    hidden += [path for path in secrets if not any(is_below(path, root) for root in opened)]  # the user named those
-    fixed, missing_too = _protected(policy.protected, writable)
-    fixed += [path for _, names in found for path in names]
-    kept = _outermost(path for path in hidden if any(is_below(path, root) for root in roots))
+    secrets = [path for one in found for path in _secrets(one, (*writable, *read_only))]
+    hidden += [path for path in secrets if not (_is_in(path, opened) and policy.may_read(path))]
+    fixed, missing_too = _protected((*policy.protected, *policy.read_only, *_worktrees(writable)), writable)
+    fixed += [path for one in found for path in _names(one, writable)]
+    kept = _outermost(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
     if len(kept) > MAX_PATHS:
-        raise SandboxError(f"{len(kept)} files are to be hidden, more than {MAX_PATHS}: move them together")
+        raise SandboxError(f"{len(kept)} files are to be hidden, more than {MAX_PATHS}: move them into one directory")
     if len(fixed) > MAX_PATHS:
         raise SandboxError(f"{len(fixed)} files are protected, more than {MAX_PATHS}: work in a smaller directory")
-    beyond = [path for path in writable if any(is_below(path, hole) for hole in kept)]
+    beyond = [path for path in writable if _is_in(path, kept)]
     if beyond:
         raise SandboxError(f"{beyond[0]} is to be writable and is inside of what is denied: name another directory")
     return Layout(
-        tuple(path for path in readable if not any(is_below(path, root) for root in writable)),
+        tuple(path for path in (*readable, *read_only) if not _is_in(path, writable)),
         writable,
         kept,
         tuple(dict.fromkeys(fixed)),
-        tuple(dict.fromkeys(one for one in (*missing, *missing_too) if not one.path.endswith(REPOSITORIES))),
-        tuple(dict.fromkeys(link for path in (*policy.readable, *policy.writable) for link in _links(path))),
+        tuple(dict.fromkeys((*missing, *missing_too))),
+        tuple(dict.fromkeys(link for path in given for link in _links(path))),
+        tuple(entry for one in found for entry in (*one.protected, *one.repositories)),
     )
+
+
+def look_at(policy: Policy) -> list[Found]:
+    """What is closed by its name in each of the directories that are worked in."""
+    project = [os.path.realpath(policy.project)] if policy.project else []
+    roots = _real((*policy.writable, *policy.read_only))
+    return [look(root, next(inner_paths(root, project), ""), policy.closed) for root in roots]
 
 
 def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
+
+
+def _is_in(path: str, roots: Iterable[str]) -> bool:
+    return any(is_below(path, root) for root in roots)
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
@@ -112,7 +117,7 @@ def _denied(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str
         real = os.path.realpath(path)
         if os.path.lexists(real):
             hidden.append(real)
-        elif any(is_below(real, root) for root in writable):
+        elif _is_in(real, writable):
             missing.append(_first_missing(real, path.endswith("/")))
     return hidden, missing
 
@@ -172,33 +177,30 @@ def _first_missing(path: str, is_directory: bool) -> Missing:
     while not os.path.lexists(above):
         path, is_directory = above, True
         above = os.path.dirname(path)
-    return Missing(path, is_directory)
+    return Missing(path, is_directory and not path.endswith(_BARE))
 
 
-def _found(root: str) -> tuple[list[str], list[str]]:
-    """What has the name of a secret, and what has a protected name, as far as there is time to look."""
-    secrets, names = list[str](), list[str]()
-    looked_at = 0
-    directories = [root]
-    while directories:
-        try:
-            entries = list(os.scandir(directories.pop()))
-        except OSError:
-            continue
-        looked_at += len(entries)
-        if looked_at > MAX_LOOKED_AT:
-            break
-        for entry in entries:
-            is_directory = entry.is_dir(follow_symlinks=False)
-            if entry.name.casefold() in PROTECTED_NAMES:
-                names += _linked(entry.path, (root,)) if entry.is_symlink() else [entry.path]
-            if is_directory and entry.name.lower() in SECRET_DIRECTORY:
-                secrets.append(entry.path)
-            elif is_directory and entry.name not in SKIPPED:
-                directories.append(entry.path)
-            elif not is_directory and SECRET_NAME.fullmatch(entry.name):
-                secrets.append(os.path.realpath(entry.path))
-    return secrets, names
+def _worktrees(roots: tuple[str, ...]) -> Iterator[str]:
+    """What says for other working trees of a repository where its configuration is; those may be anywhere."""
+    for root in roots:
+        directory = os.path.join(root, ".git", "worktrees")
+        for name in os.listdir(directory) if os.path.isdir(directory) else []:
+            yield from (os.path.join(directory, name, one) for one in ("commondir", "config.worktree", "gitdir"))
+
+
+def _secrets(found: Found, roots: Iterable[str]) -> Iterator[str]:
+    """Where secrets are. A link's file counts in the roots alone: or one could close the next command's own shell."""
+    for path, is_link in found.secrets:
+        real = os.path.realpath(path) if is_link else path
+        if not is_link or (os.path.isfile(real) and _is_in(real, roots)):
+            yield real
+
+
+def _names(found: Found, writable: tuple[str, ...]) -> Iterator[str]:
+    """Where that is which is only to be read, as far as it could be written."""
+    for path, is_link in found.protected:
+        if _is_in(path, writable):
+            yield from _linked(path, writable) if is_link else [path]
 
 
 def _links(path: str) -> Iterator[tuple[str, str]]:

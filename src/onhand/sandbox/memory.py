@@ -57,6 +57,7 @@ class _Pretended:
     """A command that has ended already, or never will by itself."""
 
     pid = 0
+    notes: tuple[str, ...] = ()
     stderr: IO[bytes] | None = None
 
     def __init__(self, code: int | None, printed: bytes, command: Command) -> None:

@@ -18,8 +18,15 @@ from onhand.errors import SandboxError
 from onhand.sandbox.layout import Layout, Missing
 from onhand.sandbox.policy import is_below
 
-# git reads these whenever they are there, so what stands in for one has to say what its absence says.
-_READ = {".git/commondir": b".\n", ".git/config.worktree": b""}
+# Programs read these whenever they are there, so what stands in for one has to say what its absence says.
+_READ = {
+    ".git/commondir": b".\n",
+    "config.worktree": b"",
+    ".hg/hgrc": b"",
+    ".jj/repo/config.toml": b"",
+    ".jj/workspace-config.toml": b"",
+    ".gitignore": b"*\n",
+}
 
 
 class Placeholders:
@@ -65,7 +72,7 @@ class Placeholders:
             for register, descriptor in zip(registers, held, strict=False):
                 with suppress(BlockingIOError):
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    for path in _standing(register):
+                    for path in reversed(_standing(register)):  # what is in a directory before the directory
                         _take_away(path)
                     _write(register, {})
                 os.close(descriptor)
@@ -89,15 +96,22 @@ def _put(missing: list[Missing], register: int, owner: tuple[int, int] | None) -
     made = _read(register)
     for one in missing:
         with suppress(FileExistsError):  # somebody made it just now: it is theirs
-            _make(one)
-            made[one.path] = _identity(one.path)
-            _write(register, made)
-            if owner is not None:
-                os.chown(one.path, *owner, follow_symlinks=False)
+            for part in (one, *_unnoticed(one)):
+                _make(part)
+                made[part.path] = _identity(part.path)
+                _write(register, made)
+                if owner is not None:
+                    os.chown(part.path, *owner, follow_symlinks=False)
+
+
+def _unnoticed(missing: Missing) -> list[Missing]:
+    """What keeps git from a directory: `git clean` and `git stash -u` would try to remove it, and fail."""
+    in_git = "/.git/" in missing.path + "/"
+    return [Missing(os.path.join(missing.path, ".gitignore"), False)] if missing.is_directory and not in_git else []
 
 
 def _make(missing: Missing) -> None:
-    """An empty directory or a socket that nobody listens on: git takes no notice of either, so none is committed."""
+    """A directory or a socket that nobody listens on: git takes no notice of either, so none is committed."""
     content = _read_content(missing.path)
     if missing.is_directory:
         os.mkdir(missing.path)  # behind the walls it is read-only; in front of them, its owner may fill it

@@ -6,10 +6,11 @@ Nothing here starts a process or asks the kernel. `may_read` and `may_write` say
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from onhand import protected
+from onhand.closed import NOTHING, Closed, Patterns, literal
 from onhand.errors import InputError
 
 # What programs need to start at all. No home directory, no /var, no /run: there is nothing in them that a command needs
@@ -27,13 +28,16 @@ SECRETS_OF_HOME = (
     *(".kube", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".config/git/credentials"),
     *(".password-store", ".local/share/keyrings", ".vault-token", ".terraform.d", ".cargo/credentials.toml"),
     *(".bash_history", ".zsh_history", ".python_history", ".mozilla", ".config/google-chrome", ".config/chromium"),
+    *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".config/github-copilot"),
+    *(".config/rclone", ".config/containers", ".oci", ".cargo/credentials", ".m2/settings.xml", ".psql_history"),
+    *(".mysql_history", ".thunderbird", ".Xauthority"),
 )
-SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
+_SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
     r"\.env(?:\.(?!example$|sample$|template$|dist$)[\w.-]+)?|\.envrc|\.netrc|\.npmrc|\.pypirc|\.git-credentials"
-    r"|[^/]*\.(?:pem|key|p8|p12|pfx|keystore|jks|kdbx|ppk|ovpn)|id_(?:rsa|dsa|(?:ecdsa|ed25519)(?:_sk)?)|\.htpasswd"
-    r"|\.pgpass|\.my\.cnf|\.vault-token|\.dockercfg|\.boto|\.s3cfg|service-account[^/]*\.json|credentials\.json",
-    re.IGNORECASE,
+    r"|id_(?:rsa|dsa|(?:ecdsa|ed25519)(?:_sk)?)|\.htpasswd|\.pgpass|\.my\.cnf|\.vault-token|\.dockercfg|\.boto|\.s3cfg"
+    r"|service-account[^/]*\.json|credentials\.json"
 )
+_SECRET_ENDS = frozenset("pem key p8 p12 pfx keystore jks kdbx ppk ovpn".split())
 SECRET_DIRECTORY = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".password-store"})
 # Of what is protected, that which commands have to write in part: they commit, and take notes. A slash ends a
 # directory: what stands in for a missing .git has to be one, or every git command would fail.
@@ -42,8 +46,8 @@ _IN_PART = {
         *(".git/hooks/", ".git/config", ".git/info/"),
         *(".git/commondir", ".git/config.worktree"),  # either brings another configuration into force
     ),
-    ".hg": (".hg/hgrc",),
-    ".jj": (".jj/repo/config.toml",),
+    ".hg": (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"),  # the last leads to another repository's hgrc
+    ".jj": (".jj/repo/config.toml", ".jj/workspace-config.toml"),
     ".svn": (),
     ".onhand/": (".onhand/config.toml",),
     ".aider*": (".aider.conf.yml",),
@@ -56,6 +60,7 @@ PROTECTED_IN_HOME = tuple(name.rstrip("/") for name in protected.OF_HOMES)
 PROTECTED_NAMES = frozenset(
     name.rstrip("/").casefold() for name in protected.PROTECTED if name not in _IN_PART and "/" not in name.rstrip("/")
 )
+REPOSITORIES = frozenset({".git", ".hg", ".jj", ".svn"})  # commands have to write in them
 # People have these made by a program that puts links, or name one text twice. A link can be replaced where nothing can
 # be mounted on it; to refuse every command there would leave them without walls.
 MAY_BE_LINKS = frozenset(
@@ -65,6 +70,12 @@ DENIED = (".env",)
 
 MAX_PATHS = 1000  # each is a mount or several rules
 MAX_NUMBER = 1 << 40
+_NUMBERS = {  # the least of each, and where a user says it
+    "memory_bytes": (1 << 20, " (sandbox.memory_mb, in MiB)"),
+    "cpu_s": (1, " (sandbox.cpu_s)"),
+    "processes": (1, " (sandbox.processes)"),
+    "file_bytes": (0, ""),
+}
 DOMAIN = re.compile(r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9](?::\d{1,5})?")
 
 
@@ -73,12 +84,17 @@ class Policy(NamedTuple):
 
     A denied path can be neither read nor written, a protected one only read, whatever else is said and whether or not
     it is there yet. Without domains there is no network. A slash at the end says that what is missing is a directory.
+    What is `closed` holds for what is there, below what is writable and below `read_only`, which differs from what is
+    readable in that secrets are looked for in it, and that it cannot be written inside of what is writable.
     """
 
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
+    closed: Closed = NOTHING
+    project: str = ""  # patterns are held against paths below it too
     domains: tuple[str, ...] = ()  # "example.com", "*.example.com", "example.com:8443"
     memory_bytes: int = 4 << 30  # of each process, which the kernel keeps, and of all together, which is watched
     cpu_s: int = 3600  # the same; a command of the foreground may keep six processors busy for all of its time
@@ -88,60 +104,97 @@ class Policy(NamedTuple):
 
     def checked(self) -> "Policy":
         """This policy, if it can be meant; InputError says what cannot."""
-        paths = (*self.readable, *self.writable, *self.denied, *self.protected)
+        paths = (*self.readable, *self.writable, *self.read_only, *self.denied, *self.protected)
         for path in paths:
             if not os.path.isabs(path) or "\0" in path or ".." in path.split("/"):
                 raise InputError(f"{path!r} cannot be in a sandbox policy: give an absolute path without '..'")
         if len(paths) > MAX_PATHS:
             raise InputError(f"a sandbox policy of {len(paths)} paths: name directories instead, at most {MAX_PATHS}")
+        self.closed.checked()
         for domain in self.domains:
             if not DOMAIN.fullmatch(domain):
                 raise InputError(f"{domain!r} is no domain: write example.com, *.example.com or example.com:8443")
-        numbers = {"memory_bytes": 1 << 20, "cpu_s": 1, "processes": 1, "file_bytes": 0}
-        for name, least in numbers.items():
+        for name, (least, also) in _NUMBERS.items():
             if not least <= getattr(self, name) <= MAX_NUMBER:
-                raise InputError(f"{name} must be from {least} to {MAX_NUMBER}, not {getattr(self, name)}")
+                raise InputError(f"{name}{also} must be from {least} to {MAX_NUMBER}, not {getattr(self, name)}")
         if self.wall_s is not None and not 0 < self.wall_s < float("inf"):
             raise InputError(f"wall_s must be more than 0, or None, not {self.wall_s}")
         return self
 
     def may_read(self, path: str) -> bool:
         """Whether the file of that path, if there were one, may be read."""
-        return not _covered(path, self.denied) and _covered(path, (*self.readable, *self.writable))
+        if _covered(path, self.denied) or self._matches(path, self.closed.deny):
+            return False
+        return _covered(path, (*self.readable, *self.writable, *self.read_only))
 
     def may_write(self, path: str) -> bool:
         """Whether a file may be made or changed there."""
-        return _covered(path, self.writable) and not _covered(path, (*self.denied, *self.protected))
+        only_read = [root for root in self.read_only if _covered(root, self.writable)]
+        if _covered(path, (*self.denied, *self.protected, *only_read)):
+            return False
+        return _covered(path, self.writable) and not self._matches(path, (*self.closed.deny, *self.closed.protect))
+
+    def _matches(self, path: str, patterns: tuple[str, ...]) -> bool:
+        """Whether some patterns close a path in one of the roots."""
+        inner = [*inner_paths(path, (*self.writable, *self.read_only, *filter(None, [self.project])))]
+        return any(map(Patterns(patterns).cover, inner)) and not any(map(Patterns(self.closed.allow).cover, inner))
+
+
+def inner_paths(path: str, roots: Iterable[str]) -> Iterator[str]:
+    """A path as it is called below each of the roots that it is in."""
+    path = os.path.normpath(path)
+    for root in map(os.path.normpath, roots):
+        if path != root and is_below(path, root):
+            yield path[len(root) :].strip("/")
 
 
 def for_workspace(
     workspace: str,
     *,
     home: str = "",
+    project: str = "",
     readable: Iterable[str] = (),
     writable: Iterable[str] = (),
+    read_only: Iterable[str] = (),
     denied: Iterable[str] = (),
     domains: Iterable[str] = (),
+    closed: Closed = NOTHING,
 ) -> Policy:
     """What a command needs to work in a directory, and no more: the system to read, the directory to write."""
-    roots = (workspace, *writable)
+    roots = tuple(dict.fromkeys((workspace, *writable)))
+    places = tuple(dict.fromkeys((*roots, *filter(None, [project]))))
     is_home = bool(home) and _covered(os.path.realpath(home), map(os.path.realpath, roots))
+    allowed = Patterns(closed.allow)
+
+    def in_each(of: Iterable[str], *names: str) -> Iterator[str]:
+        kept = [name for name in names if not allowed.cover(name.rstrip("/"))]
+        return (os.path.join(place, name) for place in of for name in kept)
+
     return Policy(
         readable=(*SYSTEM, *_pythons(roots), *readable),
         writable=roots,
+        read_only=tuple(read_only),
         denied=(
             *SECRETS_OF_SYSTEM,
             *(os.path.join(home, name) for name in SECRETS_OF_HOME if home),
-            *(os.path.join(root, name) for root in roots for name in DENIED),
+            *in_each(places, *DENIED, *literal(closed.deny)),
             *denied,
         ),
         protected=(
-            *(os.path.join(root, name) for root in roots for name in PROTECTED),
-            *(os.path.join(home, name) for name in PROTECTED_IN_HOME if is_home),
+            *in_each(places, *PROTECTED, *literal(closed.protect)),
+            *in_each([home] if is_home else [], *PROTECTED_IN_HOME),
             *_running(),
         ),
         domains=tuple(domains),
+        closed=closed,
+        project=project,
     ).checked()
+
+
+def is_secret_name(folded: str) -> bool:
+    """Whether a file of that name, without regard to case, holds a secret; asked of every file of a workspace."""
+    _, dot, end = folded.rpartition(".")
+    return bool(dot and end in _SECRET_ENDS) or _SECRET_NAME.fullmatch(folded) is not None
 
 
 def _pythons(roots: tuple[str, ...]) -> tuple[str, ...]:

@@ -30,6 +30,10 @@ class Process(Protocol):
     def stdout(self) -> IO[bytes] | None: ...
     @property
     def stderr(self) -> IO[bytes] | None: ...
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever ran it should know besides, in sentences; once it has ended."""
+
     def poll(self) -> int | None:
         """Its exit code; None while it runs."""
 

@@ -7,7 +7,7 @@ every family, new namespaces, other processes' memory, and calls that go around 
 import platform
 import struct
 
-EPERM, ENOSYS, EOPNOTSUPP = 1, 38, 95
+EPERM, EINVAL, ENOSYS, EOPNOTSUPP = 1, 22, 38, 95
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54  # BPF_LD|W|ABS, BPF_RET|K, BPF_ALU|AND|K
 _EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45  # BPF_JMP|JEQ|K, |JGE|K, |JSET|K
@@ -64,6 +64,9 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
     "vhangup": (153, 58),
+    "open_tree_attr": (467, 467),
+    "fanotify_init": (300, 262),
+    "memfd_secret": (447, 447),  # of what it holds, nobody is told
 }
 # Extended attributes of files: Landlock does not know these calls, so that they would reach every file of the user.
 # Programs are used to file systems that have none. Modes and times are out of its reach too, and yet have to be left
@@ -77,6 +80,24 @@ _UNSUPPORTED: dict[str, tuple[int, int]] = {
     "fremovexattr": (199, 16),
     "setxattrat": (463, 463),
     "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+}
+# Memory, semaphores and queues of System V, and queues of POSIX: who shares them with others could read what theirs
+# hold, and what it left in them would outlive it.
+_SHARED: dict[str, tuple[int, int]] = {
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "semctl": (66, 191),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
 }
 _CLONE, _CLONE3, _IOCTL = (56, 220), (435, 435), (16, 29)
 _MKNOD, _MKNODAT = (133, None), (259, 33)
@@ -88,6 +109,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal as if its user had
 _FORMAT, _CHARACTER_DEVICE, _BLOCK_DEVICE = 0xF000, 0x2000, 0x6000
 _UNIX, _INET, _INET6 = 1, 2, 10
 _KIND, _STREAM, _SEQPACKET = 0xF, 1, 5
+_MAX_SEGMENT = 64 << 10  # databases take less; there are 4096 at most, and memory that nobody maps is not counted
 
 Instruction = tuple[int, int, int, int]
 
@@ -98,8 +120,10 @@ def unsupported() -> str | None:
     return None if machine in _MACHINES else f"there is no list of system calls for {machine}"
 
 
-def program(inet: bool = False) -> bytes:
+def program(inet: bool = False, own_ipc: bool = False) -> bytes:
     """The filter, as struct sock_filter after sock_filter; with `inet`, TCP sockets may be made.
+
+    With `own_ipc`, there is a namespace for what processes share by number, which goes with them.
 
     Sockets of the unix family cannot: neither a read-only mount nor Landlock keeps a process from connecting to one
     that it can see, such as a container engine's. Pairs of connected ones can, since event loops are made of them; not
@@ -118,6 +142,11 @@ def program(inet: bool = False) -> bytes:
         rows += _when(numbers[column], [_refuse()])
     for numbers in _UNSUPPORTED.values():
         rows += _when(numbers[column], [_refuse(EOPNOTSUPP)])
+    if own_ipc:
+        rows += _when(_SHARED["shmget"][column], _refuse_more(1, _MAX_SEGMENT))
+    else:
+        for numbers in _SHARED.values():
+            rows += _when(numbers[column], [_refuse(ENOSYS)])
     rows += _when(_CLONE3[column], [_refuse(ENOSYS)])  # its flags are in memory; libraries fall back to clone
     rows += _when(_CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(), _allow()])
     rows += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
@@ -140,6 +169,12 @@ def _refuse_values(argument: int, values: tuple[int, ...], mask: int = 0xFFFFFFF
     for value in values:
         rows += [(_EQUAL, 0, 1, value), _refuse()]
     return [*rows, _allow()]
+
+
+def _refuse_more(argument: int, most: int) -> list[Instruction]:
+    """Refuse a size that is more, in either half of its 64 bits."""
+    upper = (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4)
+    return [upper, (_EQUAL, 0, 2, 0), _argument(argument), (_AT_LEAST, 0, 1, most + 1), _refuse(EINVAL), _allow()]
 
 
 def _allow_sockets(families: tuple[int, ...], kinds: tuple[int, ...]) -> list[Instruction]:

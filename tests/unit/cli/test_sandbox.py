@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,20 @@ from onhand.errors import SandboxError
 from onhand.sandbox.policy import Policy, for_workspace
 from onhand.sandbox.sandbox import Command, choose, tries
 from requirements import requirement
+from workplace import workplace
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with workplace() as directory:
+        yield directory
 
 
 @requirement("sandbox.check")
 def test_check_says_for_every_backend_whether_it_works_and_why_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(place)
     code = main(["sandbox", "check", "--json"])
     said = json.loads(capfd.readouterr().out)
     assert list(said["backends"]) == ["bubblewrap", "landlock"]
@@ -33,6 +41,22 @@ def test_check_says_for_every_backend_whether_it_works_and_why_not(
         )
     assert main(["sandbox", "check"]) == code
     assert "bubblewrap" in capfd.readouterr().out
+
+
+@requirement("sandbox.check")
+def test_check_says_why_no_command_starts_in_this_project(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    if main(["sandbox", "check"]) != 0:
+        pytest.skip(capfd.readouterr().out)
+    (place / ".vscode").symlink_to("src")
+    capfd.readouterr()
+    assert main(["sandbox", "check", "--json"]) == 1
+    problem = json.loads(capfd.readouterr().out)["problem"]
+    assert ".vscode is a link and cannot be protected from a command" in problem
+    assert main(["sandbox", "check"]) == 1
+    assert "but none starts in this project: " in capfd.readouterr().out
 
 
 @requirement("sandbox.never-silently-open")
@@ -54,6 +78,39 @@ def test_a_policy_that_cannot_be_meant_is_wrong_usage(
     assert main(["sandbox", "run", "--domain", "no domain", "--", "true"]) == 2
     assert "is no domain" in capfd.readouterr().err
     assert main(["sandbox", "run"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("flag", "given"),
+    [
+        ("--time", "0"),
+        ("--time", "nan"),
+        ("--time", "inf"),
+        ("--time", "soon"),
+        ("--memory", "0"),
+        ("--memory", "9999999999999"),
+        ("--cpu", "-1"),
+        ("--cpu", "1.5"),
+        ("--processes", "0"),
+        ("--write", ""),
+        ("--deny", ""),
+        ("--read", ""),
+    ],
+)
+def test_a_wrong_value_is_told_by_the_name_of_its_flag(
+    flag: str, given: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sandbox", "run", f"{flag}={given}", "--", "true"]) == 2
+    assert f"argument {flag}: " in capfd.readouterr().err
+
+
+def test_a_limit_in_the_configuration_that_cannot_be_is_told_by_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONHAND_SANDBOX_MEMORY_MB", "9999999999")
+    assert main(["sandbox", "check"]) == 2
+    assert "sandbox.memory_mb" in capfd.readouterr().err
 
 
 @requirement("sandbox.secrets-unreadable")

@@ -78,6 +78,18 @@ def test_what_programs_read_is_stood_in_for_by_a_file_that_changes_nothing(place
     assert os.listdir(place / ".git") == ["config.worktree"]
 
 
+def test_git_takes_no_notice_of_a_directory_that_stands_in_and_what_is_put_there_stays(place: Path) -> None:
+    policy = Policy(writable=(str(place),), protected=(f"{place}/.onhand/config.toml", f"{place}/.github/a.md"))
+    made = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
+    second = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
+    assert (place / ".onhand" / ".gitignore").read_text() == (place / ".github" / ".gitignore").read_text() == "*\n"
+    (place / ".onhand" / "notes").mkdir()  # by somebody outside
+    made.remove()
+    second.remove()
+    assert names(place) == {".onhand"}
+    assert os.listdir(place / ".onhand") == ["notes"]
+
+
 def test_a_directory_of_registers_that_others_can_write_is_refused(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from onhand.closed import Closed
 from onhand.errors import SandboxError
 from onhand.sandbox import confined, kernel, rules
 from onhand.sandbox.policy import Policy, for_workspace
@@ -33,6 +35,7 @@ calls = {
     "process_madvise": (440, 440), "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "kcmp": (312, 272),
     "add_key": (248, 217), "request_key": (249, 218), "umount2": (166, 39), "pivot_root": (155, 41),
     "open_tree": (428, 428), "move_mount": (429, 429), "name_to_handle_at": (303, 264),
+    "fanotify_init": (300, 262), "memfd_secret": (447, 447), "open_tree_attr": (467, 467),
 }
 for name, numbers in calls.items():
     ctypes.set_errno(0)
@@ -46,7 +49,7 @@ for change in (lambda: os.setxattr("notes.txt", "user.x", b"y"), lambda: os.remo
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             print("refused otherwise:", error)
-for number in (463, 466):
+for number in (463, 466, 469):
     ctypes.set_errno(0)
     if libc.syscall(number, 0, 0, 0, 0, 0, 0) >= 0 or ctypes.get_errno() != errno.EOPNOTSUPP:
         print("passed:", number, ctypes.get_errno())
@@ -105,6 +108,39 @@ def test_no_capability_and_no_root_is_left_whoever_starts_it(attempt: Try) -> No
 def test_system_calls_that_go_around_the_walls_are_refused(sandbox: Sandbox, place: Path) -> None:
     ended = run(sandbox, policy_for(place), python_inside(), "-c", REFUSED_CALLS, cwd=place)
     assert (ended.code, ended.printed) == (0, "")
+
+
+SHARED_BY_NUMBER = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+shmget, semget, msgget = (29, 64, 68) if os.uname().machine == "x86_64" else (194, 190, 186)
+calls = [(shmget, 4096), (shmget, 65536), (shmget, 65537), (shmget, 1 << 32), (semget, 1), (msgget, 0o1600)]
+for number, size in calls:
+    ctypes.set_errno(0)
+    made = libc.syscall(ctypes.c_long(number), ctypes.c_long(0), ctypes.c_long(size), ctypes.c_long(0o1600)) >= 0
+    print(int(made), end="")
+"""
+
+
+@requirement("sandbox.sums")
+def test_memory_that_is_shared_by_number_is_small_or_not_to_be_had(sandbox: Sandbox, place: Path) -> None:
+    """It is counted for nobody, and without a namespace of its own it would outlive the command."""
+    before = Path("/proc/sysvipc/shm").read_text()
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", SHARED_BY_NUMBER, cwd=place)
+    assert ended.printed == {"bubblewrap": "110011", "landlock": "000000"}[sandbox.name]
+    assert Path("/proc/sysvipc/shm").read_text() == before
+
+
+@requirement("sandbox.sums")
+def test_when_memory_is_short_a_command_goes_before_others_and_cannot_help_it(attempt: Try) -> None:
+    ours = int(Path("/proc/self/oom_score_adj").read_text())
+    least = 0 if os.geteuid() == 0 else ours
+    said = attempt(
+        "cat /proc/self/oom_score_adj; (echo -900 > /proc/self/oom_score_adj) 2>&-; cat /proc/self/oom_score_adj"
+    )
+    first, second = map(int, said.printed.split()[:2])
+    assert first == max(ours, 500)
+    assert least <= second
 
 
 def test_an_event_loop_and_threads_and_children_work(sandbox: Sandbox, place: Path) -> None:
@@ -212,6 +248,96 @@ def test_what_is_obeyed_unseen_is_read_and_not_changed_at_any_depth(sandbox: San
     assert (place / name).read_text() == "be kind"
 
 
+@requirement("sandbox.same-rules")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat data/users.sqlite",
+        "mv data away; cat away/users.sqlite",
+        "ln data/users.sqlite x; cat x",
+        "cp -r data copy; cat copy/*",
+        "echo evil > vendor/lib.py; rm -f vendor/lib.py; mv vendor away; mkdir -p vendor; echo evil > vendor/lib.py",
+        "mkdir -p conf; echo evil > conf/prod.toml; mv src conf",
+        "echo evil > only-read/a.txt; rm -rf only-read; mv only-read x; mkdir only-read; echo evil > only-read/a.txt",
+    ],
+)
+def test_what_the_user_closes_is_closed_to_commands(sandbox: Sandbox, place: Path, line: str) -> None:
+    for name in ("data/users.sqlite", "vendor/lib.py", "only-read/a.txt", "only-read/b.sqlite"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("S3CR3T" if name.endswith("sqlite") else "fine")
+    give(place)
+    closed = Closed(deny=("*.SQLITE",), protect=("vendor/", "conf/prod.toml"))
+    policy = policy_for(place, closed=closed, read_only=(str(place / "only-read"),))
+    ended = run(sandbox, policy, "/bin/sh", "-c", f"{line}; cat only-read/*; cat vendor/lib.py", cwd=place)
+    assert "S3CR3T" not in ended.printed
+    assert ended.printed.count("fine") == 2
+    assert (place / "vendor" / "lib.py").read_text() == (place / "only-read" / "a.txt").read_text() == "fine"
+    assert not (place / "conf" / "prod.toml").exists()
+
+
+@requirement("sandbox.same-rules")
+def test_what_the_user_allows_is_open_to_commands(sandbox: Sandbox, place: Path) -> None:
+    for name in (".env", "src/.env.test", "AGENTS.md"):
+        (place / name).write_text("open")
+    give(place)
+    policy = policy_for(place, closed=Closed(allow=(".env*", "AGENTS.md")))
+    line = "cat .env src/.env.test; echo changed > AGENTS.md; echo changed > CLAUDE.md"
+    assert run(sandbox, policy, "/bin/sh", "-c", line, cwd=place).printed.startswith("openopen")
+    assert (place / "AGENTS.md").read_text() == "changed\n"
+    assert not (place / "CLAUDE.md").exists()
+
+
+@requirement("sandbox.tells-what-was-made")
+def test_what_a_command_made_under_a_protected_name_is_told_and_left(sandbox: Sandbox, place: Path) -> None:
+    (place / "linked").mkdir()
+    (place / "linked" / "CLAUDE.md").symlink_to("../notes.txt")
+    (place / "kept").mkdir()
+    (place / "kept" / "AGENTS.md").write_text("be kind")
+    give(place)
+    line = (
+        "mkdir -p src/new/.git src/new/.vscode; echo x > src/new/AGENTS.md; touch src/plain; "
+        "rm -f linked/CLAUDE.md; echo x > linked/CLAUDE.md; mkdir 'src/a\nb'; touch 'src/a\nb/GEMINI.md'"
+    )
+    process = sandbox.start(policy_for(place), Command(["/bin/sh", "-c", line], str(place), {"PATH": "/usr/bin:/bin"}))
+    assert process.wait(60) is not None
+    (note,) = process.notes
+    made = ["linked/CLAUDE.md", "src/a\nb/GEMINI.md", "src/new/.git", "src/new/.vscode", "src/new/AGENTS.md"]
+    assert note.startswith(f"made while the command ran: {', '.join(map(repr, made))}, which have names")
+    assert (place / "src" / "new" / "AGENTS.md").read_text() == "x\n"
+    quiet = sandbox.start(policy_for(place), Command(["true"], str(place), {"PATH": "/usr/bin:/bin"}))
+    assert (quiet.wait(60), quiet.notes) == (0, ())
+
+
+@requirement("sandbox.tells-what-was-made")
+def test_what_stands_in_for_missing_files_of_a_home_is_not_told_of(sandbox: Sandbox, place: Path) -> None:
+    process = sandbox.start(
+        for_workspace(str(place), home=str(place)), Command(["true"], str(place), {"PATH": "/usr/bin:/bin"})
+    )
+    assert (process.wait(60), process.notes) == (0, ())
+    assert {path.name for path in place.iterdir()} == {"notes.txt", "src"}
+
+
+@requirement("sandbox.secrets-unreadable")
+@pytest.mark.parametrize("name", [".hg", ".jj"])
+def test_no_other_repository_comes_into_being_in_the_root(sandbox: Sandbox, place: Path, name: str) -> None:
+    line = f"mkdir {name}; mkdir -p {name}/repo; echo evil | tee {name}/hgrc {name}/repo/config.toml; mv src {name}"
+    ended = run(sandbox, policy_for(place), "/bin/sh", "-c", f"{line}; [ -d {name} ] || echo none", cwd=place)
+    assert ended.printed.endswith("none\n")
+    assert not os.path.lexists(place / name)
+
+
+@requirement("sandbox.secrets-unreadable")
+def test_where_another_working_tree_finds_its_configuration_is_not_changed(sandbox: Sandbox, place: Path) -> None:
+    tree = place / ".git" / "worktrees" / "other"
+    tree.mkdir(parents=True)
+    (tree / "commondir").write_text("../..\n")
+    give(place)
+    line = f"echo /tmp/evil > {tree}/commondir; echo evil > {tree}/config.worktree; mv {tree} x; rm -rf {tree}"
+    run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place)
+    assert (tree / "commondir").read_text() == "../..\n"
+    assert os.listdir(tree) == ["commondir"]
+
+
 @requirement("sandbox.same-names")
 def test_a_text_that_two_names_lead_to_stops_no_command_and_is_not_changed(sandbox: Sandbox, place: Path) -> None:
     (place / "src" / "guide.txt").write_text("be kind")
@@ -290,6 +416,46 @@ def test_a_directory_that_became_a_link_is_not_followed_by_the_next_command(sand
         run(sandbox, policy, "/bin/sh", "-c", "ls src/build/", cwd=place)
 
 
+TURNING = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+number = 316 if os.uname().machine == "x86_64" else 276
+os.makedirs("free/x/y")
+open("free/x/y/AGENTS.md", "w").close()
+os.symlink("../..", "free/z")
+print("ready", flush=True)
+while True:
+    libc.syscall(number, -100, b"free/x", -100, b"free/z", 2)  # exchange the two
+    time.sleep(0.0005)
+"""
+
+
+@requirement("sandbox.policy")
+def test_a_directory_that_another_command_turns_into_a_link_opens_nothing(sandbox: Sandbox, place: Path) -> None:
+    """While it is looked at, mounted and named in rules, it is now a directory of the workspace, now a link."""
+    (place / "y").mkdir()
+    (place / "y" / "AGENTS.md").write_text("S3CR3T")
+    (place / "y" / "other.txt").write_text("S3CR3T")
+    (place / "src" / "free").mkdir()
+    give(place)
+    policy = for_workspace(str(place / "src"))
+    words = (python_inside(), "-c", TURNING)
+    pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT)
+    turning = sandbox.start(policy, Command(words, str(place / "src"), {"PATH": "/usr/bin:/bin"}, *pipes))
+    assert turning.stdout is not None
+    with turning.stdout:
+        assert turning.stdout.readline() == b"ready\n"
+        line = f"cat {place}/y/* free/?/y/*; touch {place}/y/made free/?/y/made"
+        try:
+            for _ in range(12):
+                with suppress(SandboxError):  # it was noticed
+                    ended = run(sandbox, policy, "/bin/sh", "-c", line, cwd=place / "src")
+                    assert "S3CR3T" not in ended.printed
+        finally:
+            turning.kill()
+    assert not (place / "y" / "made").exists()
+
+
 @pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
 def test_git_works_while_something_stands_in_for_what_it_reads(place: Path) -> None:
     subprocess.run(["git", "init", "-q", str(place)], check=True)
@@ -299,6 +465,18 @@ def test_git_works_while_something_stands_in_for_what_it_reads(place: Path) -> N
         backend("bubblewrap"), policy_for(place), "/bin/sh", "-c", line, cwd=place, env={"HOME": "/nonexistent"}
     )
     assert (ended.code, ended.printed) == (0, "one\n")
+
+
+@pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
+def test_git_can_put_everything_away_and_clear_up(place: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    give(place)
+    commit = "git -c user.name=a -c user.email=a@b"
+    line = f"git add src && {commit} commit -qm one && {commit} stash -qu && git stash pop -q && git clean -fdq && ls"
+    ended = run(
+        backend("bubblewrap"), policy_for(place), "/bin/sh", "-c", line, cwd=place, env={"HOME": "/nonexistent"}
+    )
+    assert (ended.code, ended.printed.split()[-1]) == (0, "src"), ended.printed
 
 
 @pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")

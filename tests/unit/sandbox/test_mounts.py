@@ -1,0 +1,75 @@
+"""The kernel's list of mounts is held against the plan: what is elsewhere, twice, missing or another is strange."""
+
+import pytest
+
+from onhand.sandbox.mounts import is_complete, parsed, strange
+from requirements import requirement
+
+HOST = parsed(
+    b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+    b"23 22 0:5 / /dev rw - devtmpfs devtmpfs rw\n"
+    b"24 22 0:21 / /proc rw - proc proc rw\n"
+    b"25 22 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
+    b"26 22 0:30 / /usr/share/data rw - nfs server:/data rw\n"
+)
+PLAN = [b"/usr", b"/home/ana/work", b"/home/ana/work/a b"]
+HIDDEN = [b"/home/ana/work/.env", b"/home/ana/work/.aws"]
+MADE = (
+    b"40 1 0:50 / / rw - tmpfs tmpfs rw\n"
+    b"41 40 0:51 / /proc rw - proc proc rw\n"
+    b"42 40 0:52 / /dev ro - tmpfs tmpfs rw\n"
+    b"43 42 0:5 /null /dev/null rw - devtmpfs devtmpfs rw\n"
+)
+BOUND = (
+    b"44 40 254:0 /usr /usr ro - ext4 /dev/vda rw\n"
+    b"45 44 0:30 / /usr/share/data ro - nfs server:/data rw\n"
+    b"46 40 254:1 /@home/ana/work /home/ana/work rw - btrfs /dev/vdb rw\n"
+    b"47 46 254:1 /@home/ana/work/a\\040b /home/ana/work/a\\040b ro - btrfs /dev/vdb rw\n"
+)
+COVERED = (
+    b"48 46 0:5 /null /home/ana/work/.env ro - devtmpfs devtmpfs rw\n"
+    b"49 46 0:53 / /home/ana/work/.aws ro - tmpfs tmpfs rw\n"
+)
+
+
+def test_mounts_as_planned_are_complete_and_not_strange() -> None:
+    mounts = parsed(MADE + BOUND + COVERED)
+    assert is_complete(mounts, HOST)
+    assert strange(mounts, HOST, PLAN, HIDDEN) is None
+
+
+@pytest.mark.parametrize("more", [b"", b"60 1 254:0 / /oldroot rw - ext4 /dev/vda rw\n" + MADE])
+def test_what_is_still_being_mounted_is_not_complete(more: bytes) -> None:
+    assert not is_complete(HOST + parsed(more), HOST)
+
+
+@requirement("sandbox.policy")
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        (b"60 40 254:1 /@home/ana /home/ana rw - btrfs /dev/vdb rw\n", b"/home/ana"),
+        (b"60 46 254:1 /@home/ana /home/ana/work/a\\040b rw - btrfs /dev/vdb rw\n", b"/home/ana/work/a b"),
+        (b"60 46 254:1 /@home/ana/work /home/ana/work rw - btrfs /dev/vdb rw\n", b"/home/ana/work"),
+        (b"60 40 254:0 /tmp /tmp rw - ext4 /dev/vda rw\n", b"/tmp"),
+        (b"60 40 0:5 / /dev rw - devtmpfs devtmpfs rw\n", b"/dev"),
+        (b"60 40 0:21 / /proc rw - proc proc rw\n", b"/proc"),
+        (b"60 40 0:30 / /data rw - nfs server:/data rw\n", b"/data"),
+        (b"60 44 254:0 /root /usr/local rw - ext4 /dev/vda rw\n", b"/usr/local"),
+    ],
+)
+def test_what_is_mounted_besides_is_strange(more: bytes, where: bytes) -> None:
+    assert strange(parsed(MADE + BOUND + COVERED + more), HOST, PLAN, HIDDEN) == where
+
+
+@requirement("sandbox.policy")
+def test_what_is_not_mounted_or_shows_something_else_is_strange() -> None:
+    assert strange(parsed(MADE + COVERED), HOST, PLAN, HIDDEN) == b"/usr"
+    assert strange(parsed(MADE + BOUND), HOST, PLAN, HIDDEN) == HIDDEN[0]
+    other = BOUND.replace(b"/@home/ana/work/a\\040b", b"/@home/ana/.ssh")
+    assert strange(parsed(MADE + other + COVERED), HOST, PLAN, HIDDEN) == b"/home/ana/work/a b"
+
+
+def test_where_everything_is_shown_the_mounts_of_the_host_are_not_strange() -> None:
+    root = b"40 1 254:0 / / ro - ext4 /dev/vda rw\n41 40 254:1 /@home /home ro - btrfs /dev/vdb rw\n"
+    own_proc = b"42 40 0:51 / /proc rw - proc proc rw\n"
+    assert strange(parsed(root + own_proc), HOST, [b"/"], []) is None

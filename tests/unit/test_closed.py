@@ -1,0 +1,49 @@
+"""Patterns say what is closed and open; what names one path can be told from what names many."""
+
+import pytest
+
+from onhand.closed import Closed, Patterns, literal
+from onhand.errors import InputError
+
+
+@pytest.mark.parametrize("path", ["a.db", "deep/A.DB", "private", "x/private"])
+def test_a_path_matches_by_itself_without_regard_to_case(path: str) -> None:
+    assert Patterns(["*.db", "private/"]).match(path)
+
+
+def test_what_is_in_a_directory_that_matches_is_covered_and_does_not_match() -> None:
+    patterns = Patterns(["private/"])
+    assert patterns.cover("x/private/deep/a.txt")
+    assert not patterns.match("x/private/deep/a.txt")
+
+
+def test_an_exception_takes_a_name_out_again() -> None:
+    patterns = Patterns([".env.*", "!.env.example"])
+    assert patterns.match(".env.local")
+    assert not patterns.match(".env.example")
+
+
+def test_an_exception_among_what_is_closed_is_refused_and_says_where_it_belongs() -> None:
+    with pytest.raises(InputError, match=r"'!a\.db' would open what is closed: .* workspace\.allow"):
+        Closed(deny=("*.db", "!a.db")).checked()
+    with pytest.raises(InputError, match="would open what is closed"):
+        Closed(protect=("!vendor/",)).checked()
+    assert Closed(allow=("!a",)).checked() == Closed(allow=("!a",))
+
+
+def test_what_names_one_path_is_told_from_patterns_comments_and_what_leads_elsewhere() -> None:
+    lines = [
+        "/conf/prod.toml",
+        "secrets.yml ",
+        "private/",
+        "*.db",
+        "a?b",
+        "[ab]",
+        "a\\b",
+        "# x",
+        "a/../b",
+        "",
+        "/",
+        "./c",
+    ]
+    assert [*literal(lines)] == ["conf/prod.toml", "secrets.yml", "private"]
