@@ -40,7 +40,7 @@ def _from_top(pattern: str, top: str) -> str:
     for name in folded(top).split("/"):
         if parts[0] == "**":
             break
-        if len(parts) == 1 or not verdict(blocks_of([folded(parts[0])]), name, True):
+        if len(parts) == 1 or not verdict(blocks_of([f"/{folded(parts[0])}"]), name, True):
             return ""
         del parts[0]
     return "/".join(parts)

@@ -383,13 +383,16 @@ def test_a_pattern_that_git_cannot_be_told_is_said_to_be_one(repository: Path) -
 
 @requirement("actions.closed-in-git", "actions.confined")
 @pytest.mark.parametrize(
-    "closed",
-    ["app/Main/private", "/app/main/private/*", "app/*/private/", "app/**/private", "app/m\\ain/priv*", "private"],
+    ("closed", "name"),
+    [
+        *(("app/Main/private", "main"), ("/app/main/private/*", "main"), ("app/*/private/", "main")),
+        *(("app/**/private", "main"), ("app/m\\ain/priv*", "main"), ("private", "main"), ("app/#1/private", "#1")),
+    ],
 )
 def test_what_is_closed_from_the_workspace_on_is_closed_in_a_repository_further_down(
-    root: Path, run: Git, closed: str
+    root: Path, run: Git, closed: str, name: str
 ) -> None:
-    top = root / "app" / "main"
+    top = root / "app" / name
     (top / "private").mkdir(parents=True)
     (top / "private" / "x.txt").write_text(SECRET, encoding="utf-8")
     (top / "open.txt").write_text("for everybody\n", encoding="utf-8")
@@ -397,7 +400,7 @@ def test_what_is_closed_from_the_workspace_on_is_closed_in_a_repository_further_
     run("add", "-A", cwd=top)
     run("commit", "-qm", "Both", cwd=top)
     for workspace, path in (
-        (Workspace(root, deny=[closed]), "app/main"),
+        (Workspace(root, deny=[closed]), f"app/{name}"),
         (Workspace(top, deny=[closed], project=str(root)), "."),
     ):
         text = git(workspace, ["log", "-p"], path).text
