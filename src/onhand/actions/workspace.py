@@ -103,10 +103,10 @@ class Workspace:
         self.root = self.roots[0].path
         if exception := next((pattern for pattern in (*deny, *protect) if pattern.startswith("!")), None):
             raise InputError(f"{shown(exception)} would open what is closed: to do that, say it in workspace.allow")
-        self.denied = (*DENIED, *deny)  # for programs that have rules of their own
+        self.denied, self.allowed = (*DENIED, *deny), tuple(allow)  # for programs that have rules of their own
         self._denied = _compiled(self.denied)
         self._protected = _compiled([*map(_at_any_depth, PROTECTED), *protect])
-        self._allowed = _compiled(allow)
+        self._allowed = _compiled(self.allowed)
 
     def place(self, path: str) -> Place:
         """Where a path leads; InputError when that is outside, closed, or no path at all."""

@@ -375,6 +375,14 @@ def test_a_pattern_of_any_form_closes_to_git_too(root: Path, run: Git, closed: s
     assert "+ok" in text
 
 
+@requirement("actions.closed-in-git")
+def test_what_the_user_opens_by_its_name_is_open_to_git_too(repository: Path) -> None:
+    assert "+TOKEN=new" in git(Workspace(repository, allow=[".env"]), ["diff"]).text
+    assert "+TOKEN=new" in git(Workspace(repository, allow=[".e*/"]), ["diff", ".env"]).text
+    for others in (["sub/"], ["*.pem"], ["env"], ["[.]envx"], [".e*", "!.env"]):
+        assert "TOKEN" not in git(Workspace(repository, allow=others), ["diff"]).text
+
+
 @requirement("actions.closed-in-git", "actions.confined")
 def test_a_pattern_that_git_cannot_be_told_is_said_to_be_one(repository: Path) -> None:
     with pytest.raises(InputError, match="shorter pattern"):
