@@ -15,15 +15,23 @@ from onhand.gitignore import blocks_of, trimmed, verdict
 
 MAX_LINE_BYTES = 2_000  # git passes over lines of more than 2,048, and would show what they close
 _PIECES = re.compile(r"\\(?P<escaped>.)|(?P<set>\[[!^]?\]?(?:\[:[a-z]*:\]|\\.|[^]])*\])|(?P<plain>.)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._*-]*/?")
 _SOMETHING = "?*"  # at least one byte, for whatever is one character to the workspace
 
 
-def attributes(denied: Sequence[str], top: Place) -> str:
-    """Attributes for a repository whose files begin at a place; they count more than those that it brings."""
+def attributes(denied: Sequence[str], allowed: Sequence[str], top: Place) -> str:
+    """Attributes for a repository whose files begin at a place; they count more than those that it brings.
+
+    Of what is allowed after all, only plain names are opened here, and those without exceptions: others might open more
+    than they do elsewhere.
+    """
     patterns = [(pattern.startswith("!"), form) for pattern in denied for form in _forms(pattern, top)]
     lines = [_line(form, "!diff" if is_open else "-diff") for is_open, form in patterns]
-    # Last, so that no exception opens anything in a directory that is closed.
+    # Afterwards, so that no exception opens anything in a directory that is closed.
     lines += [_line(f"{form}/**", "-diff") for is_open, form in patterns if not is_open]
+    if not any(pattern.startswith("!") for pattern in allowed):
+        names = [pattern.rstrip("/") for pattern in allowed if _NAME.fullmatch(pattern)]
+        lines += [_line(form, "!diff") for name in names for form in (name, f"{name}/**")]
     return "".join(lines)
 
 
@@ -41,7 +49,7 @@ def _from_top(pattern: str, top: str) -> str:
     for name in folded(top).split("/"):
         if parts[0] == "**":
             break
-        if len(parts) == 1 or not verdict(blocks_of([folded(parts[0])]), name, True):
+        if len(parts) == 1 or not verdict(blocks_of([f"/{folded(parts[0])}"]), name, True):
             return ""
         del parts[0]
     return "/".join(parts)

@@ -60,7 +60,7 @@ def door(workspace: Workspace, program: str, path: str) -> Iterator[Door]:
         _write(made, "HEAD", head + "\n")
         os.mkdir(os.path.join(made, "info"))
         check_parts(workspace, [*_linked(workspace, own, common, made)])
-        _write(made, "info/attributes", attributes(workspace.denied, top))
+        _write(made, "info/attributes", attributes(workspace.denied, workspace.allowed, top))
         _write(made, "config", _configuration(workspace, program, common, made))
         yield Door(program, _environment(made, top), top)
 

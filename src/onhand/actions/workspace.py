@@ -101,10 +101,10 @@ class Workspace:
         )
         self.root = self.roots[0].path
         closed = Closed(tuple(deny), tuple(protect), tuple(allow)).checked()
-        self.denied = (*DENIED, *closed.deny)  # for programs that have rules of their own
+        self.denied, self.allowed = (*DENIED, *closed.deny), closed.allow  # for programs that have rules of their own
         self._denied = Patterns(self.denied)
         self._protected = Patterns([*map(_at_any_depth, PROTECTED), *closed.protect])
-        self._allowed = Patterns(closed.allow)
+        self._allowed = Patterns(self.allowed)
 
     def place(self, path: str) -> Place:
         """Where a path leads; InputError when that is outside, closed, or no path at all."""

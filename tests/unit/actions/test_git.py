@@ -439,6 +439,14 @@ def test_a_pattern_of_any_form_closes_to_git_too(root: Path, run: Git, closed: s
     assert "+ok" in text
 
 
+@requirement("actions.closed-in-git")
+def test_what_the_user_opens_by_its_name_is_open_to_git_too(repository: Path) -> None:
+    assert "+TOKEN=new" in git(Workspace(repository, allow=[".env"]), ["diff"]).text
+    assert "+TOKEN=new" in git(Workspace(repository, allow=[".e*/"]), ["diff", ".env"]).text
+    for others in (["sub/"], ["*.pem"], ["env"], ["[.]envx"], [".e*", "!.env"]):
+        assert "TOKEN" not in git(Workspace(repository, allow=others), ["diff"]).text
+
+
 @requirement("actions.closed-in-git", "actions.confined")
 def test_a_pattern_that_git_cannot_be_told_is_said_to_be_one(repository: Path) -> None:
     with pytest.raises(InputError, match="shorter pattern"):
@@ -447,13 +455,16 @@ def test_a_pattern_that_git_cannot_be_told_is_said_to_be_one(repository: Path) -
 
 @requirement("actions.closed-in-git", "actions.confined")
 @pytest.mark.parametrize(
-    "closed",
-    ["app/Main/private", "/app/main/private/*", "app/*/private/", "app/**/private", "app/m\\ain/priv*", "private"],
+    ("closed", "name"),
+    [
+        *(("app/Main/private", "main"), ("/app/main/private/*", "main"), ("app/*/private/", "main")),
+        *(("app/**/private", "main"), ("app/m\\ain/priv*", "main"), ("private", "main"), ("app/#1/private", "#1")),
+    ],
 )
 def test_what_is_closed_from_the_workspace_on_is_closed_in_a_repository_further_down(
-    root: Path, run: Git, closed: str
+    root: Path, run: Git, closed: str, name: str
 ) -> None:
-    top = root / "app" / "main"
+    top = root / "app" / name
     (top / "private").mkdir(parents=True)
     (top / "private" / "x.txt").write_text(SECRET, encoding="utf-8")
     (top / "open.txt").write_text("for everybody\n", encoding="utf-8")
@@ -461,7 +472,7 @@ def test_what_is_closed_from_the_workspace_on_is_closed_in_a_repository_further_
     run("add", "-A", cwd=top)
     run("commit", "-qm", "Both", cwd=top)
     for workspace, path in (
-        (Workspace(root, deny=[closed]), "app/main"),
+        (Workspace(root, deny=[closed]), f"app/{name}"),
         (Workspace(top, deny=[closed], project=str(root)), "."),
     ):
         text = git(workspace, ["log", "-p"], path).text
