@@ -1,8 +1,8 @@
 """Does anybody who swaps links meanwhile get a reader or a writer out of the workspace? `python -m benchmarks.races`
 
 One process puts links in the place of a directory and of a file and takes them away again, as fast as it can, while
-another reads, writes, lists and searches there. Printed are swaps, attempts and escapes: with the kernel's help, step
-by step, and for the usual check of a path before it is opened, which shows that the race is real.
+another reads, writes, edits, lists and searches there. Printed are swaps, attempts and escapes: with the kernel's help,
+step by step, and for the usual check of a path before it is opened, which shows that the race is real.
 """
 
 import argparse
@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onhand.actions import beneath
-from onhand.actions.files import list_files, read, write
+from onhand.actions.edit import Edit, edit
+from onhand.actions.files import list_files, read, stat_file, write
+from onhand.actions.glob import glob
 from onhand.actions.grep import grep
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError
@@ -57,6 +59,7 @@ def run(directory: Path, swaps: int, way: str) -> Outcome:
     for place in (root / "d", outside):
         place.mkdir(parents=True)
         (place / "secret.txt").write_text(SECRET if place == outside else "inside", encoding="utf-8")
+    (outside / SECRET).touch()  # for whoever only sees names
     (root / "f").write_text("inside", encoding="utf-8")
     (root / "d.link").symlink_to("../outside")
     (root / "f.link").symlink_to("../outside/secret.txt")
@@ -88,7 +91,7 @@ def _raced(
             escapes += SECRET in said
         if attempts % (10 * len(acts)) == 0:
             done = int(made.read_text(encoding="ascii"))
-    left = sorted(file.name for file in outside.iterdir() if file.name != "secret.txt")
+    left = sorted(file.name for file in outside.iterdir() if file.name not in ("secret.txt", SECRET))
     changed = (outside / "secret.txt").read_text(encoding="utf-8") != SECRET
     return Outcome(done, attempts, answered, escapes + len(left) + changed)
 
@@ -100,7 +103,11 @@ def _acts(workspace: Workspace) -> list[Callable[[], str]]:
         lambda: write(workspace, "d/new.txt", "mine").path,
         lambda: write(workspace, "f", "inside").path,
         lambda: write(workspace, "d/e/new.txt", "mine", create_dirs=True).path,
+        lambda: edit(workspace, "d/secret.txt", [Edit(SECRET, "mine")]).path,
         lambda: str(list_files(workspace, "d")),
+        lambda: SECRET if stat_file(workspace, "d/secret.txt").size_bytes == len(SECRET) else "",
+        lambda: str(glob(workspace, "**", "d")),
+        lambda: str(glob(workspace, "**")),
         lambda: str(grep(workspace, "secret", "d", use_ripgrep=False)),
         lambda: str(grep(workspace, "secret", use_ripgrep=False)),
     ]

@@ -144,7 +144,7 @@ NAMES = {
 }
 
 
-TURNING = ("turning.example.com", "turned.example.com")  # who stand for another address each time they are looked up
+TURNING = ("turning.example.com", "turned.example.com")  # private from the second look-up on
 looked_up: list[str] = []
 
 

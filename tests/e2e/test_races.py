@@ -18,6 +18,6 @@ def test_whoever_swaps_links_causes_errors_and_no_escape(
 ) -> None:
     if way == "steps":
         monkeypatch.setattr(beneath, "_openat2", lambda: None)
-    outcome = races.run(tmp_path, 400, way)
-    assert (outcome.swaps >= 400, outcome.attempts >= 400, outcome.escapes) == (True, True, 0)
+    outcome = races.run(tmp_path, 2000, way)
+    assert (outcome.swaps >= 2000, outcome.attempts >= 2000, outcome.escapes) == (True, True, 0)
     assert 0 < outcome.answered < outcome.attempts  # some were refused: there was a race

@@ -284,7 +284,7 @@ def test_the_gate_runs_the_tests_and_then_the_checks_and_fails_with_either(
 @NEEDS_A_SHELL
 @requirement("project.cold-start-is-measured")
 def test_the_cold_start_benchmark_prints_our_commands_beside_plain_python_as_ratios() -> None:
-    done = run(sys.executable, "-m", "benchmarks.coldstart", "--runs", "1")
+    done = run(sys.executable, "-m", "benchmarks.coldstart", "--runs", "1", ONHAND_DATA="")
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.endswith("×")]
     names = [row[:26].strip() for row in rows]

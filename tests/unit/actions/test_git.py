@@ -776,3 +776,14 @@ def test_what_git_complains_of_is_told_on_one_line(workspace: Workspace) -> None
 def test_a_path_is_only_a_path_to_git(workspace: Workspace) -> None:
     for words in ("ls-files f*", "ls-files -- *", "diff -- :f.txt", "log -p -- :(top)f.txt", "status -s -- :!f.txt"):
         assert said(workspace, *words.split()) == "", words
+
+
+@requirement("actions.git-read-only")
+def test_git_is_ended_where_it_would_wait_at_a_pipe_for_ever(
+    workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(repository / ".gitattributes")
+    for module in ("git", "git_door"):
+        monkeypatch.setattr(f"onhand.actions.{module}.TIMEOUT_S", 1.0)
+    with pytest.raises(InputError, match="git diff took longer than 1 s"):
+        said(workspace, "diff", "HEAD~1", "HEAD")

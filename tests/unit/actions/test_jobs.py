@@ -10,6 +10,7 @@ from onhand.actions.jobs import MAX_KEPT, MAX_RUNNING, Jobs
 from onhand.actions.processes import Process
 from onhand.errors import InputError, NotFound
 from requirements import requirement
+from workplace import still_running
 
 
 @pytest.fixture
@@ -103,9 +104,13 @@ def test_a_job_or_stream_that_is_not_there_is_told(jobs: Jobs, tmp_path: Path) -
 
 def test_closing_ends_everything_and_leaves_no_file(tmp_path: Path) -> None:
     jobs = Jobs()
-    jobs.start("echo x; sleep 600", cwd=str(tmp_path))
+    os.mkfifo(tmp_path / "signal")
+    marker = f"96{os.getpid()}"
+    jobs.start(f"sleep {marker} & echo x > signal; sleep {marker}", cwd=str(tmp_path))
+    (tmp_path / "signal").read_text()  # it runs now
     directory = Path(jobs._directory)
     assert directory.is_dir()
     jobs.close()
+    assert still_running(f"sleep {marker}") == []
     assert not directory.exists()
     assert jobs.all() == []
