@@ -84,6 +84,8 @@ PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
     "/html": answer(HTML, kind="text/html; charset=utf-8"),
     "/hidden": answer(HIDDEN, kind="text/html"),
     "/invisible": answer("a&#xE006f;&#xE0062;b🏴\U000e0067\U000e0062\U000e007f".encode(), kind="text/html"),
+    "/variants": answer("葛\U000e0100飾 ❤\ufe0f".encode()),
+    "/selectors": answer("a\U000e0100\U000e0101\ufe01b".encode()),
     "/missing": answer(b"no such page", "404 Not Found"),
     "/image": answer(b"\x89PNG\r\n\x1a\n\0\0\0\r", kind="image/png"),
     "/gzip": answer(gzip.compress(b"packed text"), Content_Encoding="gzip"),
@@ -124,6 +126,7 @@ PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
     "/both": HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "/old": b"just bytes and no status line\n",
     "/short": HEAD + b"Content-Length: 1000\r\n\r\nonly this",
+    "/reset": HEAD + b"Content-Length: 1000\r\n\r\nonly this",
     "/nothing": b"",
     "/drip-head": lambda: dripping(b"HTTP/1.1 200 OK\r\nX: "),
     "/drip-body": lambda: dripping(HEAD + b"\r\n"),
@@ -169,6 +172,8 @@ def serve(address: str, port: int, context: ssl.SSLContext | None = None) -> Non
             page = PAGES.get(request.split(b" ")[1].decode(), answer(b"?", "404 Not Found")) if request else b""
             for piece in page() if callable(page) else [page]:
                 client.sendall(piece)
+            if b" /reset " in request:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError:
             pass
         finally:

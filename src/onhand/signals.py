@@ -14,17 +14,17 @@ ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if h
 @contextmanager
 def heard(end: Callable[[int], None]) -> Iterator[None]:
     """Within it, each request to end is given to `end`; a hangup that is ignored stays so, as by nohup."""
-    loop, heard = asyncio.get_running_loop(), []
+    loop, numbers = asyncio.get_running_loop(), []
     for number in ENDING:
         if number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) is signal.SIG_IGN:
             continue
         with suppress(NotImplementedError, RuntimeError, ValueError):  # another system, or not the main thread
             loop.add_signal_handler(number, end, number)
-            heard.append(number)
+            numbers.append(number)
     try:
         yield
     finally:
-        for number in heard:
+        for number in numbers:
             loop.remove_signal_handler(number)
 
 

@@ -45,7 +45,7 @@ class Captured:
         with self._lock:
             self.total_bytes += len(piece)
             self._text_bytes += 0 if self.is_cut else len(self._decoder.decode(piece).encode())
-            self.is_cut = self._text_bytes > 2 * self._half
+            self.is_cut = max(self._text_bytes, self.total_bytes) > 2 * self._half
             if self._at_once or self.is_cut:
                 self._spill(piece)
             room = self._half - len(self._head)

@@ -4,12 +4,12 @@ It connects to addresses that somebody else has checked, and knows nothing of wh
 """
 
 import os
-import select
+import selectors
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from errno import EINPROGRESS
+from errno import EINPROGRESS, EWOULDBLOCK
 from threading import Event, Thread
 from time import monotonic
 
@@ -38,7 +38,7 @@ def _connected(address: str, port: int, ends_at: float) -> socket.socket:
     try:
         connection.setblocking(False)
         problem = connection.connect_ex((address, port))
-        if problem == EINPROGRESS:
+        if problem in (EINPROGRESS, EWOULDBLOCK):
             _await(connection, ends_at)
             problem = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if problem:
@@ -51,12 +51,12 @@ def _connected(address: str, port: int, ends_at: float) -> socket.socket:
 
 
 def _await(connection: socket.socket, ends_at: float) -> None:
-    says = select.poll()
-    says.register(connection, select.POLLOUT)
-    while not says.poll(1000 * ASK_S):
-        wanted.check()
-        if monotonic() >= ends_at:
-            raise TimeoutError
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection, selectors.EVENT_WRITE)
+        while not selector.select(ASK_S):
+            wanted.check()
+            if monotonic() >= ends_at:
+                raise TimeoutError
 
 
 @contextmanager

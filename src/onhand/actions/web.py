@@ -43,8 +43,11 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 _META = re.compile(r"<meta\s[^<>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 _WESTERN = re.compile(r"(?:us-)?ascii|latin-?1|iso-?8859-?1")  # by which the web means Windows' superset of them
 _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-# Letters that nobody sees and a model reads: tags, which only make flags of regions, and rare variants of characters.
-_INVISIBLE = re.compile("(\U0001f3f4[\U000e0020-\U000e007f]{1,8})|[\U000e0000-\U000e0fff]+")
+# Letters that nobody sees and a model reads: tags, which only make flags of regions, and runs of what chooses a
+# character's variant, of which a text has one at a time.
+_INVISIBLE = re.compile(
+    "(\U0001f3f4[\U000e0020-\U000e007f]{1,8})|[\U000e0000-\U000e00ff]+|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
+)
 _HIDING = re.compile(
     r"""<[a-z][^<>]{0,2000}(?:\bhidden\b|display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden"""
     r"""|opacity\s{0,9}:\s{0,9}0[;"' ]|font-size\s{0,9}:\s{0,9}0|text-indent\s{0,9}:\s{0,9}-\d{3})""",
@@ -240,6 +243,10 @@ def _received(response: http.client.HTTPResponse, max_bytes: int) -> tuple[bytes
             room -= len(piece)
     except http.client.IncompleteRead as cut_off:
         return b"".join([*pieces, cut_off.partial])[:max_bytes], True
+    except OSError:  # also by us, when its time is over
+        if not pieces:
+            raise
+        return b"".join(pieces)[:max_bytes], True
     return b"".join(pieces)[:max_bytes], room <= 0 or bool(response.length)  # what it promised and did not send
 
 

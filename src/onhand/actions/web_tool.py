@@ -31,7 +31,7 @@ def tool_over(framed: Framed, allow_http: bool = False) -> Tool:
 
     def get(arguments: dict[str, Any]) -> Output:
         page = http_get(arguments["url"], allow_http=allow_http)
-        return Output(_shown(page, framed), _told(page))
+        return Output(_shown(page, framed, int(arguments.get("offset") or 0)), _told(page))
 
     schemes = "https and http" if allow_http else "https"
     return Tool(
@@ -39,7 +39,14 @@ def tool_over(framed: Framed, allow_http: bool = False) -> Tool:
         GET.format(schemes=schemes, timeout_s=TIMEOUT_S, max_bytes=MAX_BYTES),
         {
             "type": "object",
-            "properties": {"url": {"type": "string", "description": f"A whole URL, {schemes}."}},
+            "properties": {
+                "url": {"type": "string", "description": f"A whole URL, {schemes}."},
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "The character to begin at, 0 if left out; an answer with a part names the next.",
+                },
+            },
             "required": ["url"],
             "additionalProperties": False,
         },
@@ -58,22 +65,27 @@ def _told(page: Page) -> dict[str, Any]:
     return told
 
 
-def _shown(page: Page, framed: Framed) -> str:
+def _shown(page: Page, framed: Framed, offset: int = 0) -> str:
     """The page in its block; what is too long for an answer is cut inside of it, so that the block is always closed."""
-    room = MAX_OUTPUT_BYTES
+    room, rest = MAX_OUTPUT_BYTES, page.text[offset:].encode("utf-8", "replace")
     while True:
-        text = page.text.encode("utf-8", "replace")[: max(0, room)].decode("utf-8", "ignore")
-        shown = _framed(page, text, framed)
+        text = rest[: max(0, room)].decode("utf-8", "ignore")
+        shown = _framed(page, offset, text, framed)
         excess = len(shown.encode()) - MAX_OUTPUT_BYTES
         if excess <= 0 or not text:
             return shown
         room -= excess  # what would be markup takes more inside of a block: once is not always enough
 
 
-def _framed(page: Page, text: str, framed: Framed) -> str:
+def _framed(page: Page, offset: int, text: str, framed: Framed) -> str:
     title = page.title[:MAX_TITLE_CHARS]
     attributes = {"url": page.url, "status": str(page.status), "title": title, "type": page.content_type}
-    left_out = len(page.text) - len(text)
-    cut = [f"[there is no room for the last {left_out:,} of {len(page.text):,} characters]"] if left_out else []
-    said = [f"status: {page.status}", *(f"[{note}]" for note in page.notes), *cut]
+    said = [f"status: {page.status}", *(f"[{note}]" for note in page.notes), *_part(offset, text, len(page.text))]
     return "\n".join([*said, framed({k: v for k, v in attributes.items() if v}, text)])
+
+
+def _part(offset: int, text: str, total: int) -> list[str]:
+    """Which part of a page this is, when it is not all of it, and how to go on."""
+    end = offset + len(text)
+    more = f"; go on with offset={end}" if end < total else ""
+    return [f"[characters {offset} to {end} of {total}{more}]"] if offset or more else []

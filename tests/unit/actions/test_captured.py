@@ -63,6 +63,15 @@ def test_any_bytes_are_shown_within_what_is_kept_and_what_is_missing_is_counted(
 
 
 @requirement("actions.shell-output")
+def test_nothing_is_lost_before_a_character_that_is_not_complete_yet(tmp_path: Path) -> None:
+    captured = Captured(str(tmp_path / "out"), 10)
+    captured.add(b"0123456789\xf0\x9f")
+    assert captured.is_cut
+    assert captured.read(0, 100) == b"0123456789\xf0\x9f"
+    captured.finish()
+
+
+@requirement("actions.shell-output")
 def test_output_whose_file_somebody_removed_is_told_to_be_gone(tmp_path: Path) -> None:
     captured = Captured(str(tmp_path / "out"), 10)
     captured.add(b"x" * 1000)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -40,8 +41,24 @@ def test_a_page_that_is_too_long_is_cut_inside_its_block_which_is_always_closed(
     assert 50_000 < len(shown.encode()) <= tool_over(framed).max_output_bytes
     assert shown.endswith("\n</web_page>")
     assert shown.count("</web_page>") == 1
-    assert "[there is no room for the last " in shown.partition("<web_page ")[0]
-    assert "there is no room" not in _shown(page._replace(text=piece * 1000), framed)
+    assert "; go on with offset=" in shown.partition("<web_page ")[0]
+    assert "offset" not in _shown(page._replace(text=piece * 1000), framed)
+
+
+@requirement("actions.http-get")
+def test_a_long_page_is_read_on_from_where_the_last_answer_ended() -> None:
+    text = "".join(f"{number} é <\n" for number in range(30_000))
+    page, read, offset = Page("https://example.com/", 200, "text/plain", "", text), "", 0
+    while True:
+        shown = _shown(page, framed, offset)
+        read += shown.partition(">\n")[2].removesuffix("\n</web_page>")
+        found = re.search(r"; go on with offset=(\d+)\]", shown)
+        if not found:
+            break
+        assert offset < int(found[1])
+        offset = int(found[1])
+    assert read == text
+    assert f"[characters {len(text) + 5} to {len(text) + 5} of {len(text)}]" in _shown(page, framed, len(text) + 5)
 
 
 @requirement("mcp.structured")
