@@ -26,8 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from typing import Any, NoReturn
-
-    from onhand.sandbox.mounts import Mount
 else:
     import _signal as signal
 
@@ -172,17 +170,15 @@ def _mounted_otherwise(plan: "dict[str, Any]") -> str:
     process = told.partition(b'"child-pid":')[2].partition(b",")[0].strip()
     if not process.isdigit():
         return ""  # it has ended, and said why
-    host = _mounts(b"self")
+    host = parsed(_mountinfo(b"self"))
     end = monotonic() + START_S
-    found = _mounts(process)
-    while not is_complete(found, host):
+    while not is_complete(found := _mountinfo(process), host):
         if monotonic() > end:
             return "its mounts could not be looked at"
         if not found and os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return ""  # the same
-        select.select([], [], [], 0.0005)
-        found = _mounts(process)
-    place = strange(found, host, plan["bound"], plan["hidden"])
+        select.select([], [], [], 0.001)
+    place = strange(parsed(found), host, plan["bound"], plan["hidden"])
     if place is not None:
         return f"{place!r} is not mounted as planned: another command moves files about; try again when it has ended"
     os.write(plan["go_fd"], b"g")
@@ -190,12 +186,12 @@ def _mounted_otherwise(plan: "dict[str, Any]") -> str:
     return ""
 
 
-def _mounts(process: bytes) -> "list[Mount]":
+def _mountinfo(process: bytes) -> bytes:
     try:
         with open(b"/proc/%s/mountinfo" % process, "rb") as file:
-            return parsed(file.read())
+            return file.read()
     except OSError:  # it has just ended
-        return []
+        return b""
 
 
 def _run(argv: list[str], environment: dict[str, str]) -> None:

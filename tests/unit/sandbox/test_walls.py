@@ -413,7 +413,7 @@ while True:
 
 @requirement("sandbox.policy")
 def test_a_directory_that_another_command_turns_into_a_link_opens_nothing(sandbox: Sandbox, place: Path) -> None:
-    """It is looked at, mounted and named in rules while it is now a directory of the workspace, now a link elsewhere."""
+    """It is looked at, mounted and named in rules while it is now a directory of the workspace, now a link."""
     (place / "y").mkdir()
     (place / "y" / "AGENTS.md").write_text("S3CR3T")
     (place / "y" / "other.txt").write_text("S3CR3T")
