@@ -183,9 +183,13 @@ def _first_missing(path: str, is_directory: bool) -> Missing:
 def _worktrees(roots: tuple[str, ...]) -> Iterator[str]:
     """What says for other working trees of a repository where its configuration is; those may be anywhere."""
     for root in roots:
-        directory = os.path.join(root, ".git", "worktrees")
-        for name in os.listdir(directory) if os.path.isdir(directory) else []:
-            yield from (os.path.join(directory, name, one) for one in ("commondir", "config.worktree", "gitdir"))
+        try:
+            entries = list(os.scandir(os.path.join(root, ".git", "worktrees")))
+        except OSError:  # there are none
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from (os.path.join(entry.path, name) for name in ("commondir", "config.worktree", "gitdir"))
 
 
 def _secrets(found: Found, roots: Iterable[str]) -> Iterator[str]:

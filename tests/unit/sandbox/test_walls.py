@@ -113,6 +113,28 @@ def test_memory_that_is_shared_by_number_is_small_or_not_to_be_had(sandbox: Sand
     assert Path("/proc/sysvipc/shm").read_text() == before
 
 
+PRIORITIES = """
+import os
+def tries(change, *arguments):
+    try:
+        change(*arguments)
+        return 1
+    except OSError:
+        return 0
+idle, parameter = os.SCHED_IDLE, os.sched_param(0)
+for who in (0, os.getppid()):
+    print(tries(os.setpriority, os.PRIO_PROCESS, who, 5), tries(os.sched_setscheduler, who, idle, parameter), end=" ")
+print(tries(os.setpriority, os.PRIO_PGRP, 0, 6), tries(os.setpriority, os.PRIO_USER, 0, 6))
+"""
+
+
+@requirement("sandbox.sums")
+def test_whoever_watches_a_command_cannot_be_made_to_wait_for_it(sandbox: Sandbox, place: Path) -> None:
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", PRIORITIES, cwd=place)
+    alone = sandbox.name == "bubblewrap"  # its parent is of its own namespace
+    assert ended.printed == ("1 1 1 1 1 1\n" if alone else "1 1 0 0 0 0\n")
+
+
 @requirement("sandbox.sums")
 def test_when_memory_is_short_a_command_goes_before_others_and_cannot_help_it(attempt: Try) -> None:
     ours = int(Path("/proc/self/oom_score_adj").read_text())
