@@ -163,15 +163,18 @@ def _mounted_otherwise(plan: "dict[str, Any]") -> str:
     """What is not mounted as it was planned; nothing, once the command that waits for this was let go."""
     for descriptor in (plan["their_info_fd"], plan["their_go_fd"]):
         os.close(descriptor)
-    told = b""
-    while piece := os.read(plan["info_fd"], 4096):
+    end = monotonic() + START_S
+    told, piece = b"", b"?"
+    while piece and b"}" not in told:
+        if not select.select([plan["info_fd"]], [], [], max(0, end - monotonic()))[0]:
+            return "bubblewrap did not begin in time"
+        piece = os.read(plan["info_fd"], 4096)
         told += piece
     os.close(plan["info_fd"])
     process = told.partition(b'"child-pid":')[2].partition(b",")[0].strip()
     if not process.isdigit():
         return ""  # it has ended, and said why
     host = parsed(_mountinfo(b"self"))
-    end = monotonic() + START_S
     while not is_complete(found := _mountinfo(process), host):
         if monotonic() > end:
             return "its mounts could not be looked at"

@@ -311,6 +311,20 @@ def test_what_a_command_made_under_a_protected_name_is_told_and_left(sandbox: Sa
     assert (quiet.wait(60), quiet.notes) == (0, ())
 
 
+@requirement("sandbox.policy")
+def test_what_is_written_down_about_commands_is_closed_to_them(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a workspace that has the temporary directory in it."""
+    monkeypatch.setattr("tempfile.tempdir", str(place / "src"))
+    directory = place / "src" / f"onhand-placeholders-{os.getuid()}"
+    directory.mkdir(mode=0o700)
+    (directory / "kept").write_text("S3CR3T")
+    line = f"chmod 777 {directory}; cat {directory}/*; mv {directory} x; touch {directory}/new"
+    assert "S3CR3T" not in run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place).printed
+    assert not (directory / "new").exists()
+
+
 @requirement("sandbox.tells-what-was-made")
 def test_what_stands_in_for_missing_files_of_a_home_is_not_told_of(sandbox: Sandbox, place: Path) -> None:
     process = sandbox.start(
