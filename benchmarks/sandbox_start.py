@@ -29,6 +29,7 @@ from onhand.sandbox.sandbox import Command, Sandbox
 NULL = subprocess.DEVNULL
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 TRUE = ["/bin/sh", "-c", "true"]
+FILES = 20_000
 
 
 def plain(words: Sequence[str]) -> Callable[[], None]:
@@ -61,7 +62,23 @@ def through_shell(sandbox: Sandbox, policy: Policy, cwd: str) -> Callable[[], No
     return once
 
 
-def rows_of(cwd: str) -> tuple[dict[str, Callable[[], None]], list[str]]:
+def fill(directory: str) -> None:
+    """Make a workspace large: its names are looked at before and after every command."""
+    for number in range(FILES // 10):
+        inner = os.path.join(directory, str(number % 50), str(number))
+        os.makedirs(inner)
+        for name in range(10):
+            open(os.path.join(inner, f"{name}.py"), "w").close()
+    own(directory)
+
+
+def own(directory: str) -> None:
+    if os.geteuid() == 0:  # who becomes nobody for a command
+        os.chmod(directory, 0o755)
+        os.chown(directory, 65534, 65534)
+
+
+def rows_of(cwd: str, large: str) -> tuple[dict[str, Callable[[], None]], list[str]]:
     """What is measured here, and what cannot be, with the reason."""
     policy = for_workspace(cwd)
     networked = policy._replace(domains=("example.com",))
@@ -78,6 +95,7 @@ def rows_of(cwd: str) -> tuple[dict[str, Callable[[], None]], list[str]]:
             missing.append(f"{sandbox.name}: {refusal}")
             continue
         rows[sandbox.name] = confined(sandbox, policy, cwd)
+        rows[f"{sandbox.name}, among {FILES:,} files"] = confined(sandbox, for_workspace(large), large)
         rows[f"{sandbox.name}, by the shell tool's function"] = through_shell(sandbox, policy, cwd)
         if sandbox.refusal(networked) is None:
             rows[f"{sandbox.name}, with domains and proxy"] = confined(sandbox, networked, cwd)
@@ -108,12 +126,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=30)
     arguments = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as large:
         cwd = os.path.realpath(directory)
-        if os.geteuid() == 0:  # who becomes nobody for a command
-            os.chmod(cwd, 0o755)
-            os.chown(cwd, 65534, 65534)
-        rows, missing = rows_of(cwd)
+        own(cwd)
+        fill(os.path.realpath(large))
+        rows, missing = rows_of(cwd, os.path.realpath(large))
         times = measured(rows, arguments.runs)
     base = min(passed for passed, _ in times["sh -c true"])
     print(f"{'':<44}{'median ms':>10}{'least ms':>10}{'ratio':>8}{'CPU ms':>8}")

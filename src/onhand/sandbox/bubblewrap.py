@@ -46,7 +46,7 @@ class BubblewrapSandbox:
             raise
         info_fd, their_info_fd = os.pipe()
         their_go_fd, go_fd = os.pipe()
-        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains), own_ipc=True))
+        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains), alone=True))
         environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
         options = [
             *_namespaces(bool(policy.domains)),

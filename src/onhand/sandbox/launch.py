@@ -26,8 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from typing import Any, NoReturn
-
-    from onhand.sandbox.mounts import Mount
 else:
     import _signal as signal
 
@@ -165,24 +163,25 @@ def _mounted_otherwise(plan: "dict[str, Any]") -> str:
     """What is not mounted as it was planned; nothing, once the command that waits for this was let go."""
     for descriptor in (plan["their_info_fd"], plan["their_go_fd"]):
         os.close(descriptor)
-    told = b""
-    while piece := os.read(plan["info_fd"], 4096):
+    end = monotonic() + START_S
+    told, piece = b"", b"?"
+    while piece and b"}" not in told:
+        if not select.select([plan["info_fd"]], [], [], max(0, end - monotonic()))[0]:
+            return "bubblewrap did not begin in time"
+        piece = os.read(plan["info_fd"], 4096)
         told += piece
     os.close(plan["info_fd"])
     process = told.partition(b'"child-pid":')[2].partition(b",")[0].strip()
     if not process.isdigit():
         return ""  # it has ended, and said why
-    host = _mounts(b"self")
-    end = monotonic() + START_S
-    found = _mounts(process)
-    while not is_complete(found, host):
+    host = parsed(_mountinfo(b"self"))
+    while not is_complete(found := _mountinfo(process), host):
         if monotonic() > end:
             return "its mounts could not be looked at"
         if not found and os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return ""  # the same
-        select.select([], [], [], 0.0005)
-        found = _mounts(process)
-    place = strange(found, host, plan["bound"], plan["hidden"])
+        select.select([], [], [], 0.001)
+    place = strange(parsed(found), host, plan["bound"], plan["hidden"])
     if place is not None:
         return f"{place!r} is not mounted as planned: another command moves files about; try again when it has ended"
     os.write(plan["go_fd"], b"g")
@@ -190,12 +189,12 @@ def _mounted_otherwise(plan: "dict[str, Any]") -> str:
     return ""
 
 
-def _mounts(process: bytes) -> "list[Mount]":
+def _mountinfo(process: bytes) -> bytes:
     try:
         with open(b"/proc/%s/mountinfo" % process, "rb") as file:
-            return parsed(file.read())
+            return file.read()
     except OSError:  # it has just ended
-        return []
+        return b""
 
 
 def _run(argv: list[str], environment: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ It looks at the disk and changes nothing. Both backends build their walls from w
 """
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ def lay_out(policy: Policy) -> Layout:
         _check_links(path, writable)
     readable = _real(policy.readable)
     found = look_at(policy)
-    hidden, missing = _denied(policy.denied, writable)
+    hidden, missing = _denied((*policy.denied, registers()), writable)
     opened = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
     secrets = [path for one in found for path in _secrets(one, (*writable, *read_only))]
     hidden += [path for path in secrets if not (_is_in(path, opened) and policy.may_read(path))]
@@ -81,6 +82,11 @@ def look_at(policy: Policy) -> list[Found]:
     project = [os.path.realpath(policy.project)] if policy.project else []
     roots = _real((*policy.writable, *policy.read_only))
     return [look(root, next(inner_paths(root, project), ""), policy.closed) for root in roots]
+
+
+def registers() -> str:
+    """Where it is written down what stands in for missing files: whoever may write there could have others removed."""
+    return os.path.join(tempfile.gettempdir(), f"onhand-placeholders-{os.getuid()}")
 
 
 def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -183,9 +189,13 @@ def _first_missing(path: str, is_directory: bool) -> Missing:
 def _worktrees(roots: tuple[str, ...]) -> Iterator[str]:
     """What says for other working trees of a repository where its configuration is; those may be anywhere."""
     for root in roots:
-        directory = os.path.join(root, ".git", "worktrees")
-        for name in os.listdir(directory) if os.path.isdir(directory) else []:
-            yield from (os.path.join(directory, name, one) for one in ("commondir", "config.worktree", "gitdir"))
+        try:
+            entries = list(os.scandir(os.path.join(root, ".git", "worktrees")))
+        except OSError:  # there are none
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from (os.path.join(entry.path, name) for name in ("commondir", "config.worktree", "gitdir"))
 
 
 def _secrets(found: Found, roots: Iterable[str]) -> Iterator[str]:

@@ -6,6 +6,10 @@ mounted by the kernel's own knowledge, which no link changes. It knows bytes and
 nothing later.
 """
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _NEW = (b"tmpfs", b"proc", b"devpts")  # what bubblewrap makes; of a host's own, it is not new
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty", b"console")
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\043", b"#"), (b"\\134", b"\\"))
@@ -24,11 +28,12 @@ def parsed(mountinfo: bytes) -> list[Mount]:
     return found
 
 
-def is_complete(mounts: list[Mount], host: list[Mount]) -> bool:
-    """Whether bubblewrap has mounted all that it will: it works elsewhere, and moves there in the end."""
+def is_complete(mountinfo: bytes, host: list[Mount]) -> bool:
+    """Whether bubblewrap has mounted all that it will: it works in another place, and moves from there in the end."""
+    if b" /oldroot" in mountinfo or b" /newroot" in mountinfo:
+        return False
     known = {device for device, _, _, _ in host}
-    has_own_proc = any(place == b"/proc" and device not in known for device, _, place, _ in mounts)
-    return has_own_proc and not any(place.startswith((b"/oldroot", b"/newroot")) for _, _, place, _ in mounts)
+    return any(place == b"/proc" and device not in known for device, _, place, _ in parsed(mountinfo))
 
 
 def strange(mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: list[bytes]) -> bytes | None:
@@ -38,25 +43,30 @@ def strange(mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: 
     """
     known = {device for device, _, _, _ in host}
     own = {(device, root, place) for device, root, place, _ in host}
-    devices = {_where(host, b"/dev/" + name) for name in _DEVICES}
+    where = _finder(host)
+    devices = {where(b"/dev/" + name) for name in _DEVICES}
     waiting, covered = list(bound), set()
     for device, root, place, kind in mounts:
         if (device not in known and kind in _NEW) or (device, root) in devices:
             covered.add(place)
-        elif place in waiting and _where(host, place) == (device, root):
+        elif place in waiting and where(place) == (device, root):
             waiting.remove(place)
         elif (device, root, place) not in own or not any(_is_below(place, one) for one in bound):
             return place
     return next((place for place in (*waiting, *hidden) if place in waiting or place not in covered), None)
 
 
-def _where(host: list[Mount], path: bytes) -> tuple[bytes, bytes]:
-    """What a path without links leads to: the device, and the place on it."""
-    found, above = (b"", b""), b""
-    for device, root, place, _ in host:
-        if _is_below(path, place) and len(place) >= len(above):  # of two in one place, the later
-            found, above = (device, root.rstrip(b"/") + path[len(place.rstrip(b"/")) :] or b"/"), place
-    return found
+def _finder(host: list[Mount]) -> "Callable[[bytes], tuple[bytes, bytes]]":
+    """What says where a path without links leads to: to which device, and where on it."""
+    latest = {place.rstrip(b"/") + b"/": (device, root.rstrip(b"/")) for device, root, place, _ in host}
+    deepest = sorted(latest, key=len, reverse=True)
+
+    def where(path: bytes) -> tuple[bytes, bytes]:
+        above = next((place for place in deepest if (path + b"/").startswith(place)), b"/")
+        device, root = latest.get(above, (b"", b""))
+        return device, (root + path[len(above) - 1 :]).rstrip(b"/") or b"/"
+
+    return where
 
 
 def _is_below(path: bytes, root: bytes) -> bool:

@@ -8,14 +8,13 @@ import fcntl
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from onhand.digest import digest
 from onhand.errors import SandboxError
-from onhand.sandbox.layout import Layout, Missing
+from onhand.sandbox.layout import Layout, Missing, registers
 from onhand.sandbox.policy import is_below
 
 # Programs read these whenever they are there, so what stands in for one has to say what its absence says.
@@ -164,7 +163,7 @@ def _identity(path: str) -> list[int]:
 
 
 def _own_directory() -> str:
-    directory = os.path.join(tempfile.gettempdir(), f"onhand-placeholders-{os.getuid()}")
+    directory = registers()
     with suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     found = os.lstat(directory)

@@ -99,6 +99,13 @@ _SHARED: dict[str, tuple[int, int]] = {
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
 }
+# How soon others get a processor or the disk: whoever watches a command could be made to wait for it.
+_PRIORITIES: dict[str, tuple[int, int]] = {
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274),
+}
+_SETPRIORITY, _IOPRIO_SET = (141, 140), (251, 30)
 _CLONE, _CLONE3, _IOCTL = (56, 220), (435, 435), (16, 29)
 _MKNOD, _MKNODAT = (133, None), (259, 33)
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
@@ -109,6 +116,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal as if its user had
 _FORMAT, _CHARACTER_DEVICE, _BLOCK_DEVICE = 0xF000, 0x2000, 0x6000
 _UNIX, _INET, _INET6 = 1, 2, 10
 _KIND, _STREAM, _SEQPACKET = 0xF, 1, 5
+_PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1  # of one process, and not of a group or a user
 _MAX_SEGMENT = 64 << 10  # databases take less; there are 4096 at most, and memory that nobody maps is not counted
 
 Instruction = tuple[int, int, int, int]
@@ -120,10 +128,10 @@ def unsupported() -> str | None:
     return None if machine in _MACHINES else f"there is no list of system calls for {machine}"
 
 
-def program(inet: bool = False, own_ipc: bool = False) -> bytes:
+def program(inet: bool = False, alone: bool = False) -> bytes:
     """The filter, as struct sock_filter after sock_filter; with `inet`, TCP sockets may be made.
 
-    With `own_ipc`, there is a namespace for what processes share by number, which goes with them.
+    Who is `alone` has namespaces of its own, in which there are no processes of others, nor anything else by number.
 
     Sockets of the unix family cannot: neither a read-only mount nor Landlock keeps a process from connecting to one
     that it can see, such as a container engine's. Pairs of connected ones can, since event loops are made of them; not
@@ -142,18 +150,22 @@ def program(inet: bool = False, own_ipc: bool = False) -> bytes:
         rows += _when(numbers[column], [_refuse()])
     for numbers in _UNSUPPORTED.values():
         rows += _when(numbers[column], [_refuse(EOPNOTSUPP)])
-    if own_ipc:
+    if alone:
         rows += _when(_SHARED["shmget"][column], _refuse_more(1, _MAX_SEGMENT))
     else:
         for numbers in _SHARED.values():
             rows += _when(numbers[column], [_refuse(ENOSYS)])
+        for numbers in _PRIORITIES.values():
+            rows += _when(numbers[column], _allow_only({0: 0}))
+        rows += _when(_SETPRIORITY[column], _allow_only({0: _PRIO_PROCESS, 1: 0}))
+        rows += _when(_IOPRIO_SET[column], _allow_only({0: _IOPRIO_PROCESS, 1: 0}))
     rows += _when(_CLONE3[column], [_refuse(ENOSYS)])  # its flags are in memory; libraries fall back to clone
     rows += _when(_CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(), _allow()])
     rows += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
     for numbers, mode in ((_MKNOD, 1), (_MKNODAT, 2)):
         rows += _when(numbers[column], _refuse_values(mode, (_CHARACTER_DEVICE, _BLOCK_DEVICE), _FORMAT))
     # Of other processes, limits would end them where a signal could not.
-    rows += _when(_PRLIMIT64[column], [_argument(0), (_EQUAL, 1, 0, 0), _refuse(), _allow()])
+    rows += _when(_PRLIMIT64[column], _allow_only({0: 0}))
     rows += _when(_SOCKETPAIR[column], _allow_sockets((_UNIX,), (_STREAM, _SEQPACKET)))
     rows += _when(_SOCKET[column], _allow_sockets((_INET, _INET6), (_STREAM,)) if inet else [_refuse()])
     return b"".join(struct.pack("=HBBI", *row) for row in [*rows, _allow()])
@@ -168,6 +180,14 @@ def _refuse_values(argument: int, values: tuple[int, ...], mask: int = 0xFFFFFFF
     rows = [_argument(argument), (_AND, 0, 0, mask)]
     for value in values:
         rows += [(_EQUAL, 0, 1, value), _refuse()]
+    return [*rows, _allow()]
+
+
+def _allow_only(arguments: dict[int, int]) -> list[Instruction]:
+    """Refuse a call unless each of some arguments has its value; as a process, 0 is who calls."""
+    rows: list[Instruction] = []
+    for argument, value in arguments.items():
+        rows += [_argument(argument), (_EQUAL, 1, 0, value), _refuse()]
     return [*rows, _allow()]
 
 

@@ -5,13 +5,16 @@ import pytest
 from onhand.sandbox.mounts import is_complete, parsed, strange
 from requirements import requirement
 
-HOST = parsed(
+LINES = (
     b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
     b"23 22 0:5 / /dev rw - devtmpfs devtmpfs rw\n"
     b"24 22 0:21 / /proc rw - proc proc rw\n"
     b"25 22 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
-    b"26 22 0:30 / /usr/share/data rw - nfs server:/data rw\n"
+    b"26 22 254:9 / /home rw - ext4 /dev/vdz rw\n"
+    b"27 26 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
+    b"28 22 0:30 / /usr/share/data rw - nfs server:/data rw\n"
 )
+HOST = parsed(LINES)
 PLAN = [b"/usr", b"/home/ana/work", b"/home/ana/work/a b"]
 HIDDEN = [b"/home/ana/work/.env", b"/home/ana/work/.aws"]
 MADE = (
@@ -33,14 +36,14 @@ COVERED = (
 
 
 def test_mounts_as_planned_are_complete_and_not_strange() -> None:
-    mounts = parsed(MADE + BOUND + COVERED)
-    assert is_complete(mounts, HOST)
-    assert strange(mounts, HOST, PLAN, HIDDEN) is None
+    mountinfo = MADE + BOUND + COVERED
+    assert is_complete(mountinfo, HOST)
+    assert strange(parsed(mountinfo), HOST, PLAN, HIDDEN) is None
 
 
 @pytest.mark.parametrize("more", [b"", b"60 1 254:0 / /oldroot rw - ext4 /dev/vda rw\n" + MADE])
 def test_what_is_still_being_mounted_is_not_complete(more: bytes) -> None:
-    assert not is_complete(HOST + parsed(more), HOST)
+    assert not is_complete(LINES + more, HOST)
 
 
 @requirement("sandbox.policy")

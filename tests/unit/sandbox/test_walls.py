@@ -147,6 +147,28 @@ def test_memory_that_is_shared_by_number_is_small_or_not_to_be_had(sandbox: Sand
     assert Path("/proc/sysvipc/shm").read_text() == before
 
 
+PRIORITIES = """
+import os
+def tries(change, *arguments):
+    try:
+        change(*arguments)
+        return 1
+    except OSError:
+        return 0
+idle, parameter = os.SCHED_IDLE, os.sched_param(0)
+for who in (0, os.getppid()):
+    print(tries(os.setpriority, os.PRIO_PROCESS, who, 5), tries(os.sched_setscheduler, who, idle, parameter), end=" ")
+print(tries(os.setpriority, os.PRIO_PGRP, 0, 6), tries(os.setpriority, os.PRIO_USER, 0, 6))
+"""
+
+
+@requirement("sandbox.sums")
+def test_whoever_watches_a_command_cannot_be_made_to_wait_for_it(sandbox: Sandbox, place: Path) -> None:
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", PRIORITIES, cwd=place)
+    alone = sandbox.name == "bubblewrap"  # its parent is of its own namespace
+    assert ended.printed == ("1 1 1 1 1 1\n" if alone else "1 1 0 0 0 0\n")
+
+
 @requirement("sandbox.sums")
 def test_when_memory_is_short_a_command_goes_before_others_and_cannot_help_it(attempt: Try) -> None:
     ours = int(Path("/proc/self/oom_score_adj").read_text())
@@ -324,6 +346,20 @@ def test_what_a_command_made_under_a_protected_name_is_told_and_left(sandbox: Sa
     assert (quiet.wait(60), quiet.notes) == (0, ())
 
 
+@requirement("sandbox.policy")
+def test_what_is_written_down_about_commands_is_closed_to_them(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a workspace that has the temporary directory in it."""
+    monkeypatch.setattr("tempfile.tempdir", str(place / "src"))
+    directory = place / "src" / f"onhand-placeholders-{os.getuid()}"
+    directory.mkdir(mode=0o700)
+    (directory / "kept").write_text("S3CR3T")
+    line = f"chmod 777 {directory}; cat {directory}/*; mv {directory} x; touch {directory}/new"
+    assert "S3CR3T" not in run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place).printed
+    assert not (directory / "new").exists()
+
+
 @requirement("sandbox.tells-what-was-made")
 def test_what_stands_in_for_missing_files_of_a_home_is_not_told_of(sandbox: Sandbox, place: Path) -> None:
     process = sandbox.start(
@@ -448,7 +484,7 @@ while True:
 
 @requirement("sandbox.policy")
 def test_a_directory_that_another_command_turns_into_a_link_opens_nothing(sandbox: Sandbox, place: Path) -> None:
-    """While it is looked at, mounted and named in rules, it is now a directory of the workspace, now a link."""
+    """It is looked at, mounted and named in rules while it is now a directory of the workspace, now a link."""
     (place / "y").mkdir()
     (place / "y" / "AGENTS.md").write_text("S3CR3T")
     (place / "y" / "other.txt").write_text("S3CR3T")
