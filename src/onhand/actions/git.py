@@ -51,7 +51,8 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
         ran = programs.run(command, opened.top.path, opened.environment, TIMEOUT_S, MAX_BYTES)
     text = ran.out.decode("utf-8", "replace")
     if ran.is_late:
-        raise InputError(f"git {asked.command} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20")
+        waits = "or see whether a .gitignore, .gitattributes or .mailmap is a pipe, at which git waits"
+        raise InputError(f"git {asked.command} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20, {waits}")
     if ran.is_cut:
         return Said(text[: text.rfind("\n") + 1] or text, True)
     if ran.code:
