@@ -49,7 +49,8 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
         command += ["--no-renames"] * (asked.command == "show" and _may_show_merges(opened, asked))
         ran = opened.ask([*command, *asked.revisions, *_paths(workspace, opened, path, asked)], MAX_BYTES)
     if ran.is_late:
-        raise InputError(f"git {asked.command} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20")
+        waits = "or see whether a .gitignore, .gitattributes or .mailmap is a pipe, at which git waits"
+        raise InputError(f"git {asked.command} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20, {waits}")
     if ran.is_cut:
         whole_lines = ran.out[: ran.out.rfind(b"\n") + 1].decode("utf-8", "replace")
         return Said(whole_lines or ran.out.decode("utf-8", "ignore"), True)
