@@ -17,7 +17,7 @@ from onhand.sandbox.policy import PROTECTED_NAMES, REPOSITORIES, SECRET_DIRECTOR
 
 MAX_LOOKED_AT = 1_000_000  # entries: a second or two, and a tenth of it once they are known
 SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
-SETTLED_NS = 1_000_000_000  # a change in the same tick of the clock as a look leaves no trace; a tick is ten ms at most
+SETTLED_NS = 3_000_000_000  # a change in the tick of a look leaves no trace; the longest tick, of FAT, is two seconds
 
 
 class Entry(NamedTuple):
