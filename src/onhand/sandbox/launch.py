@@ -180,7 +180,7 @@ def _mounted_otherwise(plan: "dict[str, Any]") -> str:
             return "its mounts could not be looked at"
         if not found and os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return ""  # the same
-        select.select([], [], [], 0.001)
+        select.select([], [], [], 0.002)
     place = strange(parsed(found), host, plan["bound"], plan["hidden"])
     if place is not None:
         return f"{place!r} is not mounted as planned: another command moves files about; try again when it has ended"
