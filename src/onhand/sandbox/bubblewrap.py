@@ -44,14 +44,11 @@ class BubblewrapSandbox:
         except BaseException:
             placeholders.remove()
             raise
-        info_fd, their_info_fd = os.pipe()
-        their_go_fd, go_fd = os.pipe()
         filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains), alone=True))
         environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
         options = [
             *_namespaces(bool(policy.domains)),
             *mounts,
-            *("--info-fd", str(their_info_fd), "--block-fd", str(their_go_fd)),
             *("--seccomp", str(filter_fd), "--chdir", os.path.realpath(command.cwd), "--clearenv"),
             *_variables(confined.proxied(environment, policy.domains)),
         ]
@@ -64,19 +61,11 @@ class BubblewrapSandbox:
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
             "landlock": None,
-            "mounts": {
-                "info_fd": info_fd,
-                "go_fd": go_fd,
-                "their_info_fd": their_info_fd,
-                "their_go_fd": their_go_fd,
-                **_plan(mounts, layout),
-            },
+            "mounts": _plan(mounts, layout),
         }
-        pipes = (info_fd, their_info_fd, go_fd, their_go_fd)
         standing = (Entry(missing.path, False) for missing in placeholders.layout.missing)  # it is ours
         before = (*placeholders.layout.names, *standing)
-        passed = (filter_fd, options_fd, *pipes)
-        return confined.start(order, policy, command, before, passed, [placeholders.remove])
+        return confined.start(order, policy, command, before, (filter_fd, options_fd), [placeholders.remove])
 
 
 def _namespaces(shares_network: bool) -> list[str]:

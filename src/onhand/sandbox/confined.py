@@ -81,11 +81,11 @@ class Confined:
             if self._lifeline >= 0:
                 os.close(self._lifeline)
                 self._lifeline = -1
+            while self._after:
+                self._after.pop()()
             if self._told is not None:
                 told, self._told = self._told, None
                 self.notes = tuple(told())
-            while self._after:
-                self._after.pop()()
         return code
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NEW = (b"tmpfs", b"proc", b"devpts")  # what bubblewrap makes; of a host's own, it is not new
-_DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty", b"console")
+_DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\043", b"#"), (b"\\134", b"\\"))
 
 Mount = tuple[bytes, bytes, bytes, bytes]
@@ -21,7 +21,7 @@ Mount = tuple[bytes, bytes, bytes, bytes]
 def parsed(mountinfo: bytes) -> list[Mount]:
     """The lines of /proc/PID/mountinfo, the earlier mounts first."""
     found = []
-    for line in mountinfo.splitlines():
+    for line in filter(None, mountinfo.split(b"\n")):  # a name may hold any other character that ends a line
         fields, _, rest = line.partition(b" - ")
         _, _, device, root, place, *_ = fields.split(b" ")
         found.append((device, _plain(root), _plain(place), rest.split(b" ")[0]))
@@ -36,15 +36,18 @@ def is_complete(mountinfo: bytes, host: list[Mount]) -> bool:
     return any(place == b"/proc" and device not in known for device, _, place, _ in parsed(mountinfo))
 
 
-def strange(mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: list[bytes]) -> bytes | None:
+def strange(
+    mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: list[bytes], terminal: bytes = b""
+) -> bytes | None:
     """Where something is mounted that should not be, or nothing that should; None when all is as planned.
 
     `bound` are the places that show what the host has there, as often as they are mounted; `hidden`, those that do not.
+    What a `terminal` is, the command has anyway.
     """
     known = {device for device, _, _, _ in host}
     own = {(device, root, place) for device, root, place, _ in host}
     where = _finder(host)
-    devices = {where(b"/dev/" + name) for name in _DEVICES}
+    devices = {where(path) for path in (*(b"/dev/" + name for name in _DEVICES), *filter(None, [terminal]))}
     waiting, covered = list(bound), set()
     for device, root, place, kind in mounts:
         if (device not in known and kind in _NEW) or (device, root) in devices:

@@ -41,6 +41,20 @@ def test_mounts_as_planned_are_complete_and_not_strange() -> None:
     assert strange(parsed(mountinfo), HOST, PLAN, HIDDEN) is None
 
 
+def test_a_name_may_hold_what_ends_a_line_elsewhere() -> None:
+    (mount,) = parsed(b"22 1 254:0 /a\rb\x0c /a\rb\\012c rw - ext4 /dev/vda rw\n")
+    assert mount == (b"254:0", b"/a\rb\x0c", b"/a\rb\nc", b"ext4")
+
+
+@requirement("sandbox.policy")
+def test_only_the_terminal_that_a_command_writes_to_is_its_console() -> None:
+    host = parsed(LINES + b"29 23 0:24 / /dev/pts rw - devpts devpts rw\n")
+    console = MADE + BOUND + COVERED + b"60 42 0:24 /3 /dev/console rw - devpts devpts rw\n"
+    assert strange(parsed(console), host, PLAN, HIDDEN, b"/dev/pts/3") is None
+    assert strange(parsed(console), host, PLAN, HIDDEN, b"/dev/pts/4") == b"/dev/console"
+    assert strange(parsed(console), host, PLAN, HIDDEN) == b"/dev/console"
+
+
 @pytest.mark.parametrize("more", [b"", b"60 1 254:0 / /oldroot rw - ext4 /dev/vda rw\n" + MADE])
 def test_what_is_still_being_mounted_is_not_complete(more: bytes) -> None:
     assert not is_complete(LINES + more, HOST)

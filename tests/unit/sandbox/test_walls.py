@@ -613,6 +613,30 @@ def test_variables_for_the_command_have_no_effect_on_what_starts_it(sandbox: San
     assert not (place / "pwned").exists()
 
 
+def test_a_command_writes_to_a_terminal(sandbox: Sandbox, place: Path) -> None:
+    ours, theirs = os.openpty()
+    try:
+        words = ["/bin/sh", "-c", "[ -t 1 ] && printf seen"]
+        process = sandbox.start(policy_for(place), Command(words, str(place), {}, theirs, theirs, theirs))
+        assert process.wait(60) == 0
+        assert os.read(ours, 100) == b"seen"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\nb", "a b", "a\\040b", "a#b", "é"])
+def test_a_directory_of_any_name_with_something_protected_stops_no_command(
+    sandbox: Sandbox, place: Path, name: str
+) -> None:
+    (place / "src" / name).mkdir()
+    (place / "src" / name / "AGENTS.md").write_text("be kind")
+    give(place)
+    line = "echo evil > src/a*/AGENTS.md; echo evil > src/é/AGENTS.md; echo done"
+    assert run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place).printed.endswith("done\n")
+    assert (place / "src" / name / "AGENTS.md").read_text() == "be kind"
+
+
 def test_what_a_command_is_given_is_on_no_command_line(sandbox: Sandbox, place: Path) -> None:
     """Every user of a machine can read those."""
     secret = f"s3cr3t{os.getpid()}"
