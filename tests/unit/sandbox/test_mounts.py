@@ -10,7 +10,7 @@ LINES = (
     b"23 22 0:5 / /dev rw - devtmpfs devtmpfs rw\n"
     b"24 22 0:21 / /proc rw - proc proc rw\n"
     b"25 22 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
-    b"26 22 254:9 / /home rw - ext4 /dev/vdz rw\n"
+    b"26 25 254:9 / /home rw - ext4 /dev/vdz rw\n"
     b"27 26 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
     b"28 22 0:30 / /usr/share/data rw - nfs server:/data rw\n"
 )
@@ -43,7 +43,7 @@ def test_mounts_as_planned_are_complete_and_not_strange() -> None:
 
 def test_a_name_may_hold_what_ends_a_line_elsewhere() -> None:
     (mount,) = parsed(b"22 1 254:0 /a\rb\x0c /a\rb\\012c rw - ext4 /dev/vda rw\n")
-    assert mount == (b"254:0", b"/a\rb\x0c", b"/a\rb\nc", b"ext4")
+    assert mount == (b"22", b"1", b"254:0", b"/a\rb\x0c", b"/a\rb\nc", b"ext4")
 
 
 @requirement("sandbox.policy")
@@ -84,6 +84,20 @@ def test_what_is_not_mounted_or_shows_something_else_is_strange() -> None:
     assert strange(parsed(MADE + BOUND), HOST, PLAN, HIDDEN) == HIDDEN[0]
     other = BOUND.replace(b"/@home/ana/work/a\\040b", b"/@home/ana/.ssh")
     assert strange(parsed(MADE + other + COVERED), HOST, PLAN, HIDDEN) == b"/home/ana/work/a b"
+
+
+def test_what_was_mounted_beneath_another_mount_is_not_taken_for_what_is_seen() -> None:
+    host = parsed(
+        b"1 1 0:2 / / rw - rootfs rootfs rw\n"
+        b"22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+        b"23 22 254:3 / /home/ana/work rw - ext4 /dev/vdc rw\n"
+        b"24 22 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
+    )
+    work = b"40 1 0:50 / / rw - tmpfs tmpfs rw\n41 40 254:1 /@home/ana/work /home/ana/work rw - btrfs /dev/vdb rw\n"
+    assert strange(parsed(work), host, [b"/home/ana/work"], []) is None
+    assert (
+        strange(parsed(work.replace(b"254:1 /@home/ana/work", b"254:3 /")), host, [b"/home/ana/work"], []) is not None
+    )
 
 
 def test_where_everything_is_shown_the_mounts_of_the_host_are_not_strange() -> None:
