@@ -45,22 +45,24 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
         import socket  # noqa: F401  # while it can be read
     for descriptor in (report_fd, lifeline_fd):
         os.set_inheritable(descriptor, False)
+    step = "giving up rights"
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         _give_up_rights(order["user"])
         if door_fd >= 0:
             _own_network(door_fd)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        step = "getting ready"
+        wakeup = _wake_on_signals()
+        pipes = _handed_over(order["argv"], order["bubblewrap"]) if order["bubblewrap"] else ()
+        child = os.fork()
     except Exception as error:
-        _report(report_fd, f"{error} while giving up rights")
+        _report(report_fd, f"{error} while {step}")
         os._exit(126)
-    wakeup = _wake_on_signals()
-    pipes = _pipes(order["argv"]) if order["mounts"] else ()
-    child = os.fork()
     if child == 0:
         _become(order, report_fd)
     try:
-        problem = _mounted_otherwise(order["mounts"], *pipes) if pipes else ""
+        problem = _mounted_otherwise(order["bubblewrap"], *pipes) if pipes else ""
     except Exception as error:
         problem = f"{error} while looking at its mounts"
     if problem:
@@ -158,14 +160,28 @@ def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
     os._exit(126)
 
 
-def _pipes(argv: list[str]) -> tuple[int, int, int, int]:
-    """What bubblewrap is to tell us through, and to wait at, which it learns from its words; its ends come last."""
+def _handed_over(argv: list[str], given: "dict[str, Any]") -> tuple[int, ...]:
+    """Our ends of two pipes, where bubblewrap tells of itself and waits to be let go; then all that is its own.
+
+    It learns of them by its words. Its options are not among those, which everybody on the machine can read, nor in its
+    environment, which would have a say before there are walls.
+    """
     told_fd, tell_fd = os.pipe()
     wait_fd, go_fd = os.pipe()
-    for descriptor in (tell_fd, wait_fd):
+    theirs = (tell_fd, wait_fd, nameless_file(given["filter"]), nameless_file(given["options"]))
+    for flag, descriptor in zip(("--info-fd", "--block-fd", "--seccomp", "--args"), theirs):  # noqa: B905  # as many
         os.set_inheritable(descriptor, True)
-    argv[1:1] = ["--info-fd", str(tell_fd), "--block-fd", str(wait_fd)]
-    return told_fd, go_fd, tell_fd, wait_fd
+        argv[1:1] = [flag, str(descriptor)]
+    return told_fd, go_fd, *theirs
+
+
+def nameless_file(content: bytes) -> int:
+    """A descriptor of a file that has no name; a pipe would have to be emptied while it is filled."""
+    descriptor = os.memfd_create("onhand")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _mounted_otherwise(plan: "dict[str, Any]", told_fd: int, go_fd: int, *theirs: int) -> str:

@@ -64,7 +64,8 @@ def _finder(host: list[Mount]) -> "Callable[[bytes], tuple[bytes, bytes]]":
     numbers = {number for number, *_ in host}
     upon: dict[bytes, list[Mount]] = {}
     for mount in host:
-        upon.setdefault(mount[1] if mount[1] in numbers - {mount[0]} else b"", []).append(mount)
+        number, above = mount[:2]
+        upon.setdefault(above if above in numbers and above != number else b"", []).append(mount)
 
     def where(path: bytes) -> tuple[bytes, bytes]:
         number, device, root, place = b"", b"", b"", b""
