@@ -44,39 +44,28 @@ class BubblewrapSandbox:
         except BaseException:
             placeholders.remove()
             raise
-        info_fd, their_info_fd = os.pipe()
-        their_go_fd, go_fd = os.pipe()
-        filter_fd = confined.nameless_file(seccomp.program(inet=bool(policy.domains), alone=True))
         environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
         options = [
             *_namespaces(bool(policy.domains)),
             *mounts,
-            *("--info-fd", str(their_info_fd), "--block-fd", str(their_go_fd)),
-            *("--seccomp", str(filter_fd), "--chdir", os.path.realpath(command.cwd), "--clearenv"),
+            *("--chdir", os.path.realpath(command.cwd), "--clearenv"),
             *_variables(confined.proxied(environment, policy.domains)),
         ]
-        # Not on bwrap's own command line, which everybody on the machine can read, nor in its own environment, which
-        # would have a say before there are walls.
-        options_fd = confined.nameless_file(b"".join(os.fsencode(option) + b"\0" for option in options))
         order = {
-            "argv": [_program(), "--args", str(options_fd), "--", *command.argv],
+            "argv": [_program(), "--", *command.argv],
             "cwd": "/",
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
             "landlock": None,
-            "mounts": {
-                "info_fd": info_fd,
-                "go_fd": go_fd,
-                "their_info_fd": their_info_fd,
-                "their_go_fd": their_go_fd,
+            "bubblewrap": {
+                "options": b"".join(os.fsencode(option) + b"\0" for option in options),
+                "filter": seccomp.program(inet=bool(policy.domains), alone=True),
                 **_plan(mounts, layout),
             },
         }
-        pipes = (info_fd, their_info_fd, go_fd, their_go_fd)
         standing = (Entry(missing.path, False) for missing in placeholders.layout.missing)  # it is ours
         before = (*placeholders.layout.names, *standing)
-        passed = (filter_fd, options_fd, *pipes)
-        return confined.start(order, policy, command, before, passed, [placeholders.remove])
+        return confined.start(order, policy, command, before, [placeholders.remove])
 
 
 def _namespaces(shares_network: bool) -> list[str]:

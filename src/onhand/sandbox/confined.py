@@ -13,7 +13,7 @@ from typing import IO, Any
 from onhand.descendants import end_descendants
 from onhand.errors import SandboxError
 from onhand.sandbox import afterwards
-from onhand.sandbox.launch import PROXY_PORT
+from onhand.sandbox.launch import PROXY_PORT, nameless_file
 from onhand.sandbox.layout import Layout
 from onhand.sandbox.names import Entry
 from onhand.sandbox.policy import Policy, is_below
@@ -81,11 +81,11 @@ class Confined:
             if self._lifeline >= 0:
                 os.close(self._lifeline)
                 self._lifeline = -1
+            while self._after:
+                self._after.pop()()
             if self._told is not None:
                 told, self._told = self._told, None
                 self.notes = tuple(told())
-            while self._after:
-                self._after.pop()()
         return code
 
 
@@ -154,7 +154,6 @@ def start(
     policy: Policy,
     command: Command,
     before: tuple[Entry, ...],
-    pass_fds: tuple[int, ...] = (),
     after: list[Callable[[], None]] | None = None,
 ) -> Confined:
     """Carry out an order; SandboxError when a step of it failed. `after` is run when the command has ended.
@@ -163,7 +162,7 @@ def start(
     """
     after = after or []
     ours: list[int] = []
-    theirs: list[int] = list(pass_fds)
+    theirs: list[int] = []
     process = None
     try:
         order_fd = nameless_file(marshal.dumps(order | _limits(policy)))
@@ -174,6 +173,7 @@ def start(
         theirs += [report_fd, lifeline_fd]
         door, door_fd = _door(bool(policy.domains))
         theirs += [door_fd] if door_fd >= 0 else []
+        after += [door.close] if door is not None else []
         process = _python(command, [order_fd, report_fd, lifeline_fd, door_fd], theirs)
         while theirs:
             os.close(theirs.pop())
@@ -196,15 +196,6 @@ def start(
     finally:
         for descriptor in (*ours, *theirs):
             os.close(descriptor)
-
-
-def nameless_file(content: bytes) -> int:
-    """A descriptor of a file that has no name; a pipe would have to be emptied while it is filled."""
-    descriptor = os.memfd_create("onhand")
-    with open(os.dup(descriptor), "wb") as file:
-        file.write(content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def _python(command: Command, descriptors: list[int], pass_fds: list[int]) -> "subprocess.Popen[bytes]":

@@ -50,7 +50,7 @@ class LandlockSandbox:
             "cwd": command.cwd,
             "environment": confined.proxied(environment, policy.domains),
             "user": user,
-            "mounts": None,
+            "bubblewrap": None,
             "landlock": {
                 "handled": rules.handled(version, tcp=not policy.domains),  # with them it has a network of its own
                 "rules": [*(rule for rule in found if rule[1]), (temporary, writing)],

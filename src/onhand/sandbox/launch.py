@@ -45,23 +45,24 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
         import socket  # noqa: F401  # while it can be read
     for descriptor in (report_fd, lifeline_fd):
         os.set_inheritable(descriptor, False)
+    step = "giving up rights"
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         _give_up_rights(order["user"])
         if door_fd >= 0:
             _own_network(door_fd)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        step = "getting ready"
+        wakeup = _wake_on_signals()
+        pipes = _handed_over(order["argv"], order["bubblewrap"]) if order["bubblewrap"] else ()
+        child = os.fork()
     except Exception as error:
-        _report(report_fd, f"{error} while giving up rights")
+        _report(report_fd, f"{error} while {step}")
         os._exit(126)
-    wakeup = _wake_on_signals()
-    for name in ("info_fd", "go_fd") if order["mounts"] else ():
-        os.set_inheritable(order["mounts"][name], False)
-    child = os.fork()
     if child == 0:
         _become(order, report_fd)
     try:
-        problem = _mounted_otherwise(order["mounts"]) if order["mounts"] else ""
+        problem = _mounted_otherwise(order["bubblewrap"], *pipes) if pipes else ""
     except Exception as error:
         problem = f"{error} while looking at its mounts"
     if problem:
@@ -159,34 +160,67 @@ def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
     os._exit(126)
 
 
-def _mounted_otherwise(plan: "dict[str, Any]") -> str:
+def _handed_over(argv: list[str], given: "dict[str, Any]") -> tuple[int, ...]:
+    """Our ends of two pipes, where bubblewrap tells of itself and waits to be let go; then all that is its own.
+
+    It learns of them by its words. Its options are not among those, which everybody on the machine can read, nor in its
+    environment, which would have a say before there are walls.
+    """
+    told_fd, tell_fd = os.pipe()
+    wait_fd, go_fd = os.pipe()
+    theirs = (tell_fd, wait_fd, nameless_file(given["filter"]), nameless_file(given["options"]))
+    for flag, descriptor in zip(("--info-fd", "--block-fd", "--seccomp", "--args"), theirs):  # noqa: B905  # as many
+        os.set_inheritable(descriptor, True)
+        argv[1:1] = [flag, str(descriptor)]
+    return told_fd, go_fd, *theirs
+
+
+def nameless_file(content: bytes) -> int:
+    """A descriptor of a file that has no name; a pipe would have to be emptied while it is filled."""
+    descriptor = os.memfd_create("onhand")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _mounted_otherwise(plan: "dict[str, Any]", told_fd: int, go_fd: int, *theirs: int) -> str:
     """What is not mounted as it was planned; nothing, once the command that waits for this was let go."""
-    for descriptor in (plan["their_info_fd"], plan["their_go_fd"]):
+    for descriptor in theirs:
         os.close(descriptor)
     end = monotonic() + START_S
     told, piece = b"", b"?"
     while piece and b"}" not in told:
-        if not select.select([plan["info_fd"]], [], [], max(0, end - monotonic()))[0]:
+        if not select.select([told_fd], [], [], max(0, end - monotonic()))[0]:
             return "bubblewrap did not begin in time"
-        piece = os.read(plan["info_fd"], 4096)
+        piece = os.read(told_fd, 4096)
         told += piece
-    os.close(plan["info_fd"])
-    process = told.partition(b'"child-pid":')[2].partition(b",")[0].strip()
-    if not process.isdigit():
+    os.close(told_fd)
+    if not piece:
         return ""  # it has ended, and said why
+    process = b"%d" % int(told.partition(b'"child-pid":')[2].partition(b",")[0].strip(b" \n}"))
     host = parsed(_mountinfo(b"self"))
     while not is_complete(found := _mountinfo(process), host):
         if monotonic() > end:
             return "its mounts could not be looked at"
-        if not found and os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return ""  # the same
         select.select([], [], [], 0.002)
-    place = strange(parsed(found), host, plan["bound"], plan["hidden"])
+    place = strange(parsed(found), host, plan["bound"], plan["hidden"], _terminal())
     if place is not None:
-        return f"{place!r} is not mounted as planned: another command moves files about; try again when it has ended"
-    os.write(plan["go_fd"], b"g")
-    os.close(plan["go_fd"])
+        named = repr(os.fsdecode(place))
+        return f"{named} is not mounted as planned: another command moves files about; try again when it has ended"
+    os.write(go_fd, b"g")
+    os.close(go_fd)
     return ""
+
+
+def _terminal() -> bytes:
+    """Where the command's output goes, if that is a terminal: bubblewrap makes it its /dev/console."""
+    try:
+        return os.fsencode(os.ttyname(1))
+    except OSError:
+        return b""
 
 
 def _mountinfo(process: bytes) -> bytes:

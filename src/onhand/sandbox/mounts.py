@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NEW = (b"tmpfs", b"proc", b"devpts")  # what bubblewrap makes; of a host's own, it is not new
-_DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty", b"console")
+_DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\043", b"#"), (b"\\134", b"\\"))
 
-Mount = tuple[bytes, bytes, bytes, bytes]
-"""The device, what of it is mounted, where, and the kind of file system."""
+Mount = tuple[bytes, bytes, bytes, bytes, bytes, bytes]
+"""Its number and that of the one it is mounted on; the device, what of it is mounted, where, and the file system."""
 
 
 def parsed(mountinfo: bytes) -> list[Mount]:
     """The lines of /proc/PID/mountinfo, the earlier mounts first."""
     found = []
-    for line in mountinfo.splitlines():
+    for line in filter(None, mountinfo.split(b"\n")):  # a name may hold any other character that ends a line
         fields, _, rest = line.partition(b" - ")
-        _, _, device, root, place, *_ = fields.split(b" ")
-        found.append((device, _plain(root), _plain(place), rest.split(b" ")[0]))
+        number, above, device, root, place, *_ = fields.split(b" ")
+        found.append((number, above, device, _plain(root), _plain(place), rest.split(b" ")[0]))
     return found
 
 
@@ -32,21 +32,24 @@ def is_complete(mountinfo: bytes, host: list[Mount]) -> bool:
     """Whether bubblewrap has mounted all that it will: it works in another place, and moves from there in the end."""
     if b" /oldroot" in mountinfo or b" /newroot" in mountinfo:
         return False
-    known = {device for device, _, _, _ in host}
-    return any(place == b"/proc" and device not in known for device, _, place, _ in parsed(mountinfo))
+    known = {device for _, _, device, *_ in host}
+    return any(place == b"/proc" and device not in known for _, _, device, _, place, _ in parsed(mountinfo))
 
 
-def strange(mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: list[bytes]) -> bytes | None:
+def strange(
+    mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: list[bytes], terminal: bytes = b""
+) -> bytes | None:
     """Where something is mounted that should not be, or nothing that should; None when all is as planned.
 
     `bound` are the places that show what the host has there, as often as they are mounted; `hidden`, those that do not.
+    What a `terminal` is, the command has anyway.
     """
-    known = {device for device, _, _, _ in host}
-    own = {(device, root, place) for device, root, place, _ in host}
+    known = {device for _, _, device, *_ in host}
+    own = {(device, root, place) for _, _, device, root, place, _ in host}
     where = _finder(host)
-    devices = {where(b"/dev/" + name) for name in _DEVICES}
+    devices = {where(path) for path in (*(b"/dev/" + name for name in _DEVICES), *filter(None, [terminal]))}
     waiting, covered = list(bound), set()
-    for device, root, place, kind in mounts:
+    for _, _, device, root, place, kind in mounts:
         if (device not in known and kind in _NEW) or (device, root) in devices:
             covered.add(place)
         elif place in waiting and where(place) == (device, root):
@@ -58,13 +61,18 @@ def strange(mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: 
 
 def _finder(host: list[Mount]) -> "Callable[[bytes], tuple[bytes, bytes]]":
     """What says where a path without links leads to: to which device, and where on it."""
-    latest = {place.rstrip(b"/") + b"/": (device, root.rstrip(b"/")) for device, root, place, _ in host}
-    deepest = sorted(latest, key=len, reverse=True)
+    numbers = {number for number, *_ in host}
+    upon: dict[bytes, list[Mount]] = {}
+    for mount in host:
+        number, above = mount[:2]
+        upon.setdefault(above if above in numbers and above != number else b"", []).append(mount)
 
     def where(path: bytes) -> tuple[bytes, bytes]:
-        above = next((place for place in deepest if (path + b"/").startswith(place)), b"/")
-        device, root = latest.get(above, (b"", b""))
-        return device, (root + path[len(above) - 1 :]).rstrip(b"/") or b"/"
+        number, device, root, place = b"", b"", b"", b""
+        # As the kernel walks: the first mount on the way leads on, and what lies beneath that is out of sight.
+        while inner := [mount for mount in upon.get(number, ()) if _is_below(path, mount[4])]:
+            number, _, device, root, place, _ = min(inner, key=lambda mount: len(mount[4]))
+        return device, (root.rstrip(b"/") + path[len(place.rstrip(b"/")) :]).rstrip(b"/") or b"/"
 
     return where
 

@@ -76,6 +76,9 @@ class _Tree:
             was, directory = before.get(path, ((), None))
             if directory is None or was != stamp:
                 directory = self._read(path)
+            if directory is None:  # a command could open it again: what cannot be looked into is closed as a whole
+                parts.append(Found((Entry(path, False),), (), ()))
+                continue
             if stamp:
                 known[path] = (stamp, directory)
             parts.append(directory.found)
@@ -99,10 +102,10 @@ class _Tree:
             (),
         )
 
-    def _read(self, path: str) -> _Directory:
+    def _read(self, path: str) -> _Directory | None:
         entries = _entries(path)
-        if entries is None:  # a command could open it again: what cannot be looked into is closed as a whole
-            return _Directory(Found((Entry(path, False),), (), ()), (), 0)
+        if entries is None:
+            return None
         secrets, protected, repositories, directories = list[Entry](), list[Entry](), list[Entry](), list[str]()
         for entry in entries:
             name = entry.name.casefold()

@@ -24,7 +24,7 @@ _READ = {
     ".hg/hgrc": b"",
     ".jj/repo/config.toml": b"",
     ".jj/workspace-config.toml": b"",
-    ".gitignore": b"*\n",
+    ".gitignore": b"/.gitignore\n",
 }
 
 

@@ -10,7 +10,7 @@ LINES = (
     b"23 22 0:5 / /dev rw - devtmpfs devtmpfs rw\n"
     b"24 22 0:21 / /proc rw - proc proc rw\n"
     b"25 22 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
-    b"26 22 254:9 / /home rw - ext4 /dev/vdz rw\n"
+    b"26 25 254:9 / /home rw - ext4 /dev/vdz rw\n"
     b"27 26 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
     b"28 22 0:30 / /usr/share/data rw - nfs server:/data rw\n"
 )
@@ -39,6 +39,20 @@ def test_mounts_as_planned_are_complete_and_not_strange() -> None:
     mountinfo = MADE + BOUND + COVERED
     assert is_complete(mountinfo, HOST)
     assert strange(parsed(mountinfo), HOST, PLAN, HIDDEN) is None
+
+
+def test_a_name_may_hold_what_ends_a_line_elsewhere() -> None:
+    (mount,) = parsed(b"22 1 254:0 /a\rb\x0c /a\rb\\012c rw - ext4 /dev/vda rw\n")
+    assert mount == (b"22", b"1", b"254:0", b"/a\rb\x0c", b"/a\rb\nc", b"ext4")
+
+
+@requirement("sandbox.policy")
+def test_only_the_terminal_that_a_command_writes_to_is_its_console() -> None:
+    host = parsed(LINES + b"29 23 0:24 / /dev/pts rw - devpts devpts rw\n")
+    console = MADE + BOUND + COVERED + b"60 42 0:24 /3 /dev/console rw - devpts devpts rw\n"
+    assert strange(parsed(console), host, PLAN, HIDDEN, b"/dev/pts/3") is None
+    assert strange(parsed(console), host, PLAN, HIDDEN, b"/dev/pts/4") == b"/dev/console"
+    assert strange(parsed(console), host, PLAN, HIDDEN) == b"/dev/console"
 
 
 @pytest.mark.parametrize("more", [b"", b"60 1 254:0 / /oldroot rw - ext4 /dev/vda rw\n" + MADE])
@@ -70,6 +84,20 @@ def test_what_is_not_mounted_or_shows_something_else_is_strange() -> None:
     assert strange(parsed(MADE + BOUND), HOST, PLAN, HIDDEN) == HIDDEN[0]
     other = BOUND.replace(b"/@home/ana/work/a\\040b", b"/@home/ana/.ssh")
     assert strange(parsed(MADE + other + COVERED), HOST, PLAN, HIDDEN) == b"/home/ana/work/a b"
+
+
+def test_what_was_mounted_beneath_another_mount_is_not_taken_for_what_is_seen() -> None:
+    host = parsed(
+        b"1 1 0:2 / / rw - rootfs rootfs rw\n"
+        b"22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+        b"23 22 254:3 / /home/ana/work rw - ext4 /dev/vdc rw\n"
+        b"24 22 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
+    )
+    work = b"40 1 0:50 / / rw - tmpfs tmpfs rw\n41 40 254:1 /@home/ana/work /home/ana/work rw - btrfs /dev/vdb rw\n"
+    assert strange(parsed(work), host, [b"/home/ana/work"], []) is None
+    assert (
+        strange(parsed(work.replace(b"254:1 /@home/ana/work", b"254:3 /")), host, [b"/home/ana/work"], []) is not None
+    )
 
 
 def test_where_everything_is_shown_the_mounts_of_the_host_are_not_strange() -> None:

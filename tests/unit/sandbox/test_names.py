@@ -1,6 +1,7 @@
 """A look finds what is closed by its name, and what is known from the last one hides nothing that has changed since."""
 
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -103,6 +104,18 @@ def test_a_directory_that_cannot_be_looked_into_is_closed_as_a_whole(place: Path
         os._exit([entry.path for entry in look(str(place)).secrets] != [str(shut)])
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     shut.chmod(0o755)
+
+
+def test_what_could_not_be_looked_into_once_is_not_closed_for_good(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # nothing more can be opened
+    try:
+        found = look(str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [entry.path for entry in found.secrets] == [str(tmp_path)]
+    assert look(str(tmp_path)) == Found((), (), ())
 
 
 def test_a_socket_is_no_secret_and_nothing_that_is_obeyed(tmp_path: Path) -> None:

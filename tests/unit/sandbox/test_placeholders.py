@@ -82,12 +82,24 @@ def test_git_takes_no_notice_of_a_directory_that_stands_in_and_what_is_put_there
     policy = Policy(writable=(str(place),), protected=(f"{place}/.onhand/config.toml", f"{place}/.github/a.md"))
     made = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
     second = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
-    assert (place / ".onhand" / ".gitignore").read_text() == (place / ".github" / ".gitignore").read_text() == "*\n"
+    assert (
+        (place / ".onhand" / ".gitignore").read_text()
+        == (place / ".github" / ".gitignore").read_text()
+        == "/.gitignore\n"
+    )
     (place / ".onhand" / "notes").mkdir()  # by somebody outside
     made.remove()
     second.remove()
     assert names(place) == {".onhand"}
     assert os.listdir(place / ".onhand") == ["notes"]
+
+
+def test_a_list_that_must_not_come_into_being_hides_no_file_from_git(place: Path) -> None:
+    policy = Policy(writable=(str(place),), protected=(f"{place}/.gitignore",))
+    made = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
+    assert (place / ".gitignore").read_text() == "/.gitignore\n"
+    made.remove()
+    assert names(place) == set()
 
 
 def test_a_directory_of_registers_that_others_can_write_is_refused(

@@ -613,6 +613,43 @@ def test_variables_for_the_command_have_no_effect_on_what_starts_it(sandbox: San
     assert not (place / "pwned").exists()
 
 
+@requirement("sandbox.never-silently-open")
+@pytest.mark.parametrize("domains", [(), ("example.com",)])
+def test_what_was_made_for_a_command_that_could_not_be_started_is_gone(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch, domains: tuple[str, ...]
+) -> None:
+    open_before, there = {*os.listdir("/proc/self/fd")}, {*os.listdir(place)}
+    monkeypatch.setattr(sys, "executable", str(place / "nowhere"))
+    with pytest.raises(SandboxError, match="the command was not started: No such file"):
+        run(sandbox, policy_for(place, domains=domains), "true", cwd=place)
+    assert {*os.listdir("/proc/self/fd")} <= open_before
+    assert {*os.listdir(place)} == there
+
+
+def test_a_command_writes_to_a_terminal(sandbox: Sandbox, place: Path) -> None:
+    ours, theirs = os.openpty()
+    try:
+        words = ["/bin/sh", "-c", "[ -t 1 ] && printf seen"]
+        process = sandbox.start(policy_for(place), Command(words, str(place), {}, theirs, theirs, theirs))
+        assert process.wait(60) == 0
+        assert os.read(ours, 100) == b"seen"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\nb", "a b", "a\\040b", "a#b", "é"])
+def test_a_directory_of_any_name_with_something_protected_stops_no_command(
+    sandbox: Sandbox, place: Path, name: str
+) -> None:
+    (place / "src" / name).mkdir()
+    (place / "src" / name / "AGENTS.md").write_text("be kind")
+    give(place)
+    line = 'for name in src/*/AGENTS.md; do echo evil > "$name"; done; echo done'
+    assert run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place).printed.endswith("done\n")
+    assert (place / "src" / name / "AGENTS.md").read_text() == "be kind"
+
+
 def test_what_a_command_is_given_is_on_no_command_line(sandbox: Sandbox, place: Path) -> None:
     """Every user of a machine can read those."""
     secret = f"s3cr3t{os.getpid()}"
