@@ -66,6 +66,8 @@ def _give(number: int, kept: os.stat_result, path: str, directory: int | None) -
 
 def _give_attributes(number: int, path: str, directory: int | None) -> None:
     """Give a file what users noted of another, and its list of who has access: without that its mode means more."""
+    from contextlib import suppress
+
     if not hasattr(os, "setxattr"):
         return
     flags = os.O_RDONLY | os.O_NONBLOCK | (os.O_NOFOLLOW if directory is not None else 0)
@@ -73,9 +75,12 @@ def _give_attributes(number: int, path: str, directory: int | None) -> None:
     try:
         given, inherited = _attributes(old), _attributes(number)
         for name in given:
-            if name == ACCESS or name.startswith("user."):
-                os.setxattr(number, name, os.getxattr(old, name))
-        if ACCESS in inherited and ACCESS not in given:  # by its directory, since the old one was made
+            if name.startswith("user."):
+                with suppress(OSError):  # there is no room for it
+                    os.setxattr(number, name, os.getxattr(old, name))
+        if ACCESS in given:
+            os.setxattr(number, ACCESS, os.getxattr(old, ACCESS))
+        elif ACCESS in inherited:  # from its directory, since the old one was made
             os.removexattr(number, ACCESS)
     finally:
         os.close(old)

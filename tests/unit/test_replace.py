@@ -1,5 +1,6 @@
 """Is a file replaced whole, with its mode, and only where it was meant?"""
 
+import errno
 import os
 import stat
 import struct
@@ -91,6 +92,23 @@ def test_a_file_keeps_its_list_of_who_has_access_and_its_group_gets_none(tmp_pat
     assert file.read_bytes() == b"new"
     assert os.getxattr(file, ALL) == ONE_USER
     assert os.getxattr(file, "user.note") == b"mine"
+
+
+def test_a_file_keeps_its_mode_where_there_is_no_room_for_its_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    file.chmod(0o664)
+    _set(file, "user.note", b"mine")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(os, "setxattr", full)
+    replace_file(str(file), b"new")
+    assert file.read_bytes() == b"new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o664
 
 
 def test_a_file_that_is_there_gets_no_list_from_its_directory(tmp_path: Path) -> None:

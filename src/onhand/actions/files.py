@@ -239,9 +239,10 @@ def _in_the_form_of(old: bytes | None, content: str, path: str) -> bytes:
         content.encode()
     except UnicodeEncodeError:
         raise InputError("the content has half of a surrogate pair: send whole characters") from None
-    if old is None or (b"\0" in old and not mark_of(old)[0]):
+    try:
+        form = editable(old or b"", path)
+    except InputError:  # binary, or damaged: it has no form to keep
         return content.encode()
-    form = editable(old, path)
     if content.startswith("\ufeff") and form.mark:
         content = content[1:]
     encoding = form.encoding if form.mark else "utf-8"  # all of it is new: nothing has to be guessed

@@ -118,5 +118,5 @@ def _may_show_merges(opened: Door, asked: Arguments) -> bool:
     they were called before."""
     if asked.chooses or any(".." in word or word.startswith("^") for word in asked.revisions):
         return True
-    commits = [word for word in asked.revisions if ":" not in word]
-    return bool(opened.ask(["rev-list", "--no-walk", "--merges", *(commits or ["HEAD"])]).out)
+    commits = [word for word in asked.revisions or ("HEAD",) if ":" not in word]
+    return bool(commits and opened.ask(["rev-list", "--no-walk", "--merges", *commits]).out)

@@ -5,7 +5,8 @@ but for rare letters that stand for another one, such as ſ.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 from unicodedata import normalize
 
 from onhand.actions.workspace import Place, paths_of, shown
@@ -19,7 +20,8 @@ _NAME = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._*-]*/?")
 _SOMETHING = "?*"  # at least one byte, for whatever is one character to the workspace
 
 
-def attributes(denied: Sequence[str], allowed: Sequence[str], top: Place) -> str:
+@lru_cache(16)  # the same at every call, and milliseconds
+def attributes(denied: tuple[str, ...], allowed: tuple[str, ...], top: Place) -> str:
     """Attributes for a repository whose files begin at a place; they count more than those that it brings.
 
     Of what is allowed after all, only plain names are opened here, and those without exceptions: others might open more

@@ -223,7 +223,7 @@ def expanded(pattern: str) -> list[str]:
             waiting += alternatives
         if len(done) + len(waiting) > MAX_BRACES:
             raise InputError(f"the braces of the pattern stand for more than {MAX_BRACES} patterns: send fewer")
-    return list(dict.fromkeys(done))
+    return [one for one in dict.fromkeys(done) if one]  # that one of `{a,}` names nothing
 
 
 def _alternatives(pattern: str) -> list[str] | None:

@@ -36,7 +36,7 @@ DENIED = (
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
     *("**/.cargo/credentials", "**/.cargo/credentials.toml", "**/.gem/credentials", "auth.json", "credentials.json"),
 )
-_MAKES_BARE = ("HEAD", "objects", "refs")  # by these git knows a repository, and these it obeys in one
+# What makes a directory a repository for git, and what git obeys in one.
 _OF_BARE = frozenset(
     {"head", "objects", "refs", "config", "config.worktree", "hooks", "info", "commondir", "worktrees"}
 )
@@ -215,7 +215,7 @@ class Workspace:
             if not part.isascii() and not os.path.lexists(directory.below(part).path):
                 part = _meant(directory, part)
                 links += 1  # a look through a directory: not without end either
-            target = _target(Place(root, "/".join([*done, part])), asked)
+            target = _target(directory.below(part), asked)
             if target is None:
                 done.append(part)
                 continue
@@ -274,8 +274,9 @@ def _meant(directory: Place, name: str) -> str:
     have in parts, and one that is no UTF-8 is told with U+FFFD."""
     from unicodedata import normalize
 
+    composed = normalize("NFC", name)
     try:
-        alike = [one for one in os.listdir(directory.path) if normalize("NFC", whole(one)) == normalize("NFC", name)]
+        alike = [one for one in os.listdir(directory.path) if normalize("NFC", whole(one)) == composed]
     except OSError:
         return name
     return alike[0] if len(alike) == 1 else name
@@ -380,8 +381,15 @@ def _is_of_a_bare_repository(place: Place) -> bool:
     in there runs what its configuration says."""
     parts = place.inner.split("/")
     for depth, name in enumerate(map(str.casefold, parts)):
-        if name in _OF_BARE:
-            directory = Place(place.root, "/".join(parts[:depth])).path
-            if all(name == one.casefold() or os.path.lexists(os.path.join(directory, one)) for one in _MAKES_BARE):
-                return True
+        if name in _OF_BARE and _is_bare(Place(place.root, "/".join(parts[:depth])).path, name):
+            return True
     return False
+
+
+def _is_bare(directory: str, coming: str) -> bool:
+    """Whether git takes a directory for a repository once it has something of that name too."""
+
+    def has(name: str) -> bool:
+        return name.casefold() == coming or os.path.lexists(os.path.join(directory, name))
+
+    return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))

@@ -171,6 +171,7 @@ def test_a_file_keeps_its_mode_whatever_the_umask(workspace: Workspace, root: Pa
         (b"\xef\xbb\xbfa\n", "\ufeffc\n", b"\xef\xbb\xbfc\n"),
         ("a\n".encode("utf-16"), "é\n", b"\xff\xfe" + "é\n".encode("utf-16-le")),
         (b"\0\1\2", "text", b"text"),
+        (b"\xff\xfea", "text", b"text"),  # half of a letter of UTF-16
         (b"caf\xe9", "café", "café".encode()),
         (b"", "a\n", b"a\n"),
     ],

@@ -65,6 +65,7 @@ def test_files_are_found_by_pattern_in_the_order_of_their_parts(workspace: Works
     assert glob(workspace, "*.py").files == ("Z.py", "a.py", "b.py", "é.py")
     assert glob(workspace, "a/**").files == ("a/b/c.py", "a/b.txt", "a/z.py")
     assert glob(workspace, "**/*.{txt,md}").files == ("a/b.txt", "sub/ok.txt")
+    assert glob(workspace, "{,a/b.txt}").files == ("a/b.txt",)  # and nothing, which no file is called
     assert glob(workspace, "*.py", path="a").files == ("a/z.py",)
     assert glob(workspace, "./b.?y").files == ("b.py",)
     assert glob(workspace, "[!a-z]*.py").files == ("Z.py", "é.py")

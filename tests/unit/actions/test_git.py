@@ -708,14 +708,6 @@ def test_a_branch_is_told_with_what_it_follows(workspace: Workspace, repository:
 
 
 @requirement("actions.git-read-only")
-def test_what_takes_too_long_is_ended_and_said_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_door, "TIMEOUT_S", 2.0)
-    os.mkfifo(repository / "sub" / ".gitignore")  # at which git waits for a writer
-    with pytest.raises(InputError, match="git status took longer than"):
-        git(Workspace(repository), ["status"])
-
-
-@requirement("actions.git-read-only")
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits the memory of another process")
 def test_a_pattern_does_not_take_all_memory(
     workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
@@ -784,6 +776,6 @@ def test_git_is_ended_where_it_would_wait_at_a_pipe_for_ever(
 ) -> None:
     os.mkfifo(repository / ".gitattributes")
     for module in ("git", "git_door"):
-        monkeypatch.setattr(f"onhand.actions.{module}.TIMEOUT_S", 1.0)
-    with pytest.raises(InputError, match=r"git diff took longer than 1 s: .*is a pipe"):
+        monkeypatch.setattr(f"onhand.actions.{module}.TIMEOUT_S", 3.0)  # the calls before it end by themselves
+    with pytest.raises(InputError, match=r"git diff took longer than 3 s: .*is a pipe"):
         said(workspace, "diff", "HEAD~1", "HEAD")

@@ -233,6 +233,17 @@ def test_no_directory_is_made_a_repository_that_git_would_obey(workspace: Worksp
     Workspace(root, allow=["sub/lib/"]).place_to_write("sub/lib/config")
 
 
+@requirement("actions.confined")
+@pytest.mark.parametrize(("first", "last"), [("HEAD", "commondir"), ("commondir", "HEAD")])
+def test_no_directory_is_made_a_repository_that_borrows_from_another(
+    workspace: Workspace, root: Path, first: str, last: str
+) -> None:
+    workspace.place_to_write(f"sub/{first}")
+    (root / "sub" / first).touch()
+    with pytest.raises(InputError, match="protected"):
+        workspace.place_to_write(f"sub/{last}")
+
+
 def test_the_user_closes_more_and_opens_what_was_closed(root: Path) -> None:
     (root / "plans").mkdir()
     for name in ("plans/secret.txt", ".env", "test.pem"):
