@@ -13,19 +13,22 @@ ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if h
 
 @contextmanager
 def heard(end: Callable[[int], None]) -> Iterator[None]:
-    """Within it, each request to end is given to `end`; a hangup that is ignored stays so, as by nohup."""
+    """Within it, each request to end is given to `end`; a hangup that is ignored stays so, as by nohup.
+
+    After it the process ends, and what its tools have started with it: a further request must not cut that short.
+    """
     loop, numbers = asyncio.get_running_loop(), []
     for number in ENDING:
         if number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) is signal.SIG_IGN:
             continue
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # another system, or not the main thread
-            loop.add_signal_handler(number, end, number)
+        with suppress(ValueError):  # not the main thread, which alone hears them
+            signal.signal(number, lambda number, _: loop.call_soon_threadsafe(end, number))
             numbers.append(number)
     try:
         yield
     finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+        for number in numbers:  # at once: the loop's own way would leave a moment in which a signal kills
+            signal.signal(number, signal.SIG_IGN)
 
 
 async def until_asked_to_end(work: Awaitable[None]) -> int:
@@ -33,8 +36,9 @@ async def until_asked_to_end(work: Awaitable[None]) -> int:
     task, by = asyncio.ensure_future(work), list[int]()
 
     def end(number: int) -> None:
+        if not by:  # once: whoever ends what it has started is not to be interrupted in that
+            task.cancel()
         by.append(number)
-        task.cancel()
 
     with heard(end):
         try:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -151,6 +151,24 @@ def test_a_signal_to_a_server_over_stdio_ends_what_its_tools_started(place: Plac
         server.process.send_signal(number)
         assert server.process.wait(rawmcp.WAIT_S) == 128 + number
     place.nothing_is_left()
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_that_comes_again_and_again_cuts_nothing_short(place: Place, number: int) -> None:
+    with over_stdio(place) as server:
+        for call in calls(place, "command"):
+            server.send(call)
+            place.has_begun()
+        assert _asked_until_it_ends(server.process, number) == 128 + number
+    place.nothing_is_left()
+
+
+def _asked_until_it_ends(process: "subprocess.Popen[bytes]", number: int) -> int:
+    for _ in range(100 * rawmcp.WAIT_S):
+        process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(0.01)
+    raise AssertionError("it does not end")
 
 
 @pytest.mark.parametrize("what", ["command", "ripgrep"])

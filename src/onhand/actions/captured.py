@@ -105,15 +105,17 @@ class Captured:
 
 def beginning(piece: bytes, max_bytes: int) -> bytes:
     """As much of it as takes no more than that as text, in which three bytes stand for one that is no UTF-8."""
-    return piece if _fits(piece, max_bytes) else piece[: max(1, max_bytes // 3)]
+    return piece[: _fitting(piece, max_bytes)]
 
 
 def _ending(piece: bytes, max_bytes: int) -> bytes:
-    return piece if _fits(piece, max_bytes) else piece[-max(1, max_bytes // 3) :]
+    return piece[len(piece) - _fitting(piece, max_bytes) :]
 
 
-def _fits(piece: bytes, max_bytes: int) -> bool:
-    return len(piece.decode("utf-8", "replace").encode()) <= max_bytes
+def _fitting(piece: bytes, max_bytes: int) -> int:
+    """How many bytes of it surely fit: a third of the room is always enough, and each less is one less in the text."""
+    excess = len(piece.decode("utf-8", "replace").encode()) - max_bytes
+    return len(piece) if excess <= 0 else max(1, max_bytes // 3, len(piece) - excess)
 
 
 def whole_end(piece: bytes) -> bytes:

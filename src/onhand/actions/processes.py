@@ -10,7 +10,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from secrets import token_hex
 from typing import IO, Protocol
 
 from onhand.descendants import end_descendants, end_marked
@@ -44,7 +43,7 @@ Start = Callable[[Sequence[str], str, Mapping[str, str]], Process]
 
 def start_unconfined(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> Process:
     """Start a command with all the rights of this process."""
-    mark = token_hex(8)
+    mark = os.urandom(8).hex()
     try:
         process = subprocess.Popen(  # noqa: S603  # the words are what was asked for
             list(argv),

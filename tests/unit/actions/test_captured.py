@@ -80,3 +80,11 @@ def test_output_whose_file_somebody_removed_is_told_to_be_gone(tmp_path: Path) -
     (tmp_path / "out").unlink()
     with pytest.raises(NotFound, match="run it again"):
         captured.read(0, 5)
+
+
+@requirement("actions.shell-output")
+def test_a_byte_that_is_no_text_costs_no_more_than_its_place(tmp_path: Path) -> None:
+    captured = Captured(str(tmp_path / "out"), 300)
+    captured.add(b"\xff" + b"x" * 1000 + b"\xff")
+    captured.finish()
+    assert captured.text() == f"\ufffd{'x' * 147}\n[… 706 bytes left out …]\n{'x' * 147}\ufffd"
