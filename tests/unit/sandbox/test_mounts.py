@@ -9,14 +9,14 @@ LINES = (
     b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
     b"23 22 0:5 / /dev rw - devtmpfs devtmpfs rw\n"
     b"24 22 0:21 / /proc rw - proc proc rw\n"
-    b"25 22 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
-    b"26 25 254:9 / /home rw - ext4 /dev/vdz rw\n"
-    b"27 26 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
+    b"25 22 254:1 /@srv /srv rw - btrfs /dev/vdb rw\n"
+    b"26 25 254:9 / /srv rw - ext4 /dev/vdz rw\n"
+    b"27 26 254:1 /@srv /srv rw - btrfs /dev/vdb rw\n"
     b"28 22 0:30 / /usr/share/data rw - nfs server:/data rw\n"
 )
 HOST = parsed(LINES)
-PLAN = [b"/usr", b"/home/ana/work", b"/home/ana/work/a b"]
-HIDDEN = [b"/home/ana/work/.env", b"/home/ana/work/.aws"]
+PLAN = [b"/usr", b"/srv/ana/work", b"/srv/ana/work/a b"]
+HIDDEN = [b"/srv/ana/work/.env", b"/srv/ana/work/.aws"]
 MADE = (
     b"40 1 0:50 / / rw - tmpfs tmpfs rw\n"
     b"41 40 0:51 / /proc rw - proc proc rw\n"
@@ -26,12 +26,12 @@ MADE = (
 BOUND = (
     b"44 40 254:0 /usr /usr ro - ext4 /dev/vda rw\n"
     b"45 44 0:30 / /usr/share/data ro - nfs server:/data rw\n"
-    b"46 40 254:1 /@home/ana/work /home/ana/work rw - btrfs /dev/vdb rw\n"
-    b"47 46 254:1 /@home/ana/work/a\\040b /home/ana/work/a\\040b ro - btrfs /dev/vdb rw\n"
+    b"46 40 254:1 /@srv/ana/work /srv/ana/work rw - btrfs /dev/vdb rw\n"
+    b"47 46 254:1 /@srv/ana/work/a\\040b /srv/ana/work/a\\040b ro - btrfs /dev/vdb rw\n"
 )
 COVERED = (
-    b"48 46 0:5 /null /home/ana/work/.env ro - devtmpfs devtmpfs rw\n"
-    b"49 46 0:53 / /home/ana/work/.aws ro - tmpfs tmpfs rw\n"
+    b"48 46 0:5 /null /srv/ana/work/.env ro - devtmpfs devtmpfs rw\n"
+    b"49 46 0:53 / /srv/ana/work/.aws ro - tmpfs tmpfs rw\n"
 )
 
 
@@ -64,9 +64,9 @@ def test_what_is_still_being_mounted_is_not_complete(more: bytes) -> None:
 @pytest.mark.parametrize(
     ("more", "where"),
     [
-        (b"60 40 254:1 /@home/ana /home/ana rw - btrfs /dev/vdb rw\n", b"/home/ana"),
-        (b"60 46 254:1 /@home/ana /home/ana/work/a\\040b rw - btrfs /dev/vdb rw\n", b"/home/ana/work/a b"),
-        (b"60 46 254:1 /@home/ana/work /home/ana/work rw - btrfs /dev/vdb rw\n", b"/home/ana/work"),
+        (b"60 40 254:1 /@srv/ana /srv/ana rw - btrfs /dev/vdb rw\n", b"/srv/ana"),
+        (b"60 46 254:1 /@srv/ana /srv/ana/work/a\\040b rw - btrfs /dev/vdb rw\n", b"/srv/ana/work/a b"),
+        (b"60 46 254:1 /@srv/ana/work /srv/ana/work rw - btrfs /dev/vdb rw\n", b"/srv/ana/work"),
         (b"60 40 254:0 /tmp /tmp rw - ext4 /dev/vda rw\n", b"/tmp"),
         (b"60 40 0:5 / /dev rw - devtmpfs devtmpfs rw\n", b"/dev"),
         (b"60 40 0:21 / /proc rw - proc proc rw\n", b"/proc"),
@@ -82,25 +82,23 @@ def test_what_is_mounted_besides_is_strange(more: bytes, where: bytes) -> None:
 def test_what_is_not_mounted_or_shows_something_else_is_strange() -> None:
     assert strange(parsed(MADE + COVERED), HOST, PLAN, HIDDEN) == b"/usr"
     assert strange(parsed(MADE + BOUND), HOST, PLAN, HIDDEN) == HIDDEN[0]
-    other = BOUND.replace(b"/@home/ana/work/a\\040b", b"/@home/ana/.ssh")
-    assert strange(parsed(MADE + other + COVERED), HOST, PLAN, HIDDEN) == b"/home/ana/work/a b"
+    other = BOUND.replace(b"/@srv/ana/work/a\\040b", b"/@srv/ana/.ssh")
+    assert strange(parsed(MADE + other + COVERED), HOST, PLAN, HIDDEN) == b"/srv/ana/work/a b"
 
 
 def test_what_was_mounted_beneath_another_mount_is_not_taken_for_what_is_seen() -> None:
     host = parsed(
         b"1 1 0:2 / / rw - rootfs rootfs rw\n"
         b"22 1 254:0 / / rw - ext4 /dev/vda rw\n"
-        b"23 22 254:3 / /home/ana/work rw - ext4 /dev/vdc rw\n"
-        b"24 22 254:1 /@home /home rw - btrfs /dev/vdb rw\n"
+        b"23 22 254:3 / /srv/ana/work rw - ext4 /dev/vdc rw\n"
+        b"24 22 254:1 /@srv /srv rw - btrfs /dev/vdb rw\n"
     )
-    work = b"40 1 0:50 / / rw - tmpfs tmpfs rw\n41 40 254:1 /@home/ana/work /home/ana/work rw - btrfs /dev/vdb rw\n"
-    assert strange(parsed(work), host, [b"/home/ana/work"], []) is None
-    assert (
-        strange(parsed(work.replace(b"254:1 /@home/ana/work", b"254:3 /")), host, [b"/home/ana/work"], []) is not None
-    )
+    work = b"40 1 0:50 / / rw - tmpfs tmpfs rw\n41 40 254:1 /@srv/ana/work /srv/ana/work rw - btrfs /dev/vdb rw\n"
+    assert strange(parsed(work), host, [b"/srv/ana/work"], []) is None
+    assert strange(parsed(work.replace(b"254:1 /@srv/ana/work", b"254:3 /")), host, [b"/srv/ana/work"], []) is not None
 
 
 def test_where_everything_is_shown_the_mounts_of_the_host_are_not_strange() -> None:
-    root = b"40 1 254:0 / / ro - ext4 /dev/vda rw\n41 40 254:1 /@home /home ro - btrfs /dev/vdb rw\n"
+    root = b"40 1 254:0 / / ro - ext4 /dev/vda rw\n41 40 254:1 /@srv /srv ro - btrfs /dev/vdb rw\n"
     own_proc = b"42 40 0:51 / /proc rw - proc proc rw\n"
     assert strange(parsed(root + own_proc), HOST, [b"/"], []) is None
