@@ -8,6 +8,7 @@ import sys
 import threading
 import traceback
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from benchmarks import flips, kills, writers
@@ -217,6 +218,38 @@ def test_an_interrupt_at_any_moment_leaves_all_of_a_call_or_nothing(tmp_path: Pa
         in_a_child("interrupted(store, 150)", store)
         assert len(ids(store)) % 3 == 0
         assert store.check() == []
+    store.close()
+
+
+@requirement("store.acknowledged-is-kept")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # where a generator is thrown away
+@pytest.mark.parametrize("work", ["store.keyword('words')", "store.scan(order_by='document_id')", "put(store, 'b')"])
+def test_an_interrupt_where_any_function_begins_leaves_nothing_open(tmp_path: Path, work: str) -> None:
+    store = SqliteStore(tmp_path / "index.db")
+    put(store, "a")
+    before, moment, is_over = sys.gettrace(), 0, False
+    while not is_over:
+        left = [None] * moment
+
+        def interrupt(frame: FrameType, event: str, argument: object) -> None:
+            if not left:  # noqa: B023  # it is not called later
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            left.pop()  # noqa: B023
+
+        sys.settrace(interrupt)
+        try:
+            exec(work, {"store": store, "put": put})
+        except KeyboardInterrupt:
+            pass
+        finally:
+            is_over = sys.gettrace() is not None
+            sys.settrace(before)
+        assert ids(store) in (["a"], ["a", "b"])
+        put(store, "a")  # as nobody else is writing
+        moment += 1
+    assert moment > 20
+    assert store.check() == []
     store.close()
 
 

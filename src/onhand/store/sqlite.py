@@ -342,7 +342,7 @@ class SqliteStore:
                 connection.execute("BEGIN")  # in here, as an interrupt may follow
                 yield connection
             finally:
-                _roll_back(connection)
+                connection.rollback()  # no function of ours, as an interrupt is raised where one begins
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -358,7 +358,7 @@ class SqliteStore:
                 tables.next_generation(connection)
                 connection.execute("COMMIT")
             finally:
-                _roll_back(connection)
+                connection.rollback()  # no function of ours, as an interrupt is raised where one begins
 
     def _searcher(self, connection: sqlite3.Connection) -> Searcher:
         """The searcher of this moment."""
@@ -429,12 +429,6 @@ class SqliteStore:
             return allowed
         found = (tables.find(connection, document_id) for document_id in among)
         return searcher.among(allowed, [there[0] for there in found if there])
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    """End a transaction; SQLite has done so already after some errors."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
 
 
 # SQLite's locks are known to a process as a whole, and a child would believe to hold those of its parent: so nobody
