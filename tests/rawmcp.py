@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -132,6 +133,20 @@ class Reply(NamedTuple):
         return [json.loads(self.body)] if self.body else []
 
 
+class _InOnePiece(http.client.HTTPConnection):
+    """Sends a request at once: who refuses its head may have gone before the rest comes, and the answer is lost."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._pieces: list[bytes] = []
+
+    def send(self, data: Any) -> None:
+        self._pieces.append(data)
+
+    def send_all(self) -> None:
+        super().send(b"".join(self._pieces))
+
+
 class Http:
     """A server that we started, at an address."""
 
@@ -155,7 +170,7 @@ class Http:
             "Accept": "application/json, text/event-stream",
             "Content-Length": str(len(raw)),
         }
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+        connection = _InOnePiece("127.0.0.1", self.port, timeout=WAIT_S)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in {**usual, **(headers or {})}.items():
@@ -163,11 +178,30 @@ class Http:
                     if one:
                         connection.putheader(name, one)
             connection.endheaders(raw)
+            connection.send_all()
             response = connection.getresponse()
             told = {name.lower(): value for name, value in response.getheaders()}
             return Reply(response.status, told, response.read().decode())
         finally:
             connection.close()
+
+    def begin_to_call(self, call: dict[str, Any]) -> socket.socket:
+        """Send a call without waiting for its answer."""
+        call["params"]["_meta"] = ENVELOPE
+        body = json.dumps(call)
+        headers = {
+            "Host": "localhost",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": call["params"]["name"],
+            "Content-Length": str(len(body)),
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S)
+        connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode())
+        return connection
 
     @contextmanager
     def kept(self) -> "Iterator[Connection]":

@@ -267,23 +267,11 @@ def test_a_call_of_a_client_that_hangs_up_is_cancelled_at_the_server_behind_us(t
     (tmp_path / "onhand" / "mcp.json").write_text(json.dumps({"mcpServers": {"f": upstream}}))
     told = tmp_path / "told"
     os.mkfifo(told)
-    call = request("tools/call", 1, name="call_tool", _meta=ENVELOPE)
-    call["params"]["arguments"] = {"name": "f__slow", "arguments": {"path": str(told), "for_ever": True}}
-    body = json.dumps(call)
-    headers = {
-        "Host": "localhost",
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-        **MODERN,
-        "Mcp-Method": "tools/call",
-        "Mcp-Name": "call_tool",
-        "Content-Length": str(len(body)),
-    }
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    given = {"name": "f__slow", "arguments": {"path": str(told), "for_ever": True}}
+    call = request("tools/call", 1, name="call_tool", arguments=given)
     homes = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
     with rawmcp.over_http(variables=homes) as server:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=rawmcp.WAIT_S) as connection:
-            connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode())
+        with server.begin_to_call(call):
             assert told.read_text() == "begun"
         assert told.read_text() == "cancelled"
 
