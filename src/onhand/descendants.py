@@ -12,7 +12,8 @@ else:
     import _signal as signal  # of signal only what is written in C: every confined command waits for what is imported
 
 MAX_LOOKS = 100  # at who is new; five are enough wherever the number of processes is limited
-_AT_REST = (b"T", b"t", b"Z", b"X")  # stopped or dead, as in proc(5)
+_DEAD = (b"Z", b"X")  # as in proc(5)
+_AT_REST = (b"T", b"t", b"D")  # stopped, or waiting in the kernel, where a signal is met before anything else is done
 
 
 def descendants(ancestor: int) -> list[int]:
@@ -57,37 +58,41 @@ def _environment(process: int) -> list[bytes]:
         return []  # it has just ended, or is another user's
 
 
-def end_descendants(ancestor: int) -> None:
-    """Kill all who come from a process that starts nobody more, also those who fork faster than one can look."""
-    _end(lambda: family(ancestor))
+def end_descendants(ancestor: int) -> list[int]:
+    """Kill all who come from a process that starts nobody more, also those who fork faster than one can look.
+
+    It gives those that go on: another user's processes take no signal of ours.
+    """
+    return _end(lambda: family(ancestor))
 
 
-def end_marked(mark: bytes) -> None:
+def end_marked(mark: bytes) -> list[int]:
     """Kill all who carry a mark, in the same way."""
-    _end(lambda: marked(mark))
+    return _end(lambda: marked(mark))
 
 
-def _end(look: "Callable[[], Family]") -> None:
+def _end(look: "Callable[[], Family]") -> list[int]:
     """First they are stopped, until a look finds nobody new and everybody at rest.
 
     Who is killed at once makes room for the next fork, and on a busy machine who was told to stop may still be about to
     fork.
     """
-    stopped: dict[int, None] = {}
+    obeys: dict[int, bool] = {}
     for _ in range(MAX_LOOKS):
-        there = look()
-        new = [process for process in there if process not in stopped]
-        for process in new:
-            _send(process, signal.SIGSTOP)
-        stopped |= dict.fromkeys(new)
-        if not new and all(state in _AT_REST for state, *_ in there.values()):
+        there = {process: fields[0] for process, fields in look().items() if fields[0] not in _DEAD}
+        new = {process: send(process, signal.SIGSTOP) for process in there if process not in obeys}
+        obeys |= new
+        if not new and all(state in _AT_REST or not obeys[process] for process, state in there.items()):
             break
-    for process in stopped:
-        _send(process, signal.SIGKILL)
+    return [process for process in obeys if not send(process, signal.SIGKILL)]
 
 
-def _send(process: int, number: int) -> None:
+def send(process: int, number: int) -> bool:
+    """Send a signal; whether that is all there is to do: another user's process takes none."""
     try:
         os.kill(process, number)
-    except OSError:  # it has just ended, or is another user's
-        return
+    except PermissionError:
+        return False
+    except OSError:  # it has just ended
+        return True
+    return True

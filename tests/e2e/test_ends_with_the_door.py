@@ -4,7 +4,6 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from typing import IO, Any
 import pytest
 
 import rawmcp
-from rawmcp import ENVELOPE, Http, Stdio, request
+from rawmcp import Http, Stdio, request
 from requirements import requirement
 from workplace import still_running
 
@@ -121,25 +120,6 @@ def _read_on(pipe: IO[str]) -> None:
         pass
 
 
-def begin_to_call(server: Http, call: dict[str, Any]) -> socket.socket:
-    """Send a call without waiting for its answer."""
-    call["params"]["_meta"] = ENVELOPE
-    body = json.dumps(call)
-    headers = {
-        "Host": "localhost",
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": "2026-07-28",
-        "Mcp-Method": "tools/call",
-        "Mcp-Name": call["params"]["name"],
-        "Content-Length": str(len(body)),
-    }
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=rawmcp.WAIT_S)
-    connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode())
-    return connection
-
-
 @pytest.mark.parametrize(
     ("what", "number"), [*(("command", number) for number in SIGNALS), ("ripgrep", signal.SIGTERM)]
 )
@@ -190,7 +170,7 @@ def test_a_signal_to_a_server_over_http_ends_what_its_tools_started(place: Place
     with over_http(place) as server:
         connections = []
         for call in calls(place, what):
-            connections.append(begin_to_call(server, call))
+            connections.append(server.begin_to_call(call))
             place.has_begun()
         server.process.send_signal(number)
         assert server.process.wait(rawmcp.WAIT_S) == 0

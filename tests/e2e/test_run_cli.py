@@ -6,6 +6,8 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,21 +83,37 @@ def test_the_installed_command_removes_what_it_kept_of_outputs(
     assert list(kept.iterdir()) == []
 
 
+@contextmanager
+def running(environ: dict[str, str], project: Path, line: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """A command that has begun, without a sandbox; it says so by `echo > started`."""
+    os.mkfifo(project / "started")
+    reader = os.open(project / "started", os.O_RDWR | os.O_NONBLOCK)
+    words = ("run_command", json.dumps({"command": line}))
+    nowhere = {**environ, "ONHAND_SANDBOX_BACKEND": "none"}
+    with subprocess.Popen([sys.executable, "-m", "onhand", "run", *words], cwd=project, env=nowhere) as process:
+        assert select.select([reader], [], [], 60)[0]
+        yield process
+    os.close(reader)
+
+
 @requirement("actions.end-with-the-command", "actions.shell")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_whoever_ends_the_command_ends_what_its_tool_has_started(
     environ: dict[str, str], project: Path, number: signal.Signals
 ) -> None:
-    os.mkfifo(project / "started")
-    reader = os.open(project / "started", os.O_RDWR | os.O_NONBLOCK)
     marker = f"95{os.getpid()}"
-    words = ("run_command", json.dumps({"command": f"echo > started; exec sleep {marker}"}))
-    nowhere = {**environ, "ONHAND_SANDBOX_BACKEND": "none"}
-    with subprocess.Popen([sys.executable, "-m", "onhand", "run", *words], cwd=project, env=nowhere) as running:
-        assert select.select([reader], [], [], 60)[0]
-        running.send_signal(number)
-        assert running.wait(60) == 128 + number
-    os.close(reader)
+    with running(environ, project, f"echo > started; exec sleep {marker}") as process:
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    assert still_running(f"sleep {marker}") == []
+
+
+@requirement("actions.end-with-the-command", "actions.shell")
+def test_whoever_asks_again_and_again_leaves_nothing_behind_either(environ: dict[str, str], project: Path) -> None:
+    marker = f"96{os.getpid()}"
+    with running(environ, project, f"setsid sleep {marker} & echo > started; sleep {marker}") as process:
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
     assert still_running(f"sleep {marker}") == []
 
 

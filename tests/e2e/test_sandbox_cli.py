@@ -82,6 +82,19 @@ def test_a_signal_to_end_leaves_nothing_behind(
 
 
 @requirement("sandbox.run")
+def test_signals_again_and_again_leave_nothing_behind_either(place: Path, environ: dict[str, str], name: str) -> None:
+    before = sorted(os.listdir(place))
+    line = "echo begun; exec sleep 60"
+    words = [sys.executable, "-m", "onhand", "sandbox", "run", "--backend", name, "--", "sh", "-c", line]
+    with subprocess.Popen(words, cwd=place, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    assert sorted(os.listdir(place)) == before
+
+
+@requirement("sandbox.run")
 def test_streams_that_are_closed_stop_no_command(place: Path, environ: dict[str, str], name: str) -> None:
     line = f'exec "{sys.executable}" -m onhand sandbox run --backend {name} -- sh -c "echo x >> notes.txt" <&- >&- 2>&-'
     assert subprocess.run(["/bin/sh", "-c", line], cwd=place, env=environ, timeout=100).returncode == 0

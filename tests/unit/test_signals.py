@@ -1,20 +1,12 @@
 """Does work end as it would by itself when no signal comes? What signals do is shown with real processes, in e2e."""
 
 import asyncio
-import signal
-from collections.abc import Iterator
 
 import pytest
 
-from onhand.signals import ENDING, until_asked_to_end
+from onhand.signals import until_asked_to_end
 
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in ENDING}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("signals_as_before")
 
 
 async def done() -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Protocol
 
-from onhand.descendants import end_descendants, end_marked
+from onhand.descendants import end_descendants, end_marked, send
 from onhand.errors import InputError
 
-END_S = 5.0  # far more than a process needs to end that can be killed
+END_S = 0.7  # for who was killed to be gone; with what comes before, within a second
 MARK = "_ONHAND_COMMAND"  # the variable by which all that came from one command is known
 
 
@@ -62,11 +62,10 @@ def start_unconfined(argv: Sequence[str], cwd: str, environment: Mapping[str, st
 class Group:
     """A command with its process group."""
 
-    notes = ()
-
     def __init__(self, process: "subprocess.Popen[bytes]", mark: bytes) -> None:
         self._process = process
         self._mark = mark
+        self.notes: tuple[str, ...] = ()
 
     @property
     def stdout(self) -> IO[bytes] | None:
@@ -81,15 +80,20 @@ class Group:
         return code if code is None or code >= 0 else 128 - code
 
     def kill(self) -> None:
-        if self._process.poll() is None:
-            with suppress(PermissionError):
-                self._process.send_signal(signal.SIGSTOP)  # it could start more while the others are ended
-            end_descendants(self._process.pid)
-            end_marked(self._mark)
+        process = self._process.pid
+        others = self._end_all() if self._process.poll() is None else []
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # its number stays taken while it has members or is not reaped
+            os.killpg(process, signal.SIGKILL)  # its number stays taken while it has members or is not reaped
+        self.notes = tuple(f"process {one} became another user's, as by sudo, and goes on: end it" for one in others)
+        if process in others:
+            return
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
-            still = f"end process {self._process.pid} yourself"
-            raise InputError(f"the command became another user's, as by sudo, and goes on: {still}") from None
+            self.notes += (f"process {process} was killed and is not gone yet: the system still works for it",)
+
+    def _end_all(self) -> list[int]:
+        """Kill what came of the command, and give those that go on."""
+        process = self._process.pid
+        obeys = send(process, signal.SIGSTOP)  # it could start more while the others are ended
+        return [*([] if obeys else [process]), *end_descendants(process), *end_marked(self._mark)]

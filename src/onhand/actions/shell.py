@@ -7,16 +7,18 @@ may be run; a list of forbidden words would only be a riddle.
 import os
 import selectors
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from threading import Event
 from time import monotonic
 from typing import IO, NamedTuple
 
+from onhand import wanted
 from onhand.actions.captured import Captured
 from onhand.actions.environment import environment_of
 from onhand.actions.processes import Process, Start, start_unconfined
-from onhand.errors import InputError
+from onhand.errors import InputError, Unwanted
 from onhand.text import whole
 
 SHELL = "/bin/sh"
@@ -84,12 +86,16 @@ def run_into(
         raise InputError(f"timeout_s must be more than 0, not {timeout_s}")
     if not os.path.isdir(cwd):
         raise InputError(f"{cwd} is not a directory: name one to run the command in")
-    began = monotonic()
-    process = start([SHELL, "-c", line], cwd, environment_of(os.environ) if environment is None else environment)
+    began, stop = monotonic(), stop or Event()
     deadline = None if timeout_s is None else began + timeout_s
+    words, variables = [SHELL, "-c", line], environment_of(os.environ) if environment is None else environment
+    process = _begun(lambda: start(words, cwd, variables), deadline, stop)
+    if process is None:
+        notes = ("it had not begun: its walls were not up yet",)
+        return Ran(command, None, "", "", monotonic() - began, "stop" if stop.is_set() else "timeout", notes=notes)
     ended_by, code = "", None
     try:
-        ended_by = _followed(process, outputs, deadline, stop or Event())
+        ended_by = _followed(process, outputs, deadline, stop)
         code = process.poll()
     finally:
         try:
@@ -118,6 +124,22 @@ def checked(command: str) -> str:
     if len(line.encode()) > MAX_COMMAND_BYTES:
         raise InputError(f"the command has more than {MAX_COMMAND_BYTES} bytes: write it into a file and run that")
     return line
+
+
+def _begun(start: Callable[[], Process], deadline: float | None, stop: Event) -> Process | None:
+    """A command that was started; None when it is to be ended before it has begun, as walls may take a while."""
+
+    def is_wanted() -> bool:
+        return not stop.is_set() and (deadline is None or monotonic() < deadline)
+
+    context = copy_context()
+    context.run(wanted.ask_whether, is_wanted)
+    try:
+        return context.run(start)
+    except Unwanted:
+        if is_wanted():
+            raise
+        return None
 
 
 def _followed(process: Process, outputs: tuple[Captured, Captured], deadline: float | None, stop: Event) -> str:

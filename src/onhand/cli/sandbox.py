@@ -95,19 +95,13 @@ def _check(arguments: "Namespace") -> int:
 
 def _problem(policy: "Policy", used: str) -> str | None:
     """Why a command that does nothing cannot be started in this very project; None if it can, or need not be tried."""
-    from subprocess import DEVNULL
-
-    from onhand.errors import SandboxError
-    from onhand.sandbox.sandbox import Command, choose
+    from onhand.cli.ending import unwound
+    from onhand.sandbox.sandbox import choose, trial
 
     if used in ("none", "refuse"):
         return None
-    command = Command(["/bin/sh", "-c", ":"], policy.writable[0], {}, DEVNULL, DEVNULL, DEVNULL)
-    try:
-        code = choose(policy, used).start(policy, command).wait()
-    except SandboxError as error:
-        return str(error)
-    return None if code == os.EX_OK else f"a command that does nothing ended with {code}"
+    with unwound():
+        return trial(choose(policy, used), policy, policy.writable[0])
 
 
 def _used(wanted: str, working: list[str]) -> str:

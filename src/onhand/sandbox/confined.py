@@ -2,18 +2,20 @@
 
 import marshal
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import IO, Any
 
+from onhand import wanted
 from onhand.descendants import end_descendants
 from onhand.errors import SandboxError
-from onhand.sandbox import afterwards
-from onhand.sandbox.launch import PROXY_PORT, nameless_file
+from onhand.sandbox import afterwards, launch
 from onhand.sandbox.layout import Layout
 from onhand.sandbox.names import Entry
 from onhand.sandbox.policy import Policy, is_below
@@ -22,6 +24,8 @@ from onhand.sandbox.sandbox import Command
 
 NOBODY = 65534
 START_S = 30.0  # more than any loaded machine needs to start Python
+BEGIN_S = START_S + launch.START_S  # the same, and for all to be mounted
+ASK_MS = 100  # after so long without a word, look whether anybody still waits
 GRACE_S = 0.6  # for the small process to clear up; with what follows, within a second
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # -I and -S: nothing of the user's environment or site-packages has a say in the process that sets up the walls.
@@ -82,7 +86,8 @@ class Confined:
                 os.close(self._lifeline)
                 self._lifeline = -1
             while self._after:
-                self._after.pop()()
+                self._after[-1]()  # again with the next look, if it was interrupted
+                self._after.pop()
             if self._told is not None:
                 told, self._told = self._told, None
                 self.notes = tuple(told())
@@ -144,7 +149,7 @@ def proxied(environment: dict[str, str], domains: tuple[str, ...]) -> dict[str, 
     """An environment that tells programs of the proxy; without domains there is none to tell of."""
     if not domains:
         return environment
-    url = f"http://127.0.0.1:{PROXY_PORT}"
+    url = f"http://127.0.0.1:{launch.PROXY_PORT}"
     names = ("http_proxy", "https_proxy", "all_proxy")
     return environment | dict.fromkeys(names, url) | {name.upper(): url for name in names}
 
@@ -165,7 +170,7 @@ def start(
     theirs: list[int] = []
     process = None
     try:
-        order_fd = nameless_file(marshal.dumps(order | _limits(policy)))
+        order_fd = launch.nameless_file(marshal.dumps(order | _limits(policy)))
         theirs.append(order_fd)
         report, report_fd = os.pipe()
         lifeline_fd, lifeline = os.pipe()
@@ -181,7 +186,6 @@ def start(
             after.append(_opened(door, policy.domains, report))
         failure = _told(report)
         if failure:
-            process.wait()
             raise SandboxError(f"the command was not started: {failure}")
         ours.remove(lifeline)
         return Confined(process, lifeline, after, lambda: afterwards.notes(policy, before))
@@ -239,7 +243,14 @@ def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Calla
 
 def _told(report: int) -> str:
     """What went wrong; nothing, once the command itself has taken over."""
-    pieces = []
-    while piece := os.read(report, 4096):
-        pieces.append(piece)
-    return b"".join(pieces).decode("utf-8", "replace")
+    end, says = monotonic() + BEGIN_S, select.poll()
+    says.register(report, select.POLLIN)
+    pieces = list[bytes]()
+    while monotonic() < end:
+        if says.poll(ASK_MS):
+            piece = os.read(report, 4096)
+            if not piece:
+                return b"".join(pieces).decode("utf-8", "replace")
+            pieces.append(piece)
+        wanted.check()
+    return f"it did not begin within {BEGIN_S:g} s"

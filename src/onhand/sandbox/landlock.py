@@ -6,7 +6,6 @@ for new files, and `refusal` for domains.
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from functools import cache
@@ -15,9 +14,7 @@ from onhand.errors import SandboxError
 from onhand.sandbox import seccomp
 from onhand.sandbox.layout import lay_out
 from onhand.sandbox.policy import Policy
-from onhand.sandbox.sandbox import Command, Process
-
-TRY_S = 30.0  # far more than a command that does nothing takes
+from onhand.sandbox.sandbox import Command, Process, trial
 
 
 class LandlockSandbox:
@@ -38,7 +35,7 @@ class LandlockSandbox:
         version = kernel.landlock_version()
         found = [(rule.path, rules.applicable(rule, version)) for rule in rules.of(layout)]
         if len(found) > rules.MAX_RULES:
-            raise SandboxError(f"{len(found)} rules are more than {rules.MAX_RULES}: deny fewer paths")
+            raise layout.refused(f"Landlock would get {len(found)} rules for that, more than {rules.MAX_RULES}")
         user = confined.unprivileged(layout)
         temporary = tempfile.mkdtemp(prefix="onhand-")
         if user is not None:
@@ -76,13 +73,8 @@ def _unsupported() -> str | None:
 
 @cache
 def _failure(with_domains: bool) -> str | None:
-    """What goes wrong when a command that does nothing is started."""
+    """Why not even a command that does nothing runs."""
     domains = ("example.com",) if with_domains else ()
-    policy = Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains, wall_s=TRY_S)
-    command = Command(["/bin/sh", "-c", ":"], "/", {}, *[subprocess.DEVNULL] * 3)
-    try:
-        code = LandlockSandbox().start(policy, command).wait(60)
-    except SandboxError as error:
-        needs = "; domains need a network of its own, which user namespaces would give" if with_domains else ""
-        return f"{error}{needs}"
-    return None if code == os.EX_OK else f"a command that does nothing ended with {code}"
+    failure = trial(LandlockSandbox(), Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains))
+    needs = "; domains need a network of its own, which user namespaces would give" if with_domains else ""
+    return f"{failure}{needs}" if failure else None

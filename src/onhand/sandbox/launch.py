@@ -15,11 +15,11 @@ import os
 import resource
 import select
 import struct
-from time import monotonic
+from time import monotonic, process_time
 
 from onhand.descendants import end_descendants
 from onhand.sandbox import kernel
-from onhand.sandbox.mounts import is_complete, parsed, strange
+from onhand.sandbox.mounts import complete, parsed, strange
 from onhand.sandbox.usage import excess
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ else:
     import _signal as signal
 
 OUT_OF_TIME = 124  # as timeout(1) says it
-START_S = 30.0  # far more than mounting takes
+START_S = 60.0  # more than mounting takes: bubblewrap needs ten seconds for two thousand mounts
 EARLY = 500  # of 1000, which is at once: a command goes before whoever ordered it
 LOOK_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
 PROXY_PORT = 3128  # in a network of its own, so it is always free
@@ -62,7 +62,7 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
     if child == 0:
         _become(order, report_fd)
     try:
-        problem = _mounted_otherwise(order["bubblewrap"], *pipes) if pipes else ""
+        problem = _mounted_otherwise(order["bubblewrap"], wakeup, *pipes) if pipes else ""
     except Exception as error:
         problem = f"{error} while looking at its mounts"
     if problem:
@@ -184,35 +184,45 @@ def nameless_file(content: bytes) -> int:
     return descriptor
 
 
-def _mounted_otherwise(plan: "dict[str, Any]", told_fd: int, go_fd: int, *theirs: int) -> str:
+def _mounted_otherwise(plan: "dict[str, Any]", wakeup: int, told_fd: int, go_fd: int, *theirs: int) -> str:
     """What is not mounted as it was planned; nothing, once the command that waits for this was let go."""
     for descriptor in theirs:
         os.close(descriptor)
     end = monotonic() + START_S
-    told, piece = b"", b"?"
-    while piece and b"}" not in told:
-        if not select.select([told_fd], [], [], max(0, end - monotonic()))[0]:
-            return "bubblewrap did not begin in time"
-        piece = os.read(told_fd, 4096)
-        told += piece
-    os.close(told_fd)
-    if not piece:
-        return ""  # it has ended, and said why
-    process = b"%d" % int(told.partition(b'"child-pid":')[2].partition(b",")[0].strip(b" \n}"))
+    process = _first_process(told_fd, end)
+    if not process:
+        return "bubblewrap did not begin in time" if process is None else ""  # it has ended, and said why
     host = parsed(_mountinfo(b"self"))
-    while not is_complete(found := _mountinfo(process), host):
+    began = process_time()
+    while not (found := complete(lambda: _mountinfo(process), host)):
         if monotonic() > end:
-            return "its mounts could not be looked at"
+            return f"bubblewrap had not mounted everything after {START_S:g} s"
         if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return ""  # the same
-        select.select([], [], [], 0.002)
-    place = strange(parsed(found), host, plan["bound"], plan["hidden"], _terminal())
+        pause_s = max(0.002, 5 * (process_time() - began))  # nobody can mount while somebody looks
+        if select.select([wakeup], [], [], pause_s)[0] and _is_to_end(wakeup):
+            return "it was ended before it began"
+        began = process_time()
+    place = strange(found, host, plan["bound"], plan["hidden"], _terminal())
     if place is not None:
         named = repr(os.fsdecode(place))
         return f"{named} is not mounted as planned: another command moves files about; try again when it has ended"
     os.write(go_fd, b"g")
     os.close(go_fd)
     return ""
+
+
+def _first_process(told_fd: int, end: float) -> bytes | None:
+    """The process that bubblewrap says will be the command; nothing when it has ended instead, None when it is late."""
+    told, piece = b"", b"?"
+    while piece and b"}" not in told:
+        if not select.select([told_fd], [], [], max(0, end - monotonic()))[0]:
+            return None
+        piece = os.read(told_fd, 4096)
+        told += piece
+    os.close(told_fd)
+    number = told.partition(b'"child-pid":')[2].partition(b",")[0].strip(b" \n}")
+    return b"%d" % int(number) if piece else b""
 
 
 def _terminal() -> bytes:
@@ -319,9 +329,13 @@ def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") 
         for descriptor, _ in poller.poll(max(1, (next_at - now) * 1000)):
             if descriptor == lifeline_fd:
                 return 128 + signal.SIGKILL, ""
-            numbers = os.read(wakeup, 512)
-            if any(number != signal.SIGCHLD for number in numbers):
+            if _is_to_end(wakeup):
                 return 128 + signal.SIGTERM, ""
+
+
+def _is_to_end(wakeup: int) -> bool:
+    """Whether one of the signals that came asks us to end; the others tell of a child."""
+    return any(number != signal.SIGCHLD for number in os.read(wakeup, 512))
 
 
 def _ended_by_kernel(code: int, memory_bytes: int, cpu_s: int) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from onhand.errors import SandboxError
 from onhand.sandbox.names import Entry, Found, look
-from onhand.sandbox.policy import MAX_PATHS, MAY_BE_LINKS, Policy, inner_paths, is_below
+from onhand.sandbox.policy import MAY_BE_LINKS, Policy, inner_paths, is_below
 
 # To their programs an empty directory would be a broken repository, and a socket is none at all.
 _BARE = ("/.hg", "/.jj")
@@ -34,6 +34,14 @@ class Layout(NamedTuple):
     links: tuple[tuple[str, str], ...]  # a link on the way to a path, and where it leads
     names: tuple[Entry, ...]  # what programs obey unseen, as it was found
 
+    def refused(self, limit: str) -> SandboxError:
+        """What is to be said of a layout that passes a limit of the backend."""
+        closed = len(self.hidden) + len(self.fixed)
+        return SandboxError(
+            f"nothing was started: {closed} paths here are protected or hidden, and {limit}: "
+            "let commands work in a smaller directory (workspace.root), or open some of them (workspace.allow)"
+        )
+
     def holes(self, path: str) -> tuple[str, ...]:
         """What is below a writable path and not writable."""
         every = (*self.hidden, *self.fixed, *(missing.path for missing in self.missing))
@@ -47,6 +55,10 @@ def lay_out(policy: Policy) -> Layout:
     for path in policy.writable:
         if not os.path.exists(path):
             raise SandboxError(f"{path} is to be writable and is not there: make it first")
+    if "/" in writable:
+        raise SandboxError(
+            "the whole disk is to be writable: go to a project's directory, or name one (workspace.root)"
+        )
     given = (*policy.readable, *policy.writable, *policy.read_only)
     for path in given:
         _check_links(path, writable)
@@ -59,10 +71,6 @@ def lay_out(policy: Policy) -> Layout:
     fixed, missing_too = _protected((*policy.protected, *policy.read_only, *_worktrees(writable)), writable)
     fixed += [path for one in found for path in _names(one, writable)]
     kept = _outermost(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
-    if len(kept) > MAX_PATHS:
-        raise SandboxError(f"{len(kept)} files are to be hidden, more than {MAX_PATHS}: move them into one directory")
-    if len(fixed) > MAX_PATHS:
-        raise SandboxError(f"{len(fixed)} files are protected, more than {MAX_PATHS}: work in a smaller directory")
     beyond = [path for path in writable if _is_in(path, kept)]
     if beyond:
         raise SandboxError(f"{beyond[0]} is to be writable and is inside of what is denied: name another directory")

@@ -28,12 +28,14 @@ def parsed(mountinfo: bytes) -> list[Mount]:
     return found
 
 
-def is_complete(mountinfo: bytes, host: list[Mount]) -> bool:
-    """Whether bubblewrap has mounted all that it will: it works in another place, and moves from there in the end."""
-    if b" /oldroot" in mountinfo or b" /newroot" in mountinfo:
-        return False
+def complete(read: "Callable[[], bytes]", host: list[Mount]) -> list[Mount]:
+    """All that bubblewrap mounted, once it has moved to where it mounted it; nothing before.
+
+    It is read again after the move was seen: a long list comes in pieces, of which the first may tell of before.
+    """
     known = {device for _, _, device, *_ in host}
-    return any(place == b"/proc" and device not in known for _, _, device, _, place, _ in parsed(mountinfo))
+    has_moved = any(place == b"/proc" and device not in known for _, _, device, _, place, _ in parsed(read()))
+    return parsed(read()) if has_moved else []
 
 
 def strange(
@@ -48,15 +50,19 @@ def strange(
     own = {(device, root, place) for _, _, device, root, place, _ in host}
     where = _finder(host)
     devices = {where(path) for path in (*(b"/dev/" + name for name in _DEVICES), *filter(None, [terminal]))}
-    waiting, covered = list(bound), set()
+    waiting: dict[bytes, int] = {}
+    for place in bound:
+        waiting[place] = waiting.get(place, 0) + 1
+    covered = set()
     for _, _, device, root, place, kind in mounts:
         if (device not in known and kind in _NEW) or (device, root) in devices:
             covered.add(place)
-        elif place in waiting and where(place) == (device, root):
-            waiting.remove(place)
+        elif waiting.get(place) and where(place) == (device, root):
+            waiting[place] -= 1
         elif (device, root, place) not in own or not any(_is_below(place, one) for one in bound):
             return place
-    return next((place for place in (*waiting, *hidden) if place in waiting or place not in covered), None)
+    missing = (place for place, times in waiting.items() if times)
+    return next(iter((*missing, *(place for place in hidden if place not in covered))), None)
 
 
 def _finder(host: list[Mount]) -> "Callable[[bytes], tuple[bytes, bytes]]":

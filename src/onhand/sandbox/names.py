@@ -1,23 +1,21 @@
 """Which files of a tree are closed by their names? A look at all of it, shortened by what is known from the last one.
 
-Every command waits for it, so a directory is read again only when it has changed. That is told by the time of its last
-change, which the kernel alone sets: what `touch` sets, a command could turn back. It changes nothing, and does not know
+Every command waits for it, so a directory is read again only when it has changed. It changes nothing, and does not know
 what is done about what it finds.
 """
 
 import os
 import stat
 from functools import lru_cache
-from time import time_ns
 from typing import NamedTuple
 
 from onhand.closed import NOTHING, Closed, Patterns
 from onhand.errors import SandboxError
 from onhand.sandbox.policy import PROTECTED_NAMES, REPOSITORIES, SECRET_DIRECTORY, is_secret_name
+from onhand.settled import directory_stamp
 
 MAX_LOOKED_AT = 1_000_000  # entries: a second or two, and a tenth of it once they are known
 SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
-SETTLED_NS = 3_000_000_000  # a change in the tick of a look leaves no trace; the longest tick, of FAT, is two seconds
 
 
 class Entry(NamedTuple):
@@ -70,17 +68,17 @@ class _Tree:
         waiting = [self._root]
         while waiting:
             path = waiting.pop()
-            stamp = _stamp(path)
-            if stamp is None:
+            now = directory_stamp(path)
+            if now is None:
                 continue
             was, directory = before.get(path, ((), None))
-            if directory is None or was != stamp:
+            if directory is None or was != now:
                 directory = self._read(path)
             if directory is None:  # a command could open it again: what cannot be looked into is closed as a whole
                 parts.append(Found((Entry(path, False),), (), ()))
                 continue
-            if stamp:
-                known[path] = (stamp, directory)
+            if now:
+                known[path] = (now, directory)
             parts.append(directory.found)
             waiting += directory.directories
             looked_at += directory.size
@@ -151,18 +149,3 @@ def _entries(path: str) -> "list[os.DirEntry[str]] | None":
         return []
     except OSError:
         return None
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    """What is another after every change of a directory; nothing, when it may have changed since without a trace.
-
-    None when there is no directory any more.
-    """
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    if not stat.S_ISDIR(found.st_mode):
-        return None
-    is_settled = time_ns() - found.st_ctime_ns > SETTLED_NS
-    return (found.st_dev, found.st_ino, found.st_ctime_ns) if is_settled else ()

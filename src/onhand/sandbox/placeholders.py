@@ -48,6 +48,9 @@ class Placeholders:
         self._names = [os.path.join(directory, digest(os.fsencode(root))) for root in roots]
         try:
             with _alone(self._names) as registers:
+                for name in self._names:
+                    self._held.append(_open(name + ".held"))
+                    fcntl.flock(self._held[-1], fcntl.LOCK_SH)
                 layout = look()
                 standing = [path for register in registers for path in _standing(register)]
                 missing = dict.fromkeys(_outermost(one, standing) for one in layout.missing)
@@ -55,26 +58,25 @@ class Placeholders:
                 for root, register in zip(roots, registers, strict=True):
                     inside = [one for one in self.layout.missing if is_below(one.path, root)]
                     _put(inside, register, owner_of(self.layout))
-                for name in self._names:
-                    self._held.append(_open(name + ".held"))
-                    fcntl.flock(self._held[-1], fcntl.LOCK_SH)
-        except OSError as error:
+        except BaseException as error:
             self.remove()
+            if not isinstance(error, OSError):
+                raise
             raise SandboxError(f"{error.filename or 'a file'} cannot be protected: {error.strerror}") from None
 
     def remove(self) -> None:
-        """Let go of the directories, and clear up those that nobody else holds on to."""
-        held, self._held = self._held, []
-        if not held:
+        """Let go of the directories, and clear up those that nobody else holds on to; again, if it was interrupted."""
+        if not self._held:
             return
         with _alone(self._names) as registers:
-            for register, descriptor in zip(registers, held, strict=False):
+            while self._held:
+                register = registers[len(self._held) - 1]
                 with suppress(BlockingIOError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(self._held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
                     for path in reversed(_standing(register)):  # what is in a directory before the directory
                         _take_away(path)
                     _write(register, {})
-                os.close(descriptor)
+                os.close(self._held.pop())
 
 
 @contextmanager

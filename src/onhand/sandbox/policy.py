@@ -68,7 +68,7 @@ MAY_BE_LINKS = frozenset(
 )
 DENIED = (".env",)
 
-MAX_PATHS = 1000  # each is a mount or several rules
+MAX_PATHS = 1000  # that are named; what has a name of interest is not counted here
 MAX_NUMBER = 1 << 40
 _NUMBERS = {  # the least of each, and where a user says it
     "memory_bytes": (1 << 20, " (sandbox.memory_mb, in MiB)"),
@@ -221,3 +221,13 @@ def _covered(path: str, by: Iterable[str]) -> bool:
 def is_below(path: str, root: str) -> bool:
     """Whether a path is a root or below it, by its letters alone."""
     return path == root or path.startswith(root if root.endswith("/") else root + "/")
+
+
+def upwards(path: str) -> Iterator[str]:
+    """A path, and every directory above it."""
+    while True:
+        yield path
+        above = os.path.dirname(path)
+        if above == path:
+            return
+        path = above

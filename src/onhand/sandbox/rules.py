@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from onhand.sandbox.layout import Layout
-from onhand.sandbox.policy import is_below
+from onhand.sandbox.policy import upwards
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _ENTRIES = sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12, 13))  # remove and make, but no devices; link and rename
@@ -43,12 +43,19 @@ def of(layout: Layout) -> list[Rule]:
     """The rules of a layout; what is not there now gets none, and so stays closed."""
     rules = [Rule(device, _READ_FILE | _WRITE_FILE) for device in DEVICES]
     rules.append(Rule("/proc", READ))  # what other processes hold there, the kernel keeps from a confined one
-    secret = (*layout.hidden, *(missing.path for missing in layout.missing))
+    secret = {*layout.hidden, *(missing.path for missing in layout.missing)}
+    ways = _ways(secret)
     for root in (*layout.readable, *layout.writable):
-        rules += _carved(root, READ, LIST, [hole for hole in secret if is_below(hole, root)])
+        rules += _carved(root, READ, LIST, secret, ways)
     for root in layout.writable:
-        rules += _carved(root, WRITE, 0, list(layout.holes(root)))
+        holes = {*layout.holes(root)}
+        rules += _carved(root, WRITE, 0, holes, _ways(holes))
     return rules
+
+
+def _ways(holes: set[str]) -> set[str]:
+    """The directories on the way to a hole."""
+    return {above for hole in holes for above in upwards(os.path.dirname(hole))}
 
 
 def applicable(rule: Rule, version: int) -> int:
@@ -57,12 +64,12 @@ def applicable(rule: Rule, version: int) -> int:
     return rights if os.path.isdir(rule.path) else rights & _OF_FILES
 
 
-def _carved(path: str, rights: int, above: int, holes: list[str]) -> Iterator[Rule]:
-    """Rules for everything below a path but the holes; `above` is for directories on the way to one."""
-    if not holes:
-        yield Rule(path, rights)
+def _carved(path: str, rights: int, above: int, holes: set[str], ways: set[str]) -> Iterator[Rule]:
+    """Rules for everything below a path but the holes; `above` is for directories on the `ways` to one."""
+    if path in holes:
         return
-    if path in holes or not os.path.isdir(path):
+    if path not in ways:
+        yield Rule(path, rights)
         return
     if above:
         yield Rule(path, above)
@@ -72,4 +79,4 @@ def _carved(path: str, rights: int, above: int, holes: list[str]) -> Iterator[Ru
         return
     for entry in entries:
         if not entry.is_symlink():
-            yield from _carved(entry.path, rights, above, [hole for hole in holes if is_below(hole, entry.path)])
+            yield from _carved(entry.path, rights, above, holes, ways)

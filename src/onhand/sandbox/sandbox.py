@@ -1,11 +1,13 @@
 """What is a sandbox? Something that starts a command within a policy, or says why it cannot and starts nothing."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple, Protocol
 
 from onhand.errors import SandboxError
 from onhand.sandbox.policy import Policy
 
+TRY_S = 30.0  # far more than a command that does nothing takes
 Stream = int | IO[bytes] | None
 """What subprocess takes for one of the three streams."""
 
@@ -76,6 +78,28 @@ class Try(NamedTuple):
 
     sandbox: Sandbox
     refusal: str | None
+
+
+def trial(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
+    """What goes wrong with a command that does nothing, within a policy and a time; None if it starts and ends well."""
+    from subprocess import DEVNULL, PIPE
+
+    command = Command(["/bin/sh", "-c", ":"], cwd, {}, DEVNULL, DEVNULL, PIPE)
+    try:
+        process = sandbox.start(policy, command)
+    except SandboxError as error:
+        return str(error)
+    try:
+        code = process.wait(TRY_S)
+    finally:
+        process.kill()
+    said = ""
+    if process.stderr is not None:
+        with process.stderr:
+            said = process.stderr.read(2000).decode("utf-8", "replace").strip()
+    if code is None:
+        return f"a command that does nothing did not end within {TRY_S:g} s"
+    return None if code == os.EX_OK else said or f"a command that does nothing ended with {code}"
 
 
 def backends() -> "list[Sandbox]":

@@ -1,7 +1,6 @@
 """A command runs to its end or to the end of its time, and nothing of it is left."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -12,10 +11,11 @@ import pytest
 
 import onhand
 from onhand.actions.environment import environment_of
+from onhand.actions.processes import Group
 from onhand.actions.shell import MAX_COMMAND_BYTES, run
 from onhand.errors import InputError
 from requirements import requirement
-from workplace import NOBODY, python_inside, something_to_read, still_running, workplace
+from workplace import NOBODY, give, python_inside, something_to_read, still_running, workplace
 
 
 @requirement("actions.shell")
@@ -79,33 +79,56 @@ def test_a_command_that_is_stopped_is_ended_with_all_that_it_started(tmp_path: P
 
 
 AS_BY_SUDO = """
-import sys
+import os, sys
+from threading import Event, Thread
 from onhand.actions.shell import run
-from onhand.errors import InputError
-become = "import os, time; os.setresuid(0, 0, 0); print(1, flush=True); time.sleep(600)"
-try:
-    run(f"exec {sys.argv[1]} -I -S -c '{become}'", cwd="/", timeout_s=3)
-except InputError as error:
-    print(error)
+sudo, before, after = sys.argv[1:]
+become = "import os, time; os.setresuid(0, 0, 0); open('begun', 'w').write(str(os.getpid())); time.sleep(600)"
+stop, who = Event(), []
+def follow():
+    with open("begun") as begun:
+        who.append(begun.read())
+    stop.set()
+Thread(target=follow, daemon=True).start()
+ran = run(f'{before} {sudo} -I -S -c "{become}" {after}', cwd=".", timeout_s=90, stop=stop)
+print(*who, ran.ended_by, *ran.notes, sep="|")
 """
 
 
 @requirement("actions.shell-timeout")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make a sudo")
-def test_a_command_that_became_another_users_is_told_of_and_not_waited_for_without_end() -> None:
+@pytest.mark.parametrize(("before", "after"), [("exec", ""), ("echo mine;", "; echo mine")])
+def test_what_became_another_users_is_told_of_and_not_waited_for(before: str, after: str) -> None:
     with workplace() as place:
         sudo = place / "sudo"
         shutil.copy(python_inside(), sudo)
         sudo.chmod(0o4755)
+        os.mkfifo(place / "begun")
+        give(place / "begun")
         environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
-        words = [python_inside(), "-c", AS_BY_SUDO, str(sudo)]
-        done = subprocess.run(words, user=NOBODY, env=environ, cwd="/", capture_output=True, text=True, timeout=100)
-    if done.returncode:
-        pytest.skip("nobody else can run us: our files are closed to them, or their Python is too old")
-    said = done.stdout
-    found = re.search(r"goes on: end process (\d+) yourself", said)
-    assert found, said
-    os.kill(int(found[1]), signal.SIGKILL)
+        words = [python_inside(), "-c", AS_BY_SUDO, str(sudo), before, after]
+        done = subprocess.run(words, user=NOBODY, env=environ, cwd=place, capture_output=True, text=True, timeout=100)
+    if done.returncode or not done.stdout.strip():
+        pytest.skip("nobody else can run us, or become another here: files or their marks are closed to them")
+    process, ended_by, *notes = done.stdout.strip().split("|")
+    os.kill(int(process), signal.SIGKILL)
+    assert ended_by == "stop"
+    assert notes == [f"process {process} became another user's, as by sudo, and goes on: end it"]
+
+
+@requirement("actions.shell-timeout")
+def test_who_was_killed_and_takes_its_time_is_not_taken_for_another_users() -> None:
+    class Slow(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            if timeout is not None:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            return super().wait()
+
+    with Slow(["sleep", "600"], start_new_session=True) as process:
+        group = Group(process, b"_MARK=none")
+        group.kill()
+    assert [*group.notes] == [f"process {process.pid} was killed and is not gone yet: the system still works for it"]
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_an_exit_code_of_143_is_no_timeout(tmp_path: Path) -> None:

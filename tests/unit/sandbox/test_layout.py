@@ -66,9 +66,11 @@ def test_a_git_file_that_names_another_directory_is_fixed_itself(tmp_path: Path)
     assert lay_out(policy).fixed == (str(tmp_path / ".git"),)
 
 
-def test_a_writable_directory_that_is_not_there_or_denied_is_refused(tmp_path: Path) -> None:
+def test_a_writable_directory_that_is_not_there_or_denied_or_everything_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SandboxError, match="make it first"):
         lay_out(Policy(writable=(str(tmp_path / "none"),)))
+    with pytest.raises(SandboxError, match="go to a project's directory"):
+        lay_out(Policy(readable=("/bin",), writable=("/",)))
     with pytest.raises(SandboxError, match="inside of what is denied"):
         lay_out(Policy(writable=(str(tmp_path),), denied=(str(tmp_path),)))
 
@@ -80,3 +82,13 @@ def test_landlock_opens_neighbours_of_a_hole_and_not_its_directory(tmp_path: Pat
     policy = Policy(writable=(str(tmp_path),), denied=(str(tmp_path / ".env"),))
     writing = {rule.path for rule in rules.of(lay_out(policy)) if rule.rights & rules.WRITE == rules.WRITE}
     assert writing == {str(tmp_path / "src"), str(tmp_path / "a.txt")}
+
+
+def test_landlock_takes_thousands_of_closed_files(tmp_path: Path) -> None:
+    for number in range(1500):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "AGENTS.md").write_text("x")
+        (tmp_path / str(number) / "tls.key").write_text("x")
+    layout = lay_out(Policy(writable=(str(tmp_path),)))
+    assert (len(layout.fixed), len(layout.hidden)) == (1500, 1500)
+    assert not [rule for rule in rules.of(layout) if rule.rights & rules.WRITE == rules.WRITE]

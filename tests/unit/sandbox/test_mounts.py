@@ -2,7 +2,7 @@
 
 import pytest
 
-from onhand.sandbox.mounts import is_complete, parsed, strange
+from onhand.sandbox.mounts import complete, parsed, strange
 from requirements import requirement
 
 LINES = (
@@ -15,8 +15,8 @@ LINES = (
     b"28 22 0:30 / /usr/share/data rw - nfs server:/data rw\n"
 )
 HOST = parsed(LINES)
-PLAN = [b"/usr", b"/srv/ana/work", b"/srv/ana/work/a b"]
-HIDDEN = [b"/srv/ana/work/.env", b"/srv/ana/work/.aws"]
+PLAN = [b"/usr", b"/srv/ana/boat", b"/srv/ana/boat/a b"]
+HIDDEN = [b"/srv/ana/boat/.env", b"/srv/ana/boat/.aws"]
 MADE = (
     b"40 1 0:50 / / rw - tmpfs tmpfs rw\n"
     b"41 40 0:51 / /proc rw - proc proc rw\n"
@@ -26,19 +26,26 @@ MADE = (
 BOUND = (
     b"44 40 254:0 /usr /usr ro - ext4 /dev/vda rw\n"
     b"45 44 0:30 / /usr/share/data ro - nfs server:/data rw\n"
-    b"46 40 254:1 /@srv/ana/work /srv/ana/work rw - btrfs /dev/vdb rw\n"
-    b"47 46 254:1 /@srv/ana/work/a\\040b /srv/ana/work/a\\040b ro - btrfs /dev/vdb rw\n"
+    b"46 40 254:1 /@srv/ana/boat /srv/ana/boat rw - btrfs /dev/vdb rw\n"
+    b"47 46 254:1 /@srv/ana/boat/a\\040b /srv/ana/boat/a\\040b ro - btrfs /dev/vdb rw\n"
 )
 COVERED = (
-    b"48 46 0:5 /null /srv/ana/work/.env ro - devtmpfs devtmpfs rw\n"
-    b"49 46 0:53 / /srv/ana/work/.aws ro - tmpfs tmpfs rw\n"
+    b"48 46 0:5 /null /srv/ana/boat/.env ro - devtmpfs devtmpfs rw\n"
+    b"49 46 0:53 / /srv/ana/boat/.aws ro - tmpfs tmpfs rw\n"
 )
 
 
 def test_mounts_as_planned_are_complete_and_not_strange() -> None:
-    mountinfo = MADE + BOUND + COVERED
-    assert is_complete(mountinfo, HOST)
-    assert strange(parsed(mountinfo), HOST, PLAN, HIDDEN) is None
+    mounts = complete(lambda: MADE + BOUND + COVERED, HOST)
+    assert mounts == parsed(MADE + BOUND + COVERED)
+    assert strange(mounts, HOST, PLAN, HIDDEN) is None
+
+
+@requirement("sandbox.run")
+@pytest.mark.parametrize("place", [b"/newroot", b"/oldroot", b"/newroot-of-ana/work"])
+def test_a_directory_may_be_called_as_those_in_which_mounts_are_made(place: bytes) -> None:
+    mounted = MADE + b"44 40 254:0 %s %s rw - ext4 /dev/vda rw\n" % (place, place)
+    assert strange(complete(lambda: mounted, HOST), HOST, [place], []) is None
 
 
 def test_a_name_may_hold_what_ends_a_line_elsewhere() -> None:
@@ -55,9 +62,14 @@ def test_only_the_terminal_that_a_command_writes_to_is_its_console() -> None:
     assert strange(parsed(console), host, PLAN, HIDDEN) == b"/dev/console"
 
 
-@pytest.mark.parametrize("more", [b"", b"60 1 254:0 / /oldroot rw - ext4 /dev/vda rw\n" + MADE])
-def test_what_is_still_being_mounted_is_not_complete(more: bytes) -> None:
-    assert not is_complete(LINES + more, HOST)
+def test_what_is_still_being_mounted_is_not_complete() -> None:
+    elsewhere = MADE.replace(b" / /", b" / /newroot/")
+    assert complete(lambda: LINES + elsewhere, HOST) == []
+
+
+def test_a_list_that_was_begun_before_the_move_is_read_again() -> None:
+    lists = iter([b"60 1 254:0 / /oldroot rw - ext4 /dev/vda rw\n" + MADE, MADE + BOUND])
+    assert complete(lambda: next(lists), HOST) == parsed(MADE + BOUND)
 
 
 @requirement("sandbox.policy")
@@ -65,8 +77,8 @@ def test_what_is_still_being_mounted_is_not_complete(more: bytes) -> None:
     ("more", "where"),
     [
         (b"60 40 254:1 /@srv/ana /srv/ana rw - btrfs /dev/vdb rw\n", b"/srv/ana"),
-        (b"60 46 254:1 /@srv/ana /srv/ana/work/a\\040b rw - btrfs /dev/vdb rw\n", b"/srv/ana/work/a b"),
-        (b"60 46 254:1 /@srv/ana/work /srv/ana/work rw - btrfs /dev/vdb rw\n", b"/srv/ana/work"),
+        (b"60 46 254:1 /@srv/ana /srv/ana/boat/a\\040b rw - btrfs /dev/vdb rw\n", b"/srv/ana/boat/a b"),
+        (b"60 46 254:1 /@srv/ana/boat /srv/ana/boat rw - btrfs /dev/vdb rw\n", b"/srv/ana/boat"),
         (b"60 40 254:0 /tmp /tmp rw - ext4 /dev/vda rw\n", b"/tmp"),
         (b"60 40 0:5 / /dev rw - devtmpfs devtmpfs rw\n", b"/dev"),
         (b"60 40 0:21 / /proc rw - proc proc rw\n", b"/proc"),
@@ -82,20 +94,20 @@ def test_what_is_mounted_besides_is_strange(more: bytes, where: bytes) -> None:
 def test_what_is_not_mounted_or_shows_something_else_is_strange() -> None:
     assert strange(parsed(MADE + COVERED), HOST, PLAN, HIDDEN) == b"/usr"
     assert strange(parsed(MADE + BOUND), HOST, PLAN, HIDDEN) == HIDDEN[0]
-    other = BOUND.replace(b"/@srv/ana/work/a\\040b", b"/@srv/ana/.ssh")
-    assert strange(parsed(MADE + other + COVERED), HOST, PLAN, HIDDEN) == b"/srv/ana/work/a b"
+    other = BOUND.replace(b"/@srv/ana/boat/a\\040b", b"/@srv/ana/.ssh")
+    assert strange(parsed(MADE + other + COVERED), HOST, PLAN, HIDDEN) == b"/srv/ana/boat/a b"
 
 
 def test_what_was_mounted_beneath_another_mount_is_not_taken_for_what_is_seen() -> None:
     host = parsed(
         b"1 1 0:2 / / rw - rootfs rootfs rw\n"
         b"22 1 254:0 / / rw - ext4 /dev/vda rw\n"
-        b"23 22 254:3 / /srv/ana/work rw - ext4 /dev/vdc rw\n"
+        b"23 22 254:3 / /srv/ana/boat rw - ext4 /dev/vdc rw\n"
         b"24 22 254:1 /@srv /srv rw - btrfs /dev/vdb rw\n"
     )
-    work = b"40 1 0:50 / / rw - tmpfs tmpfs rw\n41 40 254:1 /@srv/ana/work /srv/ana/work rw - btrfs /dev/vdb rw\n"
-    assert strange(parsed(work), host, [b"/srv/ana/work"], []) is None
-    assert strange(parsed(work.replace(b"254:1 /@srv/ana/work", b"254:3 /")), host, [b"/srv/ana/work"], []) is not None
+    work = b"40 1 0:50 / / rw - tmpfs tmpfs rw\n41 40 254:1 /@srv/ana/boat /srv/ana/boat rw - btrfs /dev/vdb rw\n"
+    assert strange(parsed(work), host, [b"/srv/ana/boat"], []) is None
+    assert strange(parsed(work.replace(b"254:1 /@srv/ana/boat", b"254:3 /")), host, [b"/srv/ana/boat"], []) is not None
 
 
 def test_where_everything_is_shown_the_mounts_of_the_host_are_not_strange() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from onhand import settled
 from onhand.closed import Closed
 from onhand.errors import SandboxError
 from onhand.sandbox import names
@@ -18,7 +19,7 @@ from workplace import NOBODY, give
 @pytest.fixture(autouse=True)
 def everything_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the clock had ticked after every change; the kernel's own times are as they are."""
-    monkeypatch.setattr(names, "SETTLED_NS", -1)
+    monkeypatch.setattr(settled, "SETTLED_NS", -1)
     names._tree.cache_clear()
 
 
@@ -59,7 +60,7 @@ def test_who_turns_back_the_time_of_a_directory_hides_no_change(tmp_path: Path) 
 
 
 def test_a_directory_that_has_just_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "SETTLED_NS", 3600 * 10**9)
+    monkeypatch.setattr(settled, "SETTLED_NS", 3600 * 10**9)
     look(str(tmp_path))
     assert names._tree(str(tmp_path), "", Closed())._known == {}
 

@@ -1,11 +1,14 @@
 """What stands in for missing files is there while it is needed, and nothing of anybody's is lost."""
 
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from onhand.errors import SandboxError
+from onhand.sandbox.confined import Confined
 from onhand.sandbox.layout import Layout, lay_out
 from onhand.sandbox.placeholders import Placeholders
 from onhand.sandbox.policy import Policy
@@ -37,6 +40,32 @@ def test_the_last_one_that_needs_them_takes_them_away(place: Path) -> None:
     first.remove()
     assert names(place) == {".env", ".git"}
     second.remove()
+    assert names(place) == set()
+
+
+def test_whoever_is_interrupted_while_they_are_made_leaves_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = os.mkdir
+
+    def interrupted(path: str, mode: int = 0o777) -> None:
+        if str(path).startswith(str(place)):
+            assert names(place) == {".env"}
+            raise KeyboardInterrupt
+        make(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        placeholders(place)
+    assert names(place) == set()
+
+
+def test_whoever_is_interrupted_while_they_are_removed_can_go_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = placeholders(place)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", lambda _: signal.raise_signal(signal.SIGINT))
+        ended = Confined(subprocess.Popen(["true"]), -1, [made.remove])
+        with pytest.raises(KeyboardInterrupt):
+            ended.wait()
+    ended.kill()
     assert names(place) == set()
 
 

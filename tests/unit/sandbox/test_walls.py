@@ -16,7 +16,7 @@ import pytest
 
 from onhand.closed import Closed
 from onhand.errors import SandboxError
-from onhand.sandbox import confined, kernel, rules
+from onhand.sandbox import bubblewrap, confined, kernel, rules
 from onhand.sandbox.bubblewrap import BubblewrapSandbox
 from onhand.sandbox.landlock import LandlockSandbox
 from onhand.sandbox.policy import Policy, for_workspace
@@ -991,6 +991,19 @@ def test_a_link_that_is_to_be_protected_is_refused_before_anything_starts(sandbo
     (place / ".vscode").symlink_to("elsewhere")
     with pytest.raises(SandboxError, match=r"\.vscode is a link and cannot be protected"):
         run(sandbox, policy_for(place), "true", cwd=place)
+
+
+@requirement("sandbox.never-silently-open")
+def test_more_closed_files_than_a_backend_can_take_are_refused_with_advice(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap, "MAX_WORDS", 100)
+    monkeypatch.setattr(rules, "MAX_RULES", 20)
+    (place / "src" / "AGENTS.md").write_text("x")
+    before = sorted(os.listdir(place))
+    with pytest.raises(SandboxError, match=r"paths here are protected .*, more than \d+.*: let commands work in a"):
+        run(sandbox, policy_for(place), "/bin/true", cwd=place)
+    assert sorted(os.listdir(place)) == before
 
 
 def test_a_program_that_is_not_there_is_told(sandbox: Sandbox, place: Path) -> None:

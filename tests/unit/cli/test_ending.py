@@ -1,0 +1,47 @@
+"""A request to end is raised once, and who is ending is left to it; but not for ever."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from onhand.cli.ending import unwound
+from onhand.signals import ENDING
+from requirements import requirement
+
+pytestmark = pytest.mark.usefixtures("signals_as_before")
+
+
+@requirement("actions.end-with-the-command")
+@pytest.mark.parametrize("first", ENDING)
+def test_what_is_ended_after_a_request_is_not_interrupted_by_the_next(first: signal.Signals) -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt if first == signal.SIGINT else SystemExit), unwound():
+        try:
+            signal.raise_signal(first)
+        finally:
+            for number in ENDING:
+                signal.raise_signal(number)
+                done.append(number)
+    for number in ENDING:
+        signal.raise_signal(number)
+    assert done == ENDING
+
+
+def test_whoever_was_not_asked_to_end_hears_signals_as_before() -> None:
+    before = {number: signal.getsignal(number) for number in ENDING}
+    with unwound():
+        assert signal.getsignal(signal.SIGTERM) != before[signal.SIGTERM]
+    assert {number: signal.getsignal(number) for number in ENDING} == before
+
+
+def test_a_request_after_a_long_wait_in_vain_ends_it() -> None:
+    script = (
+        "import signal\nfrom onhand.cli import ending\nending.PATIENCE_S = -1.0\n"
+        "with ending.unwound():\n"
+        "    try:\n        signal.raise_signal(signal.SIGTERM)\n"
+        "    finally:\n        signal.raise_signal(signal.SIGTERM)\n        print('still here')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "")

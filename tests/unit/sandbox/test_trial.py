@@ -1,0 +1,104 @@
+"""A sandbox is tried with a command that does nothing, and not for longer than that can take."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from onhand.actions import shell
+from onhand.errors import SandboxError
+from onhand.sandbox import bubblewrap, confined
+from onhand.sandbox.memory import KILLED, MemorySandbox, _Pretended
+from onhand.sandbox.policy import Policy
+from onhand.sandbox.sandbox import Command, Process, Refuse, Sandbox, trial
+from requirements import requirement
+from workplace import confined_start, policy_for, python_inside, run
+
+
+class Pretending(MemorySandbox):
+    """Starts something else than it was asked to."""
+
+    def __init__(self, *argv: str) -> None:
+        super().__init__()
+        self.argv = argv
+        self.started: Process | None = None
+
+    def start(self, policy: Policy, command: Command) -> Process:
+        self.started = super().start(policy, command._replace(argv=self.argv))
+        return self.started
+
+
+@requirement("sandbox.check")
+def test_a_trial_that_does_not_end_is_ended_and_told_of() -> None:
+    sandbox = Pretending("sleep", "600")
+    assert trial(sandbox, Policy()) == "a command that does nothing did not end within 30 s"
+    assert sandbox.started is not None
+    assert sandbox.started.poll() == KILLED
+
+
+@requirement("sandbox.check")
+def test_a_trial_that_is_interrupted_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = Pretending("sleep", "600")
+    monkeypatch.setattr(_Pretended, "wait", lambda *_: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        trial(sandbox, Policy())
+    assert sandbox.started is not None
+    assert sandbox.started.poll() == KILLED
+
+
+@requirement("sandbox.check")
+def test_a_trial_says_what_went_wrong() -> None:
+    assert trial(Pretending("true"), Policy()) is None
+    assert trial(Pretending("false"), Policy()) == "a command that does nothing ended with 1"
+    assert trial(Refuse("there is none"), Policy()) == "nothing was started: there is none"
+
+
+@requirement("sandbox.check", "sandbox.run")
+def test_what_does_not_begin_is_not_waited_for_without_end(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confined, "_START", "import time; time.sleep(600)")
+    monkeypatch.setattr(confined, "BEGIN_S", 0.2)
+    with pytest.raises(SandboxError, match=r"the command was not started: it did not begin within 0\.2 s"):
+        run(sandbox, Policy(readable=("/usr", "/bin", "/lib", "/lib64")), "/bin/sh", "-c", ":")
+
+
+@requirement("actions.shell-timeout")
+@pytest.mark.parametrize("by", ["timeout", "stop"])
+def test_a_command_that_is_ended_before_it_has_begun_does_not_begin(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr(confined, "_START", "import time; time.sleep(600)")
+    stop = Event()
+    if by == "stop":
+        stop.set()
+    start = confined_start(sandbox, policy_for(place))
+    ran = shell.run("touch begun", cwd=str(place), timeout_s=0.3, start=start, stop=stop)
+    assert (ran.ended_by, ran.exit_code, ran.notes) == (by, None, ("it had not begun: its walls were not up yet",))
+    assert sorted(os.listdir(place)) == ["notes.txt", "src"]
+
+
+STUCK = """#!{python}
+import os, sys, time
+told = int(sys.argv[sys.argv.index("--info-fd") + 1])
+os.write(told, b'{{"child-pid": %d}}' % os.getpid())
+time.sleep(600)
+"""
+
+
+@requirement("actions.shell-timeout")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+def test_what_is_ended_while_it_is_mounted_for_clears_up_by_itself(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place / "src" / "bwrap"
+    program.write_text(STUCK.format(python=python_inside()))
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "_program", lambda: str(program))
+    monkeypatch.setattr(bubblewrap, "_unsupported", lambda: None)
+    monkeypatch.setattr(confined, "GRACE_S", 10.0)
+    monkeypatch.setattr(confined, "end_descendants", lambda _: pytest.fail("it was killed from outside"))
+    start = confined_start(bubblewrap.BubblewrapSandbox(), policy_for(place))
+    assert shell.run(":", cwd=str(place), timeout_s=0.5, start=start).ended_by == "timeout"
+    assert sorted(os.listdir(place)) == ["notes.txt", "src"]

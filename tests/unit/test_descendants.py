@@ -1,0 +1,33 @@
+"""Whoever comes from a process is found and ended, soon."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onhand import descendants
+from requirements import requirement
+
+# A process waits in the kernel, where it cannot be stopped, for as long as its child has not become another program.
+WAITING = "import ctypes, time; ctypes.PyDLL(None).vfork(); print('begun', flush=True); time.sleep(600)"
+
+
+@requirement("actions.shell-timeout")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks in /proc")
+def test_who_waits_in_the_kernel_is_killed_without_a_wait_for_it_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = list[int]()
+    family = descendants.family
+
+    def counted(ancestor: int) -> "descendants.Family":
+        looks.append(ancestor)
+        return family(ancestor)
+
+    monkeypatch.setattr(descendants, "family", counted)
+    words = ["/bin/sh", "-c", '"$@"; :', "sh", sys.executable, "-c", WAITING]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        assert descendants.end_descendants(process.pid) == []
+        assert process.stdout.read() == b""
+    assert len(looks) < descendants.MAX_LOOKS
