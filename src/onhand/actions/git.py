@@ -24,6 +24,8 @@ _FORCED = {
     "branch": ("--no-color",),
 }
 _LOOKS_AT_FILES = frozenset({"diff", "status", "blame", "ls-files"})  # of the working tree, by what the index names
+# Stands before what a merge did to a file, with the new name alone: what was closed under the old one would be told.
+_MERGE = b"diff --c"
 
 
 class Said(NamedTuple):
@@ -46,11 +48,12 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
             check_index(opened)
         command = ["--no-pager", asked.command, *_FORCED.get(asked.command, ()), *asked.options]
         command += ["--list"] * (asked.command == "branch" and "--show-current" not in asked.options)
-        command += ["--no-renames"] * (asked.command == "show" and _may_show_merges(opened, asked))
-        ran = opened.ask([*command, *asked.revisions, *_paths(workspace, opened, path, asked)], MAX_BYTES)
+        operands = [*asked.revisions, *_paths(workspace, opened, path, asked)]
+        ran = opened.ask([*command, *operands], MAX_BYTES)
+        if asked.command == "show" and _MERGE in ran.out:
+            ran = opened.ask([*command, "--no-renames", *operands], MAX_BYTES)
     if ran.is_late:
-        waits = "or see whether a .gitignore, .gitattributes or .mailmap is a pipe, at which git waits"
-        raise InputError(f"git {asked.command} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20, {waits}")
+        raise InputError(f"git {asked.command} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20")
     if ran.is_cut:
         whole_lines = ran.out[: ran.out.rfind(b"\n") + 1].decode("utf-8", "replace")
         return Said(whole_lines or ran.out.decode("utf-8", "ignore"), True)
@@ -62,8 +65,20 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
 
 
 def _place(workspace: Workspace, path: str, word: str) -> Place:
-    """Where a path leads that was given from a directory."""
-    return workspace.place(word if os.path.isabs(word) else os.path.join(path, word))
+    """Where a path leads that was given from a directory; to git, a link at its end is a thing by itself."""
+    given = word if os.path.isabs(word) else os.path.join(path, word)
+    led = workspace.place(given)  # also for a link: one that leads out is nothing to ask about
+    above, name = os.path.split(given)
+    itself = workspace.place(above or ".").below(name)
+    if not os.path.islink(itself.path):
+        return led
+    if workspace.is_denied(itself):
+        raise _closed(word)
+    return itself
+
+
+def _closed(path: str) -> InputError:
+    return InputError(f"{shown(path)} is closed: it may hold secrets, and no tool shows it; do without it")
 
 
 def _is_path(workspace: Workspace, path: str, word: str) -> bool:
@@ -93,7 +108,7 @@ def _check_trees(workspace: Workspace, opened: Door, asked: Arguments) -> None:
             raise InputError(f"{shown(path)} is no path within a revision: begin it at the repository's top")
         plain = "/".join(part for part in parts if part not in ("", "."))  # git leaves those out behind a first ./
         if workspace.is_denied(opened.top.below(plain)):
-            raise InputError(f"{shown(path)} is closed: it may hold secrets, and no tool shows it; do without it")
+            raise _closed(path)
     if asked.command == "diff" and asked.in_trees and not all(_is_file(opened, word) for word in asked.revisions):
         raise InputError(
             "git diff compares files of revisions, such as v1:a.md v2:a.md: for directories, name the "
@@ -111,12 +126,3 @@ def _check_guesses(opened: Door, asked: Arguments) -> None:
     for word in asked.guessed:
         if not opened.ask(["rev-parse", "--verify", "--quiet", f"{word}^{{commit}}"]).code:
             raise InputError(f"{shown(word)} is a revision and a path: put -- before the paths, or behind revisions")
-
-
-def _may_show_merges(opened: Door, asked: Arguments) -> bool:
-    """Whether a merge may be among the commits: git shows it under its files' new names alone, and would look for what
-    they were called before."""
-    if asked.chooses or any(".." in word or word.startswith("^") for word in asked.revisions):
-        return True
-    commits = [word for word in asked.revisions or ("HEAD",) if ":" not in word]
-    return bool(commits and opened.ask(["rev-list", "--no-walk", "--merges", *commits]).out)

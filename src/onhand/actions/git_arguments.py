@@ -20,7 +20,7 @@ _DATE = re.compile(r"[A-Za-z0-9 .:+/,-]{1,60}")
 _SAFE_FORMAT = re.compile(r"(?:[^%\0]|%(?:[HhTtPpsfbBnDd%]|[ac][nNeElLdDrIits]|x09))*")
 _LINES = re.compile(r"[0-9]{1,7}(?:,(?:\+?[0-9]{1,7})?)?|,[0-9]{1,7}")
 _WHEN = re.compile(r"(?:iso|iso-strict|short|relative|rfc|unix|human|default)")
-_ONE = r"[\w@](?:[\w/@{}+#%=,-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
+_ONE = r"[\w@](?:[\w/@{}+#%=,!$&'();-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
 _SORT = re.compile(r"-?(?:refname|committerdate|authordate|creatordate)")
 
 Check = Callable[[str], object]
@@ -102,10 +102,16 @@ OPTIONS: dict[str, dict[str, Check | None]] = {
         "--date": _WHEN.fullmatch,
     },
 }
+# What git takes where the value of these is left out.
+_LEFT_OUT = {
+    "-u": "all",
+    "--untracked-files": "all",
+    **dict.fromkeys(["--contains", "--merged", "--no-merged"], "HEAD"),
+}
 _ONLY_PATHS = frozenset({"status", "ls-files"})
 _ONLY_REVISIONS = frozenset({"branch"})
 
-_REVISION = re.compile(rf"(?P<without>\^?)(?P<first>{_ONE})(?:(?P<dots>\.\.\.?)(?P<second>{_ONE})?)?")
+_REVISION = re.compile(rf"(?P<without>\^?)(?P<first>{_ONE}|(?=\.\.\.?[\w@]))(?:(?P<dots>\.\.\.?)(?P<second>{_ONE})?)?")
 _IN_TREE = re.compile(rf"(?P<revision>{_ONE}):(?P<path>(?:(?!\.\.)[^\0\n])+)")  # behind two dots, another one begins
 
 
@@ -114,7 +120,6 @@ class Arguments(NamedTuple):
 
     command: str
     options: tuple[str, ...]
-    chooses: bool  # whether options say which commits are meant, and not the revisions alone
     revisions: tuple[str, ...]
     paths: tuple[str, ...]
     guessed: tuple[str, ...]  # those of the paths that might be revisions too
@@ -141,8 +146,7 @@ def arguments_of(words: Sequence[str], is_path: Callable[[str], bool]) -> Argume
     in_trees = [found["path"] for word in revisions if (found := _IN_TREE.fullmatch(word))]
     if command not in _ONLY_REVISIONS:
         revisions = [_of_commits(word) for word in revisions]
-    chooses = any({option, option[:2], option.partition("=")[0]} & _CHOICE.keys() for option in options)
-    return Arguments(command, tuple(options), chooses, tuple(revisions), tuple(paths), tuple(guessed), tuple(in_trees))
+    return Arguments(command, tuple(options), tuple(revisions), tuple(paths), tuple(guessed), tuple(in_trees))
 
 
 def _options(command: str, known: dict[str, Check | None], words: list[str]) -> tuple[list[str], list[str]]:
@@ -171,7 +175,9 @@ def _option(command: str, known: dict[str, Check | None], word: str, waiting: li
     if check is None:
         hint = ", ".join(sorted(known)[:12])
         raise InputError(f"option not allowed: git {command} {shown(word)}; allowed are {hint} and others that read")
-    if not joined:
+    if not joined and name in _LEFT_OUT and not (waiting and check(waiting[-1])):
+        value = _LEFT_OUT[name]
+    elif not joined:
         if not waiting:
             raise InputError(f"git {command} {name} needs a value: send one")
         value = waiting.pop()
@@ -224,5 +230,5 @@ def _of_commits(word: str) -> str:
     if not found:  # and below a directory's hash, any file, whatever the directory is called
         revision, _, path = word.partition(":")
         return f"{revision}^{{commit}}:{path}"
-    second = f"{found['second']}^{{commit}}" if found["second"] else ""
-    return f"{found['without']}{found['first']}^{{commit}}{found['dots'] or ''}{second}"
+    first, second = (f"{word}^{{commit}}" if word else "" for word in found.group("first", "second"))
+    return f"{found['without']}{first}{found['dots'] or ''}{second}"

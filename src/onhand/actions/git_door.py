@@ -9,42 +9,48 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from onhand.actions import programs
+from onhand.actions import git_pipes, programs
 from onhand.actions.files import MAX_FILE_BYTES, contents
 from onhand.actions.git_closed import attributes
 from onhand.actions.git_parts import check_parts
-from onhand.actions.workspace import Place, Workspace, shown
+from onhand.actions.workspace import Place, Workspace, is_bare, shown
 from onhand.errors import InputError, NotFound
 
 TIMEOUT_S = 20.0
 MAX_MEMORY_BYTES = 2 * 1024**3  # that git may take: patterns and packs can be made that ask for all there is
-_OWN = ("index", "logs", "MERGE_HEAD", "ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")  # of a worktree
-_COMMON = ("objects", "refs", "packed-refs", "shallow", "info/exclude")  # of all worktrees of a repository
+_GOING_ON = ("rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG", "BISECT_START")  # status tells of it
+_HEADS = ("MERGE_HEAD", "ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
+_OWN = ("index", "logs", *_HEADS, *_GOING_ON)  # of a worktree
+_NEEDED = ("objects", "refs")
+_COMMON = (*_NEEDED, "packed-refs", "shallow", "info/exclude")  # of all worktrees of a repository
 # What has to be the same for git to understand the repository and its files; each is plain data.
 _KEPT = re.compile(
     r"core\.(?:filemode|ignorecase|symlinks|autocrlf|eol|safecrlf|precomposeunicode)|extensions\.objectformat"
-    r"|branch\.[\w./+-]{1,200}\.(?:remote|merge)|remote\.[\w.-]{1,200}\.fetch"  # what a branch follows
+    r"|branch\.[^\0-\x1f\"\\]{1,200}\.(?:remote|merge)|remote\.[\w.-]{1,200}\.fetch"  # what a branch follows
 )
 MAX_INDEX_BYTES = 64 * 1024 * 1024
 _NO_NAMES = frozenset({b"", b".", b"..", b".git"})  # that no file of a repository has on its way
-_VALUE = re.compile(r"[\w./*:+-]{0,400}")  # no quote, no comment, no blank
+_VALUE = re.compile(r'[^\0-\x1f"\\]{0,400}')  # what stands between quotes as it is
 _HEAD = re.compile(r"ref: refs/[^\s\0]{1,500}|[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Door(NamedTuple):
     """Where git is to look: with this environment, in this directory."""
 
+    workspace: Workspace
     program: str
     environment: Mapping[str, str]
     top: Place  # of the repository's files
 
     def ask(self, words: Sequence[str], max_bytes: int = 1_000) -> programs.Ran:
         """What git says to some words of ours."""
-        command = [self.program, *words]
-        return programs.run(command, self.top.path, self.environment, TIMEOUT_S, max_bytes, MAX_MEMORY_BYTES)
+        command, directory = [self.program, *words], self.top.path
+        pipes = git_pipes.search(self.workspace, self.top)
+        return programs.run(command, directory, self.environment, TIMEOUT_S, max_bytes, MAX_MEMORY_BYTES, pipes)
 
 
 @contextmanager
@@ -59,10 +65,11 @@ def door(workspace: Workspace, program: str, path: str) -> Iterator[Door]:
             raise InputError(f"{shown(path)} is in a repository whose HEAD is damaged: git cannot read it")
         _write(made, "HEAD", head + "\n")
         os.mkdir(os.path.join(made, "info"))
-        check_parts(workspace, [*_linked(workspace, own, common, made)])
+        has_files = own != top
+        check_parts(workspace, [*_linked(workspace, own, common, made)], None if has_files else own)
         _write(made, "info/attributes", attributes(workspace.denied, workspace.allowed, top))
-        _write(made, "config", _configuration(workspace, program, common, made))
-        yield Door(program, _environment(made, top), top)
+        _write(made, "config", _configuration(workspace, program, common, has_files))
+        yield Door(workspace, program, _environment(made, top, has_files), top)
 
 
 def check_index(opened: Door) -> None:
@@ -70,8 +77,11 @@ def check_index(opened: Door) -> None:
     listed = opened.ask(["ls-files", "-z"], MAX_INDEX_BYTES)
     if listed.code or listed.is_cut:
         raise InputError("the repository's index is damaged, or names too many files: git cannot read it")
-    for name in listed.out.split(b"\0")[:-1]:
-        if _NO_NAMES.intersection(name.lower().split(b"/")):
+    parts = b"\0" + listed.out.lower().replace(b"/", b"\0")  # there may be very many: one search for each that is wrong
+    for part in _NO_NAMES:
+        at = parts.find(b"\0%b\0" % part)
+        if at >= 0:
+            name = listed.out[listed.out.rfind(b"\0", 0, at) + 1 :].partition(b"\0")[0]
             raise InputError(f"the repository's index names {shown(os.fsdecode(name))}, which is outside of it")
 
 
@@ -80,15 +90,23 @@ def _top(workspace: Workspace, path: str) -> Place:
     at = workspace.place(path)
     with workspace.opened_directory(at, path):
         pass
-    while not os.path.lexists(at.below(".git").path):
+    while not _is_top(at):
         if not at.inner:
             raise NotFound(f"{shown(path)} is in no git repository of the workspace: name a directory that is in one")
         at = at.above()
     return at
 
 
+def _is_top(place: Place) -> bool:
+    """Whether a directory has a repository's files, or is a repository without any."""
+    is_within = ".git" in place.inner.split("/")
+    return os.path.lexists(place.below(".git").path) or (not is_within and is_bare(place.path))
+
+
 def _directory(workspace: Workspace, top: Place) -> Place:
     """Where the repository itself is: a worktree or a submodule has a file there that says so."""
+    if not os.path.lexists(top.below(".git").path):
+        return top
     place = workspace.place(top.below(".git").path)
     if os.path.isdir(place.path):
         return place
@@ -131,10 +149,21 @@ def _linked(workspace: Workspace, own: Place, common: Place, made: str) -> Itera
     """Let git find the parts of the repository that it needs; one that leads out of the workspace is refused."""
     for source, names in ((own, _OWN + _shared_indexes(own)), (common, _COMMON)):
         for name in names:
-            place = workspace.place(source.below(name).path)
-            if os.path.lexists(place.path):
+            place = _found(workspace, source.below(name))
+            if place:
                 os.symlink(place.path, os.path.join(made, name))
                 yield place
+            elif name in _NEEDED:
+                missing = shown(workspace.name(source.below(name)))
+                raise InputError(f"{missing} is missing: git cannot read the repository")
+
+
+def _found(workspace: Workspace, part: Place) -> Place | None:
+    """Where a part of the repository leads, if it is there; most are not, and that costs one look."""
+    if not os.path.lexists(part.path):
+        return None
+    place = workspace.place(part.path)
+    return place if os.path.lexists(place.path) else None
 
 
 def _write(directory: str, name: str, text: str) -> None:
@@ -142,24 +171,19 @@ def _write(directory: str, name: str, text: str) -> None:
         file.write(text)
 
 
-def _configuration(workspace: Workspace, program: str, common: Place, made: str) -> str:
+def _configuration(workspace: Workspace, program: str, common: Place, has_files: bool) -> str:
     """A configuration of our own, with the few settings of the repository that are plain data."""
     try:
         theirs = _said(workspace, common.below("config"))
     except NotFound:
         theirs = ""
-    _write(made, "theirs", theirs)
-    command = [program, "config", "--file", os.path.join(made, "theirs"), "--no-includes", "--list", "--null"]
-    said = programs.run(command, made, _plain(made), TIMEOUT_S, 1024 * 1024)
-    if said.code:
-        raise InputError("the repository's configuration is damaged: git cannot read it")
-    entries = [entry.partition("\n")[::2] for entry in said.out.decode("utf-8", "replace").split("\0")]
+    entries = _entries(program, theirs)
     if dict(entries).get("extensions.refstorage", "files") != "files":
         raise InputError("the repository keeps its references in a form that is not known here: do without git")
     kept = [(key, value) for key, value in entries if _KEPT.fullmatch(key) and _VALUE.fullmatch(value)]
     ours = {
         "core.repositoryformatversion": str(int("extensions.objectformat" in dict(kept))),
-        "core.bare": "false",
+        "core.bare": str(not has_files).lower(),
         "core.quotepath": "false",  # names as every other tool takes them
         "core.bigfilethreshold": str(MAX_FILE_BYTES),  # what is larger is not compared line by line
         "diff.autorefreshindex": "false",
@@ -167,11 +191,24 @@ def _configuration(workspace: Workspace, program: str, common: Place, made: str)
     return "".join(_setting(key, value) for key, value in (*kept, *ours.items()))
 
 
+@lru_cache(8)  # the same of the same text, and a start of git
+def _entries(program: str, theirs: str) -> tuple[tuple[str, str], ...]:
+    """The settings in a configuration's text as git understands them, without what it includes."""
+    with TemporaryDirectory(prefix="onhand-git-") as made:
+        _write(made, "theirs", theirs)
+        command = [program, "config", "--file", os.path.join(made, "theirs"), "--no-includes", "--list", "--null"]
+        said = programs.run(command, made, _plain(made), TIMEOUT_S, 1024 * 1024)
+    if said.code:
+        raise InputError("the repository's configuration is damaged: git cannot read it")
+    pairs = (entry.partition("\n") for entry in said.out.decode("utf-8", "replace").split("\0"))
+    return tuple((key, value) for key, _, value in pairs)
+
+
 def _setting(key: str, value: str) -> str:
     section, _, rest = key.partition(".")
     part, _, name = rest.rpartition(".")
     within = f' "{part}"' if part else ""
-    return f"[{section}{within}]\n\t{name} = {value}\n"
+    return f'[{section}{within}]\n\t{name} = "{value}"\n'
 
 
 def _plain(made: str) -> dict[str, str]:
@@ -187,11 +224,11 @@ def _plain(made: str) -> dict[str, str]:
     }
 
 
-def _environment(made: str, top: Place) -> dict[str, str]:
+def _environment(made: str, top: Place, has_files: bool) -> dict[str, str]:
     return {
         **_plain(made),
+        **({"GIT_WORK_TREE": top.path} if has_files else {}),
         "GIT_DIR": made,
-        "GIT_WORK_TREE": top.path,
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_LITERAL_PATHSPECS": "1",
         "GIT_NO_LAZY_FETCH": "1",

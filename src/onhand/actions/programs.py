@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from shutil import which
 from subprocess import DEVNULL, PIPE, Popen
@@ -21,7 +21,7 @@ from onhand.actions.workspace import Workspace
 
 MAX_ERROR_BYTES = 4096
 PIECE_BYTES = 64 * 1024
-ASK_MS = 100  # after so long without a word, look whether anybody still waits
+ASK_MS = 100  # after so long without a word, look whether anybody still waits, and what else there is to do
 _AT_WORK: "set[Program]" = set()
 
 
@@ -60,18 +60,19 @@ def run(
     timeout_s: float,
     max_bytes: int,
     max_memory_bytes: int | None = None,
+    meanwhile: Iterable[object] = (),
 ) -> Ran:
     """Run a program to its end, or to the end of its time or its room, while anybody waits for it; then it and all that
-    it started are killed."""
+    it started are killed. `meanwhile` goes on by a step for each silence of ASK_MS, and may end it by an error."""
     with Program(command, directory, environment, timeout_s, max_memory_bytes) as program:
-        out = _said(program, max_bytes + 1)
+        out = _said(program, max_bytes + 1, iter(meanwhile))
         is_cut = len(out) > max_bytes
         if is_cut:
             program.end()
         return program.ended()._replace(out=out[:max_bytes], is_cut=is_cut)
 
 
-def _said(program: "Program", max_bytes: int) -> bytes:
+def _said(program: "Program", max_bytes: int, meanwhile: Iterator[object]) -> bytes:
     """The first of what a program says, at least so many bytes of it."""
     pipe, says, out = program.stdout.fileno(), select.poll(), bytearray()
     says.register(pipe, select.POLLIN)
@@ -81,6 +82,8 @@ def _said(program: "Program", max_bytes: int) -> bytes:
             if not piece:
                 break
             out += piece
+        else:
+            next(meanwhile, None)
         wanted.check()
     return bytes(out)
 
@@ -120,6 +123,16 @@ class Program:
     def stdout(self) -> IO[bytes]:
         assert self._process.stdout is not None  # by PIPE
         return self._process.stdout
+
+    def reads_more_than(self, max_bytes: int) -> bool:
+        """Whether it has a file open just now that is larger; no, where the system does not tell."""
+        files = f"/proc/{self._process.pid}/fd"
+        with suppress(OSError):  # it has ended
+            for number in os.listdir(files):
+                with suppress(FileNotFoundError):  # it has just closed it
+                    if os.stat(f"{files}/{number}").st_size > max_bytes:
+                        return True
+        return False
 
     def end(self) -> None:
         """Kill the program's group, while its number is still its own."""

@@ -381,13 +381,13 @@ def _is_of_a_bare_repository(place: Place) -> bool:
     in there runs what its configuration says."""
     parts = place.inner.split("/")
     for depth, name in enumerate(map(str.casefold, parts)):
-        if name in _OF_BARE and _is_bare(Place(place.root, "/".join(parts[:depth])).path, name):
+        if name in _OF_BARE and is_bare(Place(place.root, "/".join(parts[:depth])).path, name):
             return True
     return False
 
 
-def _is_bare(directory: str, coming: str) -> bool:
-    """Whether git takes a directory for a repository once it has something of that name too."""
+def is_bare(directory: str, coming: str = "") -> bool:
+    """Whether git takes a directory for a repository, or would once it has something of that name too."""
 
     def has(name: str) -> bool:
         return name.casefold() == coming or os.path.lexists(os.path.join(directory, name))

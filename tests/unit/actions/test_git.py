@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from onhand.actions import git_door
+from onhand import settled
+from onhand.actions import git_door, git_parts, git_pipes, programs
 from onhand.actions.git import git
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, NotFound
@@ -74,6 +76,10 @@ READ = [
     ("log -n1 --format=%s -- f.txt", "Second commit\n"),
     ("log --format=%s main..feature/x-y_z.1", ""),
     ("log --format=%s feature/x-y_z.1", "First commit\n"),
+    ("log --format=%s ..main~1", ""),
+    ("diff --name-only ..feature/x-y_z.1", "f.txt\n"),
+    ("log --format=%s ...feature/x-y_z.1", "Second commit\n"),
+    ("log --format=%s ..@", ""),
     ("log --format=%s --author=nobody", ""),
     ("log --format=%s -S two", "Second commit\n"),
     ("show --format=%s --name-status HEAD", "Second commit\n\nM\tf.txt\n"),
@@ -82,7 +88,12 @@ READ = [
     ("branch --show-current", "main\n"),
     ("branch --contains HEAD", "* main\n"),
     ("branch --merged main", "  feature/x-y_z.1\n* main\n"),
+    ("branch --merged", "  feature/x-y_z.1\n* main\n"),
+    ("branch --no-merged -a", ""),
     ("status -sb", "## main\n M .env\n"),
+    ("status -s -u", "?? new.txt\n"),
+    ("status -s -uno", " M f.txt\n"),
+    ("status -s -u new.txt", "?? new.txt\n"),
     ("status --porcelain=v2", " f.txt\n? new.txt\n"),
     ("ls-files", ".env\nf.txt\nsub/ok.txt\n"),
     ("ls-files --others --exclude-standard", "new.txt\n"),
@@ -144,7 +155,6 @@ REFUSED: list[list[str]] = [
     ["branch", "--edit-description"],
     ["branch", "--show-current", "new"],
     ["branch", "--", "new"],
-    ["branch", "--contains"],
     ["branch", "--contains=--edit-description"],
     ["branch", "--merged", "-D"],
     ["difftool", "-x", "touch x"],
@@ -389,11 +399,40 @@ def renamed(repository: Path, run: Git) -> Path:
         *("show merge", "show -M merge", "show HEAD merge", "show merge~1..merge", "show -C --tags", "show -n 3"),
         *("show -2 HEAD", "show --max-count=9", "show --skip 1 -n 2", "show --reverse -5", "show --all"),
         *("log -p --first-parent", "log -p --follow -- env.sample", "diff merge~1 HEAD", "diff -M merge~1...merge"),
-        "blame -C env.sample",
+        *(
+            "blame -C env.sample",
+            "show --word-diff merge",
+            "show --graph merge~1..merge",
+            "show --stat -p -W merge",
+            "show -R merge",
+        ),
+        *(
+            "show --format=%B --raw -p merge",
+            "show -U0 -w merge",
+            "show --follow merge -- env.sample",
+            "show -G . merge",
+        ),
     ],
 )
 def test_what_was_closed_under_another_name_does_not_come_to_light(workspace: Workspace, words: str) -> None:
     assert SECRET not in said(workspace, *words.split())
+
+
+@requirement("actions.closed-in-git", "actions.confined")
+@pytest.mark.parametrize("words", ["show", "show -C", "show -n 3", "show --word-diff -M", "show -W HEAD~1..HEAD"])
+def test_what_was_closed_before_it_was_renamed_does_not_come_to_light(
+    workspace: Workspace, renamed: Path, run: Git, words: str
+) -> None:
+    run("mv", "env.sample", ".env")
+    with (renamed / ".env").open("a", encoding="utf-8") as file:
+        file.write(SECRET)
+    run("commit", "-qam", "Closed")
+    run("mv", ".env", "env.sample")
+    (renamed / "env.sample").write_text((renamed / "env.sample").read_text().replace(SECRET, ""), encoding="utf-8")
+    run("commit", "-qam", "Opened")
+    text = said(workspace, *words.split())
+    assert SECRET not in text
+    assert "rename from .env" in text
 
 
 @requirement("actions.git-read-only")
@@ -402,7 +441,8 @@ def test_a_commit_that_is_no_merge_is_shown_with_what_was_renamed(
 ) -> None:
     run("mv", "sub/ok.txt", "sub/moved.txt")
     run("commit", "-qm", "Moved")
-    assert "rename from sub/ok.txt" in said(workspace, "show", "HEAD")
+    for words in ("show HEAD", "show -n 2", "show HEAD~1..HEAD"):
+        assert "rename from sub/ok.txt" in said(workspace, *words.split())
 
 
 @requirement("actions.closed-in-git", "actions.confined")
@@ -595,6 +635,66 @@ def test_no_objects_are_taken_from_a_repository_outside(
         said(workspace, "show", commit)
 
 
+def _tick(file: Path) -> None:
+    """Until the clock by which the kernel notes changes has moved on."""
+    file.touch()
+    before = file.stat().st_ctime_ns
+    while file.stat().st_ctime_ns == before:
+        file.touch()
+
+
+def _pipe(objects: Path, _: Path) -> None:
+    os.mkfifo(next(objects.glob("??")) / "pipe")
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize(
+    "take", [_borrow, _borrow_through_a_link, _link_directories, _link_files, _link_through_the_workspace, _pipe]
+)
+def test_what_leads_out_since_the_last_look_is_seen(
+    workspace: Workspace,
+    repository: Path,
+    other: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    take: Callable[[Path, Path], None],
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", -1)
+    assert said(workspace, "log", "--format=%s") == "Second commit\nFirst commit\n"
+    _tick(tmp_path / "now")
+    take(repository / ".git" / "objects", other / ".git" / "objects")
+    with pytest.raises(InputError, match=r"outside of the workspace|is a pipe"):
+        said(workspace, "log")
+
+
+@requirement("actions.git-read-only", "actions.confined")
+def test_a_link_that_has_not_changed_is_followed_again(
+    workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", -1)
+    (repository / "step").mkdir()
+    (repository / ".git" / "refs" / "link").symlink_to("../../step")
+    said(workspace, "log")
+    (repository / "step").rmdir()
+    (repository / "step").symlink_to("../outside")
+    with pytest.raises(InputError, match="outside of the workspace"):
+        said(workspace, "log")
+
+
+@requirement("actions.git-read-only")
+def test_a_directory_of_objects_is_read_again_only_when_it_has_changed(
+    workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", 3600 * 10**9)
+    git_parts._unchanged.cache_clear()
+    said(workspace, "log")
+    assert git_parts._unchanged.cache_info().currsize == 0  # a change may yet come that leaves no trace
+    monkeypatch.setattr(settled, "SETTLED_NS", -1)
+    first = said(workspace, "log")
+    monkeypatch.setattr(git_parts, "_listed", lambda path: pytest.fail(f"{path} was read again"))
+    assert said(workspace, "log") == first
+
+
 @requirement("actions.git-read-only")
 def test_objects_are_borrowed_within_the_workspace(workspace: Workspace, repository: Path, run: Git) -> None:
     run("clone", "-q", "--shared", ".", "again")
@@ -614,7 +714,13 @@ def test_a_pipe_in_a_repository_is_not_waited_for(workspace: Workspace, reposito
 
 
 @requirement("actions.git-read-only", "actions.confined")
-@pytest.mark.parametrize("name", ["../outside/secret.txt", "./../outside/secret.txt", "/etc/passwd", ".git/config"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../outside/secret.txt", "./../outside/secret.txt", "zz/../../outside/secret.txt", "/etc/passwd"),
+        *(".git/config", "a/.GIT/config", "zz//x", "zz/x/."),
+    ],
+)
 def test_an_index_that_names_files_outside_is_refused(
     workspace: Workspace, repository: Path, run: Git, name: str
 ) -> None:
@@ -626,7 +732,7 @@ def test_an_index_that_names_files_outside_is_refused(
     forged = index.read_bytes()[:-20].replace(stand_in.encode(), name.encode())
     index.write_bytes(forged + hashlib.sha1(forged, usedforsecurity=False).digest())
     for words in ("diff", "status", "diff --stat", "ls-files -m", "blame f.txt"):
-        with pytest.raises(InputError, match="index"):
+        with pytest.raises(InputError, match=f"index names {re.escape(name)},"):
             said(workspace, *words.split())
 
 
@@ -642,6 +748,74 @@ def test_a_directory_that_became_a_link_is_not_looked_through(workspace: Workspa
             assert SECRET not in said(workspace, *words.split())
         except InputError as error:
             assert "outside of the workspace" in str(error)
+
+
+@requirement("actions.git-read-only", "actions.confined")
+def test_a_link_is_asked_about_as_what_git_has_of_it(workspace: Workspace, repository: Path, run: Git) -> None:
+    for name, target in (("link", "f.txt"), ("out", "../outside/secret.txt"), ("gone", "nowhere"), (".netrc", "f.txt")):
+        (repository / name).symlink_to(target)
+    run("add", "-A", "-f")
+    run("commit", "-qm", "Links")
+    for name, target in (("link", "f.txt"), ("gone", "nowhere")):
+        assert said(workspace, "log", "--format=%s", name) == "Links\n"
+        assert said(workspace, "ls-files", f"../{name}", path="sub") == f"{name}\n"
+        assert said(workspace, "blame", "-s", name).endswith(f" 1) {target}\n")
+    for words in ("log {} --", "log -- {}", "log {}", "blame {}", "diff HEAD~1 -- {}"):
+        for closed in (".netrc", "out"):
+            with pytest.raises(InputError):
+                said(workspace, *words.format(closed).split())
+    (repository / "linked").symlink_to("sub")
+    assert said(workspace, "ls-files", "linked/ok.txt") == "sub/ok.txt\n"
+
+
+@requirement("actions.git-read-only", "actions.closed-in-git")
+def test_a_repository_without_files_is_read(workspace: Workspace, repository: Path, run: Git) -> None:
+    run("clone", "-q", "--bare", ".", "copies/bare.git")
+    for words in ("log --format=%s", "log --format=%s -- f.txt", "log --format=%s main"):
+        assert said(workspace, *words.split(), path="copies/bare.git") == "Second commit\nFirst commit\n"
+    assert "* main" in said(workspace, "branch", path="copies/bare.git/refs")
+    assert said(workspace, "show", "HEAD:f.txt", path="copies/bare.git") == "one\ntwo\n"
+    assert said(workspace, "blame", "-s", "f.txt", path="copies/bare.git").endswith(" 2) two\n")
+    assert "TOKEN" not in said(workspace, "log", "-p", path="copies/bare.git")
+    with pytest.raises(InputError, match="closed"):
+        said(workspace, "show", "HEAD:.env", path="copies/bare.git")
+    for words in ("status", "diff"):
+        with pytest.raises(InputError, match="work tree"):
+            said(workspace, words, path="copies/bare.git")
+    assert "new.txt" in said(workspace, "status", path=".git/refs")
+
+
+def _bare_of_links(bare: Path) -> None:
+    for name in ("objects", "refs"):
+        (bare / name).symlink_to(f"../../.git/{name}")
+
+
+def _bare_that_says_where(bare: Path) -> None:
+    (bare / "commondir").write_text("../../.git\n", encoding="ascii")
+
+
+def _bare_that_borrows(bare: Path) -> None:
+    shutil.copytree(bare / "../../.git/refs", bare / "refs")
+    (bare / "objects" / "info").mkdir(parents=True)
+    _borrow(bare / "objects", Path("../../../.git/objects"))
+
+
+@requirement("actions.closed-in-git", "actions.confined")
+@pytest.mark.parametrize("make", [_bare_of_links, _bare_that_says_where, _bare_that_borrows])
+def test_a_repository_without_files_does_not_tell_what_another_one_has(
+    repository: Path, environ: dict[str, str], make: Callable[[Path], None]
+) -> None:
+    bare = repository / "fake" / "bare"
+    bare.mkdir(parents=True)
+    (bare / "HEAD").write_text("ref: refs/heads/main\n", encoding="ascii")
+    make(bare)
+    command = ["git", "--git-dir", str(bare), "show", "HEAD:sub/ok.txt"]
+    shown = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60).stdout
+    assert shown == "ok\n"  # else there is nothing to keep in
+    workspace = Workspace(repository, deny=["/sub/ok.txt"])
+    for path in (".", "fake/bare"):
+        with pytest.raises(InputError, match=r"is closed|is of another repository"):
+            said(workspace, "show", "HEAD:sub/ok.txt", path=path)
 
 
 @requirement("actions.git-read-only")
@@ -660,6 +834,53 @@ def test_worktrees_of_the_workspace_and_damaged_repositories(workspace: Workspac
 
 
 @requirement("actions.git-read-only")
+@pytest.mark.parametrize("part", ["objects", "refs"])
+def test_a_repository_without_its_main_parts_is_said_to_be_one(
+    workspace: Workspace, repository: Path, part: str
+) -> None:
+    shutil.rmtree(repository / ".git" / part)
+    for words in ("log", "status", "branch"):
+        with pytest.raises(InputError, match=rf"^\.git/{part} is missing"):
+            said(workspace, words)
+
+
+@requirement("actions.git-read-only")
+def test_status_tells_what_is_going_on(workspace: Workspace, repository: Path, run: Git) -> None:
+    run("commit", "-qam", "Third commit")
+    run("bisect", "start", "HEAD", "HEAD~2")
+    assert "currently bisecting, started from branch 'main'" in said(workspace, "status")
+    run("bisect", "reset")
+    run("checkout", "-qb", "other", "HEAD~1")
+    (repository / "f.txt").write_text("other\n", encoding="utf-8")
+    run("commit", "-qam", "Other commit")
+    with pytest.raises(subprocess.CalledProcessError):
+        run("rebase", "main")
+    assert "currently rebasing branch 'other'" in said(workspace, "status")
+    assert "(no branch, rebasing other)" in said(workspace, "branch")
+    run("rebase", "--abort")
+    with pytest.raises(subprocess.CalledProcessError):
+        run("cherry-pick", "main~1..main")
+    assert "Cherry-pick currently in progress" in said(workspace, "status")
+
+
+@requirement("actions.closed-in-git", "actions.confined")
+@pytest.mark.parametrize(
+    ("secret", "why"), [(".env", "is closed"), ("../outside/secret.txt", "outside of the workspace")]
+)
+def test_what_is_going_on_is_not_told_from_elsewhere(
+    workspace: Workspace, repository: Path, secret: str, why: str
+) -> None:
+    going_on = repository / ".git" / "rebase-merge"
+    going_on.mkdir()
+    for name in ("interactive", "onto"):
+        (going_on / name).touch()
+    for name in ("head-name", "done", "git-rebase-todo"):
+        (going_on / name).symlink_to(f"../../{secret}")
+    with pytest.raises(InputError, match=why):
+        said(workspace, "status")
+
+
+@requirement("actions.git-read-only")
 def test_references_in_a_form_that_is_not_known_are_said_to_be_that(
     workspace: Workspace, repository: Path, run: Git
 ) -> None:
@@ -669,7 +890,21 @@ def test_references_in_a_form_that_is_not_known_are_said_to_be_that(
 
 
 @requirement("actions.git-read-only")
-@pytest.mark.parametrize("name", ["fix/#12-a=b", "größer", "v1,2%", "a@b+c.d-e_f"])
+def test_git_is_asked_again_what_a_configuration_says_only_when_it_says_something_else(
+    workspace: Workspace, repository: Path, run: Git
+) -> None:
+    git_door._entries.cache_clear()
+    for _ in range(2):
+        assert "origin" not in said(workspace, "status")
+    assert git_door._entries.cache_info().misses == 1
+    run("config", "branch.main.remote", "origin")
+    run("config", "branch.main.merge", "refs/heads/main")
+    run("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    assert "origin/main" in said(workspace, "status")
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.parametrize("name", ["fix/#12-a=b", "größer", "v1,2%", "a@b+c.d-e_f", "user's", "fix(a&b)!", "a;b$c"])
 def test_a_branch_of_any_ordinary_name_is_known(workspace: Workspace, repository: Path, run: Git, name: str) -> None:
     run("branch", name, "HEAD~1")
     assert said(workspace, "log", "--format=%s", name) == "First commit\n"
@@ -697,13 +932,15 @@ def test_what_is_a_path_and_a_revision_is_not_guessed_between(workspace: Workspa
 
 
 @requirement("actions.git-read-only")
-def test_a_branch_is_told_with_what_it_follows(workspace: Workspace, repository: Path, run: Git) -> None:
+@pytest.mark.parametrize("name", ["main", "npm/@types/node", "fix/#12;a=b", "größer", "user's(a).remote"])
+def test_a_branch_is_told_with_what_it_follows(workspace: Workspace, repository: Path, run: Git, name: str) -> None:
+    run("branch", "-m", name)
     run("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
     run("config", "--add", "remote.origin.fetch", "+refs/pull/*:refs/remotes/pull/*")
-    run("config", "branch.main.remote", "origin")
-    run("config", "branch.main.merge", "refs/heads/main")
-    run("update-ref", "refs/remotes/origin/main", "HEAD~1")
-    assert "ahead of 'origin/main' by 1 commit" in said(workspace, "status")
+    run("config", f"branch.{name}.remote", "origin")
+    run("config", f"branch.{name}.merge", f"refs/heads/{name}")
+    run("update-ref", f"refs/remotes/origin/{name}", "HEAD~1")
+    assert f"ahead of 'origin/{name}' by 1 commit" in said(workspace, "status")
     assert said(workspace, "log", "--format=%s", "@{upstream}..HEAD") == "Second commit\n"
 
 
@@ -771,11 +1008,98 @@ def test_a_path_is_only_a_path_to_git(workspace: Workspace) -> None:
 
 
 @requirement("actions.git-read-only")
-def test_git_is_ended_where_it_would_wait_at_a_pipe_for_ever(
+def test_git_is_ended_when_it_takes_too_long(
     workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(repository / ".gitattributes")
+    monkeypatch.setattr(programs, "ASK_MS", 60_000)  # nobody looks for pipes before the time is over
     for module in ("git", "git_door"):
         monkeypatch.setattr(f"onhand.actions.{module}.TIMEOUT_S", 3.0)  # the calls before it end by themselves
-    with pytest.raises(InputError, match=r"git diff took longer than 3 s: .*is a pipe"):
+    with pytest.raises(InputError, match=r"git diff took longer than 3 s: ask for less"):
         said(workspace, "diff", "HEAD~1", "HEAD")
+
+
+@pytest.fixture
+def with_submodule(repository: Path, run: Git, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with another one inside, and changes in directories; soon after its last word, git is silent."""
+    monkeypatch.setattr(programs, "ASK_MS", 20)
+    inner = repository / "inner"
+    inner.mkdir()
+    run("init", "-q", "-b", "main", cwd=inner)
+    run("commit", "-q", "--allow-empty", "-m", "x", cwd=inner)
+    for directory in ("", "sub/", "sub/deep/"):
+        (repository / directory / "changed.txt").parent.mkdir(exist_ok=True)
+        (repository / directory / "changed.txt").touch()
+    run("add", "-A")
+    run("commit", "-qm", "All")
+    for directory in ("", "sub/", "sub/deep/"):
+        (repository / directory / "changed.txt").write_text("x\n", encoding="utf-8")
+    (repository / "untracked").mkdir()
+    return repository
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *(("sub/deep/.gitattributes", words) for words in ("diff", "log -p", "show", "status", "ls-files -m")),
+        *((".gitattributes", "blame f.txt"), (".gitignore", "status -s"), ("sub/.gitignore", "status -s")),
+        *(("untracked/.gitignore", "ls-files -o --exclude-standard"), (".mailmap", "log")),
+        *(("inner/.git/HEAD", "status"), ("inner/.git/config", "diff")),
+    ],
+)
+def test_a_pipe_in_the_tree_is_named_and_not_waited_for(
+    workspace: Workspace, with_submodule: Path, name: str, words: str
+) -> None:
+    (with_submodule / name).unlink(missing_ok=True)
+    os.mkfifo(with_submodule / name)
+    with pytest.raises(InputError, match=rf"^{name} is a pipe"):
+        said(workspace, *words.split())
+
+
+@requirement("actions.git-read-only", "actions.confined")
+def test_a_pipe_in_place_of_a_file_that_git_knows_is_named(
+    workspace: Workspace, with_submodule: Path, run: Git
+) -> None:
+    file = with_submodule / "sub" / "deep" / ".gitattributes"
+    file.touch()
+    run("add", "-A")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(InputError, match=r"sub/deep/\.gitattributes"):  # git itself names it, or waits at it
+        said(workspace, "diff")
+
+
+@requirement("actions.git-read-only")
+def test_a_tree_is_looked_through_in_short_steps(
+    workspace: Workspace, with_submodule: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_pipes, "STEP_S", -1.0)
+    os.mkfifo(with_submodule / "untracked" / ".gitignore")
+    steps = git_pipes.search(workspace, workspace.place("."))
+    for _ in range(git_pipes.PATIENCE + 1):
+        next(steps)
+    with pytest.raises(InputError, match=r"^untracked/\.gitignore is a pipe"):
+        list(steps)
+
+
+@requirement("actions.git-read-only", "actions.confined")
+def test_a_link_to_a_pipe_is_named_and_not_waited_for(workspace: Workspace, with_submodule: Path) -> None:
+    os.mkfifo(with_submodule / "pipe")
+    (with_submodule / "inner" / ".git" / "config").unlink()
+    (with_submodule / "inner" / ".git" / "config").symlink_to("../../pipe")
+    with pytest.raises(InputError, match=r"^inner/\.git/config leads to a pipe"):
+        said(workspace, "diff")
+
+
+@requirement("actions.git-read-only")
+def test_a_pipe_that_git_does_not_open_is_no_matter(
+    workspace: Workspace, with_submodule: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "ASK_MS", 0)  # every silence is long enough
+    monkeypatch.setattr(git_pipes, "PATIENCE", 0)
+    for name in ("sub/pipe", "untracked/pipe"):
+        os.mkfifo(with_submodule / name)
+    os.mkfifo(with_submodule.parent / "outside" / "pipe")
+    (with_submodule / "sub" / ".mailmap").symlink_to("../../outside/pipe")
+    assert "sub/changed.txt" in said(workspace, "status", "-s")
