@@ -1,9 +1,9 @@
 """What does a search in files cost beside ripgrep called directly? `python -m benchmarks.find --files 5000`
 
 Each round runs our grep, ripgrep itself with the same options, and our grep without ripgrep, one after the other over
-the same tree of Python-like files, or over a directory of yours (--tree DIRECTORY --patterns TODO import). Printed are
-the medians of the rounds in milliseconds and their ratio to ripgrep: in time on the clock and, since others may use the
-machine too, in processor time of all processes.
+the same tree of Python-like files, or over directories of yours (--trees DIRECTORY … --patterns TODO import). Printed
+are the medians of the rounds in milliseconds and their ratio to ripgrep: in time on the clock and, since others may use
+the machine too, in processor time of all processes.
 """
 
 import argparse
@@ -20,8 +20,10 @@ from typing import NamedTuple
 
 from onhand.actions.find_tools import MATCHES
 from onhand.actions.grep import MAX_MATCHES, grep
+from onhand.actions.pattern import Pattern
 from onhand.actions.programs import found
 from onhand.actions.workspace import Workspace
+from onhand.errors import InputError
 
 PATTERNS = {
     "rare word": "needle_4711",
@@ -77,25 +79,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.find", description=__doc__)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--limit", type=int, default=MAX_MATCHES, help=f"matches; a model gets {MATCHES} by default")
-    parser.add_argument("--tree", help="a directory to search, instead of one that is made")
-    parser.add_argument("--patterns", nargs="+", help="what to search it for")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=MAX_MATCHES,
+        help=f"matches; a model gets {MATCHES} unless it asks",
+    )
+    parser.add_argument("--trees", nargs="+", help="directories to search, instead of one that is made")
+    parser.add_argument("--patterns", nargs="+", help="what to search them for")
     asked = parser.parse_args(arguments)
-    if asked.tree is not None and not os.path.isdir(asked.tree):
-        parser.error(f"--tree: {asked.tree} is not a directory: name one to search")
+    for missing in (place for place in asked.trees or () if not os.path.isdir(place)):
+        parser.error(f"--trees: {missing} is not a directory: name one to search")
     patterns = PATTERNS if asked.patterns is None else {pattern: pattern for pattern in asked.patterns}
+    try:
+        _ = [Pattern(pattern) for pattern in patterns.values()]
+    except InputError as error:
+        parser.error(f"--patterns: {error}")
+    titles = f"{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'CPU':>7}{'without':>9}{'ratio':>7}{'CPU':>7}"
     with tempfile.TemporaryDirectory() as directory:
-        if asked.tree is None:
+        if asked.trees is None:
             tree(Path(directory), asked.files)
-        workspace = Workspace(asked.tree or directory)
-        program = found("rg", workspace)
-        if program is None:
-            print("ripgrep is not installed: pip install 'onhand[actions]'")
-            return
-        titles = f"{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'CPU':>7}{'without':>9}{'ratio':>7}{'CPU':>7}"
-        print(f"{'pattern':34}{titles[2:]}")
-        for name, pattern in patterns.items():
-            _print_row(name, workspace, program, pattern, asked.limit, asked.rounds)
+        for place in asked.trees or [directory]:
+            workspace = Workspace(place)
+            program = found("rg", workspace)
+            if program is None:
+                print("ripgrep is not installed: pip install 'onhand[actions]'")
+                return
+            print(f"{place[-34:] if asked.trees else 'pattern':34}{titles[2:]}")
+            for name, pattern in patterns.items():
+                _print_row(name, workspace, program, pattern, asked.limit, asked.rounds)
 
 
 def _print_row(name: str, workspace: Workspace, program: str, pattern: str, limit: int, rounds: int) -> None:

@@ -26,6 +26,11 @@ def read_whole(descriptor: int, max_bytes: int) -> bytes:
 
     An OSError if it is no regular file or has more.
     """
+    return read_with_status(descriptor, max_bytes)[0]
+
+
+def read_with_status(descriptor: int, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    """The same, and what the system says of the file at that moment."""
     for _ in range(MAX_TRIES):
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
@@ -38,7 +43,7 @@ def read_whole(descriptor: int, max_bytes: int) -> bytes:
             raise OSError(errno.EFBIG, f"grew past {max_bytes:,} bytes while it was read: try again")
         after = os.fstat(descriptor)
         if after.st_mtime_ns == before.st_mtime_ns and len(content) == after.st_size:
-            return content
+            return content, after
         os.lseek(descriptor, 0, os.SEEK_SET)
     raise BlockingIOError(errno.EAGAIN, "it is being written to: try again")
 

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from onhand import settled
 from onhand.actions.edit import Edit, apply
 from onhand.actions.files import read, write
 from onhand.actions.git_closed import attributes
 from onhand.actions.glob import glob
 from onhand.actions.grep import grep
 from onhand.actions.programs import found
+from onhand.actions.tree import TIMEOUT_S
 from onhand.actions.workspace import Place, Workspace
 from onhand.errors import InputError
 from requirements import requirement
@@ -72,6 +74,7 @@ def workspace(files: dict[str, bytes], ignored: dict[str, list[str]]) -> Iterato
     st.sampled_from([None, "*.py", "a/**", "*", "**/*.{log,md}"]),
     st.sampled_from([".", "a"]),
     st.sampled_from([1, 2, 100]),
+    st.booleans(),
 )
 def test_ripgrep_changes_nothing_but_the_time_it_takes(
     files: dict[str, bytes],
@@ -82,8 +85,11 @@ def test_ripgrep_changes_nothing_but_the_time_it_takes(
     glob: str | None,
     path: str,
     limit: int,
+    is_old: bool,
 ) -> None:
-    with workspace(files, ignored) as made:
+    with workspace(files, ignored) as made, pytest.MonkeyPatch.context() as patched:
+        if is_old:  # then what ripgrep tells of lines counts
+            patched.setattr(settled, "SETTLED_NS", -TIMEOUT_S * 10**9)
         if found("rg", made) is None:
             pytest.skip("ripgrep is not installed")
         assume(os.path.exists(os.path.join(made.root, path)))

@@ -316,7 +316,7 @@ def test_every_benchmark_is_run_by_one_command_and_what_it_leaves_out_is_named()
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("find", ["--tree"]),
+        ("find", ["--trees"]),
         ("vectors", ["--base"]),
         *((name, []) for name in ("everything", "quality", "skills", "tool_held_out", "tool_search")),
     ],

@@ -1,9 +1,11 @@
 """What do the tools of this room have in common? A text for the model, the same as JSON, and one form of failure."""
 
 import json
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from onhand.actions.spellings import SPELLINGS
 from onhand.errors import NotFound, OnhandError, ToolError
@@ -14,6 +16,9 @@ from onhand.tools.tool import LOCAL, Hints, closed_schema
 Schema = dict[str, Any]
 
 MAX_OUTPUT_BYTES = 64 * 1024
+_ROOM = MAX_OUTPUT_BYTES - 512  # a little is left for what surrounds an answer
+
+T = TypeVar("T")
 
 
 def action(
@@ -64,6 +69,20 @@ def succeeded(text: str, **fields: Any) -> Output:
 
 
 def fits(output: Output) -> bool:
-    """Whether an answer is within what a tool of this room may say; a little is left for what surrounds it."""
+    """Whether an answer is within what a tool of this room may say."""
+    return _size(output) <= _ROOM
+
+
+def fitting(items: Sequence[T], chars: Callable[[T], int], answer: Callable[[Sequence[T]], Output]) -> Output:
+    """An answer with as many of the items as fit, at least one of them; each has so many characters or more."""
+    most = max(1, bisect_right(list(accumulate(map(chars, items))), _ROOM))
+    output = answer(items[:most])
+    if fits(output):
+        return output
+    count = bisect_right(range(1, most), _ROOM, key=lambda count: _size(answer(items[:count])))
+    return answer(items[: max(1, count)])
+
+
+def _size(output: Output) -> int:
     size = len(json.dumps(output.structured, ensure_ascii=False).encode("utf-8", "replace"))
-    return max(size, len(output.text.encode("utf-8", "replace"))) <= MAX_OUTPUT_BYTES - 512
+    return max(size, len(output.text.encode("utf-8", "replace")))

@@ -1,10 +1,10 @@
 """How does a model work with files? Five tools: their words, their schemas, their answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onhand.actions import files, shapes
-from onhand.actions.answers import Schema, action, fits, succeeded
+from onhand.actions.answers import Schema, action, fits, fitting, succeeded
 from onhand.actions.edit import Edit, edit
 from onhand.actions.workspace import Workspace, shown
 from onhand.amounts import counted
@@ -222,19 +222,16 @@ def wanted_edits(
 
 
 def _list(workspace: Workspace, path: str = ".") -> Output:
-    for limit in (files.MAX_ENTRIES, 100, 20):
-        output = _shown_listing(files.list_files(workspace, path, limit))
-        if fits(output):
-            break
-    return output
+    listing = files.list_files(workspace, path)
 
+    def answer(entries: Sequence[files.Entry]) -> Output:
+        lines = [_line(entry) for entry in entries] or ["(the directory is empty)"]
+        more = listing.total - len(entries)
+        lines += [f"[{more:,} more entries; narrow them by glob]"] if more else []
+        fields = {"path": listing.path, "entries": [entry._asdict() for entry in entries], "total": listing.total}
+        return succeeded("\n".join(lines), exists=True, **fields)
 
-def _shown_listing(listing: files.Listing) -> Output:
-    lines = [_line(entry) for entry in listing.entries] or ["(the directory is empty)"]
-    more = listing.total - len(listing.entries)
-    lines += [f"[{more:,} more entries; narrow them by glob]"] if more else []
-    entries = [entry._asdict() for entry in listing.entries]
-    return succeeded("\n".join(lines), exists=True, path=listing.path, entries=entries, total=listing.total)
+    return fitting(listing.entries, lambda entry: len(entry.name), answer)
 
 
 def _line(entry: files.Entry) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onhand.actions import shapes
-from onhand.actions.answers import MAX_OUTPUT_BYTES, Schema, action, fits, succeeded
+from onhand.actions.answers import Schema, action, fitting, succeeded
 from onhand.actions.glob import MAX_FILES, glob
 from onhand.actions.grep import MAX_CONTEXT, MAX_MATCHES, TYPES, Grepped, Match, grep
 from onhand.actions.workspace import Workspace, shown
@@ -21,7 +21,7 @@ GLOB = (
 GREP = (
     "Find lines in the files of the workspace by a regular expression of RE2, line by line; literal=true looks for the "
     "text itself. Narrow it by path, glob or type; context gives the lines around a match. What git ignores, hidden, "
-    "binary and closed files and those over 32 MB are left out. Bad at meaning: it finds only what is written so. "
+    "binary, unreadable and closed files and those over 32 MB are left out. Bad at meaning: it finds what is written. "
     'Costs a line per match, at most 100 unless limit says more. Example: grep(pattern="TODO", type="py", context=2).'
 )
 
@@ -88,29 +88,27 @@ def tools_over(workspace: Workspace) -> list[Tool]:
 
 
 def _glob(workspace: Workspace, pattern: str, limit: int = FILES, **options: Any) -> Output:
-    for share in (1, 5, 50):  # paths may be long
-        found = glob(workspace, pattern, limit=max(int(limit) // share, 1), **options)
-        lines = [shown(file) for file in found.files] or [f"no file matches {shown(pattern)}"]
-        more = [f"[more than these {len(found.files):,}; narrow the pattern, or send limit]"] * found.is_cut
+    found = glob(workspace, pattern, limit=int(limit), **options)
+
+    def answer(files: Sequence[str]) -> Output:
+        is_cut = found.is_cut or len(files) < len(found.files)
+        lines = [shown(file) for file in files] or [f"no file matches {shown(pattern)}"]
+        more = [f"[more than these {len(files):,}; narrow the pattern, or send limit]"] * is_cut
         text = "\n".join([*lines, *more, *(f"[{note}]" for note in found.notes)])
-        files = list(found.files)
-        fields = {"is_cut": found.is_cut, "notes": list(found.notes)}
-        output = succeeded(text, files=files, pattern=pattern, count=len(files), **fields)
-        if fits(output):
-            break
-    return output
+        fields = {"is_cut": is_cut, "notes": list(found.notes)}
+        return succeeded(text, files=list(files), pattern=pattern, count=len(files), **fields)
+
+    return fitting(found.files, len, answer)
 
 
 def _grep(workspace: Workspace, pattern: str, limit: int = MATCHES, context: int = 0, **options: Any) -> Output:
     found = grep(workspace, pattern, limit=int(limit), context=int(context), **options)
-    for share in (1, 5, 50):  # lines may be long
-        some = found.matches[: max(int(limit) // share, 1)]
-        if share < 50 and sum(map(_chars, some)) > MAX_OUTPUT_BYTES:
-            continue  # without making megabytes of JSON to see it
-        output = _shown_matches(found._replace(matches=some, is_cut=found.is_cut or len(some) < len(found.matches)))
-        if fits(output):
-            break
-    return output
+
+    def answer(matches: Sequence[Match]) -> Output:
+        is_cut = found.is_cut or len(matches) < len(found.matches)
+        return _shown_matches(found._replace(matches=tuple(matches), is_cut=is_cut))
+
+    return fitting(found.matches, _chars, answer)
 
 
 def _chars(match: Match) -> int:

@@ -1,7 +1,7 @@
 """Which lines of which files match? Plain functions over a workspace.
 
-ripgrep, where it is at hand, says which files to look into; without it every file is looked into. Either way the lines
-are found by one matcher, in files that were opened below the workspace, so that both ways give the same.
+ripgrep, where it is at hand, says which files to look into, and at which lines; without it every file is looked into.
+Either way one matcher decides, in files that were opened below the workspace, so that both ways give the same.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from onhand import wanted
 from onhand.actions.around import Around, shown_line
 from onhand.actions.files import contents
 from onhand.actions.in_turn import InTurn
-from onhand.actions.pattern import Pattern
+from onhand.actions.pattern import Line, Pattern
 from onhand.actions.programs import found as found_program
 from onhand.actions.ripgrep import Naming
 from onhand.actions.survey import Survey
@@ -24,7 +24,7 @@ from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, is_too_d
 from onhand.actions.workspace import Place, Workspace, shown
 from onhand.errors import InputError, NotFound
 
-MAX_MATCHES = 1_000
+MAX_MATCHES = 500  # more do not fit into the answer of a tool
 MAX_CONTEXT = 20  # lines before and after a match
 PATIENCE = 64  # files in a row without a match: so long the first ones are looked into while ripgrep works
 TO_READ_S = TIMEOUT_S / 4  # for the files that ripgrep named, when it takes all of its time or hangs
@@ -118,6 +118,7 @@ class _Search:
     limit: int
     files: InTurn
     ends_at: float
+    naming: Naming | None = None
     notes: list[str] = field(default_factory=list)  # what a reader of the answer should know
     misses: int = 0  # files that a walk came through since the last match
     ahead: dict[str, list[Match]] = field(default_factory=dict)  # of files that were read before their turn
@@ -146,7 +147,7 @@ def grep(
     scope, ends_at = Scope.at(workspace, place, hidden), monotonic() + TIMEOUT_S
     with InTurn() as files:
         search = _Search(scope, compiled, is_wanted, names, min(context, MAX_CONTEXT), limit, files, ends_at)
-        naming = _naming(search) if use_ripgrep and is_directory else None
+        naming = search.naming = _naming(search) if use_ripgrep and is_directory else None
         with naming or nullcontext():
             places = _places(search, naming) if is_directory else iter([place])
             matches = list(islice(_matches(search, places), limit + 1))
@@ -192,12 +193,16 @@ def _is_simple(name: str) -> bool:
 
 
 def _naming(search: _Search) -> Naming | None:
-    """ripgrep, looking for files; None where it is not at hand, too deep, or may take the pattern for another."""
+    """ripgrep at work; None where it is not at hand, too deep, or may take the pattern for another."""
     if search.pattern.for_ripgrep is None or is_too_deep(search.scope.start, 0):
         return None
     program = found_program("rg", search.scope.workspace)
-    ends_at = search.ends_at - TO_READ_S
-    return Naming(program, search.scope, search.pattern, search.names, ends_at) if program else None
+    if program is None:
+        return None
+    with suppress(OSError):  # the pattern is longer than a program may be told, or no program can be started now
+        ends_at = search.ends_at - TO_READ_S
+        return Naming(program, search.scope, search.pattern, search.names, search.limit, ends_at)
+    return None
 
 
 def _places(search: _Search, naming: Naming | None) -> Iterator[Place]:
@@ -270,26 +275,37 @@ def _matches(search: _Search, places: Iterable[Place]) -> Iterator[Match]:
         if _is_late(search):
             return
         try:
-            yield from search.ahead.pop(place.inner, None) or _matches_in(search, place)
+            for match in search.ahead.pop(place.inner, None) or _matches_in(search, place):
+                search.misses = 0
+                yield match
         except OSError:  # it went away, may not be read, or is larger than anybody reads
             continue
         except InputError as error:
             search.notes.append(f"{search.scope.workspace.name(place)}: {error}")
 
 
-def _matches_in(search: _Search, place: Place) -> Iterator[Match]:
+def _matches_in(search: _Search, place: Place) -> Iterable[Match]:
     content = search.files.content(place)
     if b"\0" in content:  # it is no text, for us as for ripgrep
-        return
-    name, context = search.scope.workspace.name(place), search.context
-    around = Around(content) if context else None
-    for number, start, end in search.pattern.lines(content, lambda: _is_late(search)):
-        search.misses = 0
-        if around is None:
-            yield Match(name, number, shown_line(content, start, end))
-        else:
-            before, after = around.before(start, context), around.after(end, context)
-            yield Match(name, number, around.line(start, end), before, after)
+        return ()
+    name, context, lines = search.scope.workspace.name(place), search.context, _lines_in(search, place, content)
+    if not context:
+        return (Match(name, number, shown_line(content, start, end)) for number, start, end in lines)
+    around = Around(content)
+    return (
+        Match(name, number, around.line(start, end), around.before(start, context), around.after(end, context))
+        for number, start, end in lines
+    )
+
+
+def _lines_in(search: _Search, place: Place, content: bytes) -> Iterable[Line]:
+    """The lines that match. Where ripgrep surely read the same, no others do than those that it told of."""
+    naming, pattern = search.naming, search.pattern
+    if naming and pattern.is_quick_in(content) and search.files.was_same(naming.began_ns, naming.heard_at):
+        told = naming.lines(place)
+        if told:
+            return pattern.lines_among(content, told)
+    return pattern.lines(content, lambda: _is_late(search))
 
 
 def _is_late(search: _Search) -> bool:

@@ -33,6 +33,9 @@ class Said(NamedTuple):
     is_clear: bool = False  # everybody who reads it would say the same
 
 
+NOTHING_SAID = Said(is_clear=True)
+
+
 class Ignored:
     """What the `.gitignore` files of a root leave out, each read once."""
 
@@ -48,7 +51,7 @@ class Ignored:
 
     def has_none(self, directory: str) -> None:
         """Take note that a directory has no such file, which saves a look."""
-        self._read.setdefault(directory, Said(is_clear=True))
+        self._read.setdefault(directory, NOTHING_SAID)
 
     def said_in(self, directory: str) -> Said:
         """What the file in a directory says."""

@@ -1,13 +1,17 @@
 """A workspace with something worth stealing beside it."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from onhand import settled
 from onhand.actions import beneath
+from onhand.actions.tree import TIMEOUT_S
 from onhand.actions.workspace import Workspace
 
 SECRET = "do not tell"
+Tree = Callable[[Mapping[str, str | bytes]], Path]
 
 
 @pytest.fixture
@@ -29,3 +33,22 @@ def workspace(root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     elif beneath._openat2() is None:
         pytest.skip("this kernel has no openat2")
     return Workspace(root)
+
+
+@pytest.fixture
+def tree(root: Path) -> Tree:
+    """Makes files by their names below the root."""
+
+    def made(files: Mapping[str, str | bytes]) -> Path:
+        for name, content in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return root
+
+    return made
+
+
+@pytest.fixture
+def everything_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all files were old, so that what ripgrep tells of their lines counts."""
+    monkeypatch.setattr(settled, "SETTLED_NS", -TIMEOUT_S * 10**9)

@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from time import monotonic, sleep, time_ns
 
 import pytest
 
+from onhand import settled
 from onhand.actions import in_turn
 from onhand.actions.in_turn import InTurn
 from onhand.actions.workspace import Place, Workspace
@@ -52,3 +54,22 @@ def test_a_directory_that_becomes_a_link_is_not_followed(workspace: Workspace, r
         assert files.content(Place(workspace.roots[0], "sub/secret.txt")) == b"inside"  # the directory that was found
     with InTurn() as files, pytest.raises(OSError):
         files.content(Place(workspace.roots[0], "sub/secret.txt"))
+
+
+def test_a_change_of_the_file_or_of_its_way_is_seen_whenever_it_is_asked_for(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", 0)
+    sleep(0.05)  # past the tick of the last change
+    place, began_ns = Place(workspace.roots[0], "sub/ok.txt"), time_ns()
+    with InTurn() as files:
+        files.content(place)
+        assert files.was_same(began_ns, monotonic())
+        sleep(0.05)
+        (root / "new").touch()
+        files.content(place)
+        assert not files.was_same(began_ns, monotonic())
+        assert files.was_same(time_ns() + 10**9, monotonic())
+        (root / "sub" / "ok.txt").touch()
+        files.content(place)
+        assert not files.was_same(time_ns() - 10**7, monotonic())

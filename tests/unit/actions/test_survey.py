@@ -2,10 +2,11 @@
 
 import os
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 
+from onhand import settled
 from onhand.actions import survey as surveying
 from onhand.actions import tree
 from onhand.actions.survey import Survey
@@ -66,3 +67,79 @@ def test_whoever_leaves_early_leaves_nothing_open(workspace: Workspace, root: Pa
         next(looking)
     looking.close()  # type: ignore[attr-defined]  # it is a generator
     assert not before or os.listdir("/proc/self/fd") == before
+
+
+def past_the_tick() -> None:
+    """Whatever changes from now on has a later time than what changed before."""
+    sleep(0.05)
+
+
+def test_a_directory_that_has_not_changed_is_not_read_again(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a" / "b").mkdir(parents=True)
+    (root / "a" / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    surveyed(workspace)
+    monkeypatch.setattr(settled, "SETTLED_NS", 0)
+    past_the_tick()
+    first = surveyed(workspace)
+    monkeypatch.setattr(os, "scandir", lambda path: pytest.fail("a directory was read again"))
+    again = surveyed(workspace)
+    assert (again.directories, again.is_clear) == (first.directories, True)
+    (root / "a" / ".gitignore").write_text("{a,b}\n", encoding="utf-8")  # which is no change of the directory
+    assert not surveyed(workspace).is_clear
+
+
+def test_a_directory_that_has_changed_is_read_again(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", 0)
+    past_the_tick()
+    assert surveyed(workspace).directories == ["", "sub"]
+    (root / "sub" / "lower").mkdir()
+    assert surveyed(workspace).directories == ["", "sub", "sub/lower"]
+    past_the_tick()
+    surveyed(workspace)
+    (root / "sub" / ".gitignore").write_text("{a,b}\n", encoding="utf-8")
+    assert not surveyed(workspace).is_clear
+    past_the_tick()
+    surveyed(workspace)
+    (root / "sub").rename(root / "other")
+    (root / "sub").symlink_to("other")
+    assert surveyed(workspace).directories == ["", "other", "other/lower"]
+
+
+def test_a_directory_that_has_just_changed_is_not_remembered(workspace: Workspace, root: Path) -> None:
+    surveyed(workspace)
+    assert surveying._known_below(str(root)) == {}
+
+
+def test_no_more_directories_are_remembered_than_there_is_room_for(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", 0)
+    monkeypatch.setattr(surveying, "MAX_KNOWN", 2)
+    for name in ("a", "b", "c"):
+        (root / name).mkdir()
+    past_the_tick()
+    assert sorted(surveyed(workspace).directories) == ["", "a", "b", "c", "sub"]
+    assert len(surveying._known_below(str(root))) == 2
+    assert surveyed(workspace, "a").directories == ["a"]
+    assert [*surveying._known_below(str(root))] == ["a"]
+    monkeypatch.setattr(surveying, "MAX_ENTRIES", 2)
+    assert surveyed(workspace).gaps.is_cut
+    assert [*surveying._known_below(str(root))] == ["a"]  # and not the first few of what is in the root
+
+
+def test_a_known_directory_with_more_than_there_is_room_for_ends_the_look(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", 0)
+    for number in range(60):
+        (root / "sub" / f"{number}").mkdir()
+    past_the_tick()
+    surveyed(workspace)
+    for number in range(20):  # most of them are looked into after it, in whatever order
+        (root / f"new-{number}").mkdir()
+    monkeypatch.setattr(surveying, "MAX_ENTRIES", 40)
+    assert surveyed(workspace).gaps.is_cut

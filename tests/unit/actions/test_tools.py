@@ -1,5 +1,6 @@
 """Is every action a tool like the others: checked, capped, refused in words, and with the same fields every time?"""
 
+import json
 import os
 import shutil
 import subprocess
@@ -255,6 +256,34 @@ def test_many_long_lines_still_fit(registry: Registry, root: Path) -> None:
     (root / "a.txt").write_text(("x" * 400 + "\n") * 500, encoding="utf-8")
     found = done(registry, "grep", pattern="x", limit=500)
     assert (found.truncated_bytes, found.structured["is_cut"]) == (0, True)
+
+
+@requirement("actions.grep", "actions.glob", "actions.list-and-stat")
+def test_as_much_is_given_as_fits(registry: Registry, root: Path) -> None:
+    (root / "a.txt").write_text(("x" * 100 + "\n") * 600, encoding="utf-8")
+    many = root / ("d" * 200)
+    many.mkdir()
+    for number in range(490):
+        (many / f"{number:03}{'é' * 100}").touch()
+    for name, given, items in (
+        ("grep", {"pattern": "x", "limit": 500}, "matches"),
+        ("glob", {"pattern": "d*/*", "limit": 1000}, "files"),
+        ("list_files", {"path": "d" * 200}, "entries"),
+    ):
+        output = done(registry, name, **given)
+        size = len(json.dumps(output.structured, ensure_ascii=False).encode())
+        one = size / len(output.structured[items])
+        assert output.truncated_bytes == 0
+        assert MAX_OUTPUT_BYTES - 512 - 3 * one < size <= MAX_OUTPUT_BYTES - 512, name
+        assert "more" in output.text
+
+
+@requirement("actions.grep")
+def test_long_items_after_short_ones_take_no_room_from_them(registry: Registry, root: Path) -> None:
+    (root / "a.txt").write_text("x\n" * 200 + ("x" + "\U0001f600" * 400 + "\n") * 60, encoding="utf-8")
+    output = done(registry, "grep", pattern="x", limit=500)
+    assert len(json.dumps(output.structured, ensure_ascii=False).encode()) > MAX_OUTPUT_BYTES - 512 - 2 * 1700
+    assert (output.truncated_bytes, output.structured["is_cut"]) == (0, True)
 
 
 @requirement("actions.git-read-only")
