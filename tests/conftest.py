@@ -2,6 +2,11 @@
 
 import os
 import signal
+from collections.abc import Iterator
+
+import pytest
+
+from onhand.signals import ENDING
 
 OF_THE_TESTS = ("ONHAND_CONFORMANCE", "ONHAND_DATA", "ONHAND_GOLDEN", "ONHAND_PEERS")
 SETTINGS = ("ONHAND_", "AGENTS_DIR", "XDG_", "NO_COLOR", "COLUMNS")
@@ -15,3 +20,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # who is started in the b
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # so is whom nohup starts
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """A door that has ended leaves requests to end ignored: after a test they are heard as before it."""
+    before = {number: signal.getsignal(number) for number in ENDING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -6,8 +6,6 @@ import pytest
 
 from onhand.signals import until_asked_to_end
 
-pytestmark = pytest.mark.usefixtures("signals_as_before")
-
 
 async def done() -> None:
     await asyncio.sleep(0)

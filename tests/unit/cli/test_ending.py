@@ -10,8 +10,6 @@ from onhand.cli.ending import unwound
 from onhand.signals import ENDING
 from requirements import requirement
 
-pytestmark = pytest.mark.usefixtures("signals_as_before")
-
 
 @requirement("actions.end-with-the-command")
 @pytest.mark.parametrize("first", ENDING)

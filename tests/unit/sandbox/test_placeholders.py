@@ -1,7 +1,6 @@
 """What stands in for missing files is there while it is needed, and nothing of anybody's is lost."""
 
 import os
-import signal
 import subprocess
 from pathlib import Path
 
@@ -60,8 +59,12 @@ def test_whoever_is_interrupted_while_they_are_made_leaves_none(place: Path, mon
 
 def test_whoever_is_interrupted_while_they_are_removed_can_go_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = placeholders(place)
+
+    def interrupted(path: str) -> None:
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        patch.setattr(os, "rmdir", lambda _: signal.raise_signal(signal.SIGINT))
+        patch.setattr(os, "rmdir", interrupted)
         ended = Confined(subprocess.Popen(["true"]), -1, [made.remove])
         with pytest.raises(KeyboardInterrupt):
             ended.wait()

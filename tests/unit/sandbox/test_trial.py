@@ -1,7 +1,6 @@
 """A sandbox is tried with a command that does nothing, and not for longer than that can take."""
 
 import os
-import signal
 import sys
 from pathlib import Path
 from threading import Event
@@ -41,8 +40,11 @@ def test_a_trial_that_does_not_end_is_ended_and_told_of() -> None:
 
 @requirement("sandbox.check")
 def test_a_trial_that_is_interrupted_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
     sandbox = Pretending("sleep", "600")
-    monkeypatch.setattr(_Pretended, "wait", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(_Pretended, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trial(sandbox, Policy())
     assert sandbox.started is not None
