@@ -115,9 +115,8 @@ def within_reach(layout: Layout, user: tuple[int, int] | None) -> Layout:
                 f"root becomes user {user[0]} in a sandbox, who cannot get to {path}: open the way to it"
             )
     readable = tuple(path for path in layout.readable if _reaches(user, path))
-    hidden = tuple(
-        path for path in layout.hidden if any(is_below(path, root) for root in (*readable, *layout.writable))
-    )
+    within = (*readable, *layout.writable)
+    hidden = [path for path in layout.hidden if any(is_below(path, root) for root in within)]
     return layout._replace(readable=readable, hidden=tuple(path for path in hidden if _reaches(user, path)))
 
 
@@ -176,9 +175,10 @@ def start(
         lifeline_fd, lifeline = os.pipe()
         ours += [report, lifeline]
         theirs += [report_fd, lifeline_fd]
-        door, door_fd = _door(bool(policy.domains))
-        theirs += [door_fd] if door_fd >= 0 else []
-        after += [door.close] if door is not None else []
+        door, door_fd = _door() if policy.domains else (None, -1)
+        if door is not None:
+            theirs.append(door_fd)
+            after.append(door.close)
         process = _python(command, [order_fd, report_fd, lifeline_fd, door_fd], theirs)
         while theirs:
             os.close(theirs.pop())
@@ -219,9 +219,8 @@ def _python(command: Command, descriptors: list[int], pass_fds: list[int]) -> "s
         raise SandboxError(f"the command was not started: {error.strerror}") from None
 
 
-def _door(wanted: bool) -> tuple[socket.socket | None, int]:
-    if not wanted:
-        return None, -1
+def _door() -> tuple[socket.socket, int]:
+    """Our end of a pair of sockets, and the number of the other one."""
     ours, theirs = socket.socketpair()
     return ours, theirs.detach()
 
