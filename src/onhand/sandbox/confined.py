@@ -227,12 +227,8 @@ def _door() -> tuple[socket.socket, int]:
 
 def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Callable[[], None]:
     """Put the proxy behind the listening socket that comes out of the command's own network."""
-    door.settimeout(START_S)
     with door:
-        try:
-            _, descriptors, _, _ = socket.recv_fds(door, 1, 1)
-        except TimeoutError:
-            descriptors = []
+        descriptors = socket.recv_fds(door, 1, 1)[1] if _speaks(door.fileno(), monotonic() + START_S) else []
     if not descriptors:
         raise SandboxError(f"the command was not started: {_told(report) or 'it got no network of its own'}")
     proxy = Proxy(socket.socket(fileno=descriptors[0]), domains)
@@ -242,14 +238,21 @@ def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Calla
 
 def _told(report: int) -> str:
     """What went wrong; nothing, once the command itself has taken over."""
-    end, says = monotonic() + BEGIN_S, select.poll()
-    says.register(report, select.POLLIN)
-    pieces = list[bytes]()
-    while monotonic() < end:
-        if says.poll(ASK_MS):
-            piece = os.read(report, 4096)
-            if not piece:
-                return b"".join(pieces).decode("utf-8", "replace")
-            pieces.append(piece)
-        wanted.check()
+    ends_at, told = monotonic() + BEGIN_S, b""
+    while _speaks(report, ends_at):
+        piece = os.read(report, 4096)
+        if not piece:
+            return told.decode("utf-8", "replace")
+        told += piece
     return f"it did not begin within {BEGIN_S:g} s"
+
+
+def _speaks(descriptor: int, ends_at: float) -> bool:
+    """Whether the other end says something, or is closed, before a monotonic moment; Unwanted if nobody waits."""
+    says = select.poll()
+    says.register(descriptor, select.POLLIN)
+    while not says.poll(ASK_MS):
+        wanted.check()
+        if monotonic() >= ends_at:
+            return False
+    return True
