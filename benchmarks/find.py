@@ -92,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--trees: {missing} is not a directory: name one to search")
     patterns = PATTERNS if asked.patterns is None else {pattern: pattern for pattern in asked.patterns}
     try:
-        _ = [Pattern(pattern) for pattern in patterns.values()]
+        for pattern in patterns.values():
+            Pattern(pattern)
     except InputError as error:
         parser.error(f"--patterns: {error}")
     titles = f"{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'CPU':>7}{'without':>9}{'ratio':>7}{'CPU':>7}"

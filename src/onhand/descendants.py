@@ -16,13 +16,11 @@ _DEAD = (b"Z", b"X")  # as in proc(5)
 _AT_REST = (b"T", b"t", b"D")  # stopped, or waiting in the kernel, where a signal is met before anything else is done
 
 
-def descendants(ancestor: int) -> list[int]:
-    """The children of a process, theirs, and so on, as the system tells of them now; nothing where it does not tell."""
-    return list(family(ancestor))
-
-
 def family(ancestor: int) -> "Family":
-    """The same with what the system says of each: the fields of its `stat` from the state on, as in proc(5)."""
+    """The children of a process, theirs, and so on, as the system tells of them now; nothing where it does not tell.
+
+    With each, what the system says of it: the fields of its `stat` from the state on, as in proc(5).
+    """
     told = {process: fields for process in _processes() if (fields := _told(process))}
     found: Family = {}
     generation = {ancestor}
@@ -88,7 +86,7 @@ def _end(look: "Callable[[], Family]") -> list[int]:
 
 
 def send(process: int, number: int) -> bool:
-    """Send a signal; whether that is all there is to do: another user's process takes none."""
+    """Send a signal; False when the process is another user's, and so takes none of ours."""
     try:
         os.kill(process, number)
     except PermissionError:

@@ -1,7 +1,7 @@
 """Has something changed meanwhile? The kernel notes the time of each change, and nobody else can set it.
 
-What `touch` sets, a command could turn back. Noted is when a change begins: whoever has mapped a file into memory may
-go on to change what is in it without another trace, and is believed. It reads no file and no directory.
+What `touch` sets, a command could turn back. Whoever has mapped a file into memory may go on changing it without
+another note of the kernel's: that is not seen here. It reads no file and no directory.
 """
 
 import os
@@ -17,8 +17,8 @@ def is_settled(changed_ns: int, since_ns: int) -> bool:
 
 
 def stamp(status: os.stat_result) -> tuple[int, ...]:
-    """What is another after every change of a file, or of a directory's names; nothing, where it may have changed just
-    now without a trace. To be asked for before the look, so that what changes during it is read again."""
+    """What differs after every change of a file, or of the names in a directory; empty if it changed just now, when
+    another change may leave no trace. To be asked for before the look, so that what changes during it is read again."""
     known = is_settled(status.st_ctime_ns, time_ns())
     return (status.st_dev, status.st_ino, status.st_ctime_ns) if known else ()
 

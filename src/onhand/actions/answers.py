@@ -74,7 +74,7 @@ def fits(output: Output) -> bool:
 
 
 def fitting(items: Sequence[T], chars: Callable[[T], int], answer: Callable[[Sequence[T]], Output]) -> Output:
-    """An answer with as many of the items as fit, at least one of them; each has so many characters or more."""
+    """An answer with as many of the items as fit, at least one; each takes as many bytes as it has `chars`, or more."""
     most = max(1, bisect_right(list(accumulate(map(chars, items))), _ROOM))
     output = answer(items[:most])
     if fits(output):

@@ -17,9 +17,9 @@ MAX_BYTES = 48 * 1024  # of what one command says
 
 # Whatever drivers a repository's attributes name: the door has none of them, and these would not call one.
 _FORCED = {
-    "log": ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"),
-    "show": ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"),
-    "diff": ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"),
+    **dict.fromkeys(
+        ("log", "show", "diff"), ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
+    ),
     "status": ("--ignore-submodules=dirty",),
     "branch": ("--no-color",),
 }

@@ -19,6 +19,11 @@ from onhand.settled import directory_stamp
 ALTERNATES = "info/alternates"  # other directories of objects
 
 
+class _Entry(NamedTuple):
+    name: str
+    is_link: bool
+
+
 def check_parts(workspace: Workspace, parts: Iterable[Place], whole: Place | None = None) -> None:
     """Refuse a repository of which anything leads out of the workspace, or is neither a file nor a directory.
 
@@ -46,7 +51,7 @@ def _further(workspace: Workspace, path: str) -> Iterator[str]:
             yield from _borrowed(workspace, path)
 
 
-def _noteworthy(workspace: Workspace, path: str) -> "tuple[_Entry, ...]":
+def _noteworthy(workspace: Workspace, path: str) -> tuple[_Entry, ...]:
     """What a directory has besides files; nothing, if the place is a file itself."""
     try:
         now = directory_stamp(path)
@@ -58,11 +63,6 @@ def _noteworthy(workspace: Workspace, path: str) -> "tuple[_Entry, ...]":
         return ()
     except OSError as error:
         raise InputError(f"{_named(workspace, path)}: git cannot read it ({error.strerror})") from None
-
-
-class _Entry(NamedTuple):
-    name: str
-    is_link: bool
 
 
 @lru_cache(4096)  # directories; a repository's objects have at most 258

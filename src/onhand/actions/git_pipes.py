@@ -16,8 +16,8 @@ from onhand.actions.workspace import Place, Workspace, shown
 from onhand.errors import InputError
 
 OBEYED = frozenset({".gitattributes", ".gitignore", ".mailmap"})
-PATIENCE = 4  # steps without a look: git is mostly done by then, and reads a large tree
-STEP_S = 0.02
+PATIENCE = 4  # steps without a look: git has mostly ended by then, or only reads a large tree
+STEP_S = 0.02  # a fifth of the silence that a step comes after
 
 
 def search(workspace: Workspace, top: Place) -> Iterator[None]:

@@ -5,7 +5,7 @@ Either way one matcher decides, in files that were opened below the workspace, s
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -113,12 +113,11 @@ class _Search:
     scope: Scope
     pattern: Pattern
     is_wanted: Callable[[str], bool]
-    names: tuple[str, ...]  # of files that may be wanted; empty when any may
     context: int
     limit: int
     files: InTurn
     ends_at: float
-    naming: Naming | None = None
+    naming: Naming | None  # ripgrep, if it helps
     notes: list[str] = field(default_factory=list)  # what a reader of the answer should know
     misses: int = 0  # files that a walk came through since the last match
     ahead: dict[str, list[Match]] = field(default_factory=dict)  # of files that were read before their turn
@@ -145,12 +144,11 @@ def grep(
     place = workspace.place(path)
     is_directory = _is_directory(workspace, place, path)
     scope, ends_at = Scope.at(workspace, place, hidden), monotonic() + TIMEOUT_S
-    with InTurn() as files:
-        search = _Search(scope, compiled, is_wanted, names, min(context, MAX_CONTEXT), limit, files, ends_at)
-        naming = search.naming = _naming(search) if use_ripgrep and is_directory else None
-        with naming or nullcontext():
-            places = _places(search, naming) if is_directory else iter([place])
-            matches = list(islice(_matches(search, places), limit + 1))
+    naming = _naming(scope, compiled, names, limit, ends_at - TO_READ_S) if use_ripgrep and is_directory else None
+    with naming or nullcontext(), InTurn() as files:
+        search = _Search(scope, compiled, is_wanted, min(context, MAX_CONTEXT), limit, files, ends_at, naming)
+        places = _places(search) if is_directory else iter([place])
+        matches = list(islice(_matches(search, places), limit + 1))
     is_cut = len(matches) > limit or bool(search.notes)
     engine = "ripgrep" if naming and naming.could_tell else "re2"
     return Grepped(tuple(matches[:limit]), is_cut, engine, tuple(dict.fromkeys(search.notes)))
@@ -192,21 +190,30 @@ def _is_simple(name: str) -> bool:
     return all(char.isalnum() or char in "*_.-" for char in name) and name[-1:] not in ("", "*", ".")
 
 
-def _naming(search: _Search) -> Naming | None:
+def _naming(scope: Scope, pattern: Pattern, names: Sequence[str], limit: int, ends_at: float) -> Naming | None:
     """ripgrep at work; None where it is not at hand, too deep, or may take the pattern for another."""
-    if search.pattern.for_ripgrep is None or is_too_deep(search.scope.start, 0):
+    if pattern.for_ripgrep is None or is_too_deep(scope.start, 0):
         return None
-    program = found_program("rg", search.scope.workspace)
+    program = found_program("rg", scope.workspace)
     if program is None:
         return None
     with suppress(OSError):  # the pattern is longer than a program may be told, or no program can be started now
-        ends_at = search.ends_at - TO_READ_S
-        return Naming(program, search.scope, search.pattern, search.names, search.limit, ends_at)
+        return Naming(program, scope, pattern, names, limit, ends_at)
     return None
 
 
-def _places(search: _Search, naming: Naming | None) -> Iterator[Place]:
-    """The files to look into, in order: as ripgrep names them, or all of them.
+def _places(search: _Search) -> Iterator[Place]:
+    """The files to look into, in order: as ripgrep names them, or all of them."""
+    walk = Walk(search.scope, search.ends_at)
+    walking = iter(walk)
+    if search.naming and (yield from _named(search, search.naming, walking)):
+        return
+    yield from (place for place in walking if search.is_wanted(place.inner))
+    search.notes.extend(walk.gaps.notes())
+
+
+def _named(search: _Search, naming: Naming, walking: Iterator[Place]) -> Generator[Place, None, bool]:
+    """The files to look into, with ripgrep's help; in the end, whether it could tell all. If not, the walk goes on.
 
     While it works, the directories are surveyed: where it might see something else, it begins again in those that are
     meant. Then the files that it names are looked into as they come. Once it has named more than matches are asked for,
@@ -214,38 +221,34 @@ def _places(search: _Search, naming: Naming | None) -> Iterator[Place]:
     counts from where the walk was when it was done. If they have none, the first of those that it named are looked into
     instead.
     """
-    walk = Walk(search.scope, search.ends_at)
-    walking, last = iter(walk), None
-    if naming:
-        survey = Survey(search.scope, search.ends_at)
-        surveying = iter(survey)
-        for _ in islice(surveying, 0, None, LOOK_EVERY):
-            naming.look()
-            if naming.count > search.limit:
-                break
+    survey, last = Survey(search.scope, search.ends_at), None
+    surveying = iter(survey)
+    for _ in islice(surveying, 0, None, LOOK_EVERY):
+        naming.look()
+        if naming.count > search.limit:
+            break
+    _correct(naming, survey)
+    while not naming.is_over and naming.count <= search.limit:
+        _read_ahead(search, naming, naming.news(), search.limit // 2)
+        naming.wait(naming.count)
+    while not naming.is_over and search.misses < PATIENCE and (place := next(walking, None)):
+        last = place
+        search.misses += 1
+        if search.is_wanted(place.inner):
+            yield place
+        naming.look()
+    if not survey.is_over:
+        deque(surveying, maxlen=0)
         _correct(naming, survey)
-        while not naming.is_over and naming.count <= search.limit:
-            _read_ahead(search, naming, naming.news(), search.limit // 2)
-            naming.wait(naming.count)
-        while not naming.is_over and search.misses < PATIENCE and (place := next(walking, None)):
-            last = place
-            search.misses += 1
-            if search.is_wanted(place.inner):
-                yield place
-            naming.look()
-        if not survey.is_over:
-            deque(surveying, maxlen=0)
-            _correct(naming, survey)
-        _read_ahead(search, naming, islice(naming.so_far(last), search.limit // 2), search.limit)
-        naming.wait()
-        named = naming.named(last)
-        if named:
-            search.notes.extend([LATE] * named.is_late)
-            yield from (place for place in named.places if _is_meant(search, place))
-            search.notes.extend(survey.gaps.notes())
-            return
-    yield from (place for place in walking if search.is_wanted(place.inner))
-    search.notes.extend(walk.gaps.notes())
+    _read_ahead(search, naming, islice(naming.so_far(last), search.limit // 2), search.limit)
+    naming.wait()
+    named = naming.named(last)
+    if named is None:
+        return False
+    search.notes.extend([LATE] * named.is_late)
+    yield from (place for place in named.places if _is_meant(search, place))
+    search.notes.extend(survey.gaps.notes())
+    return True
 
 
 def _correct(naming: Naming, survey: Survey) -> None:

@@ -71,7 +71,7 @@ class InTurn:
                 self._held.append(_Held(self._below() + part, number))
 
     def _below(self) -> str:
-        """What the paths of all begin with that is in the last directory."""
+        """What the path of everything in the last directory begins with."""
         inner = self._held[-1].inner
         return f"{inner}/" if inner else ""
 

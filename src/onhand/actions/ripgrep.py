@@ -50,6 +50,51 @@ class Named(NamedTuple):
     is_late: bool  # the time was too short to find all
 
 
+class _Told:
+    """What ripgrep has told: files, and where in them the lines are that may match."""
+
+    def __init__(self, most_lines: int) -> None:
+        """Of a file with more lines than that, it may not have told all."""
+        self.names: list[bytes] = []  # of the files
+        self._most_lines = most_lines
+        self._lines: dict[bytes, bytes] = {}  # what was said of each file
+        self._last, self._rest = b"", _NEXT  # the file that is spoken of, and what was said of it so far
+        self._kept_bytes = 0
+
+    @property
+    def is_too_much(self) -> bool:
+        return self._kept_bytes + len(self._rest) > MAX_KEPT_BYTES
+
+    def add(self, piece: bytes) -> None:
+        """Take what it says next: a file's path, a NUL, its lines, an empty line, and so on with the next file."""
+        *parts, self._rest = (self._rest + piece).split(b"\0")
+        for part in parts:
+            lines, again, warning = part.partition(b"\n./%b: " % self._last)
+            if again and _NEXT not in lines + b"\n":  # of a NUL it warns behind the path, where empty lines may be too
+                part = warning
+            said, _, path = part.partition(_NEXT)
+            if self._kept_bytes + len(said) < MAX_KEPT_BYTES // 2:
+                self._lines[self._last] = said
+                self._kept_bytes += len(said)
+            self._last = path.removeprefix(b"./")
+            self.names.append(self._last)
+            self._kept_bytes += len(self._last)
+
+    def lines(self, name: bytes) -> list[tuple[int, int]] | None:
+        """Of each line of a file that may match: its number, and where it starts. None unless it told of all.
+
+        That is known once it speaks of another file: while it speaks of the last one, somebody may have ended it.
+        """
+        said = self._lines.get(name, b"")
+        if said.count(b"\n") >= self._most_lines:
+            return None
+        try:
+            told = (line.split(b":", 2) for line in said.split(b"\n"))
+            return [(int(number), int(start)) for number, start, _ in told]
+        except ValueError:  # it said nothing yet, or that it found a NUL
+            return None
+
+
 class Naming:
     """ripgrep at work in a scope, until it is over. Whoever leaves it ends it."""
 
@@ -73,11 +118,8 @@ class Naming:
         self._begin()
 
     def _begin(self) -> None:
-        self._names: list[bytes] = []  # of the files
-        self._given = 0  # of them, by `news`
-        self._lines: dict[bytes, bytes] = {}  # what was said of each file
-        self._last, self._rest = b"", _NEXT  # the file that is spoken of, and what was said of it so far
-        self._kept_bytes = 0
+        self._told = _Told(self._most_lines)
+        self._given = 0  # files, by `news`
         self._busy_s = BUSY_S
         command = [*self._command, *self._sizes, *self._where]
         environment = {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
@@ -88,27 +130,32 @@ class Naming:
         self._pipe = self._program.stdout.fileno()
         os.set_blocking(self._pipe, False)
         self._says = select.poll()
-        self._says.register(self._pipe, 0 if _widened(self._pipe) else select.POLLIN)
+        self._says.register(self._pipe, 0 if _widened(self._pipe) else select.POLLIN)  # 0: to be woken by its end only
         self.is_over = False
 
     @property
     def count(self) -> int:
         """Of the files that it named so far."""
-        return len(self._names)
+        return len(self._told.names)
 
     def begin_again(self, directories: Sequence[str]) -> None:
         """Look into the files of these directories instead, whatever `.gitignore` files say."""
         self._where = ["--no-ignore", "--max-depth=1", "--", *(f"./{inner}" for inner in directories)]
         size = sum(len(os.fsencode(inner)) + EACH_BYTES for inner in directories)
-        self._end_and_begin(can_be_told=size <= MAX_ARGUMENT_BYTES)
+        if size <= MAX_ARGUMENT_BYTES:
+            self._begin_anew()
+        else:
+            self._give_up()
 
-    def _end_and_begin(self, can_be_told: bool = True) -> None:
+    def _begin_anew(self) -> None:
+        self._give_up()
+        with suppress(OSError):  # here a program may be told less
+            self._begin()
+            self.could_tell = True
+
+    def _give_up(self) -> None:
         self._program.__exit__()
         self.could_tell, self.is_over = False, True
-        if can_be_told:
-            with suppress(OSError):  # here a program may be told less
-                self._begin()
-                self.could_tell = True
 
     def wait(self, enough: float = inf) -> None:
         """Wait until it is over, has named more files than that, or nobody waits for us."""
@@ -119,21 +166,30 @@ class Naming:
 
     def look(self) -> None:
         """Take what it has said meanwhile."""
+        if self.is_over:
+            return
         with suppress(BlockingIOError):
-            if not self.is_over:
-                self._take(os.read(self._pipe, PIPE_BYTES))
+            piece = os.read(self._pipe, PIPE_BYTES)
+            self.heard_at = monotonic()
+            self._told.add(piece)
+            self.is_over = not piece or self._told.is_too_much
+        if not self.is_over and not self._sizes and self._is_held_up():
+            self._sizes = _NONE_LARGE
+            self._begin_anew()
+
+    def _is_held_up(self) -> bool:
+        """Whether it is busy with a file that we would not read, if it is time to see that."""
         now = monotonic()
-        if not self.is_over and not self._sizes and self._busy_s < now - self._began_at < self._ends_at - now:
-            self._busy_s *= 2
-            if self._program.reads_more_than(MAX_FILE_BYTES):
-                self._sizes = _NONE_LARGE
-                self._end_and_begin()
+        if not self._busy_s < now - self._began_at < self._ends_at - now:
+            return False
+        self._busy_s *= 2
+        return self._program.reads_more_than(MAX_FILE_BYTES)
 
     def named(self, after: Place | None) -> Named | None:
         """All that it named, once it is over, from behind a place on; None when it could not tell."""
         if not self.could_tell:
             return None
-        if self._is_too_much():
+        if self._told.is_too_much:
             self._program.end()
         ran = self._program.ended()
         # 1: nothing matches. 2: a file could not be read, of which it says nothing, or the pattern is too large for it.
@@ -144,48 +200,18 @@ class Naming:
 
     def so_far(self, after: Place | None) -> Iterator[Place]:
         """The files that it has named by now, in the order of a walk, from behind a place on."""
-        ranks = sorted(set(map(rank, self._names)))  # a file that is renamed meanwhile may be met twice
+        ranks = sorted(set(map(rank, self._told.names)))  # a file that is renamed meanwhile may be met twice
         rest = ranks[bisect_right(ranks, rank(os.fsencode(after.inner))) :] if after else ranks
         return (Place(self._root, os.fsdecode(unranked(one))) for one in rest)
 
     def news(self) -> list[Place]:
         """The files that it has told all of since this was asked last."""
         given, self._given = self._given, max(0, self.count - (not self.is_over))
-        return [Place(self._root, os.fsdecode(name)) for name in self._names[given : self._given]]
+        return [Place(self._root, os.fsdecode(name)) for name in self._told.names[given : self._given]]
 
     def lines(self, place: Place) -> list[tuple[int, int]] | None:
-        """Of each line of a file that may match: its number, and where it starts. None unless it told of all.
-
-        That is known once it speaks of another file: while it speaks of the last one, somebody may have ended it.
-        """
-        said = self._lines.get(os.fsencode(place.inner), b"")
-        if said.count(b"\n") >= self._most_lines:
-            return None
-        try:
-            told = (line.split(b":", 2) for line in said.split(b"\n"))
-            return [(int(number), int(start)) for number, start, _ in told]
-        except ValueError:  # it said nothing yet, or that it found a NUL
-            return None
-
-    def _take(self, piece: bytes) -> None:
-        """Take what it says: a file's path, a NUL, its lines, an empty line, and so on with the next file."""
-        self.heard_at = monotonic()
-        *parts, self._rest = (self._rest + piece).split(b"\0")
-        for part in parts:
-            lines, again, warning = part.partition(b"\n./%b: " % self._last)
-            if again and _NEXT not in lines + b"\n":  # of a NUL it warns behind the path, where empty lines may be too
-                part = warning
-            said, _, path = part.partition(_NEXT)
-            if self._kept_bytes + len(said) < MAX_KEPT_BYTES // 2:
-                self._lines[self._last] = said
-                self._kept_bytes += len(said)
-            self._last = path.removeprefix(b"./")
-            self._names.append(self._last)
-            self._kept_bytes += len(self._last)
-        self.is_over = not piece or self._is_too_much()
-
-    def _is_too_much(self) -> bool:
-        return self._kept_bytes + len(self._rest) > MAX_KEPT_BYTES
+        """Of each line of a file that may match: its number, and where it starts. None unless it told of all."""
+        return self._told.lines(os.fsencode(place.inner))
 
     def __enter__(self) -> "Naming":
         return self
@@ -195,7 +221,7 @@ class Naming:
 
 
 def _widened(pipe: int) -> bool:
-    """Give a pipe more room. Then nobody need wait for it but for its end."""
+    """Give a pipe more room: then its writer need not wait for us, and we need not listen all the time."""
     try:
         import fcntl
 

@@ -40,6 +40,12 @@ STOP = (
     'Example: stop_job(job="job-1").'
 )
 _JOB = {"type": "string", "description": "The id, such as job-1."}
+_READING = {
+    "job": _JOB,
+    "stream": {"type": "string", "enum": ["stdout", "stderr"], "description": "stdout if left out."},
+    "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin at: 0 if left out."},
+    "max_bytes": {"type": "integer", "minimum": 1, "maximum": 60_000, "description": "How much to read."},
+}
 
 
 def tools_over(
@@ -69,19 +75,7 @@ def tools_over(
             raise
 
     def read(arguments: dict[str, Any]) -> Output:
-        offset = int(arguments.get("offset") or 0)
-        stream = arguments.get("stream") or "stdout"
-        piece = jobs.output(arguments["job"], stream, offset, int(arguments.get("max_bytes") or KEEP_BYTES))
-        piece = beginning(piece, MAX_OUTPUT_BYTES - MAX_ABOUT_BYTES)
-        job = jobs.get(arguments["job"])
-        total = job.stderr_bytes if stream == "stderr" else job.stdout_bytes
-        if job.state == "running" or offset + len(piece) < total:
-            piece = whole_end(piece) or piece  # the next one begins with the character that it cuts
-        end = offset + len(piece)
-        about = f"{job.id} {stream}, bytes {offset} to {end} of {total}{' so far' if job.state == 'running' else ''}"
-        kept = jobs.kept(job.id)[stream == "stderr"]
-        more = f", of which the first {kept} are kept" if kept < total else ""
-        return Output(f"[{about}{more}]\n{piece.decode('utf-8', 'replace')}", {"offset": end, "total": total})
+        return _read(jobs, **arguments)
 
     def listed(arguments: dict[str, Any]) -> Output:
         found = jobs.all()
@@ -111,15 +105,9 @@ def tools_over(
         },
         "background": {"type": "boolean", "description": "Do not wait: give a job id at once."},
     }
-    reading = {
-        "job": _JOB,
-        "stream": {"type": "string", "enum": ["stdout", "stderr"], "description": "stdout if left out."},
-        "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin at: 0 if left out."},
-        "max_bytes": {"type": "integer", "minimum": 1, "maximum": 60_000, "description": "How much to read."},
-    }
     return [
         _tool("run_command", RUN.format(walls=walls), running, ["command"], run, shapes.Ran, timeout_s=None),
-        _tool("read_output", READ, reading, ["job"], read, shapes.Piece, read_only=True, hints=LOCAL),
+        _tool("read_output", READ, _READING, ["job"], read, shapes.Piece, read_only=True, hints=LOCAL),
         _tool("list_jobs", LIST, {}, [], listed, shapes.Jobs, read_only=True, hints=LOCAL),
         _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop, shapes.Job, hints=REPLACING),
     ]
@@ -139,6 +127,21 @@ def _tool(
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     options = {"aliases": SPELLINGS.get(name, {}), "output_schema": answer_schema(shape), **options}
     return Tool(name, description, schema, handler, max_output_bytes=MAX_OUTPUT_BYTES, **options)
+
+
+def _read(jobs: Jobs, job: str, stream: str = "stdout", offset: float = 0, max_bytes: float = KEEP_BYTES) -> Output:
+    """A part of what a command printed, up to the last whole character where more may come."""
+    start = int(offset)
+    piece = beginning(jobs.output(job, stream, start, int(max_bytes)), MAX_OUTPUT_BYTES - MAX_ABOUT_BYTES)
+    now = jobs.get(job)
+    total = now.stderr_bytes if stream == "stderr" else now.stdout_bytes
+    if now.state == "running" or start + len(piece) < total:
+        piece = whole_end(piece) or piece  # the next one begins with the character that it cuts
+    end = start + len(piece)
+    about = f"{job} {stream}, bytes {start} to {end} of {total}{' so far' if now.state == 'running' else ''}"
+    kept = jobs.kept(job)[stream == "stderr"]
+    more = f", of which the first {kept} are kept" if kept < total else ""
+    return Output(f"[{about}{more}]\n{piece.decode('utf-8', 'replace')}", {"offset": end, "total": total})
 
 
 def _rest(jobs: Jobs, id: str) -> str:

@@ -19,7 +19,7 @@ from onhand.actions.workspace import Place
 from onhand.gitignore import NAME
 from onhand.settled import stamp
 
-MAX_KNOWN = 100_000  # directories of a root
+MAX_KNOWN = 100_000  # directories of a root, in some 50 MB
 
 
 class _Listed(NamedTuple):

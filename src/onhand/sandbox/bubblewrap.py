@@ -123,13 +123,13 @@ def _pins(layout: Layout) -> list[str]:
     Mounted on themselves they cannot be renamed; or one could be moved away with its protected file, and another be put
     in its place.
     """
-    pins = set()
-    for root in layout.writable:
-        for hole in layout.holes(root):
-            above = os.path.dirname(hole)
-            while above != root and is_below(above, root):
-                pins.add(above)
-                above = os.path.dirname(above)
+    pins = {
+        above
+        for root in layout.writable
+        for hole in layout.holes(root)
+        for above in upwards(os.path.dirname(hole))
+        if above != root and is_below(above, root)
+    }
     closed = {*layout.fixed, *layout.hidden}
     return sorted(pin for pin in pins if closed.isdisjoint(upwards(pin)))
 

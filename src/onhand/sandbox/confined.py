@@ -115,9 +115,8 @@ def within_reach(layout: Layout, user: tuple[int, int] | None) -> Layout:
                 f"root becomes user {user[0]} in a sandbox, who cannot get to {path}: open the way to it"
             )
     readable = tuple(path for path in layout.readable if _reaches(user, path))
-    hidden = tuple(
-        path for path in layout.hidden if any(is_below(path, root) for root in (*readable, *layout.writable))
-    )
+    within = (*readable, *layout.writable)
+    hidden = [path for path in layout.hidden if any(is_below(path, root) for root in within)]
     return layout._replace(readable=readable, hidden=tuple(path for path in hidden if _reaches(user, path)))
 
 
@@ -176,9 +175,10 @@ def start(
         lifeline_fd, lifeline = os.pipe()
         ours += [report, lifeline]
         theirs += [report_fd, lifeline_fd]
-        door, door_fd = _door(bool(policy.domains))
-        theirs += [door_fd] if door_fd >= 0 else []
-        after += [door.close] if door is not None else []
+        door, door_fd = _door() if policy.domains else (None, -1)
+        if door is not None:
+            theirs.append(door_fd)
+            after.append(door.close)
         process = _python(command, [order_fd, report_fd, lifeline_fd, door_fd], theirs)
         while theirs:
             os.close(theirs.pop())
@@ -219,21 +219,16 @@ def _python(command: Command, descriptors: list[int], pass_fds: list[int]) -> "s
         raise SandboxError(f"the command was not started: {error.strerror}") from None
 
 
-def _door(wanted: bool) -> tuple[socket.socket | None, int]:
-    if not wanted:
-        return None, -1
+def _door() -> tuple[socket.socket, int]:
+    """Our end of a pair of sockets, and the number of the other one."""
     ours, theirs = socket.socketpair()
     return ours, theirs.detach()
 
 
 def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Callable[[], None]:
     """Put the proxy behind the listening socket that comes out of the command's own network."""
-    door.settimeout(START_S)
     with door:
-        try:
-            _, descriptors, _, _ = socket.recv_fds(door, 1, 1)
-        except TimeoutError:
-            descriptors = []
+        descriptors = socket.recv_fds(door, 1, 1)[1] if _speaks(door.fileno(), monotonic() + START_S) else []
     if not descriptors:
         raise SandboxError(f"the command was not started: {_told(report) or 'it got no network of its own'}")
     proxy = Proxy(socket.socket(fileno=descriptors[0]), domains)
@@ -243,14 +238,21 @@ def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Calla
 
 def _told(report: int) -> str:
     """What went wrong; nothing, once the command itself has taken over."""
-    end, says = monotonic() + BEGIN_S, select.poll()
-    says.register(report, select.POLLIN)
-    pieces = list[bytes]()
-    while monotonic() < end:
-        if says.poll(ASK_MS):
-            piece = os.read(report, 4096)
-            if not piece:
-                return b"".join(pieces).decode("utf-8", "replace")
-            pieces.append(piece)
-        wanted.check()
+    ends_at, told = monotonic() + BEGIN_S, b""
+    while _speaks(report, ends_at):
+        piece = os.read(report, 4096)
+        if not piece:
+            return told.decode("utf-8", "replace")
+        told += piece
     return f"it did not begin within {BEGIN_S:g} s"
+
+
+def _speaks(descriptor: int, ends_at: float) -> bool:
+    """Whether the other end says something, or is closed, before a monotonic moment; Unwanted if nobody waits."""
+    says = select.poll()
+    says.register(descriptor, select.POLLIN)
+    while not says.poll(ASK_MS):
+        wanted.check()
+        if monotonic() >= ends_at:
+            return False
+    return True

@@ -169,7 +169,7 @@ def _handed_over(argv: list[str], given: "dict[str, Any]") -> tuple[int, ...]:
     told_fd, tell_fd = os.pipe()
     wait_fd, go_fd = os.pipe()
     theirs = (tell_fd, wait_fd, nameless_file(given["filter"]), nameless_file(given["options"]))
-    for flag, descriptor in zip(("--info-fd", "--block-fd", "--seccomp", "--args"), theirs):  # noqa: B905  # as many
+    for flag, descriptor in zip(("--info-fd", "--block-fd", "--seccomp", "--args"), theirs, strict=True):
         os.set_inheritable(descriptor, True)
         argv[1:1] = [flag, str(descriptor)]
     return told_fd, go_fd, *theirs

@@ -64,7 +64,7 @@ def lay_out(policy: Policy) -> Layout:
         _check_links(path, writable)
     readable = _real(policy.readable)
     found = look_at(policy)
-    hidden, missing = _denied((*policy.denied, registers()), writable)
+    hidden, missing = _denied((*policy.denied, directory_of_registers()), writable)
     opened = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
     secrets = [path for one in found for path in _secrets(one, (*writable, *read_only))]
     hidden += [path for path in secrets if not (_is_in(path, opened) and policy.may_read(path))]
@@ -92,7 +92,7 @@ def look_at(policy: Policy) -> list[Found]:
     return [look(root, next(inner_paths(root, project), ""), policy.closed) for root in roots]
 
 
-def registers() -> str:
+def directory_of_registers() -> str:
     """Where it is written down what stands in for missing files: whoever may write there could have others removed."""
     return os.path.join(tempfile.gettempdir(), f"onhand-placeholders-{os.getuid()}")
 

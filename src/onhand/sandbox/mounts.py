@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_NEW = (b"tmpfs", b"proc", b"devpts")  # what bubblewrap makes; of a host's own, it is not new
+_NEW = (b"tmpfs", b"proc", b"devpts")  # file systems that bubblewrap makes; one whose device the host has is the host's
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\043", b"#"), (b"\\134", b"\\"))
 

@@ -34,6 +34,7 @@ class Found(NamedTuple):
 
 
 class _Directory(NamedTuple):
+    stamp: tuple[int, ...]
     found: Found
     directories: tuple[str, ...]  # to be looked into
     size: int
@@ -60,10 +61,10 @@ class _Tree:
         self._within = within
         self._denied, self._protected, self._allowed = map(Patterns, closed)
         self._has_patterns = bool(closed.deny or closed.protect)
-        self._known: dict[str, tuple[tuple[int, ...], _Directory]] = {}
+        self._known: dict[str, _Directory] = {}
 
     def look(self) -> Found:
-        before, known, looked_at = self._known, dict[str, tuple[tuple[int, ...], _Directory]](), 0
+        known, looked_at = dict[str, _Directory](), 0
         parts = [self._itself()]
         waiting = [self._root]
         while waiting:
@@ -71,14 +72,14 @@ class _Tree:
             now = directory_stamp(path)
             if now is None:
                 continue
-            was, directory = before.get(path, ((), None))
-            if directory is None or was != now:
-                directory = self._read(path)
+            directory = self._known.get(path)
+            if directory is None or directory.stamp != now:
+                directory = self._read(path, now)
             if directory is None:  # a command could open it again: what cannot be looked into is closed as a whole
                 parts.append(Found((Entry(path, False),), (), ()))
                 continue
             if now:
-                known[path] = (now, directory)
+                known[path] = directory
             parts.append(directory.found)
             waiting += directory.directories
             looked_at += directory.size
@@ -100,7 +101,7 @@ class _Tree:
             (),
         )
 
-    def _read(self, path: str) -> _Directory | None:
+    def _read(self, path: str, stamp: tuple[int, ...]) -> _Directory | None:
         entries = _entries(path)
         if entries is None:
             return None
@@ -124,7 +125,7 @@ class _Tree:
             if is_directory and entry.name not in SKIPPED:
                 directories.append(entry.path)
         found_here = Found(tuple(secrets), tuple(protected), tuple(repositories))
-        return _Directory(found_here, tuple(directories), len(entries))
+        return _Directory(stamp, found_here, tuple(directories), len(entries))
 
     def _is_open(self, entry: "os.DirEntry[str]") -> bool:
         """Whether what has such a name is no matter: it is allowed, or a socket, which only holds a place."""

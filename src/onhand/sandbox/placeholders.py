@@ -14,11 +14,11 @@ from typing import Any
 
 from onhand.digest import digest
 from onhand.errors import SandboxError
-from onhand.sandbox.layout import Layout, Missing, registers
+from onhand.sandbox.layout import Layout, Missing, directory_of_registers
 from onhand.sandbox.policy import is_below
 
 # Programs read these whenever they are there, so what stands in for one has to say what its absence says.
-_READ = {
+_CONTENTS = {
     ".git/commondir": b".\n",
     "config.worktree": b"",
     ".hg/hgrc": b"",
@@ -55,9 +55,9 @@ class Placeholders:
                 standing = [path for register in registers for path in _standing(register)]
                 missing = dict.fromkeys(_outermost(one, standing) for one in layout.missing)
                 self.layout = layout._replace(missing=tuple(missing))
+                owner = owner_of(self.layout)
                 for root, register in zip(roots, registers, strict=True):
-                    inside = [one for one in self.layout.missing if is_below(one.path, root)]
-                    _put(inside, register, owner_of(self.layout))
+                    _put([one for one in missing if is_below(one.path, root)], register, owner)
         except BaseException as error:
             self.remove()
             if not isinstance(error, OSError):
@@ -112,11 +112,13 @@ def _unnoticed(missing: Missing) -> list[Missing]:
 
 
 def _make(missing: Missing) -> None:
-    """A directory or a socket that nobody listens on: git takes no notice of either, so none is committed."""
-    content = _read_content(missing.path)
+    """A directory or a socket that nobody listens on: git takes no notice of either, so none is committed.
+
+    For what programs read, a file.
+    """
     if missing.is_directory:
         os.mkdir(missing.path)  # behind the walls it is read-only; in front of them, its owner may fill it
-    elif content is not None:
+    elif (content := _content_for(missing.path)) is not None:
         with open(os.open(missing.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444), "wb") as file:
             file.write(content)
     else:
@@ -144,13 +146,13 @@ def _take_away(path: str) -> None:
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
             os.rmdir(path)
-        elif stat.S_ISSOCK(found.st_mode) or (stat.S_ISREG(found.st_mode) and _says(path, _read_content(path))):
+        elif stat.S_ISSOCK(found.st_mode) or (stat.S_ISREG(found.st_mode) and _says(path, _content_for(path))):
             os.unlink(path)
 
 
-def _read_content(path: str) -> bytes | None:
+def _content_for(path: str) -> bytes | None:
     """What a file says that stands in for one that programs read; None for others."""
-    return next((content for name, content in _READ.items() if path.endswith("/" + name)), None)
+    return next((content for name, content in _CONTENTS.items() if path.endswith("/" + name)), None)
 
 
 def _says(path: str, content: bytes | None) -> bool:
@@ -165,7 +167,7 @@ def _identity(path: str) -> list[int]:
 
 
 def _own_directory() -> str:
-    directory = registers()
+    directory = directory_of_registers()
     with suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     found = os.lstat(directory)

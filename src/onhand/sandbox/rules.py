@@ -23,7 +23,7 @@ WRITE = _WRITE_FILE | _TRUNCATE | _ENTRIES
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 LEAST_VERSION = 3  # before it, a file that may only be read can be truncated
 SIGNAL_VERSION = 6  # before it, a command can send signals to other processes of its user
-MAX_RULES = 20_000
+MAX_RULES = 20_000  # some tenths of a second
 
 
 class Rule(NamedTuple):

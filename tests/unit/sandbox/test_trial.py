@@ -67,15 +67,17 @@ def test_what_does_not_begin_is_not_waited_for_without_end(sandbox: Sandbox, mon
 
 
 @requirement("actions.shell-timeout")
+@pytest.mark.parametrize("domains", [(), ("example.com",)])
 @pytest.mark.parametrize("by", ["timeout", "stop"])
 def test_a_command_that_is_ended_before_it_has_begun_does_not_begin(
-    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch, by: str
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch, by: str, domains: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(confined, "_START", "import time; time.sleep(600)")
+    monkeypatch.setattr(confined, "START_S", 600.0)  # it is not this that ends the wait
     stop = Event()
     if by == "stop":
         stop.set()
-    start = confined_start(sandbox, policy_for(place))
+    start = confined_start(sandbox, policy_for(place, domains=domains))
     ran = shell.run("touch begun", cwd=str(place), timeout_s=0.3, start=start, stop=stop)
     assert (ran.ended_by, ran.exit_code, ran.notes) == (by, None, ("it had not begun: its walls were not up yet",))
     assert sorted(os.listdir(place)) == ["notes.txt", "src"]
