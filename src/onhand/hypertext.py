@@ -27,6 +27,7 @@ _PARAGRAPHS = frozenset(
 )
 _LINES = frozenset("div li dt dd tr br caption figcaption address option summary details legend fieldset".split())
 _CELLS = frozenset({"td", "th"})
+_ITEM = "- "
 _AUTHOR = ("author", "dc.creator", "dcterms.creator", "article:author")
 _DATE = ("date", "dc.date", "dcterms.created", "dcterms.date", "article:published_time", "datepublished", "pubdate")
 _MAX_META = 100
@@ -68,6 +69,7 @@ class _Reading:
         self._left_out = left_out
         self._pieces: list[str] = []
         self._verbatim = 0
+        self._row_from: int | None = None  # where a row of a table begins, once it has a cell
         self._heading_from: int | None = None
         for piece in _pieces_of(page):
             if isinstance(piece, str):
@@ -89,7 +91,7 @@ class _Reading:
         """White space is one space, and none at the start of a line."""
         text = _SPACE.sub(" ", text)
         before = self._pieces[-1] if self._pieces else "\n"
-        return text.lstrip(" ") if before.endswith(("\n", " ")) else text
+        return text.lstrip(" ") if before.endswith(("\n", " ", "\t")) else text
 
     def _meet(self, name: str, closes: bool, attributes: str, content: str) -> None:
         if name in self._left_out:
@@ -106,15 +108,27 @@ class _Reading:
             self._mark(name, closes)
         elif name in _LINES:
             self._break("\n", again=name == "br")
-            if name == "li" and not closes and not self.depth:
-                self._pieces.append("- ")
-        elif name in _CELLS and not closes:
-            self._break(" ")
+            if name == "li" and not closes and not self.depth and self._pieces[-1:] != [_ITEM]:
+                self._pieces.append(_ITEM)
+            elif name == "tr":
+                self._row_from = None
+        elif name in _CELLS and not closes and not self.depth:
+            self._begin_cell()
+
+    def _begin_cell(self) -> None:
+        """A tab between the cells of a row, also around an empty one: what follows stands in its own column."""
+        if self._row_from is None:
+            self._break("\n")
+            self._row_from = len(self._pieces)
+        elif len(self._pieces) == self._row_from:
+            self._pieces.append("\t")
+        elif not self._pieces[-1].endswith("\n"):
+            self._pieces[-1:] = [self._pieces[-1].rstrip(" "), "\t"]
 
     def _break(self, mark: str, again: bool = False) -> None:
         """Part what follows from what was said, unless it already stands apart."""
         before = self._pieces[-1] if self._pieces else mark
-        if self.depth or (before.endswith((mark, "\n" if mark == " " else mark)) and not again):
+        if self.depth or before == _ITEM or (before.endswith(mark) and not again):
             return
         self._pieces.append("\n" if before == "\n" else mark)
 

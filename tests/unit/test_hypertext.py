@@ -25,7 +25,7 @@ PAGE = """<!DOCTYPE html>
 
 def test_text_keeps_its_lines_and_lists_and_loses_its_markup() -> None:
     assert reduced(PAGE).text == (
-        "The big one\n\nHello world, again.\nNext line.\n\n- one\n- two link\n\na b\nc\n\n"
+        "The big one\n\nHello world, again.\nNext line.\n\n- one\n- two link\n\na\tb\nc\n\n"
         "def f():\n    return 1 < 2\n\n5 < 6"
     )
 
@@ -34,6 +34,23 @@ def test_a_page_tells_its_title_author_and_date() -> None:
     page = reduced(PAGE)
     assert (page.title, page.author, page.date) == ("Tides & Docks", 'Sarah "Finance" Lindqvist', "2026-06-28")
     assert reduced("<p>x<h1>The <b>big</b>\none</h1>").title == "The big one"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<tr><td>a</td> <td></td>\n<td> c</td><tr><td></td><td>b ", "a\t\tc\n\tb"),
+        ("<tr><td><p>a</p></td><td>b</td><td>c</td>", "a\n\nb\tc"),
+        ("a<td>b<td>c", "a\nb\tc"),
+    ],
+)
+def test_what_is_in_a_table_keeps_its_column_also_beside_an_empty_cell(page: str, text: str) -> None:
+    assert reduced(page).text == text
+
+
+def test_what_is_in_an_item_of_a_list_stands_beside_its_mark() -> None:
+    page = "<ul><li>\n<p>one</p></li><li></li><li><div>two</div><li><ul><li><p>deep<p>more</ul></ul>"
+    assert reduced(page).text == "- one\n\n- two\n- deep\n\nmore"
 
 
 @pytest.mark.parametrize(
