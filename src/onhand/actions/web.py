@@ -30,8 +30,12 @@ _PIECE = 64 * 1024
 _GZIP = b"\x1f\x8b"  # how what gzip has packed begins
 _MAX_PACKED = 100  # pieces one behind the other; for each, all that follows is copied
 
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ufeff]")  # readers of URLs disagree about these
-_TEXT = re.compile(r"text/|application/(?:[\w.+-]+\+)?(?:json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
+_FORBIDDEN = re.compile(
+    r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ufeff\ud800-\udfff]"
+)  # readers of URLs disagree about these
+_TEXT = re.compile(
+    r"text/|application/(?:[\w.+-]+\+|x-)?(?:json|jsonl|ndjson|xml|yaml|toml|javascript|sh|sql)\b", re.IGNORECASE
+)
 _CONTROLS = {code: "\ufffd" for code in [*range(0x20), 0x7F, *range(0x80, 0xA0)] if chr(code) not in "\t\n"}
 # Not those that hide markup in plain letters, such as UTF-7, and none that is no encoding of text.
 _ENCODINGS = re.compile(
@@ -48,9 +52,13 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-
 _INVISIBLE = re.compile(
     "(\U0001f3f4[\U000e0020-\U000e007f]{1,8})|[\U000e0000-\U000e00ff]+|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
+# Not what every other page has: an element without text, a part of another attribute's name or value (aria-hidden,
+# class="hidden lg:flex", overflow:hidden), a size of 0.9em.
 _HIDING = re.compile(
-    r"""<[a-z][^<>]{0,2000}(?:\bhidden\b|display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden"""
-    r"""|opacity\s{0,9}:\s{0,9}0[;"' ]|font-size\s{0,9}:\s{0,9}0|text-indent\s{0,9}:\s{0,9}-\d{3})""",
+    r"""<(?!(?:input|img|svg|iframe|link|script)\b)[a-z](?:"""
+    r"""(?:[^<>"']|"[^"<>]*"|'[^'<>]*'){0,2000}?\shidden[\s=/>]"""
+    r"""|[^<>]{0,2000}(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden"""
+    r"""|(?:opacity|font-size)\s{0,9}:\s{0,9}0(?![.\d])|text-indent\s{0,9}:\s{0,9}-\d{3}))""",
     re.IGNORECASE,
 )
 
@@ -88,17 +96,21 @@ def http_get(
     `resolve` takes the place of the system's resolver, `context` that of its certificates.
     """
     deadline = monotonic() + timeout_s
+    parts = checked(url, allow_http)
     seen: list[str] = []
     while True:
-        parts = checked(url, allow_http)
         if url in seen or len(seen) > MAX_REDIRECTS:
             raise InputError(f"{seen[0]} redirects in a loop, or more than {MAX_REDIRECTS} times: try another page")
         seen.append(url)
         answer = _fetched(parts, deadline, max_bytes, resolve, context)
-        location = _location(answer.headers)
-        if answer.status not in REDIRECTS or not location:
+        location = _location(answer.status, answer.headers)
+        if not location:
             return _page(url, answer)
         url = _next(url, location)
+        try:
+            parts = checked(url, allow_http)
+        except InputError as error:
+            raise InputError(f"{seen[-1]} redirects to where it cannot be followed: {error}") from None
 
 
 def checked(url: str, allow_http: bool = False) -> SplitResult:
@@ -132,9 +144,9 @@ def _host(parts: SplitResult) -> str:
     return parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc.removesuffix(":")
 
 
-def _location(headers: http.client.HTTPMessage) -> str:
-    """Where a redirect leads: in UTF-8 as browsers read it, though headers have no encoding."""
-    said = headers.get("Location") or ""
+def _location(status: int, headers: http.client.HTTPMessage) -> str:
+    """Where a redirect leads, if it is one: as browsers read it, in UTF-8, though headers have no encoding."""
+    said = (headers.get("Location") or "").strip(" \t").replace(" ", "%20") if status in REDIRECTS else ""
     try:
         return said.encode("latin-1").decode("utf-8")
     except UnicodeError:
@@ -142,9 +154,12 @@ def _location(headers: http.client.HTTPMessage) -> str:
 
 
 def _next(url: str, location: str) -> str:
-    if _FORBIDDEN.search(location):
-        raise InputError(f"{url} redirects to something that is no URL: try another page")
-    return urljoin(url, location).partition("#")[0]
+    try:
+        if not _FORBIDDEN.search(location):
+            return urljoin(url, location).partition("#")[0]
+    except ValueError:
+        pass
+    raise InputError(f"{url} redirects to something that is no URL: try another page")
 
 
 def _fetched(
@@ -210,23 +225,30 @@ def _asked(connection: socket.socket, host: str, parts: SplitResult, max_bytes: 
         client.putheader(name, value)
     client.endheaders()
     with client.getresponse() as response:
+        while response.status < 200:  # it says that it works on it, or what else will be needed
+            response.headers = None  # type: ignore[assignment]  # else `begin` does nothing
+            response.begin()
+        if _location(response.status, response.headers):  # nobody will read the rest
+            return _Answer(response.status, response.headers, b"", False)
         _check_framing(response.headers)
         body, truncated = _unpacked(response, max_bytes)
         return _Answer(response.status, response.headers, body, truncated)
 
 
 def _check_framing(headers: http.client.HTTPMessage) -> None:
-    """Refuse an answer whose length can be read in two ways."""
-    lengths = headers.get_all("Content-Length") or []
-    if len(lengths) > 1 or (lengths and headers.get("Transfer-Encoding")):
+    """Refuse an answer whose length can be read in two ways, or not at all."""
+    lengths, transfer = headers.get_all("Content-Length") or [], headers.get("Transfer-Encoding")
+    if len(lengths) > 1 or (lengths and transfer):
         raise ValueError("it has two lengths")
+    if transfer and transfer.strip().lower() not in ("chunked", "identity"):
+        raise ValueError("it is sent in a way that was not asked for")
     if lengths and not lengths[0].strip().isdecimal():
         raise ValueError("its length is no number")
 
 
 def _unpacked(response: http.client.HTTPResponse, max_bytes: int) -> tuple[bytes, bool]:
     """The body up to a limit, and whether there was more; what is packed is unpacked no further than that."""
-    packing = (response.headers.get("Content-Encoding") or "identity").strip().lower()
+    packing = ", ".join(response.headers.get_all("Content-Encoding") or []).strip().lower() or "identity"
     if packing not in ("identity", "gzip", "x-gzip"):
         raise ValueError("it is packed in a way that was not asked for")
     body, is_cut = _received(response, max_bytes)
@@ -271,8 +293,10 @@ def _unzipped(packed: bytes, is_cut: bool, max_bytes: int) -> tuple[bytes, bool]
 
 def _page(url: str, answer: _Answer) -> Page:
     kind = " ".join((answer.headers.get("Content-Type") or "text/plain").translate(_CONTROLS).split())[:200]
-    if not _TEXT.match(kind) or b"\0\0\0\0" in answer.body[:1024]:
-        note = f"it is no text but {kind}, {len(answer.body)} bytes{' or more' if answer.truncated else ''}"
+    poses = bool(_TEXT.match(kind))
+    if not poses or b"\0\0\0\0" in answer.body[:1024]:
+        size = f"{len(answer.body)} bytes{' or more' if answer.truncated else ''}"
+        note = f"it is no text{', though it says' if poses else ' but'} {kind}, {size}"
         return Page(url, answer.status, kind, "", "", answer.truncated, (note,))
     source, is_html = _decoded(answer.body, kind), "html" in kind.lower()
     page = reduced(source) if is_html else None
