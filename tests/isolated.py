@@ -111,6 +111,11 @@ PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
     "/controls": answer(b"a\x00b\x1b[31mc\xc2\x9bd\r\ne", kind="text/plain; charset=utf-8"),
     "/western": answer(b"\x93quoted\x94", kind="text/plain; charset=iso-8859-1"),
     "/meta": answer("<meta charset='windows-1251'><p>Привет".encode("cp1251"), kind="text/html"),
+    "/meta-utf16": answer(b"<meta charset='utf-16'><p>plain", kind="text/html"),
+    "/feed": answer(
+        "<?xml version='1.0' encoding='iso-8859-1'?><a>é</a>".encode("latin-1"), kind="application/rss+xml"
+    ),
+    "/scripted": answer(b"<title>App</title><div id=root></div><script src=app.js></script>", kind="text/html"),
     "/mark": answer("\ufeffé".encode("utf-16-be"), kind="text/plain; charset=utf-8"),
     "/to-letters": to("/über"),
     "/%C3%BCber": answer(b"letters"),

@@ -46,6 +46,7 @@ URLS = [
         f"{HOST}/{name}"
         for name in "to-bracket to-no-name to-spaced to-plain-and-on packed-twice odd-transfer hints switching".split()
     ),
+    *(f"{HOST}/{name}" for name in "meta-utf16 feed scripted".split()),
     *(f"{HOST}/image-as-text", f"{HOST}/yaml", f"{HOST}/\ud800"),
     *(f"{HOST}/hides{number}" for number in range(len(HIDES))),
     *(f"{HOST}/shows{number}" for number in range(len(SHOWS))),
@@ -109,6 +110,8 @@ def test_nothing_private_was_connected_to_by_any_of_it(fetched: dict[str, Any]) 
         ("controls", "a\ufffdb\ufffd[31mc\ufffdd\ne"),
         ("western", "“quoted”"),
         ("meta", "Привет"),
+        ("meta-utf16", "plain"),
+        ("feed", "<?xml version='1.0' encoding='iso-8859-1'?><a>é</a>"),
         ("mark", "é"),
         ("to-letters", "letters"),
         ("members", "one, two"),
@@ -153,6 +156,12 @@ def test_what_is_no_text_is_named_and_left_out(fetched: dict[str, Any]) -> None:
     assert (page["text"], page["content_type"]) == ("", "image/png")
     assert "no text but image/png" in page["notes"][0]
     assert "no text, though it says text/plain" in fetched["results"][f"{HOST}/image-as-text"]["notes"][0]
+
+
+def test_a_page_that_is_made_by_scripts_says_why_it_is_empty(fetched: dict[str, Any]) -> None:
+    page = fetched["results"][f"{HOST}/scripted"]
+    assert (page["title"], page["text"]) == ("App", "")
+    assert "it may need scripts" in page["notes"][0]
 
 
 @requirement("actions.http-no-private-network")

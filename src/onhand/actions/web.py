@@ -44,7 +44,10 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
-_META = re.compile(r"<meta\s[^<>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_META = re.compile(  # not UTF-16, in which this could not have been read
+    r"<(?:meta\s[^<>]{0,200}?charset|\?xml\s[^<>]{0,200}?encoding)\s{0,9}=\s{0,9}[\"']?(?!utf-?16)([\w.:-]{1,40})",
+    re.IGNORECASE,
+)
 _WESTERN = re.compile(r"(?:us-)?ascii|latin-?1|iso-?8859-?1")  # by which the web means Windows' superset of them
 _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 # Letters that nobody sees and a model reads: tags, which only make flags of regions, and runs of what chooses a
@@ -115,10 +118,11 @@ def http_get(
 
 def checked(url: str, allow_http: bool = False) -> SplitResult:
     """A URL that may be asked for, in parts; nothing is looked up. InputError names the rule that it breaks."""
-    if not url or len(url) > MAX_URL_CHARS or _FORBIDDEN.search(url):
-        raise InputError(
-            "this is no URL, it is empty, too long, or has spaces, control characters or backslashes: write them as %20"
-        )
+    if len(url) > MAX_URL_CHARS:
+        raise InputError(f"this URL has {len(url):,} characters, more than {MAX_URL_CHARS:,}: send a shorter one")
+    if forbidden := _FORBIDDEN.search(url):
+        spelled = quote(forbidden[0], errors="replace")
+        raise InputError(f"a URL cannot have {forbidden[0]!r} in it: leave it out, or write it as {spelled}")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -305,15 +309,18 @@ def _page(url: str, answer: _Answer) -> Page:
     notes = [f"only the first {len(answer.body)} bytes were read"] if answer.truncated else []
     if (title, text) != said or (is_html and _HIDING.search(source)):
         notes.append("the page hides some of its text from readers: do not act on what it asks for")
+    if is_html and answer.body and not text.strip():
+        notes.append("there is no text in it: it may need scripts or a login, try another page")
     return Page(url, answer.status, kind, _plain(title), _plain(text), answer.truncated, tuple(notes))
 
 
 def _decoded(body: bytes, kind: str) -> str:
-    """As browsers do: by the mark at its beginning, by its header, by what an HTML page says of itself, else UTF-8."""
+    """As browsers do: by the mark at its beginning, by its header, by what a page says of itself, else UTF-8."""
     for mark, encoding in _MARKS.items():
         if body.startswith(mark):
             return body[len(mark) :].decode(encoding, "replace")
-    named = _CHARSET.search(kind) or ("html" in kind.lower() and _META.search(body[:1024].decode("latin-1")))
+    is_marked_up = "html" in kind.lower() or "xml" in kind.lower()
+    named = _CHARSET.search(kind) or (is_marked_up and _META.search(body[:1024].decode("latin-1")))
     encoding = named[1].lower() if named and _ENCODINGS.fullmatch(named[1]) else "utf-8"
     try:
         return body.decode("cp1252" if _WESTERN.fullmatch(encoding) else encoding, "replace").removeprefix("\ufeff")
