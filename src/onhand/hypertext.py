@@ -27,6 +27,8 @@ _PARAGRAPHS = frozenset(
 )
 _LINES = frozenset("div li dt dd tr br caption figcaption address option summary details legend fieldset".split())
 _CELLS = frozenset({"td", "th"})
+_BLOCKS = _PARAGRAPHS | _LINES | _CELLS
+_APART = frozenset({"tr", "table", "pre"})  # what never stands beside the mark of an item or a cell
 _ITEM = "- "
 _AUTHOR = ("author", "dc.creator", "dcterms.creator", "article:author")
 _DATE = ("date", "dc.date", "dcterms.created", "dcterms.date", "article:published_time", "datepublished", "pubdate")
@@ -70,6 +72,7 @@ class _Reading:
         self._pieces: list[str] = []
         self._verbatim = 0
         self._row_from: int | None = None  # where a row of a table begins, once it has a cell
+        self._begun = -1  # where an item or a cell begins: its first paragraph stands there and not below
         self._heading_from: int | None = None
         for piece in _pieces_of(page):
             if isinstance(piece, str):
@@ -94,6 +97,8 @@ class _Reading:
         return text.lstrip(" ") if before.endswith(("\n", " ", "\t")) else text
 
     def _meet(self, name: str, closes: bool, attributes: str, content: str) -> None:
+        if name in _APART or (closes and name in _BLOCKS):
+            self._begun = -1
         if name in self._left_out:
             self.depth = max(0, self.depth + (-1 if closes else 0 if attributes.endswith("/") else 1))
             self._break("\n")
@@ -107,28 +112,46 @@ class _Reading:
             self._break("\n\n")
             self._mark(name, closes)
         elif name in _LINES:
+            if name == "tr":
+                self._end_row()
             self._break("\n", again=name == "br")
-            if name == "li" and not closes and not self.depth and self._pieces[-1:] != [_ITEM]:
-                self._pieces.append(_ITEM)
-            elif name == "tr":
-                self._row_from = None
+            if name == "li" and not closes and not self.depth:
+                self._begin_item()
         elif name in _CELLS and not closes and not self.depth:
             self._begin_cell()
+
+    def _begin_item(self) -> None:
+        if self._pieces[-1:] != [_ITEM]:
+            self._pieces.append(_ITEM)
+        self._begun = len(self._pieces)
 
     def _begin_cell(self) -> None:
         """A tab between the cells of a row, also around an empty one: what follows stands in its own column."""
         if self._row_from is None:
             self._break("\n")
             self._row_from = len(self._pieces)
-        elif len(self._pieces) == self._row_from:
-            self._pieces.append("\t")
-        elif not self._pieces[-1].endswith("\n"):
-            self._pieces[-1:] = [self._pieces[-1].rstrip(" "), "\t"]
+        else:
+            self._end_cell(self._row_from)
+            if len(self._pieces) == self._row_from or not self._pieces[-1].endswith("\n"):
+                self._pieces.append("\t")
+        self._begun = len(self._pieces)
+
+    def _end_row(self) -> None:
+        if self._row_from is not None and not self.depth:
+            self._end_cell(self._row_from)
+            self._row_from = None
+
+    def _end_cell(self, row_from: int) -> None:
+        """Take back what parts the end of a cell from nothing."""
+        while len(self._pieces) > row_from and not self._pieces[-1].strip(" \n"):
+            self._pieces.pop()
+        if len(self._pieces) > row_from:
+            self._pieces[-1] = self._pieces[-1].rstrip(" ")
 
     def _break(self, mark: str, again: bool = False) -> None:
         """Part what follows from what was said, unless it already stands apart."""
         before = self._pieces[-1] if self._pieces else mark
-        if self.depth or before == _ITEM or (before.endswith(mark) and not again):
+        if self.depth or len(self._pieces) == self._begun or (before.endswith(mark) and not again):
             return
         self._pieces.append("\n" if before == "\n" else mark)
 

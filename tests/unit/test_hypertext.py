@@ -40,7 +40,10 @@ def test_a_page_tells_its_title_author_and_date() -> None:
     ("page", "text"),
     [
         ("<tr><td>a</td> <td></td>\n<td> c</td><tr><td></td><td>b ", "a\t\tc\n\tb"),
-        ("<tr><td><p>a</p></td><td>b</td><td>c</td>", "a\n\nb\tc"),
+        ("<tr><td><p>a</p></td>\n<td><p>b</p></td></tr>\n<tr><td><div>c</div></td><td><p>d</p></td>", "a\tb\nc\td"),
+        ("<tr><td>a</td><td><p></p></td></tr><tr><td><p>b</p><p>c</p></td><td>d</td>", "a\nb\n\nc\td"),
+        ("<tr><td><pre>1\n2\n</pre></td><td><div><pre>f\n  g</pre></div></td>", "1\n2\n\nf\n  g"),
+        ("<tr><td><ul><li>a<li>b</ul></td><td>c</table>d", "- a\n- b\tc\n\nd"),
         ("a<td>b<td>c", "a\nb\tc"),
     ],
 )
@@ -49,8 +52,8 @@ def test_what_is_in_a_table_keeps_its_column_also_beside_an_empty_cell(page: str
 
 
 def test_what_is_in_an_item_of_a_list_stands_beside_its_mark() -> None:
-    page = "<ul><li>\n<p>one</p></li><li></li><li><div>two</div><li><ul><li><p>deep<p>more</ul></ul>"
-    assert reduced(page).text == "- one\n\n- two\n- deep\n\nmore"
+    page = "<ul><li>\n<p>one</p></li><li></li><li><div>two</div><li><ul><li><p>deep<p>more</ul></ul>end"
+    assert reduced(page).text == "- one\n\n-\n- two\n- deep\n\nmore\n\nend"
 
 
 @pytest.mark.parametrize(
