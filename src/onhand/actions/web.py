@@ -109,20 +109,19 @@ def http_get(
         location = _location(answer.status, answer.headers)
         if not location:
             return _page(url, answer)
-        url = _next(url, location)
         try:
+            url = _next(url, location)
             parts = checked(url, allow_http)
         except InputError as error:
-            raise InputError(f"{seen[-1]} redirects to where it cannot be followed: {error}") from None
+            raise InputError(f"{seen[0]} redirects to where it cannot be followed: {error}") from None
 
 
 def checked(url: str, allow_http: bool = False) -> SplitResult:
     """A URL that may be asked for, in parts; nothing is looked up. InputError names the rule that it breaks."""
     if len(url) > MAX_URL_CHARS:
         raise InputError(f"this URL has {len(url):,} characters, more than {MAX_URL_CHARS:,}: send a shorter one")
-    if forbidden := _FORBIDDEN.search(url):
-        spelled = quote(forbidden[0], errors="replace")
-        raise InputError(f"a URL cannot have {forbidden[0]!r} in it: leave it out, or write it as {spelled}")
+    if found := _FORBIDDEN.search(url):
+        raise InputError(f"a URL cannot have {found[0]!r} in it: leave it out, or encode it, as %20 stands for a space")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -163,7 +162,7 @@ def _next(url: str, location: str) -> str:
             return urljoin(url, location).partition("#")[0]
     except ValueError:
         pass
-    raise InputError(f"{url} redirects to something that is no URL: try another page")
+    raise InputError("that is no URL, try another page")
 
 
 def _fetched(

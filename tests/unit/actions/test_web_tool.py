@@ -126,8 +126,8 @@ def test_a_refusal_names_the_rule() -> None:
     [
         ("", "only https:// is allowed, not ''"),
         ("https://example.com/" + "a" * 5000, "this URL has 5,020 characters, more than 4,096"),
-        (" https://example.com/", "cannot have ' ' in it: leave it out, or write it as %20"),
-        ("https://example.com\\@evil.test/", "write it as %5C"),
+        (" https://example.com/", "cannot have ' ' in it: leave it out"),
+        ("https://example.com\\@evil.test/", r"cannot have '\\' in it"),
         ("https://example.com/\ud800", "cannot have '\\ud800' in it"),
     ],
 )
