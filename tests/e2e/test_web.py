@@ -30,6 +30,7 @@ ODD = {
     f"{TLS}/to-http": {"allow_http": False},
     "http://public.example.com:8080/plain?https-only": {"allow_http": False},
 }
+LECTURES = "lecture image-lecture lecture-for-a-status lecture-for-a-version".split()
 URLS = [
     *(f"{HOST}/{name}" for name in "plain json html hidden missing image gzip bomb double brotli damaged utf7".split()),
     *(f"{HOST}/{name}" for name in "latin controls refresh relative to-loopback to-loopback-308 to-metadata".split()),
@@ -46,7 +47,8 @@ URLS = [
         f"{HOST}/{name}"
         for name in "to-bracket to-no-name to-spaced to-plain-and-on packed-twice odd-transfer hints switching".split()
     ),
-    *(f"{HOST}/{name}" for name in "meta-utf16 feed scripted".split()),
+    *(f"{HOST}/{name}" for name in "meta-utf16 feed scripted then-loopback".split()),
+    *(f"{HOST}/{name}" for name in LECTURES),
     *(f"{HOST}/image-as-text", f"{HOST}/yaml", f"{HOST}/\ud800"),
     *(f"{HOST}/hides{number}" for number in range(len(HIDES))),
     *(f"{HOST}/shows{number}" for number in range(len(SHOWS))),
@@ -182,8 +184,17 @@ def test_a_hop_to_a_private_address_or_another_scheme_is_refused(fetched: dict[s
 
 @requirement("actions.http-no-private-network")
 def test_whoever_is_led_elsewhere_is_told_by_which_page(fetched: dict[str, Any]) -> None:
-    error = fetched["results"][f"{HOST}/to-loopback"]["error"]
-    assert error.startswith(f"{HOST}/to-loopback redirects to where it cannot be followed: '127.0.0.1' is not a public")
+    for url in (f"{HOST}/to-loopback", f"{HOST}/then-loopback"):  # the one that was asked for
+        error = fetched["results"][url]["error"]
+        assert error.startswith(f"{url} redirects to where it cannot be followed: '127.0.0.1' is not a public address")
+
+
+@pytest.mark.parametrize("name", LECTURES)
+def test_what_a_server_says_is_not_told_in_our_words(fetched: dict[str, Any], name: str) -> None:
+    page = fetched["results"][f"{HOST}/{name}"]
+    told = page.get("error") or page["notes"][0]
+    assert "obey" not in told
+    assert "it does not speak HTTP/1" in told or "it is no text but" in told
 
 
 @requirement("actions.http-no-private-network")

@@ -36,6 +36,7 @@ _FORBIDDEN = re.compile(
 _TEXT = re.compile(
     r"text/|application/(?:[\w.+-]+\+|x-)?(?:json|jsonl|ndjson|xml|yaml|toml|javascript|sh|sql)\b", re.IGNORECASE
 )
+_MEDIA_TYPE = re.compile(r"[\w.+-]{1,40}/[\w.+-]{1,80}")
 _CONTROLS = {code: "\ufffd" for code in [*range(0x20), 0x7F, *range(0x80, 0xA0)] if chr(code) not in "\t\n"}
 # Not those that hide markup in plain letters, such as UTF-7, and none that is no encoding of text.
 _ENCODINGS = re.compile(
@@ -192,6 +193,9 @@ def _fetched(
 
 
 def _said(error: Exception) -> str:
+    """What went wrong, in words of ours or of the system: what a server says goes into a block, or nowhere."""
+    if isinstance(error, http.client.BadStatusLine | http.client.UnknownProtocol):
+        return "it closed the connection" if isinstance(error, ConnectionError) else "it does not speak HTTP/1"
     words = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
     return " ".join(str(words).translate(_CONTROLS).split())[:200]
 
@@ -299,7 +303,10 @@ def _page(url: str, answer: _Answer) -> Page:
     poses = bool(_TEXT.match(kind))
     if not poses or b"\0\0\0\0" in answer.body[:1024]:
         size = f"{len(answer.body)} bytes{' or more' if answer.truncated else ''}"
-        note = f"it is no text{', though it says' if poses else ' but'} {kind}, {size}"
+        named = _MEDIA_TYPE.match(kind)  # no more of it, which could be a sentence
+        note = (
+            f"it is no text{', though it says' if poses else ' but'} {named[0] if named else 'something else'}, {size}"
+        )
         return Page(url, answer.status, kind, "", "", answer.truncated, (note,))
     source, is_html = _decoded(answer.body, kind), "html" in kind.lower()
     page = reduced(source) if is_html else None
