@@ -99,6 +99,8 @@ class _Reading:
     def _meet(self, name: str, closes: bool, attributes: str, content: str) -> None:
         if name in _APART or (closes and name in _BLOCKS):
             self._begun = -1
+        if name in ("tr", "table"):
+            self._end_row()
         if name in self._left_out:
             self.depth = max(0, self.depth + (-1 if closes else 0 if attributes.endswith("/") else 1))
             self._break("\n")
@@ -112,8 +114,6 @@ class _Reading:
             self._break("\n\n")
             self._mark(name, closes)
         elif name in _LINES:
-            if name == "tr":
-                self._end_row()
             self._break("\n", again=name == "br")
             if name == "li" and not closes and not self.depth:
                 self._begin_item()

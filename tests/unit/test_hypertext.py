@@ -45,6 +45,7 @@ def test_a_page_tells_its_title_author_and_date() -> None:
         ("<tr><td><pre>1\n2\n</pre></td><td><div><pre>f\n  g</pre></div></td>", "1\n2\n\nf\n  g"),
         ("<tr><td><ul><li>a<li>b</ul></td><td>c</table>d", "- a\n- b\tc\n\nd"),
         ("a<td>b<td>c", "a\nb\tc"),
+        ("<table><td>a</table><p>b</p><table><td>c</table>", "a\n\nb\n\nc"),
     ],
 )
 def test_what_is_in_a_table_keeps_its_column_also_beside_an_empty_cell(page: str, text: str) -> None:
