@@ -143,7 +143,7 @@ class _Reading:
 
     def _end_cell(self, row_from: int) -> None:
         """Take back what parts the end of a cell from nothing."""
-        while len(self._pieces) > row_from and not self._pieces[-1].strip(" \n"):
+        while len(self._pieces) > row_from and self._pieces[-1] in (" ", "\n", "\n\n"):
             self._pieces.pop()
         if len(self._pieces) > row_from:
             self._pieces[-1] = self._pieces[-1].rstrip(" ")

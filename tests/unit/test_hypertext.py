@@ -111,6 +111,14 @@ def test_a_heading_that_is_closed_again_and_again_is_looked_at_once() -> None:
     assert reduced("<h1>" + "<br></h1>" * 116_000 + "text").text.strip() == "text"
 
 
+@requirement("documents.import-is-bounded")
+@pytest.mark.parametrize("text", ["x", " ", "\n"])
+@pytest.mark.timeout(30)
+def test_a_long_cell_is_not_looked_at_again_for_each_that_follows(text: str) -> None:
+    page = f"<tr><td><pre>{text * 500_000}x\n</pre>" + "<td>" * 120_000
+    assert reduced(page).text.strip().strip("x") == ""
+
+
 @given(st.text(alphabet=st.sampled_from(list("<>!-/='\"& apbrsctitle\n;#x9"))))
 def test_any_page_is_reduced_without_an_error_and_without_comments(page: str) -> None:
     assert "<!--" not in reduced(page).text.replace("&lt;", "")
