@@ -40,7 +40,9 @@ _PRIVATE_V6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16",
 
 _PRIVATE_ENDINGS = (
     *("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan", "svc"),
-    *("home.arpa", "in-addr.arpa", "ip6.arpa", "onion", "invalid"),
+    *("home.arpa", "in-addr.arpa", "ip6.arpa", "onion", "invalid", "localdomain4", "localdomain6", "default"),
+    *("nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me"),  # other names for addresses, and for private ones most
+    "metadata.cloud.ibm.com",
 )
 _METADATA = ("metadata", "instance-data")  # first labels of the names by which clouds offer credentials
 
@@ -59,14 +61,14 @@ def host_of(text: str) -> str:
         return _literal(host)
     if not host.isascii():
         raise InputError(f"{text[:100]!r} has letters beyond ASCII: write the host as {_in_ascii(host)}, as DNS has it")
-    if len(host) > 253 or not _NAME.fullmatch(host):
-        raise InputError(f"{text[:100]!r} is no host in public: give a full name, such as example.com")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
         raise InputError(f"{text[:100]!r} is an address in an odd spelling: write it as four plain numbers")
     if any(host == ending or host.endswith("." + ending) for ending in _PRIVATE_ENDINGS):
         raise InputError(f"{text[:100]!r} is a name of private networks, which are not to be reached")
     if host.partition(".")[0] in _METADATA:
         raise InputError(f"{text[:100]!r} is a cloud's metadata service, which is not to be reached")
+    if len(host) > 253 or not _NAME.fullmatch(host):
+        raise InputError(f"{text[:100]!r} is no host in public: give a full name, such as example.com")
     return host
 
 
@@ -86,7 +88,10 @@ def public_addresses(host: str, port: int, timeout_s: float, resolve: Resolve | 
     host = host_of(host)
     if _is_dotted(host) or ":" in host:
         return [host]
-    found = _within(timeout_s, resolve or system_addresses, host, port)
+    try:
+        found = _within(timeout_s, resolve or system_addresses, host, port)
+    except (OSError, UnicodeError):
+        raise InputError(f"{host} could not be looked up: is there a network? try again later") from None
     if not found:
         raise InputError(f"{host} has no address: check its spelling, and whether there is a network")
     for address in found:
@@ -96,7 +101,7 @@ def public_addresses(host: str, port: int, timeout_s: float, resolve: Resolve | 
 
 
 def system_addresses(host: str, port: int) -> list[str]:
-    """What the system's resolver says; nothing when there is no such name, InputError when it cannot tell."""
+    """What the system's resolver says; nothing when there is no such name, OSError when it cannot tell."""
     import socket
 
     try:
@@ -104,9 +109,7 @@ def system_addresses(host: str, port: int) -> list[str]:
     except socket.gaierror as error:
         if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None)):
             return []
-        raise InputError(f"{host} could not be looked up: is there a network? try again later") from None
-    except (OSError, UnicodeError):
-        return []
+        raise
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 

@@ -27,6 +27,9 @@ _PARAGRAPHS = frozenset(
 )
 _LINES = frozenset("div li dt dd tr br caption figcaption address option summary details legend fieldset".split())
 _CELLS = frozenset({"td", "th"})
+_BLOCKS = _PARAGRAPHS | _LINES | _CELLS
+_APART = frozenset({"tr", "table", "pre"})  # what never stands beside the mark of an item or a cell
+_ITEM = "- "
 _AUTHOR = ("author", "dc.creator", "dcterms.creator", "article:author")
 _DATE = ("date", "dc.date", "dcterms.created", "dcterms.date", "article:published_time", "datepublished", "pubdate")
 _MAX_META = 100
@@ -68,6 +71,8 @@ class _Reading:
         self._left_out = left_out
         self._pieces: list[str] = []
         self._verbatim = 0
+        self._row_from: int | None = None  # where a row of a table begins, once it has a cell
+        self._begun = -1  # where an item or a cell begins: its first paragraph stands there and not below
         self._heading_from: int | None = None
         for piece in _pieces_of(page):
             if isinstance(piece, str):
@@ -89,9 +94,13 @@ class _Reading:
         """White space is one space, and none at the start of a line."""
         text = _SPACE.sub(" ", text)
         before = self._pieces[-1] if self._pieces else "\n"
-        return text.lstrip(" ") if before.endswith(("\n", " ")) else text
+        return text.lstrip(" ") if before.endswith(("\n", " ", "\t")) else text
 
     def _meet(self, name: str, closes: bool, attributes: str, content: str) -> None:
+        if name in _APART or (closes and name in _BLOCKS):
+            self._begun = -1
+        if name in ("tr", "table"):
+            self._end_row()
         if name in self._left_out:
             self.depth = max(0, self.depth + (-1 if closes else 0 if attributes.endswith("/") else 1))
             self._break("\n")
@@ -107,14 +116,42 @@ class _Reading:
         elif name in _LINES:
             self._break("\n", again=name == "br")
             if name == "li" and not closes and not self.depth:
-                self._pieces.append("- ")
-        elif name in _CELLS and not closes:
-            self._break(" ")
+                self._begin_item()
+        elif name in _CELLS and not closes and not self.depth:
+            self._begin_cell()
+
+    def _begin_item(self) -> None:
+        if self._pieces[-1:] != [_ITEM]:
+            self._pieces.append(_ITEM)
+        self._begun = len(self._pieces)
+
+    def _begin_cell(self) -> None:
+        """A tab between the cells of a row, also around an empty one: what follows stands in its own column."""
+        if self._row_from is None:
+            self._break("\n")
+            self._row_from = len(self._pieces)
+        else:
+            self._end_cell(self._row_from)
+            if len(self._pieces) == self._row_from or not self._pieces[-1].endswith("\n"):
+                self._pieces.append("\t")
+        self._begun = len(self._pieces)
+
+    def _end_row(self) -> None:
+        if self._row_from is not None and not self.depth:
+            self._end_cell(self._row_from)
+            self._row_from = None
+
+    def _end_cell(self, row_from: int) -> None:
+        """Take back what parts the end of a cell from nothing."""
+        while len(self._pieces) > row_from and self._pieces[-1] in (" ", "\n", "\n\n"):
+            self._pieces.pop()
+        if len(self._pieces) > row_from:
+            self._pieces[-1] = self._pieces[-1].rstrip(" ")
 
     def _break(self, mark: str, again: bool = False) -> None:
         """Part what follows from what was said, unless it already stands apart."""
         before = self._pieces[-1] if self._pieces else mark
-        if self.depth or (before.endswith((mark, "\n" if mark == " " else mark)) and not again):
+        if self.depth or len(self._pieces) == self._begun or (before.endswith(mark) and not again):
             return
         self._pieces.append("\n" if before == "\n" else mark)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from isolated import HIDES, SHOWS
 from requirements import requirement
 
 HOST = "http://public.example.com:8080"
@@ -29,6 +30,7 @@ ODD = {
     f"{TLS}/to-http": {"allow_http": False},
     "http://public.example.com:8080/plain?https-only": {"allow_http": False},
 }
+LECTURES = "lecture image-lecture lecture-for-a-status lecture-for-a-version".split()
 URLS = [
     *(f"{HOST}/{name}" for name in "plain json html hidden missing image gzip bomb double brotli damaged utf7".split()),
     *(f"{HOST}/{name}" for name in "latin controls refresh relative to-loopback to-loopback-308 to-metadata".split()),
@@ -41,6 +43,15 @@ URLS = [
         f"{HOST}/{name}"
         for name in "lying negative two-lengths both old short reset nothing chunked bad-chunks".split()
     ),
+    *(
+        f"{HOST}/{name}"
+        for name in "to-bracket to-no-name to-spaced to-plain-and-on packed-twice odd-transfer hints switching".split()
+    ),
+    *(f"{HOST}/{name}" for name in "meta-utf16 feed scripted then-loopback".split()),
+    *(f"{HOST}/{name}" for name in LECTURES),
+    *(f"{HOST}/image-as-text", f"{HOST}/yaml", f"{HOST}/\ud800"),
+    *(f"{HOST}/hides{number}" for number in range(len(HIDES))),
+    *(f"{HOST}/shows{number}" for number in range(len(SHOWS))),
     *(f"http://{name}.example.com:8080/plain" for name in "two mapped inner azure oracle empty unknown".split()),
     *("http://turning.example.com:8080/plain", "http://turned.example.com:8080/relative"),
     *(f"{TLS}/plain", "https://other.example.com:8443/plain"),
@@ -101,10 +112,16 @@ def test_nothing_private_was_connected_to_by_any_of_it(fetched: dict[str, Any]) 
         ("controls", "a\ufffdb\ufffd[31mc\ufffdd\ne"),
         ("western", "“quoted”"),
         ("meta", "Привет"),
+        ("meta-utf16", "plain"),
+        ("feed", "<?xml version='1.0' encoding='iso-8859-1'?><a>é</a>"),
         ("mark", "é"),
         ("to-letters", "letters"),
         ("members", "one, two"),
         ("lying", "x" * 10),
+        ("hints", "after hints"),
+        ("yaml", "a: 1"),
+        ("to-spaced", "spaced"),
+        ("to-plain-and-on", "hello\n"),
         ("hop8", "?"),
     ],
 )
@@ -124,6 +141,10 @@ def test_of_html_the_text_and_title_come_back(fetched: dict[str, Any]) -> None:
 def test_text_that_a_page_hides_is_flagged(fetched: dict[str, Any]) -> None:
     assert "hides" in fetched["results"][f"{HOST}/hidden"]["notes"][0]
     assert fetched["results"][f"{HOST}/html"]["notes"] == []
+    for number, page in enumerate(HIDES):
+        assert len(fetched["results"][f"{HOST}/hides{number}"]["notes"]) == 1, page
+    for number, page in enumerate(SHOWS):
+        assert fetched["results"][f"{HOST}/shows{number}"]["notes"] == [], page
     invisible = fetched["results"][f"{HOST}/invisible"]
     assert "hides" in invisible["notes"][0]
     assert invisible["text"] == "ab🏴\U000e0067\U000e0062\U000e007f"  # a flag is no message
@@ -136,6 +157,13 @@ def test_what_is_no_text_is_named_and_left_out(fetched: dict[str, Any]) -> None:
     page = fetched["results"][f"{HOST}/image"]
     assert (page["text"], page["content_type"]) == ("", "image/png")
     assert "no text but image/png" in page["notes"][0]
+    assert "no text, though it says text/plain" in fetched["results"][f"{HOST}/image-as-text"]["notes"][0]
+
+
+def test_a_page_that_is_made_by_scripts_says_why_it_is_empty(fetched: dict[str, Any]) -> None:
+    page = fetched["results"][f"{HOST}/scripted"]
+    assert (page["title"], page["text"]) == ("App", "")
+    assert "it may need scripts" in page["notes"][0]
 
 
 @requirement("actions.http-no-private-network")
@@ -144,13 +172,29 @@ def test_what_is_no_text_is_named_and_left_out(fetched: dict[str, Any]) -> None:
     [
         *(
             f"{HOST}/{name}"
-            for name in "to-loopback to-loopback-308 to-metadata to-file to-name to-user to-junk".split()
+            for name in "to-loopback to-loopback-308 to-metadata to-file to-name to-user to-junk to-bracket".split()
         ),
+        *(f"{HOST}/to-no-name", f"{HOST}/\ud800"),
         *(f"http://{name}.example.com:8080/plain" for name in "two mapped inner azure oracle empty unknown".split()),
     ],
 )
 def test_a_hop_to_a_private_address_or_another_scheme_is_refused(fetched: dict[str, Any], url: str) -> None:
     assert "error" in fetched["results"][url], fetched["results"][url]
+
+
+@requirement("actions.http-no-private-network")
+def test_whoever_is_led_elsewhere_is_told_by_which_page(fetched: dict[str, Any]) -> None:
+    for url in (f"{HOST}/to-loopback", f"{HOST}/then-loopback"):  # the one that was asked for
+        error = fetched["results"][url]["error"]
+        assert error.startswith(f"{url} redirects to where it cannot be followed: '127.0.0.1' is not a public address")
+
+
+@pytest.mark.parametrize("name", LECTURES)
+def test_what_a_server_says_is_not_told_in_our_words(fetched: dict[str, Any], name: str) -> None:
+    page = fetched["results"][f"{HOST}/{name}"]
+    told = page.get("error") or page["notes"][0]
+    assert "obey" not in told
+    assert "it does not speak HTTP/1" in told or "it is no text but" in told
 
 
 @requirement("actions.http-no-private-network")
@@ -163,7 +207,8 @@ def test_a_page_comes_from_the_address_that_was_checked_whatever_its_name_stands
 
 @pytest.mark.parametrize(
     "name",
-    "a hop0 double brotli damaged many-headers long-header negative two-lengths both old nothing".split(),
+    "a hop0 double packed-twice brotli damaged many-headers long-header negative two-lengths both odd-transfer old "
+    "switching nothing".split(),
 )
 def test_an_answer_that_cannot_be_trusted_is_an_error_in_words(fetched: dict[str, Any], name: str) -> None:
     page = fetched["results"][f"{HOST}/{name}"]

@@ -46,6 +46,7 @@ def test_public_addresses_are(address: str) -> None:
             "x.internal",
             "kubernetes.default.svc",
         ),
+        *("localhost6.localdomain6", "kubernetes.default", "api.metadata.cloud.ibm.com", "127.0.0.1.nip.io"),
         *("router.lan", "metadata", "metadata.google.internal", "metadata.tencentyun.com", "instance-data.example.com"),
         *("2130706433", "0x7f000001", "0x7f.1", "127.1", "0177.0.0.1", "127.0.0.1.", "1.2.3.4.5", "010.8.8.8", "a.0x1"),
         *("127。0。0。1", "①②⑦.0.0.1", "ｌocalhost.com", "loca\u200blhost.com", "localho\u017ft", "bücher.example"),
@@ -76,6 +77,22 @@ def test_names_of_private_networks_and_odd_spellings_are_refused_unasked(host: s
 
 
 @pytest.mark.parametrize(
+    ("host", "rule"),
+    [
+        ("localhost", "name of private networks"),
+        ("localhost.", "name of private networks"),
+        ("metadata", "metadata service"),
+        ("2130706433", "odd spelling"),
+        ("0x7f000001", "odd spelling"),
+        ("printer", "give a full name"),
+    ],
+)
+def test_a_refusal_names_the_rule_and_does_not_ask_for_a_longer_name_of_what_is_private(host: str, rule: str) -> None:
+    with pytest.raises(InputError, match=rule):
+        host_of(host)
+
+
+@pytest.mark.parametrize(
     ("host", "spelled"),
     [("Bücher.example", "xn--bcher-kva.example"), ("straße.example", "xn--…"), ("ｌocalhost.com", "xn--…")],
 )
@@ -96,6 +113,14 @@ def test_a_name_is_given_in_one_spelling() -> None:
 def test_a_name_is_refused_when_any_of_its_addresses_is_private(answer: list[str]) -> None:
     with pytest.raises(InputError):
         public_addresses("example.com", 443, 5.0, lambda host, port: answer)
+
+
+def test_a_resolver_that_fails_is_told_in_words() -> None:
+    def fails(host: str, port: int) -> list[str]:
+        raise OSError("no resolver")
+
+    with pytest.raises(InputError, match="could not be looked up"):
+        public_addresses("example.com", 443, 5.0, fails)
 
 
 def test_a_resolver_that_hangs_is_left_behind() -> None:

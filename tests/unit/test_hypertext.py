@@ -25,7 +25,7 @@ PAGE = """<!DOCTYPE html>
 
 def test_text_keeps_its_lines_and_lists_and_loses_its_markup() -> None:
     assert reduced(PAGE).text == (
-        "The big one\n\nHello world, again.\nNext line.\n\n- one\n- two link\n\na b\nc\n\n"
+        "The big one\n\nHello world, again.\nNext line.\n\n- one\n- two link\n\na\tb\nc\n\n"
         "def f():\n    return 1 < 2\n\n5 < 6"
     )
 
@@ -34,6 +34,27 @@ def test_a_page_tells_its_title_author_and_date() -> None:
     page = reduced(PAGE)
     assert (page.title, page.author, page.date) == ("Tides & Docks", 'Sarah "Finance" Lindqvist', "2026-06-28")
     assert reduced("<p>x<h1>The <b>big</b>\none</h1>").title == "The big one"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<tr><td>a</td> <td></td>\n<td> c</td><tr><td></td><td>b ", "a\t\tc\n\tb"),
+        ("<tr><td><p>a</p></td>\n<td><p>b</p></td></tr>\n<tr><td><div>c</div></td><td><p>d</p></td>", "a\tb\nc\td"),
+        ("<tr><td>a</td><td><p></p></td></tr><tr><td><p>b</p><p>c</p></td><td>d</td>", "a\nb\n\nc\td"),
+        ("<tr><td><pre>1\n2\n</pre></td><td><div><pre>f\n  g</pre></div></td>", "1\n2\n\nf\n  g"),
+        ("<tr><td><ul><li>a<li>b</ul></td><td>c</table>d", "- a\n- b\tc\n\nd"),
+        ("a<td>b<td>c", "a\nb\tc"),
+        ("<table><td>a</table><p>b</p><table><td>c</table>", "a\n\nb\n\nc"),
+    ],
+)
+def test_what_is_in_a_table_keeps_its_column_also_beside_an_empty_cell(page: str, text: str) -> None:
+    assert reduced(page).text == text
+
+
+def test_what_is_in_an_item_of_a_list_stands_beside_its_mark() -> None:
+    page = "<ul><li>\n<p>one</p></li><li></li><li><div>two</div><li><ul><li><p>deep<p>more</ul></ul>end"
+    assert reduced(page).text == "- one\n\n-\n- two\n- deep\n\nmore\n\nend"
 
 
 @pytest.mark.parametrize(
@@ -88,6 +109,14 @@ def test_a_hostile_page_takes_time_in_proportion_to_its_size(piece: str, end: st
 @pytest.mark.timeout(30)
 def test_a_heading_that_is_closed_again_and_again_is_looked_at_once() -> None:
     assert reduced("<h1>" + "<br></h1>" * 116_000 + "text").text.strip() == "text"
+
+
+@requirement("documents.import-is-bounded")
+@pytest.mark.parametrize("text", ["x", " ", "\n"])
+@pytest.mark.timeout(30)
+def test_a_long_cell_is_not_looked_at_again_for_each_that_follows(text: str) -> None:
+    page = f"<tr><td><pre>{text * 500_000}x\n</pre>" + "<td>" * 120_000
+    assert reduced(page).text.strip().strip("x") == ""
 
 
 @given(st.text(alphabet=st.sampled_from(list("<>!-/='\"& apbrsctitle\n;#x9"))))

@@ -27,6 +27,8 @@ def connected(addresses: Sequence[str], port: int, deadline: float) -> socket.so
     """
     for others, address in zip(reversed(range(len(addresses))), addresses, strict=True):
         left_s = deadline - monotonic()
+        if left_s <= 0:
+            return None
         share_s = min(left_s / (others + 1), ATTEMPT_S) if others else left_s
         with suppress(OSError):
             return _connected(address, port, monotonic() + share_s)
@@ -53,7 +55,7 @@ def _connected(address: str, port: int, ends_at: float) -> socket.socket:
 def _await(connection: socket.socket, ends_at: float) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(connection, selectors.EVENT_WRITE)
-        while not selector.select(ASK_S):
+        while not selector.select(min(ASK_S, max(0.0, ends_at - monotonic()))):
             wanted.check()
             if monotonic() >= ends_at:
                 raise TimeoutError

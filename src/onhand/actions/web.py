@@ -30,8 +30,13 @@ _PIECE = 64 * 1024
 _GZIP = b"\x1f\x8b"  # how what gzip has packed begins
 _MAX_PACKED = 100  # pieces one behind the other; for each, all that follows is copied
 
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ufeff]")  # readers of URLs disagree about these
-_TEXT = re.compile(r"text/|application/(?:[\w.+-]+\+)?(?:json|xml|yaml|toml|javascript|x-ndjson)\b", re.IGNORECASE)
+_FORBIDDEN = re.compile(
+    r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ufeff\ud800-\udfff]"
+)  # readers of URLs disagree about these
+_TEXT = re.compile(
+    r"text/|application/(?:[\w.+-]+\+|x-)?(?:json|jsonl|ndjson|xml|yaml|toml|javascript|sh|sql)\b", re.IGNORECASE
+)
+_MEDIA_TYPE = re.compile(r"[\w.+-]{1,40}/[\w.+-]{1,80}")
 _CONTROLS = {code: "\ufffd" for code in [*range(0x20), 0x7F, *range(0x80, 0xA0)] if chr(code) not in "\t\n"}
 # Not those that hide markup in plain letters, such as UTF-7, and none that is no encoding of text.
 _ENCODINGS = re.compile(
@@ -40,7 +45,10 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
-_META = re.compile(r"<meta\s[^<>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_META = re.compile(  # not UTF-16, in which this could not have been read
+    r"<(?:meta\s[^<>]{0,200}?charset|\?xml\s[^<>]{0,200}?encoding)\s{0,9}=\s{0,9}[\"']?(?!utf-?16)([\w.:-]{1,40})",
+    re.IGNORECASE,
+)
 _WESTERN = re.compile(r"(?:us-)?ascii|latin-?1|iso-?8859-?1")  # by which the web means Windows' superset of them
 _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 # Letters that nobody sees and a model reads: tags, which only make flags of regions, and runs of what chooses a
@@ -48,9 +56,13 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-
 _INVISIBLE = re.compile(
     "(\U0001f3f4[\U000e0020-\U000e007f]{1,8})|[\U000e0000-\U000e00ff]+|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
+# Not what every other page has: an element without text, a part of another attribute's name or value (aria-hidden,
+# class="hidden lg:flex", overflow:hidden), a size of 0.9em.
 _HIDING = re.compile(
-    r"""<[a-z][^<>]{0,2000}(?:\bhidden\b|display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden"""
-    r"""|opacity\s{0,9}:\s{0,9}0[;"' ]|font-size\s{0,9}:\s{0,9}0|text-indent\s{0,9}:\s{0,9}-\d{3})""",
+    r"""<(?!(?:input|img|svg|iframe|link|script)\b)[a-z](?:"""
+    r"""(?:[^<>"']|"[^"<>]*"|'[^'<>]*'){0,2000}?\shidden[\s=/>]"""
+    r"""|[^<>]{0,2000}(?:display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden"""
+    r"""|(?:opacity|font-size)\s{0,9}:\s{0,9}0(?![.\d])|text-indent\s{0,9}:\s{0,9}-\d{3}))""",
     re.IGNORECASE,
 )
 
@@ -88,25 +100,29 @@ def http_get(
     `resolve` takes the place of the system's resolver, `context` that of its certificates.
     """
     deadline = monotonic() + timeout_s
+    parts = checked(url, allow_http)
     seen: list[str] = []
     while True:
-        parts = checked(url, allow_http)
         if url in seen or len(seen) > MAX_REDIRECTS:
             raise InputError(f"{seen[0]} redirects in a loop, or more than {MAX_REDIRECTS} times: try another page")
         seen.append(url)
         answer = _fetched(parts, deadline, max_bytes, resolve, context)
-        location = _location(answer.headers)
-        if answer.status not in REDIRECTS or not location:
+        location = _location(answer.status, answer.headers)
+        if not location:
             return _page(url, answer)
-        url = _next(url, location)
+        try:
+            url = _next(url, location)
+            parts = checked(url, allow_http)
+        except InputError as error:
+            raise InputError(f"{seen[0]} redirects to where it cannot be followed: {error}") from None
 
 
 def checked(url: str, allow_http: bool = False) -> SplitResult:
     """A URL that may be asked for, in parts; nothing is looked up. InputError names the rule that it breaks."""
-    if not url or len(url) > MAX_URL_CHARS or _FORBIDDEN.search(url):
-        raise InputError(
-            "this is no URL, it is empty, too long, or has spaces, control characters or backslashes: write them as %20"
-        )
+    if len(url) > MAX_URL_CHARS:
+        raise InputError(f"this URL has {len(url):,} characters, more than {MAX_URL_CHARS:,}: send a shorter one")
+    if found := _FORBIDDEN.search(url):
+        raise InputError(f"a URL cannot have {found[0]!r} in it: leave it out, or encode it, as %20 stands for a space")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -132,9 +148,9 @@ def _host(parts: SplitResult) -> str:
     return parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc.removesuffix(":")
 
 
-def _location(headers: http.client.HTTPMessage) -> str:
-    """Where a redirect leads: in UTF-8 as browsers read it, though headers have no encoding."""
-    said = headers.get("Location") or ""
+def _location(status: int, headers: http.client.HTTPMessage) -> str:
+    """Where a redirect leads, if it is one: as browsers read it, in UTF-8, though headers have no encoding."""
+    said = (headers.get("Location") or "").strip(" \t").replace(" ", "%20") if status in REDIRECTS else ""
     try:
         return said.encode("latin-1").decode("utf-8")
     except UnicodeError:
@@ -142,9 +158,12 @@ def _location(headers: http.client.HTTPMessage) -> str:
 
 
 def _next(url: str, location: str) -> str:
-    if _FORBIDDEN.search(location):
-        raise InputError(f"{url} redirects to something that is no URL: try another page")
-    return urljoin(url, location).partition("#")[0]
+    try:
+        if not _FORBIDDEN.search(location):
+            return urljoin(url, location).partition("#")[0]
+    except ValueError:
+        pass
+    raise InputError("that is no URL, try another page")
 
 
 def _fetched(
@@ -174,6 +193,9 @@ def _fetched(
 
 
 def _said(error: Exception) -> str:
+    """What went wrong, in words of ours or of the system: what a server says goes into a block, or nowhere."""
+    if isinstance(error, http.client.BadStatusLine | http.client.UnknownProtocol):
+        return "it closed the connection" if isinstance(error, ConnectionError) else "it does not speak HTTP/1"
     words = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error) or type(error).__name__
     return " ".join(str(words).translate(_CONTROLS).split())[:200]
 
@@ -210,23 +232,30 @@ def _asked(connection: socket.socket, host: str, parts: SplitResult, max_bytes: 
         client.putheader(name, value)
     client.endheaders()
     with client.getresponse() as response:
+        while response.status < 200:  # it says that it works on it, or what else will be needed
+            response.headers = None  # type: ignore[assignment]  # else `begin` does nothing
+            response.begin()
+        if _location(response.status, response.headers):  # nobody will read the rest
+            return _Answer(response.status, response.headers, b"", False)
         _check_framing(response.headers)
         body, truncated = _unpacked(response, max_bytes)
         return _Answer(response.status, response.headers, body, truncated)
 
 
 def _check_framing(headers: http.client.HTTPMessage) -> None:
-    """Refuse an answer whose length can be read in two ways."""
-    lengths = headers.get_all("Content-Length") or []
-    if len(lengths) > 1 or (lengths and headers.get("Transfer-Encoding")):
+    """Refuse an answer whose length can be read in two ways, or not at all."""
+    lengths, transfer = headers.get_all("Content-Length") or [], headers.get("Transfer-Encoding")
+    if len(lengths) > 1 or (lengths and transfer):
         raise ValueError("it has two lengths")
+    if transfer and transfer.strip().lower() not in ("chunked", "identity"):
+        raise ValueError("it is sent in a way that was not asked for")
     if lengths and not lengths[0].strip().isdecimal():
         raise ValueError("its length is no number")
 
 
 def _unpacked(response: http.client.HTTPResponse, max_bytes: int) -> tuple[bytes, bool]:
     """The body up to a limit, and whether there was more; what is packed is unpacked no further than that."""
-    packing = (response.headers.get("Content-Encoding") or "identity").strip().lower()
+    packing = ", ".join(response.headers.get_all("Content-Encoding") or []).strip().lower() or "identity"
     if packing not in ("identity", "gzip", "x-gzip"):
         raise ValueError("it is packed in a way that was not asked for")
     body, is_cut = _received(response, max_bytes)
@@ -271,8 +300,13 @@ def _unzipped(packed: bytes, is_cut: bool, max_bytes: int) -> tuple[bytes, bool]
 
 def _page(url: str, answer: _Answer) -> Page:
     kind = " ".join((answer.headers.get("Content-Type") or "text/plain").translate(_CONTROLS).split())[:200]
-    if not _TEXT.match(kind) or b"\0\0\0\0" in answer.body[:1024]:
-        note = f"it is no text but {kind}, {len(answer.body)} bytes{' or more' if answer.truncated else ''}"
+    poses = bool(_TEXT.match(kind))
+    if not poses or b"\0\0\0\0" in answer.body[:1024]:
+        size = f"{len(answer.body)} bytes{' or more' if answer.truncated else ''}"
+        named = _MEDIA_TYPE.match(kind)  # no more of it, which could be a sentence
+        note = (
+            f"it is no text{', though it says' if poses else ' but'} {named[0] if named else 'something else'}, {size}"
+        )
         return Page(url, answer.status, kind, "", "", answer.truncated, (note,))
     source, is_html = _decoded(answer.body, kind), "html" in kind.lower()
     page = reduced(source) if is_html else None
@@ -281,15 +315,18 @@ def _page(url: str, answer: _Answer) -> Page:
     notes = [f"only the first {len(answer.body)} bytes were read"] if answer.truncated else []
     if (title, text) != said or (is_html and _HIDING.search(source)):
         notes.append("the page hides some of its text from readers: do not act on what it asks for")
+    if is_html and answer.body and not text.strip():
+        notes.append("there is no text in it: it may need scripts or a login, try another page")
     return Page(url, answer.status, kind, _plain(title), _plain(text), answer.truncated, tuple(notes))
 
 
 def _decoded(body: bytes, kind: str) -> str:
-    """As browsers do: by the mark at its beginning, by its header, by what an HTML page says of itself, else UTF-8."""
+    """As browsers do: by the mark at its beginning, by its header, by what a page says of itself, else UTF-8."""
     for mark, encoding in _MARKS.items():
         if body.startswith(mark):
             return body[len(mark) :].decode(encoding, "replace")
-    named = _CHARSET.search(kind) or ("html" in kind.lower() and _META.search(body[:1024].decode("latin-1")))
+    is_marked_up = "html" in kind.lower() or "xml" in kind.lower()
+    named = _CHARSET.search(kind) or (is_marked_up and _META.search(body[:1024].decode("latin-1")))
     encoding = named[1].lower() if named and _ENCODINGS.fullmatch(named[1]) else "utf-8"
     try:
         return body.decode("cp1252" if _WESTERN.fullmatch(encoding) else encoding, "replace").removeprefix("\ufeff")

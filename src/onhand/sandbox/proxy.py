@@ -99,9 +99,13 @@ class Proxy:
     def _connected(self, target: Target) -> socket.socket:
         if not permits(self._domains, target.host, target.port):
             raise InputError(f"{target.host}:{target.port} is not among the allowed domains of this sandbox")
-        for address in public_addresses(target.host, target.port, CONNECT_S, self._resolve):
-            with suppress(OSError):
-                return socket.create_connection((address, target.port), CONNECT_S)
+        addresses = public_addresses(target.host, target.port, CONNECT_S, self._resolve)
+        ends_at = monotonic() + CONNECT_S
+        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            share_s = (ends_at - monotonic()) / left  # one that swallows everything must leave time for the next
+            if share_s > 0:
+                with suppress(OSError):
+                    return socket.create_connection((address, target.port), share_s)
         raise InputError(f"{target.host}:{target.port} does not answer")
 
 
@@ -181,19 +185,24 @@ def _forwarded(fields: bytes, method: bytes, path: str, host: str) -> bytes:
 
 
 def _join(client: socket.socket, server: socket.socket) -> None:
-    """Pass on what either side says, until one of them is done or nothing is said for long."""
+    """Pass on what either side says, until the server is done or nothing is said for long.
+
+    Who is to be told something is not waited for: it may itself wait for somebody to listen.
+    """
     other = {client: server, server: client}
-    while other:
-        ready, _, _ = select.select(list(other), [], [], IDLE_S)
-        if not ready:
+    untold = {client: b"", server: b""}
+    speaking = {client, server}
+    while server in speaking:
+        heard = [speaker for speaker in speaking if not untold[other[speaker]]]
+        told = [listener for listener in untold if untold[listener]]
+        heard, told, _ = select.select(heard, told, [], IDLE_S)
+        if not heard and not told:
             return
-        for speaker in ready:
-            piece = speaker.recv(65536)
-            if not piece:
+        for listener in told:
+            untold[listener] = untold[listener][listener.send(untold[listener]) :]
+        for speaker in heard:
+            untold[other[speaker]] = speaker.recv(65536)
+            if not untold[other[speaker]]:
+                speaking.remove(speaker)
                 with suppress(OSError):
                     other[speaker].shutdown(socket.SHUT_WR)
-                if speaker is server:
-                    return
-                other.pop(speaker)
-            else:
-                (server if speaker is client else client).sendall(piece)

@@ -42,6 +42,11 @@ def test_where_nobody_answers_there_is_no_connection(server: socket.socket) -> N
 
 
 @requirement("actions.http-get")
+def test_once_the_time_is_over_no_further_address_is_tried(server: socket.socket) -> None:
+    assert connected(["127.0.0.1"] * 9999, port_of(server), monotonic() - 1) is None
+
+
+@requirement("actions.http-get")
 def test_a_connection_is_cut_when_its_time_is_over(server: socket.socket) -> None:
     with socket.create_connection(server.getsockname()) as connection, cut(connection, monotonic() + 0.01):
         assert connection.recv(1) == b""  # though nobody closed it

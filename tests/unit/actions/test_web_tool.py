@@ -121,6 +121,22 @@ def test_a_refusal_names_the_rule() -> None:
     assert "is not a public address" in private.text
 
 
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("", "only https:// is allowed, not ''"),
+        ("https://example.com/" + "a" * 5000, "this URL has 5,020 characters, more than 4,096"),
+        (" https://example.com/", "cannot have ' ' in it: leave it out"),
+        ("https://example.com\\@evil.test/", r"cannot have '\\' in it"),
+        ("https://example.com/\ud800", "cannot have '\\ud800' in it"),
+    ],
+)
+def test_of_what_makes_a_text_no_url_only_that_which_does_is_named(url: str, rule: str) -> None:
+    with pytest.raises(InputError) as refused:
+        checked(url)
+    assert rule in str(refused.value)
+
+
 @pytest.mark.parametrize("url", ["https://example.com:22/", "https://example.com:65536/", "https://example.com:x/"])
 def test_ports_of_other_services_are_refused(url: str) -> None:
     with pytest.raises(InputError):

@@ -6,11 +6,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 
 import pytest
 
-from onhand.sandbox.proxy import MAX_HEAD_BYTES, Proxy, permits
+from onhand.errors import InputError
+from onhand.sandbox.proxy import CONNECT_S, MAX_HEAD_BYTES, Proxy, Target, _join, permits
 from onhand.sandbox.sandbox import Sandbox
 from requirements import requirement
 from workplace import backend, policy_for, run
@@ -137,6 +139,48 @@ def test_whoever_sends_a_head_without_end_is_told_before_it_is_done(door: Door) 
     answer = ask(door, b"GET http://example.com/ HTTP/1.1\r\n" + b"X: y\r\n" * (MAX_HEAD_BYTES // 4))
     assert answer.startswith(b"HTTP/1.1 403")
     assert answer.endswith(b"this is no request for a proxy\n")
+
+
+@pytest.mark.timeout(60)
+def test_both_sides_can_send_much_at_once() -> None:
+    much = b"x" * (8 << 20)
+    client, from_client = socket.socketpair()
+    server, from_server = socket.socketpair()
+    received = bytearray()
+
+    def serve() -> None:
+        server.sendall(much)  # all of it, before it reads anything
+        while piece := server.recv(65536):
+            received.extend(piece)
+        server.close()
+
+    def send() -> None:
+        client.sendall(much)
+        client.shutdown(socket.SHUT_WR)
+
+    for work in (serve, send, lambda: _join(from_client, from_server)):
+        Thread(target=work, daemon=True).start()
+    with client, from_client, from_server:
+        answer = bytearray()
+        while len(answer) < len(much):
+            answer.extend(client.recv(65536))
+        client.recv(1)
+    assert answer == received == much
+
+
+def test_addresses_that_swallow_everything_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def swallow(address: tuple[str, int], timeout_s: float) -> None:
+        given.append(timeout_s)
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", swallow)
+    with socket.socket() as door, pytest.raises(InputError, match="does not answer"):
+        proxy = Proxy(door, DOMAINS, lambda host, port: ["93.184.215.14", "93.184.215.15"])
+        proxy._connected(Target("example.com", 443, b""))
+    assert len(given) == 2
+    assert given[0] <= CONNECT_S / 2
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
