@@ -30,9 +30,8 @@ _PIECE = 64 * 1024
 _GZIP = b"\x1f\x8b"  # how what gzip has packed begins
 _MAX_PACKED = 100  # pieces one behind the other; for each, all that follows is copied
 
-_FORBIDDEN = re.compile(
-    r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ufeff\ud800-\udfff]"
-)  # readers of URLs disagree about these
+# Readers of URLs disagree about these.
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029\ufeff\ud800-\udfff]")
 _TEXT = re.compile(
     r"text/|application/(?:[\w.+-]+\+|x-)?(?:json|jsonl|ndjson|xml|yaml|toml|javascript|sh|sql)\b", re.IGNORECASE
 )
@@ -304,9 +303,8 @@ def _page(url: str, answer: _Answer) -> Page:
     if not poses or b"\0\0\0\0" in answer.body[:1024]:
         size = f"{len(answer.body)} bytes{' or more' if answer.truncated else ''}"
         named = _MEDIA_TYPE.match(kind)  # no more of it, which could be a sentence
-        note = (
-            f"it is no text{', though it says' if poses else ' but'} {named[0] if named else 'something else'}, {size}"
-        )
+        said = named[0] if named else "something else"
+        note = f"it is no text, though it says {said}, {size}" if poses else f"it is no text but {said}, {size}"
         return Page(url, answer.status, kind, "", "", answer.truncated, (note,))
     source, is_html = _decoded(answer.body, kind), "html" in kind.lower()
     page = reduced(source) if is_html else None
