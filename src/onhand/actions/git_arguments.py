@@ -13,6 +13,7 @@ from onhand.errors import InputError
 MAX_ARGUMENTS = 50
 MAX_CHARS = 1_000  # of one argument
 
+_NO_WORD = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # no program can be given it; the rest stands for odd bytes
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _WORDS = re.compile(r"[^\0\n]{1,200}")
 _DATE = re.compile(r"[A-Za-z0-9 .:+/,-]{1,60}")
@@ -134,8 +135,11 @@ def arguments_of(words: Sequence[str], is_path: Callable[[str], bool]) -> Argume
     known = OPTIONS.get(command)
     if known is None:
         raise InputError(f"subcommand not allowed: {shown(command)}; only reading is: {', '.join(OPTIONS)}")
-    if len(rest) > MAX_ARGUMENTS or any(len(word) > MAX_CHARS or "\0" in word for word in rest):
-        raise InputError(f"at most {MAX_ARGUMENTS} arguments of {MAX_CHARS} characters, without NUL: send less")
+    if len(rest) > MAX_ARGUMENTS or any(len(word) > MAX_CHARS or _NO_WORD.search(word) for word in rest):
+        raise InputError(
+            f"at most {MAX_ARGUMENTS} arguments of {MAX_CHARS} characters, without NUL or halves of surrogate pairs: "
+            "send less"
+        )
     options, rest = _options(command, known, rest)
     revisions, paths, guessed = _operands(command, rest, is_path)
     if command == "diff" and sum(1 + (".." in word) for word in revisions) > 2:

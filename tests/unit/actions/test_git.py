@@ -164,6 +164,8 @@ REFUSED: list[list[str]] = [
     ["log", "--help"],
     ["log", "HEAD..--output=x"],
     ["log", "HEAD\0x"],
+    ["log", "--author=\ud800"],
+    ["show", "HEAD:\udfff"],
     ["log", "$(id)"],
     ["branch", "feature/*"],
     ["log", ":/../../etc"],
@@ -322,6 +324,62 @@ def test_a_submodule_is_not_looked_into(workspace: Workspace, repository: Path, 
     assert not marker.exists()
     assert said(workspace, "log", "--format=%s", path="inner") == "x\n"
     assert not marker.exists()
+
+
+def _branch_outside(git_directory: Path, outside: Path) -> None:
+    (git_directory / "HEAD").write_text("ref: refs/heads/main\n", encoding="ascii")
+    (git_directory / "refs" / "heads" / "main").unlink()
+    (git_directory / "refs" / "heads" / "main").symlink_to(outside / "token")
+
+
+def _packed_outside(git_directory: Path, outside: Path) -> None:
+    _branch_outside(git_directory, outside)
+    (git_directory / "refs" / "heads" / "main").unlink()
+    (outside / "packed").write_text(f"{(outside / 'token').read_text()} refs/heads/main\n", encoding="ascii")
+    (git_directory / "packed-refs").symlink_to(outside / "packed")
+
+
+def _common_outside(git_directory: Path, outside: Path) -> None:
+    shutil.copytree(git_directory, outside / "git")
+    (outside / "git" / "refs" / "heads" / "main").write_text((outside / "token").read_text(), encoding="ascii")
+    (git_directory / "commondir").write_text(f"{outside}/git", encoding="utf-8")
+
+
+def _all_outside(git_directory: Path, outside: Path) -> None:
+    shutil.move(git_directory, outside / "git")
+    (outside / "git" / "HEAD").write_text((outside / "token").read_text(), encoding="ascii")
+    git_directory.write_text(f"gitdir: {outside}/git", encoding="utf-8")
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize("lead", [_branch_outside, _packed_outside, _common_outside, _all_outside])
+def test_no_commit_of_a_submodule_is_told_from_outside(
+    workspace: Workspace,
+    with_submodule: Path,
+    environ: dict[str, str],
+    tmp_path: Path,
+    lead: Callable[[Path, Path], None],
+) -> None:
+    token = "0123456789abcdef" * 2 + "01234567"
+    (tmp_path / "outside" / "token").write_text(token, encoding="ascii")
+    assert "inner" in said(workspace, "ls-files", "inner")
+    lead(with_submodule / "inner" / ".git", tmp_path / "outside")
+    command = ["git", "diff", "--ignore-submodules=dirty"]
+    shown = subprocess.run(command, cwd=with_submodule, env=environ, capture_output=True, timeout=60)
+    assert token in shown.stdout.decode()  # else there is nothing to keep in
+    for words in ("diff", "status", "diff --raw HEAD", "ls-files -m"):
+        with pytest.raises(InputError, match="outside of the workspace"):
+            said(workspace, *words.split())
+
+
+@requirement("actions.git-read-only")
+def test_a_new_commit_of_a_submodule_is_told(workspace: Workspace, with_submodule: Path, run: Git) -> None:
+    run("commit", "-q", "--allow-empty", "-m", "y", cwd=with_submodule / "inner")
+    assert " M inner\n" in said(workspace, "status", "-s")
+    assert "+Subproject commit " in said(workspace, "diff", "inner")
+    (with_submodule / "inner").rename(with_submodule / "moved")
+    (with_submodule / "inner").symlink_to("../outside")
+    assert " T inner\n" in said(workspace, "status", "-s")  # git does not look through it
 
 
 @requirement("actions.closed-in-git", "actions.confined")
@@ -737,6 +795,27 @@ def test_an_index_that_names_files_outside_is_refused(
 
 
 @requirement("actions.git-read-only", "actions.confined")
+def test_an_index_that_names_directories_outside_for_what_is_new_is_not_obeyed(
+    workspace: Workspace, repository: Path, run: Git, environ: dict[str, str]
+) -> None:
+    (repository / "aa").mkdir()
+    (repository / "aa" / "old.txt").touch()
+    run("add", "aa")
+    (repository / "aa" / "new.txt").touch()
+    for directory in (repository, repository / "aa"):
+        os.utime(directory, (1, 1))  # older than the index, so that it keeps what it knows of them
+    run("-c", "core.untrackedCache=true", "status")
+    index = repository / ".git" / "index"
+    before, kind, after = index.read_bytes()[:-20].partition(b"UNTR")
+    forged = before + kind + after.replace(b"aa\0", b"..\0")
+    index.write_bytes(forged + hashlib.sha1(forged, usedforsecurity=False).digest())
+    words = ["git", "--no-optional-locks", "status", "-s"]
+    told = subprocess.run(words, cwd=repository, env=environ, capture_output=True, text=True, timeout=60).stdout
+    assert "?? ../outside/" in told  # else there is nothing to keep in
+    assert said(workspace, "status", "-s").endswith("?? aa/new.txt\n?? new.txt\n")
+
+
+@requirement("actions.git-read-only", "actions.confined")
 def test_a_directory_that_became_a_link_is_not_looked_through(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "d").mkdir()
     (repository / "d" / "secret.txt").write_text("mine\n", encoding="utf-8")
@@ -824,6 +903,8 @@ def test_worktrees_of_the_workspace_and_damaged_repositories(workspace: Workspac
     assert said(workspace, "log", "--format=%s", path="tree") == "First commit\n"
     assert said(workspace, "status", "-s", path="tree") == ""
     assert said(workspace, "status", "--", "../f.txt", path="sub").count("f.txt") == 1
+    for words in ("HEAD@{0}", "main@{0}", "main@{1}"):
+        assert said(workspace, "log", "-1", "--format=%s", words, path="tree") in ("First commit\n", "Second commit\n")
     (repository / ".git" / "HEAD").write_text("ref: \n", encoding="utf-8")
     with pytest.raises(InputError, match="damaged"):
         said(workspace, "log")
@@ -916,10 +997,12 @@ def test_a_branch_of_any_ordinary_name_is_known(workspace: Workspace, repository
 def test_names_are_told_as_other_tools_take_them(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "Übung.md").write_text("x\n", encoding="utf-8")
     (repository / "two\nlines").touch()
+    (repository / "..\t\ttabs").touch()  # none of its parts leads out
     run("add", "-A", "-f")
     assert "\nÜbung.md\n" in said(workspace, "ls-files")
     assert "+++ b/Übung.md\n" in said(workspace, "diff", "--cached")
     assert '"two\\nlines"' in said(workspace, "ls-files")  # on one line
+    assert '"..\\t\\ttabs"' in said(workspace, "ls-files")
 
 
 @requirement("actions.git-read-only")
