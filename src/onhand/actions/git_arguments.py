@@ -21,7 +21,7 @@ _DATE = re.compile(r"[A-Za-z0-9 .:+/,-]{1,60}")
 _SAFE_FORMAT = re.compile(r"(?:[^%\0]|%(?:[HhTtPpsfbBnDd%]|[ac][nNeElLdDrIits]|x09))*")
 _LINES = re.compile(r"[0-9]{1,7}(?:,(?:\+?[0-9]{1,7})?)?|,[0-9]{1,7}")
 _WHEN = re.compile(r"(?:iso|iso-strict|short|relative|rfc|unix|human|default)")
-_ONE = r"[\w@](?:[\w/@{}+#%=,!$&'();-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
+_ONE = r"[\w@](?:[\w/@{}+#%=,!$&'();-]|\.(?!\.)|[~^])*"  # a name, and steps to its parents
 _SORT = re.compile(r"-?(?:refname|committerdate|authordate|creatordate)")
 
 Check = Callable[[str], object]

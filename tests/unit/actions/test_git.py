@@ -172,6 +172,9 @@ REFUSED: list[list[str]] = [
     ["log", "--", ":/../../etc/passwd/../x"],
     ["show", ":(top)x"],
     ["log", "x" * 2000],
+    ["log", "x" + "~111111" * 140 + "*"],  # no pattern of ours takes long to see it
+    ["log", "x..x" + "^22" * 300 + "*"],
+    ["log", "--format=" + "%x20" * 240 + "%C("],
     ["log", *["-1"] * 60],
     ["log", "-n", "ten"],
     ["log", "-n"],
@@ -252,7 +255,8 @@ def plant(repository: Path, run: Git, tmp_path: Path) -> Callable[[dict[str, str
         (repository / "evil.cfg").write_text(evil_settings, encoding="utf-8")
         (repository / ".git" / "config.worktree").write_text(evil_settings, encoding="utf-8")
         (repository / ".gitattributes").write_text("* filter=evil diff=evil\n", encoding="utf-8")
-        os.utime(repository / "f.txt", (1, 1))  # so that its content has to be looked at
+        for name in ("f.txt", "sub/ok.txt"):  # so that they have to be looked at, and what is new of one be noted
+            os.utime(repository / name, (1, 1))
         for key, value in settings.items():
             run("config", key, value.format(pwn=evil, hooks=hooks))
         return marker
