@@ -104,6 +104,24 @@ READ = [
     ("show --format= --name-only HEAD", "f.txt\n"),
     ("show --quiet --format=%s HEAD", "Second commit\n"),
     ("diff --color=never -U0", "+three\n"),
+    ("diff --stat=80,40 --histogram HEAD~1 -- f.txt", "f.txt | 2 ++\n"),
+    ("diff -pw --no-prefix f.txt", "+++ f.txt\n"),
+    ("diff --word-diff=porcelain f.txt", "+three\n"),
+    ("diff -M90% --name-status HEAD~1 HEAD", "M\tf.txt\n"),
+    ("--no-pager log -1 --format=%s", "Second commit\n"),
+    ("log -1 --decorate=short --format=%C(auto)%s%Creset%x2c%an", "Second commit,somebody\n"),
+    ("log -1 --date=format:no%% --format=%Cred%ad%C(bold)", "no%\n"),
+    ("log -1 --date=iso8601-strict --format=%ad", "T"),
+    ("show HEAD:", "f.txt\nsub/\n"),
+    ("branch -av", "* main "),
+    ("branch --format=%(refname:short)=%(subject)", "main=Second commit\n"),
+    ("branch --no-contains main", "  feature/x-y_z.1\n"),
+    ("status -bs --ignored=matching", "## main\n"),
+    ("status --porcelain=2", "? new.txt\n"),
+    ("ls-files -mo --exclude-standard", "new.txt\n"),
+    ("ls-files --error-unmatch f.txt", "f.txt\n"),
+    ("blame -CC -s -L /two/,+1 f.txt", "2) two\n"),
+    ("blame -s --abbrev=10 --ignore-rev HEAD -L2,-1 f.txt", "2) two\n"),
 ]
 
 
@@ -144,6 +162,22 @@ REFUSED: list[list[str]] = [
     ["log", "--format=%G?"],
     ["log", "--format=%(trailers:key=x)"],
     ["log", "--format=%>(10)%s"],
+    ["log", "--format=%C(always,red)%s"],
+    ["log", "-L", "1,2:f.txt"],
+    ["log", "HEAD^!"],
+    ["log", "--color=always"],
+    ["log", "-pz"],
+    ["diff", "-pO/etc/passwd"],
+    ["diff", "--stat=--output=x"],
+    ["branch", "-aD", "main"],
+    ["branch", "--format=%(contents)"],
+    ["branch", "--format=%(describe)"],
+    ["blame"],
+    ["blame", "--", "f.txt", "sub/ok.txt"],
+    ["blame", "-L1:--contents"],
+    ["--no-pager"],
+    ["--no-pager", "--no-pager", "log"],
+    ["-p", "log"],
     ["log", "--outpu=x"],
     ["log", "-O/etc/passwd"],
     ["blame", "--contents", "/etc/passwd", "f.txt"],
@@ -303,7 +337,7 @@ def test_what_a_repository_lacks_is_not_fetched(
     for key, value in {**settings, "remote.origin.url": f"ext::{evil}", "remote.origin.promisor": "true"}.items():
         run("config", key, value)
     for words in (["show"], ["log", "-p"], ["diff"]):
-        with pytest.raises(InputError, match=blob):
+        with pytest.raises(InputError, match=f"{blob}; a clone may lack what files said"):
             said(workspace, *words)
     assert not marker.exists()
     subprocess.run(["git", "show"], cwd=repository, env=environ, capture_output=True, timeout=60)
@@ -474,6 +508,13 @@ def renamed(repository: Path, run: Git) -> Path:
             "show --follow merge -- env.sample",
             "show -G . merge",
         ),
+        *(
+            "show -m merge",
+            "log -mp -C1%",
+            "show -m --find-renames=1% merge",
+            "log -p --find-copies --full-diff env.sample",
+        ),
+        *("diff --no-prefix -M1% merge~1 merge", "diff --patience --patch-with-stat -C1% merge~1 HEAD"),
     ],
 )
 def test_what_was_closed_under_another_name_does_not_come_to_light(workspace: Workspace, words: str) -> None:
@@ -997,6 +1038,19 @@ def test_a_branch_of_any_ordinary_name_is_known(workspace: Workspace, repository
     assert said(workspace, "show", f"{name}:f.txt") == "one\n"
 
 
+@requirement("actions.git-read-only", "actions.closed-in-git")
+def test_a_tag_is_shown_with_its_message_if_it_is_a_commits(workspace: Workspace, repository: Path, run: Git) -> None:
+    run("tag", "-a", "-m", "First release", "v1", "HEAD~1")
+    run("tag", "-a", "-m", "The same", "again", "v1")
+    run("tag", "-a", "-m", "Not to be told", "closed", "HEAD:.env")
+    assert "First release" in said(workspace, "show", "v1")
+    text = said(workspace, "show", "--format=%s", "-s", "again")
+    assert "The same" in text
+    assert text.endswith("First release\nFirst commit\n")
+    with pytest.raises(InputError, match="expected commit type"):
+        said(workspace, "show", "closed")
+
+
 @requirement("actions.git-read-only")
 def test_names_are_told_as_other_tools_take_them(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "Übung.md").write_text("x\n", encoding="utf-8")
@@ -1077,7 +1131,7 @@ def test_variables_of_the_machine_do_not_change_what_is_read(
 @pytest.mark.usefixtures("repository")
 def test_what_git_complains_of_is_told_on_one_line(workspace: Workspace) -> None:
     for words, named in (
-        ("log nowhere", "nowhere"),
+        ("log nowhere", "nowhere'; branch -a names branches, and paths come after --"),
         ("show HEAD:none.txt", "none.txt"),
         ("blame -L 9,9 f.txt", "lines"),
     ):
