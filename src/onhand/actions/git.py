@@ -58,7 +58,8 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
         whole_lines = ran.out[: ran.out.rfind(b"\n") + 1].decode("utf-8", "replace")
         return Said(whole_lines or ran.out.decode("utf-8", "ignore"), True)
     if ran.code:
-        reason = shown(ran.err.replace(OF_COMMIT, "").removeprefix("fatal: ")) or f"git exited {ran.code}"
+        complaint = ran.err.replace(OF_COMMIT, "").replace(opened.environment["GIT_DIR"], ".git")
+        reason = shown(complaint.removeprefix("fatal: ")) or f"git exited {ran.code}"
         raise InputError(f"git {asked.command}: {reason}{_next(reason, asked)}")
     return Said(ran.out.decode("utf-8", "replace"), False)
 
@@ -66,7 +67,7 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
 def _next(reason: str, asked: Arguments) -> str:
     """What to do about a complaint of git."""
     if "unable to read" in reason or "bad object" in reason:
-        return "; a clone may lack what files said: ask for --name-only, or the user to fetch it"
+        return "; the repository lacks it, as a partial clone does: ask the user to fetch it"
     if asked.in_trees:
         return "; paths in a revision begin at the repository's top"
     return "; branch -a names branches, and paths come after --" if "bad revision" in reason else ""

@@ -337,7 +337,7 @@ def test_what_a_repository_lacks_is_not_fetched(
     for key, value in {**settings, "remote.origin.url": f"ext::{evil}", "remote.origin.promisor": "true"}.items():
         run("config", key, value)
     for words in (["show"], ["log", "-p"], ["diff"]):
-        with pytest.raises(InputError, match=f"{blob}; a clone may lack what files said"):
+        with pytest.raises(InputError, match=f"{blob}; the repository lacks it"):
             said(workspace, *words)
     assert not marker.exists()
     subprocess.run(["git", "show"], cwd=repository, env=environ, capture_output=True, timeout=60)
@@ -1139,6 +1139,16 @@ def test_what_git_complains_of_is_told_on_one_line(workspace: Workspace) -> None
             said(workspace, *words.split())
     with pytest.raises(InputError, match=r"subcommand not allowed: \(none\)"):
         said(workspace)
+
+
+@requirement("actions.git-read-only")
+def test_what_is_damaged_is_named_where_it_is(workspace: Workspace, repository: Path) -> None:
+    commit = (repository / ".git" / "refs" / "heads" / "main").read_text(encoding="ascii").strip()
+    file = repository / ".git" / "objects" / commit[:2] / commit[2:]
+    file.unlink()
+    file.touch()
+    with pytest.raises(InputError, match=rf"object file \.git/objects/{commit[:2]}/{commit[2:]} is empty"):
+        said(workspace, "log")
 
 
 @requirement("actions.git-read-only")
