@@ -58,6 +58,8 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
         whole_lines = ran.out[: ran.out.rfind(b"\n") + 1].decode("utf-8", "replace")
         return Said(whole_lines or ran.out.decode("utf-8", "ignore"), True)
     if ran.code:
+        if ran.err.startswith("usage: "):  # a screen full of options that are not ours
+            raise InputError(f"git {asked.command} does not take these words together: send fewer of them")
         complaint = ran.err.replace(OF_COMMIT, "").replace(opened.environment["GIT_DIR"], ".git")
         reason = shown(complaint.removeprefix("fatal: ")) or f"git exited {ran.code}"
         raise InputError(f"git {asked.command}: {reason}{_next(reason, asked)}")

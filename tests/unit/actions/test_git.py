@@ -173,6 +173,8 @@ REFUSED: list[list[str]] = [
     ["branch", "--format=%(contents)"],
     ["branch", "--format=%(describe)"],
     ["blame"],
+    ["blame", "-L", "main", "f.txt"],
+    ["diff", "HEAD:f.txt"],
     ["blame", "--", "f.txt", "sub/ok.txt"],
     ["blame", "-L1:--contents"],
     ["--no-pager"],
