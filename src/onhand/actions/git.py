@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from onhand.actions import programs
-from onhand.actions.git_arguments import Arguments, arguments_of
+from onhand.actions.git_arguments import OF_COMMIT, Arguments, arguments_of
 from onhand.actions.git_door import TIMEOUT_S, Door, check_index, door
 from onhand.actions.workspace import Place, Workspace, shown
 from onhand.errors import InputError
@@ -37,7 +37,7 @@ class Said(NamedTuple):
 
 def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
     """Run a reading command of git on the repository that a directory is in."""
-    asked = arguments_of(args, lambda word: _is_path(workspace, path, word))
+    asked = arguments_of(list(args), lambda word: _is_path(workspace, path, word))
     program = programs.found("git", workspace)
     if program is None:
         raise InputError("git is not installed: do without it")
@@ -48,7 +48,7 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
             check_index(opened)
         command = ["--no-pager", asked.command, *_FORCED.get(asked.command, ()), *asked.options]
         command += ["--list"] * (asked.command == "branch" and "--show-current" not in asked.options)
-        operands = [*asked.revisions, *_paths(workspace, opened, path, asked)]
+        operands = [*_revisions(opened, asked), *_paths(workspace, opened, path, asked)]
         ran = opened.ask([*command, *operands], MAX_BYTES)
         if asked.command == "show" and _MERGE in ran.out:
             ran = opened.ask([*command, "--no-renames", *operands], MAX_BYTES)
@@ -58,10 +58,34 @@ def git(workspace: Workspace, args: Sequence[str], path: str = ".") -> Said:
         whole_lines = ran.out[: ran.out.rfind(b"\n") + 1].decode("utf-8", "replace")
         return Said(whole_lines or ran.out.decode("utf-8", "ignore"), True)
     if ran.code:
-        reason = shown(ran.err.replace("^{commit}", "").removeprefix("fatal: ")) or f"git exited {ran.code}"
-        hint = "; paths in a revision begin at the repository's top" if asked.in_trees else ""
-        raise InputError(f"git {asked.command}: {reason}{hint}")
+        if ran.err.startswith("usage: "):  # a screen full of options that are not ours
+            raise InputError(f"git {asked.command} does not take these words together: send fewer of them")
+        complaint = ran.err.replace(OF_COMMIT, "").replace(opened.environment["GIT_DIR"], ".git")
+        reason = shown(complaint.removeprefix("fatal: ")) or f"git exited {ran.code}"
+        raise InputError(f"git {asked.command}: {reason}{_next(reason, asked)}")
     return Said(ran.out.decode("utf-8", "replace"), False)
+
+
+def _next(reason: str, asked: Arguments) -> str:
+    """What to do about a complaint of git."""
+    if "unable to read" in reason or "bad object" in reason:
+        return "; the repository lacks it, as a partial clone does: ask the user to fetch it"
+    if asked.in_trees:
+        return "; paths in a revision begin at the repository's top"
+    return "; branch -a names branches, and paths come after --" if "bad revision" in reason else ""
+
+
+def _revisions(opened: Door, asked: Arguments) -> list[str]:
+    """The revisions; to show an annotated tag of a commit with its message, its own hash."""
+    names = {word: word.removesuffix(OF_COMMIT) for word in asked.revisions if asked.command == "show"}
+    tags = {word: _hash(opened, f"{name}^{{tag}}") for word, name in names.items() if not set("~^:{") & set(name)}
+    return [tag if (tag := tags.get(word)) and _hash(opened, tag + OF_COMMIT) else word for word in asked.revisions]
+
+
+def _hash(opened: Door, revision: str) -> str:
+    """What a revision stands for, if there is such a thing."""
+    said = opened.ask(["rev-parse", "--verify", "--quiet", revision])
+    return "" if said.code else said.out.decode("ascii").strip()
 
 
 def _place(workspace: Workspace, path: str, word: str) -> Place:
@@ -107,7 +131,7 @@ def _check_trees(workspace: Workspace, opened: Door, asked: Arguments) -> None:
         if path.startswith("/") or ".." in parts:
             raise InputError(f"{shown(path)} is no path within a revision: begin it at the repository's top")
         plain = "/".join(part for part in parts if part not in ("", "."))  # git leaves those out behind a first ./
-        if workspace.is_denied(opened.top.below(plain)):
+        if plain and workspace.is_denied(opened.top.below(plain)):
             raise _closed(path)
     if asked.command == "diff" and asked.in_trees and not all(_is_file(opened, word) for word in asked.revisions):
         raise InputError(
@@ -124,5 +148,5 @@ def _is_file(opened: Door, revision: str) -> bool:
 def _check_guesses(opened: Door, asked: Arguments) -> None:
     """A word that may be a path or a revision is not guessed between."""
     for word in asked.guessed:
-        if not opened.ask(["rev-parse", "--verify", "--quiet", f"{word}^{{commit}}"]).code:
+        if _hash(opened, f"{word}{OF_COMMIT}"):
             raise InputError(f"{shown(word)} is a revision and a path: put -- before the paths, or behind revisions")

@@ -4,7 +4,7 @@ It knows git's options and nothing of repositories.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from onhand.actions.workspace import shown
@@ -12,16 +12,29 @@ from onhand.errors import InputError
 
 MAX_ARGUMENTS = 50
 MAX_CHARS = 1_000  # of one argument
+OF_COMMIT = "^{commit}"  # behind a revision: what it stands for has to be one
 
+_NO_WORD = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # no program can be given it; the rest stands for odd bytes
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _WORDS = re.compile(r"[^\0\n]{1,200}")
 _DATE = re.compile(r"[A-Za-z0-9 .:+/,-]{1,60}")
 # Placeholders that name what a commit has. %G asks gpg, %( calls for more of git than anybody has read.
-_SAFE_FORMAT = re.compile(r"(?:[^%\0]|%(?:[HhTtPpsfbBnDd%]|[ac][nNeElLdDrIits]|x09))*")
-_LINES = re.compile(r"[0-9]{1,7}(?:,(?:\+?[0-9]{1,7})?)?|,[0-9]{1,7}")
-_WHEN = re.compile(r"(?:iso|iso-strict|short|relative|rfc|unix|human|default)")
-_ONE = r"[\w@](?:[\w/@{}+#%=,!$&'();-]|\.(?!\.)|[~^][0-9]{0,6})*"  # a name, and steps to its parents
+_SAFE_FORMAT = re.compile(
+    r"(?:[^%\0]|%(?:[HhTtPpsfbBnDdm%]|[ac][nNeElLdDrIitsh]|x[0-9A-Fa-f]{2}"
+    r"|C(?:red|green|blue|reset|\((?!always)[a-z ]+\))))*"  # colours, which are off
+)
+_WHEN = re.compile(
+    r"(?:iso|iso8601|iso-strict|iso8601-strict|rfc|rfc2822|short|relative|human|unix|raw|default)(?:-local)?|local"
+    r"|format(?:-local)?:[\w %:/.,+-]{1,60}"
+)
+_SHARE = re.compile(r"[0-9]{1,3}%?")
+# A name, and steps to its parents; ^! and such stand for several revisions.
+_ONE = r"[\w@](?:[\w/@{}+#%=,!$&'();-]|\.(?!\.)|[~^](?![@!-]))*"
 _SORT = re.compile(r"-?(?:refname|committerdate|authordate|creatordate)")
+_OF_BRANCHES = re.compile(
+    r"(?:[^%\0\n]|%%|%\((?:HEAD|refname|objectname|upstream|subject|authorname|authordate|committername|committerdate)"
+    r"(?::(?:short|track|relative|iso|iso8601|unix))?\))*"
+)
 
 Check = Callable[[str], object]
 
@@ -32,14 +45,21 @@ def _format(value: str) -> bool:
     return value in named or ("%" in body and _SAFE_FORMAT.fullmatch(body) is not None)
 
 
-# option → how its value is checked; None: it has none. Diff options show; none of them writes, runs or reads elsewhere.
+# option → how its value is checked; None: it has none; a key with = is of one that may have a value, joined to it.
+# Diff options show; none of them writes, runs or reads elsewhere.
 _DIFF: dict[str, Check | None] = {
     **dict.fromkeys(
         "-p -u --patch --no-patch -s --stat --numstat --shortstat --summary --name-only --name-status --raw --minimal "
         "-w -b --ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-space-at-eol -M -C "
-        "--find-renames --no-renames --word-diff=plain --word-diff -W --function-context --full-index -R "
-        "--no-color --color=never".split()
+        "--find-renames --find-copies --no-renames --word-diff -W --function-context --full-index --abbrev -R "
+        "--compact-summary --dirstat --patch-with-stat --histogram --patience --ignore-cr-at-eol --no-prefix "
+        "--no-color --color=never --no-ext-diff --no-textconv".split()
     ),
+    "--stat=": re.compile(r"[0-9]{1,4}(?:,[0-9]{1,4}){0,2}").fullmatch,
+    "--abbrev=": _NUMBER.fullmatch,
+    "--word-diff=": re.compile("plain|porcelain|none").fullmatch,
+    "--diff-algorithm": re.compile("myers|minimal|patience|histogram").fullmatch,
+    **dict.fromkeys(["-M=", "-C=", "--find-renames=", "--find-copies="], _SHARE.fullmatch),
     "-U": _NUMBER.fullmatch,
     "--unified": _NUMBER.fullmatch,
     "--diff-filter": re.compile(r"[ACDMRTUXBacdmrtuxb]{1,16}").fullmatch,
@@ -50,8 +70,9 @@ _DIFF: dict[str, Check | None] = {
 _LOOK: dict[str, Check | None] = {
     **dict.fromkeys(
         "--oneline --decorate --no-decorate --abbrev-commit --no-abbrev-commit --parents --relative-date --no-notes "
-        "--left-right -q --quiet".split()
+        "--left-right --cherry-mark --boundary --source -m -q --quiet".split()
     ),
+    "--decorate=": re.compile("short|full|auto|no").fullmatch,
     "--format": _format,
     "--pretty": _format,
     "--date": _WHEN.fullmatch,
@@ -60,7 +81,8 @@ _CHOICE: dict[str, Check | None] = {
     **dict.fromkeys(
         "--graph --all --branches --tags --remotes --merges --no-merges --reverse --first-parent --follow --date-order "
         "--topo-order --author-date-order -i --regexp-ignore-case -F --fixed-strings -E --extended-regexp "
-        "--cherry-pick --simplify-by-decoration --full-history".split()
+        "--cherry-pick --simplify-by-decoration --full-history --full-diff --ancestry-path --all-match "
+        "--invert-grep".split()
     ),
     "-n": _NUMBER.fullmatch,
     "--max-count": _NUMBER.fullmatch,
@@ -73,6 +95,7 @@ _CHOICE: dict[str, Check | None] = {
     "--committer": _WORDS.fullmatch,
     "--grep": _WORDS.fullmatch,
 }
+_OF_HEAD = ("--contains", "--no-contains", "--merged", "--no-merged")
 _LOG = {**_DIFF, **_LOOK, **_CHOICE}
 OPTIONS: dict[str, dict[str, Check | None]] = {
     "log": _LOG,
@@ -80,39 +103,43 @@ OPTIONS: dict[str, dict[str, Check | None]] = {
     "diff": {**_DIFF, **dict.fromkeys(["--cached", "--staged", "--merge-base"])},
     "status": {
         **dict.fromkeys(
-            "-s --short -b -sb --branch --porcelain --porcelain=v1 --porcelain=v2 --long --show-stash --no-renames "
-            "--ignored -v".split()
+            "-s --short -b --branch --porcelain --long --show-stash --renames --no-renames --ignored -v --verbose "
+            "--ahead-behind --no-ahead-behind".split()
         ),
+        "--porcelain=": re.compile("v?[12]").fullmatch,
+        "--ignored=": re.compile("traditional|no|matching").fullmatch,
         "--untracked-files": re.compile("no|normal|all").fullmatch,
         "-u": re.compile("no|normal|all").fullmatch,
     },
     "branch": {
-        **dict.fromkeys("-a --all -r --remotes -v -vv --verbose --list -l --show-current --no-color".split()),
+        **dict.fromkeys("-a --all -r --remotes -v --verbose --list -l --show-current --no-color --color=never".split()),
         "--sort": _SORT.fullmatch,
-        **dict.fromkeys(["--contains", "--merged", "--no-merged"], re.compile(_ONE).fullmatch),
+        "--format": _OF_BRANCHES.fullmatch,
+        **dict.fromkeys([*_OF_HEAD, "--points-at"], re.compile(_ONE).fullmatch),
     },
     "ls-files": dict.fromkeys(
         "-c --cached -m --modified -o --others -d --deleted -i --ignored -s --stage -u --unmerged -k --killed -t "
-        "--exclude-standard --full-name --directory --deduplicate".split()
+        "--exclude-standard --full-name --directory --deduplicate --error-unmatch".split()
     ),
     "blame": {
-        **dict.fromkeys("-w -s -e -l -t -M -C --porcelain --line-porcelain --show-email --root -f -n".split()),
-        "-L": _LINES.fullmatch,
+        **dict.fromkeys(
+            "-w -s -e -l -t -M -C -p --porcelain --line-porcelain --show-email --root -f --show-name -n --show-number "
+            "-b -c --first-parent".split()
+        ),
+        "-L": _WORDS.fullmatch,
+        "--abbrev=": _NUMBER.fullmatch,
+        "--ignore-rev": re.compile(_ONE).fullmatch,
         "--since": _DATE.fullmatch,
         "--date": _WHEN.fullmatch,
     },
 }
 # What git takes where the value of these is left out.
-_LEFT_OUT = {
-    "-u": "all",
-    "--untracked-files": "all",
-    **dict.fromkeys(["--contains", "--merged", "--no-merged"], "HEAD"),
-}
+_LEFT_OUT = {"-u": "all", "--untracked-files": "all", **dict.fromkeys(_OF_HEAD, "HEAD")}
 _ONLY_PATHS = frozenset({"status", "ls-files"})
 _ONLY_REVISIONS = frozenset({"branch"})
 
 _REVISION = re.compile(rf"(?P<without>\^?)(?P<first>{_ONE}|(?=\.\.\.?[\w@]))(?:(?P<dots>\.\.\.?)(?P<second>{_ONE})?)?")
-_IN_TREE = re.compile(rf"(?P<revision>{_ONE}):(?P<path>(?:(?!\.\.)[^\0\n])+)")  # behind two dots, another one begins
+_IN_TREE = re.compile(rf"(?P<revision>{_ONE}):(?P<path>(?:(?!\.\.)[^\0\n])*)")  # behind two dots, another one begins
 
 
 class Arguments(NamedTuple):
@@ -126,16 +153,22 @@ class Arguments(NamedTuple):
     in_trees: tuple[str, ...]  # the paths within revisions, such as that of HEAD:README.md
 
 
-def arguments_of(words: Sequence[str], is_path: Callable[[str], bool]) -> Arguments:
+def arguments_of(words: list[str], is_path: Callable[[str], bool]) -> Arguments:
     """The words of a call, checked; InputError says which one is refused. `is_path` tells a path from a revision."""
-    if not words:
-        raise InputError(f"subcommand not allowed: (none); use one of {', '.join(OPTIONS)}")
-    command, *rest = words
+    if words[:1] == ["--no-pager"]:  # there is none here
+        words = words[1:]
+    command, *rest = words or ["(none)"]
     known = OPTIONS.get(command)
     if known is None:
-        raise InputError(f"subcommand not allowed: {shown(command)}; only reading is: {', '.join(OPTIONS)}")
-    if len(rest) > MAX_ARGUMENTS or any(len(word) > MAX_CHARS or "\0" in word for word in rest):
-        raise InputError(f"at most {MAX_ARGUMENTS} arguments of {MAX_CHARS} characters, without NUL: send less")
+        raise InputError(
+            f"subcommand not allowed: {shown(command)}; begin with one of {', '.join(OPTIONS)}, which only read, send "
+            "each word by itself, and name a directory by path"
+        )
+    if len(rest) > MAX_ARGUMENTS or any(len(word) > MAX_CHARS or _NO_WORD.search(word) for word in rest):
+        raise InputError(
+            f"at most {MAX_ARGUMENTS} arguments of {MAX_CHARS} characters, without NUL or halves of surrogate pairs: "
+            "send less"
+        )
     options, rest = _options(command, known, rest)
     revisions, paths, guessed = _operands(command, rest, is_path)
     if command == "diff" and sum(1 + (".." in word) for word in revisions) > 2:
@@ -160,7 +193,11 @@ def _options(command: str, known: dict[str, Check | None], words: list[str]) -> 
         if not word.startswith("-"):
             rest.append(word)
             continue
-        options.append(_option(command, known, word, waiting))
+        letters = [f"-{letter}" for letter in word[1:]]
+        if len(letters) > 1 and all(letter in known and known[letter] is None for letter in letters):
+            options += letters  # several in one word
+        else:
+            options.append(_option(command, known, word, waiting))
     return options, rest
 
 
@@ -171,10 +208,10 @@ def _option(command: str, known: dict[str, Check | None], word: str, waiting: li
     if word in known and known[word] is None:
         return word
     name, joined, value = _split(word, known)
-    check = known.get(name)
+    check = known.get(f"{name}=" if joined and f"{name}=" in known else name)
     if check is None:
-        hint = ", ".join(sorted(known)[:12])
-        raise InputError(f"option not allowed: git {command} {shown(word)}; allowed are {hint} and others that read")
+        others = ", ".join(sorted({option.rstrip("=") for option in known}))
+        raise InputError(f"option not allowed: git {command} {shown(word)}; allowed are {others}")
     if not joined and name in _LEFT_OUT and not (waiting and check(waiting[-1])):
         value = _LEFT_OUT[name]
     elif not joined:
@@ -193,7 +230,8 @@ def _split(word: str, known: dict[str, Check | None]) -> tuple[str, bool, str]:
     if word.startswith("--"):
         name, joined, value = word.partition("=")
         return name, bool(joined), value
-    return (word[:2], True, word[2:]) if len(word) > 2 and known.get(word[:2]) else (word, False, "")
+    takes_value = known.get(word[:2]) or known.get(f"{word[:2]}=")
+    return (word[:2], True, word[2:]) if len(word) > 2 and takes_value else (word, False, "")
 
 
 def _operands(command: str, words: list[str], is_path: Callable[[str], bool]) -> tuple[list[str], list[str], list[str]]:
@@ -204,6 +242,8 @@ def _operands(command: str, words: list[str], is_path: Callable[[str], bool]) ->
         return [], [*before, *paths], []
     if command == "blame" and "--" not in words and before:
         before, paths = before[:-1], before[-1:]
+    if command == "blame" and len(paths) != 1:
+        raise InputError("git blame tells of one file: name it, after a revision if there is one")
     revisions, guessed = list[str](), list[str]()
     for word in before:
         if command not in _ONLY_REVISIONS and "--" not in words and is_path(word):
@@ -229,6 +269,6 @@ def _of_commits(word: str) -> str:
     found = _REVISION.fullmatch(word)
     if not found:  # and below a directory's hash, any file, whatever the directory is called
         revision, _, path = word.partition(":")
-        return f"{revision}^{{commit}}:{path}"
-    first, second = (f"{word}^{{commit}}" if word else "" for word in found.group("first", "second"))
+        return f"{revision}{OF_COMMIT}:{path}"
+    first, second = (f"{word}{OF_COMMIT}" if word else "" for word in found.group("first", "second"))
     return f"{found['without']}{first}{found['dots'] or ''}{second}"

@@ -24,16 +24,17 @@ TIMEOUT_S = 20.0
 MAX_MEMORY_BYTES = 2 * 1024**3  # that git may take: patterns and packs can be made that ask for all there is
 _GOING_ON = ("rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG", "BISECT_START")  # status tells of it
 _HEADS = ("MERGE_HEAD", "ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
-_OWN = ("index", "logs", *_HEADS, *_GOING_ON)  # of a worktree
+_OWN = ("index", "logs/HEAD", *_HEADS, *_GOING_ON)  # of a worktree
 _NEEDED = ("objects", "refs")
-_COMMON = (*_NEEDED, "packed-refs", "shallow", "info/exclude")  # of all worktrees of a repository
+_COMMON = (*_NEEDED, "packed-refs", "logs/refs", "shallow", "info/exclude")  # of all worktrees of a repository
 # What has to be the same for git to understand the repository and its files; each is plain data.
 _KEPT = re.compile(
     r"core\.(?:filemode|ignorecase|symlinks|autocrlf|eol|safecrlf|precomposeunicode)|extensions\.objectformat"
     r"|branch\.[^\0-\x1f\"\\]{1,200}\.(?:remote|merge)|remote\.[\w.-]{1,200}\.fetch"  # what a branch follows
 )
-MAX_INDEX_BYTES = 64 * 1024 * 1024
+MAX_INDEX_BYTES = 128 * 1024 * 1024
 _NO_NAMES = frozenset({b"", b".", b"..", b".git"})  # that no file of a repository has on its way
+_PARTED = bytes(range(256)).lower().translate(bytes.maketrans(b"/\t", b"\0\0"))  # in small letters, NUL between parts
 _VALUE = re.compile(r'[^\0-\x1f"\\]{0,400}')  # what stands between quotes as it is
 _HEAD = re.compile(r"ref: refs/[^\s\0]{1,500}|[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -64,7 +65,8 @@ def door(workspace: Workspace, program: str, path: str) -> Iterator[Door]:
         if not _HEAD.fullmatch(head):
             raise InputError(f"{shown(path)} is in a repository whose HEAD is damaged: git cannot read it")
         _write(made, "HEAD", head + "\n")
-        os.mkdir(os.path.join(made, "info"))
+        for name in ("info", "logs"):
+            os.mkdir(os.path.join(made, name))
         has_files = own != top
         check_parts(workspace, [*_linked(workspace, own, common, made)], None if has_files else own)
         _write(made, "info/attributes", attributes(workspace.denied, workspace.allowed, top))
@@ -74,15 +76,37 @@ def door(workspace: Workspace, program: str, path: str) -> Iterator[Door]:
 
 def check_index(opened: Door) -> None:
     """Refuse an index that names files outside: git would compare them, and show what they say."""
-    listed = opened.ask(["ls-files", "-z"], MAX_INDEX_BYTES)
+    listed = opened.ask(["ls-files", "-z", "--stage"], MAX_INDEX_BYTES)
     if listed.code or listed.is_cut:
         raise InputError("the repository's index is damaged, or names too many files: git cannot read it")
-    parts = b"\0" + listed.out.lower().replace(b"/", b"\0")  # there may be very many: one search for each that is wrong
+    # There may be very many: one search for each part that is wrong, and for the beginning of a submodule's entry.
+    entries = b"\0" + listed.out
+    parts = entries.translate(_PARTED)
     for part in _NO_NAMES:
-        at = parts.find(b"\0%b\0" % part)
-        if at >= 0:
-            name = listed.out[listed.out.rfind(b"\0", 0, at) + 1 :].partition(b"\0")[0]
-            raise InputError(f"the repository's index names {shown(os.fsdecode(name))}, which is outside of it")
+        for name in _names(entries, parts, b"\0%b\0" % part):
+            if part in name.lower().split(b"/"):  # a tab may be of a name too
+                raise InputError(f"the repository's index names {shown(os.fsdecode(name))}, which is outside of it")
+    for name in _names(entries, entries, b"\x00160000 "):
+        _check_submodule(opened.workspace, opened.top.below(os.fsdecode(name)))
+
+
+def _names(entries: bytes, searched: bytes, wanted: bytes) -> Iterator[bytes]:
+    """The names in those of an index's entries, each behind a NUL, in which something is found."""
+    at = searched.find(wanted)
+    while at >= 0:
+        end = entries.find(b"\0", at + 1)
+        yield entries[entries.rfind(b"\0", 0, at + 1) + 1 : end].partition(b"\t")[2]
+        at = searched.find(wanted, at + 1)
+
+
+def _check_submodule(workspace: Workspace, top: Place) -> None:
+    """Refuse a submodule whose commit stands outside: git would tell it, or whatever has a commit's form there."""
+    if os.path.realpath(top.path) != top.path or not os.path.lexists(top.below(".git").path):
+        return  # git looks neither through links nor at what is not there
+    own = _directory(workspace, top)
+    common = _common(workspace, own)
+    parts = (own.below("HEAD"), own.below("refs"), common.below("refs"), common.below("packed-refs"))
+    check_parts(workspace, [place for part in parts if (place := _found(workspace, part))])
 
 
 def _top(workspace: Workspace, path: str) -> Place:
@@ -185,6 +209,7 @@ def _configuration(workspace: Workspace, program: str, common: Place, has_files:
         "core.repositoryformatversion": str(int("extensions.objectformat" in dict(kept))),
         "core.bare": str(not has_files).lower(),
         "core.quotepath": "false",  # names as every other tool takes them
+        "core.untrackedcache": "false",  # an index may bring one that names directories outside
         "core.bigfilethreshold": str(MAX_FILE_BYTES),  # what is larger is not compared line by line
         "diff.autorefreshindex": "false",
     }

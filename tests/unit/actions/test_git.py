@@ -104,6 +104,24 @@ READ = [
     ("show --format= --name-only HEAD", "f.txt\n"),
     ("show --quiet --format=%s HEAD", "Second commit\n"),
     ("diff --color=never -U0", "+three\n"),
+    ("diff --stat=80,40 --histogram HEAD~1 -- f.txt", "f.txt | 2 ++\n"),
+    ("diff -pw --no-prefix f.txt", "+++ f.txt\n"),
+    ("diff --word-diff=porcelain f.txt", "+three\n"),
+    ("diff -M90% --name-status HEAD~1 HEAD", "M\tf.txt\n"),
+    ("--no-pager log -1 --format=%s", "Second commit\n"),
+    ("log -1 --decorate=short --format=%C(auto)%s%Creset%x2c%an", "Second commit,somebody\n"),
+    ("log -1 --date=format:no%% --format=%Cred%ad%C(bold)", "no%\n"),
+    ("log -1 --date=iso8601-strict --format=%ad", "T"),
+    ("show HEAD:", "f.txt\nsub/\n"),
+    ("branch -av", "* main "),
+    ("branch --format=%(refname:short)=%(subject)", "main=Second commit\n"),
+    ("branch --no-contains main", "  feature/x-y_z.1\n"),
+    ("status -bs --ignored=matching", "## main\n"),
+    ("status --porcelain=2", "? new.txt\n"),
+    ("ls-files -mo --exclude-standard", "new.txt\n"),
+    ("ls-files --error-unmatch f.txt", "f.txt\n"),
+    ("blame -CC -s -L /two/,+1 f.txt", "2) two\n"),
+    ("blame -s --abbrev=10 --ignore-rev HEAD -L2,-1 f.txt", "2) two\n"),
 ]
 
 
@@ -144,6 +162,24 @@ REFUSED: list[list[str]] = [
     ["log", "--format=%G?"],
     ["log", "--format=%(trailers:key=x)"],
     ["log", "--format=%>(10)%s"],
+    ["log", "--format=%C(always,red)%s"],
+    ["log", "-L", "1,2:f.txt"],
+    ["log", "HEAD^!"],
+    ["log", "--color=always"],
+    ["log", "-pz"],
+    ["diff", "-pO/etc/passwd"],
+    ["diff", "--stat=--output=x"],
+    ["branch", "-aD", "main"],
+    ["branch", "--format=%(contents)"],
+    ["branch", "--format=%(describe)"],
+    ["blame"],
+    ["blame", "-L", "main", "f.txt"],
+    ["diff", "HEAD:f.txt"],
+    ["blame", "--", "f.txt", "sub/ok.txt"],
+    ["blame", "-L1:--contents"],
+    ["--no-pager"],
+    ["--no-pager", "--no-pager", "log"],
+    ["-p", "log"],
     ["log", "--outpu=x"],
     ["log", "-O/etc/passwd"],
     ["blame", "--contents", "/etc/passwd", "f.txt"],
@@ -164,12 +200,17 @@ REFUSED: list[list[str]] = [
     ["log", "--help"],
     ["log", "HEAD..--output=x"],
     ["log", "HEAD\0x"],
+    ["log", "--author=\ud800"],
+    ["show", "HEAD:\udfff"],
     ["log", "$(id)"],
     ["branch", "feature/*"],
     ["log", ":/../../etc"],
     ["log", "--", ":/../../etc/passwd/../x"],
     ["show", ":(top)x"],
     ["log", "x" * 2000],
+    ["log", "x" + "~111111" * 140 + "*"],  # no pattern of ours takes long to see it
+    ["log", "x..x" + "^22" * 300 + "*"],
+    ["log", "--format=" + "%x20" * 240 + "%C("],
     ["log", *["-1"] * 60],
     ["log", "-n", "ten"],
     ["log", "-n"],
@@ -250,7 +291,8 @@ def plant(repository: Path, run: Git, tmp_path: Path) -> Callable[[dict[str, str
         (repository / "evil.cfg").write_text(evil_settings, encoding="utf-8")
         (repository / ".git" / "config.worktree").write_text(evil_settings, encoding="utf-8")
         (repository / ".gitattributes").write_text("* filter=evil diff=evil\n", encoding="utf-8")
-        os.utime(repository / "f.txt", (1, 1))  # so that its content has to be looked at
+        for name in ("f.txt", "sub/ok.txt"):  # so that they have to be looked at, and what is new of one be noted
+            os.utime(repository / name, (1, 1))
         for key, value in settings.items():
             run("config", key, value.format(pwn=evil, hooks=hooks))
         return marker
@@ -297,7 +339,7 @@ def test_what_a_repository_lacks_is_not_fetched(
     for key, value in {**settings, "remote.origin.url": f"ext::{evil}", "remote.origin.promisor": "true"}.items():
         run("config", key, value)
     for words in (["show"], ["log", "-p"], ["diff"]):
-        with pytest.raises(InputError, match=blob):
+        with pytest.raises(InputError, match=f"{blob}; the repository lacks it"):
             said(workspace, *words)
     assert not marker.exists()
     subprocess.run(["git", "show"], cwd=repository, env=environ, capture_output=True, timeout=60)
@@ -322,6 +364,62 @@ def test_a_submodule_is_not_looked_into(workspace: Workspace, repository: Path, 
     assert not marker.exists()
     assert said(workspace, "log", "--format=%s", path="inner") == "x\n"
     assert not marker.exists()
+
+
+def _branch_outside(git_directory: Path, outside: Path) -> None:
+    (git_directory / "HEAD").write_text("ref: refs/heads/main\n", encoding="ascii")
+    (git_directory / "refs" / "heads" / "main").unlink()
+    (git_directory / "refs" / "heads" / "main").symlink_to(outside / "token")
+
+
+def _packed_outside(git_directory: Path, outside: Path) -> None:
+    _branch_outside(git_directory, outside)
+    (git_directory / "refs" / "heads" / "main").unlink()
+    (outside / "packed").write_text(f"{(outside / 'token').read_text()} refs/heads/main\n", encoding="ascii")
+    (git_directory / "packed-refs").symlink_to(outside / "packed")
+
+
+def _common_outside(git_directory: Path, outside: Path) -> None:
+    shutil.copytree(git_directory, outside / "git")
+    (outside / "git" / "refs" / "heads" / "main").write_text((outside / "token").read_text(), encoding="ascii")
+    (git_directory / "commondir").write_text(f"{outside}/git", encoding="utf-8")
+
+
+def _all_outside(git_directory: Path, outside: Path) -> None:
+    shutil.move(git_directory, outside / "git")
+    (outside / "git" / "HEAD").write_text((outside / "token").read_text(), encoding="ascii")
+    git_directory.write_text(f"gitdir: {outside}/git", encoding="utf-8")
+
+
+@requirement("actions.git-read-only", "actions.confined")
+@pytest.mark.parametrize("lead", [_branch_outside, _packed_outside, _common_outside, _all_outside])
+def test_no_commit_of_a_submodule_is_told_from_outside(
+    workspace: Workspace,
+    with_submodule: Path,
+    environ: dict[str, str],
+    tmp_path: Path,
+    lead: Callable[[Path, Path], None],
+) -> None:
+    token = "0123456789abcdef" * 2 + "01234567"
+    (tmp_path / "outside" / "token").write_text(token, encoding="ascii")
+    assert "inner" in said(workspace, "ls-files", "inner")
+    lead(with_submodule / "inner" / ".git", tmp_path / "outside")
+    command = ["git", "diff", "--ignore-submodules=dirty"]
+    shown = subprocess.run(command, cwd=with_submodule, env=environ, capture_output=True, timeout=60)
+    assert token in shown.stdout.decode()  # else there is nothing to keep in
+    for words in ("diff", "status", "diff --raw HEAD", "ls-files -m"):
+        with pytest.raises(InputError, match="outside of the workspace"):
+            said(workspace, *words.split())
+
+
+@requirement("actions.git-read-only")
+def test_a_new_commit_of_a_submodule_is_told(workspace: Workspace, with_submodule: Path, run: Git) -> None:
+    run("commit", "-q", "--allow-empty", "-m", "y", cwd=with_submodule / "inner")
+    assert " M inner\n" in said(workspace, "status", "-s")
+    assert "+Subproject commit " in said(workspace, "diff", "inner")
+    (with_submodule / "inner").rename(with_submodule / "moved")
+    (with_submodule / "inner").symlink_to("../outside")
+    assert " T inner\n" in said(workspace, "status", "-s")  # git does not look through it
 
 
 @requirement("actions.closed-in-git", "actions.confined")
@@ -412,6 +510,13 @@ def renamed(repository: Path, run: Git) -> Path:
             "show --follow merge -- env.sample",
             "show -G . merge",
         ),
+        *(
+            "show -m merge",
+            "log -mp -C1%",
+            "show -m --find-renames=1% merge",
+            "log -p --find-copies --full-diff env.sample",
+        ),
+        *("diff --no-prefix -M1% merge~1 merge", "diff --patience --patch-with-stat -C1% merge~1 HEAD"),
     ],
 )
 def test_what_was_closed_under_another_name_does_not_come_to_light(workspace: Workspace, words: str) -> None:
@@ -737,6 +842,27 @@ def test_an_index_that_names_files_outside_is_refused(
 
 
 @requirement("actions.git-read-only", "actions.confined")
+def test_an_index_that_names_directories_outside_for_what_is_new_is_not_obeyed(
+    workspace: Workspace, repository: Path, run: Git, environ: dict[str, str]
+) -> None:
+    (repository / "aa").mkdir()
+    (repository / "aa" / "old.txt").touch()
+    run("add", "aa")
+    (repository / "aa" / "new.txt").touch()
+    for directory in (repository, repository / "aa"):
+        os.utime(directory, (1, 1))  # older than the index, so that it keeps what it knows of them
+    run("-c", "core.untrackedCache=true", "status")
+    index = repository / ".git" / "index"
+    before, kind, after = index.read_bytes()[:-20].partition(b"UNTR")
+    forged = before + kind + after.replace(b"aa\0", b"..\0")
+    index.write_bytes(forged + hashlib.sha1(forged, usedforsecurity=False).digest())
+    words = ["git", "--no-optional-locks", "status", "-s"]
+    told = subprocess.run(words, cwd=repository, env=environ, capture_output=True, text=True, timeout=60).stdout
+    assert "?? ../outside/" in told  # else there is nothing to keep in
+    assert said(workspace, "status", "-s").endswith("?? aa/new.txt\n?? new.txt\n")
+
+
+@requirement("actions.git-read-only", "actions.confined")
 def test_a_directory_that_became_a_link_is_not_looked_through(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "d").mkdir()
     (repository / "d" / "secret.txt").write_text("mine\n", encoding="utf-8")
@@ -824,6 +950,8 @@ def test_worktrees_of_the_workspace_and_damaged_repositories(workspace: Workspac
     assert said(workspace, "log", "--format=%s", path="tree") == "First commit\n"
     assert said(workspace, "status", "-s", path="tree") == ""
     assert said(workspace, "status", "--", "../f.txt", path="sub").count("f.txt") == 1
+    for words in ("HEAD@{0}", "main@{0}", "main@{1}"):
+        assert said(workspace, "log", "-1", "--format=%s", words, path="tree") in ("First commit\n", "Second commit\n")
     (repository / ".git" / "HEAD").write_text("ref: \n", encoding="utf-8")
     with pytest.raises(InputError, match="damaged"):
         said(workspace, "log")
@@ -912,14 +1040,29 @@ def test_a_branch_of_any_ordinary_name_is_known(workspace: Workspace, repository
     assert said(workspace, "show", f"{name}:f.txt") == "one\n"
 
 
+@requirement("actions.git-read-only", "actions.closed-in-git")
+def test_a_tag_is_shown_with_its_message_if_it_is_a_commits(workspace: Workspace, repository: Path, run: Git) -> None:
+    run("tag", "-a", "-m", "First release", "v1", "HEAD~1")
+    run("tag", "-a", "-m", "The same", "again", "v1")
+    run("tag", "-a", "-m", "Not to be told", "closed", "HEAD:.env")
+    assert "First release" in said(workspace, "show", "v1")
+    text = said(workspace, "show", "--format=%s", "-s", "again")
+    assert "The same" in text
+    assert text.endswith("First release\nFirst commit\n")
+    with pytest.raises(InputError, match="expected commit type"):
+        said(workspace, "show", "closed")
+
+
 @requirement("actions.git-read-only")
 def test_names_are_told_as_other_tools_take_them(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "Übung.md").write_text("x\n", encoding="utf-8")
     (repository / "two\nlines").touch()
+    (repository / "..\t\ttabs").touch()  # none of its parts leads out
     run("add", "-A", "-f")
     assert "\nÜbung.md\n" in said(workspace, "ls-files")
     assert "+++ b/Übung.md\n" in said(workspace, "diff", "--cached")
     assert '"two\\nlines"' in said(workspace, "ls-files")  # on one line
+    assert '"..\\t\\ttabs"' in said(workspace, "ls-files")
 
 
 @requirement("actions.git-read-only")
@@ -990,7 +1133,7 @@ def test_variables_of_the_machine_do_not_change_what_is_read(
 @pytest.mark.usefixtures("repository")
 def test_what_git_complains_of_is_told_on_one_line(workspace: Workspace) -> None:
     for words, named in (
-        ("log nowhere", "nowhere"),
+        ("log nowhere", "nowhere'; branch -a names branches, and paths come after --"),
         ("show HEAD:none.txt", "none.txt"),
         ("blame -L 9,9 f.txt", "lines"),
     ):
@@ -998,6 +1141,16 @@ def test_what_git_complains_of_is_told_on_one_line(workspace: Workspace) -> None
             said(workspace, *words.split())
     with pytest.raises(InputError, match=r"subcommand not allowed: \(none\)"):
         said(workspace)
+
+
+@requirement("actions.git-read-only")
+def test_what_is_damaged_is_named_where_it_is(workspace: Workspace, repository: Path) -> None:
+    commit = (repository / ".git" / "refs" / "heads" / "main").read_text(encoding="ascii").strip()
+    file = repository / ".git" / "objects" / commit[:2] / commit[2:]
+    file.unlink()
+    file.touch()
+    with pytest.raises(InputError, match=rf"object file \.git/objects/{commit[:2]}/{commit[2:]} is empty"):
+        said(workspace, "log")
 
 
 @requirement("actions.git-read-only")
