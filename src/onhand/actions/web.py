@@ -303,8 +303,8 @@ def _page(url: str, answer: _Answer) -> Page:
     if not poses or b"\0\0\0\0" in answer.body[:1024]:
         size = f"{len(answer.body)} bytes{' or more' if answer.truncated else ''}"
         named = _MEDIA_TYPE.match(kind)  # no more of it, which could be a sentence
-        said = named[0] if named else "something else"
-        note = f"it is no text, though it says {said}, {size}" if poses else f"it is no text but {said}, {size}"
+        what = named[0] if named else "something else"
+        note = f"it is no text, though it says {what}, {size}" if poses else f"it is no text but {what}, {size}"
         return Page(url, answer.status, kind, "", "", answer.truncated, (note,))
     source, is_html = _decoded(answer.body, kind), "html" in kind.lower()
     page = reduced(source) if is_html else None
