@@ -1,7 +1,8 @@
 """Which lines does a pattern match? RE2, which takes time in proportion to the text times the pattern and no more.
 
-Patterns are matched line by line; `\\d`, `\\w`, `\\s` and `\\b` are of ASCII. For ripgrep, whose expressions are almost
-the same, a pattern is spelled so that it matches there whatever it matches here, or not at all.
+Patterns are matched line by line; `\\d`, `\\w`, `\\s` and `\\b` are of ASCII. `^` is behind a byte order mark too, and
+`$` before a carriage return: a reader sees neither. For ripgrep, whose expressions are almost the same, a pattern is
+spelled so that it matches there whatever it matches here, or not at all.
 """
 
 import re
@@ -139,9 +140,18 @@ def _compiled(pattern: str, ignore_case: bool, literal: bool) -> Any:
     try:
         regex = re2.escape(pattern) if literal else pattern
         re2.compile(regex, options)  # by itself first: an error quotes it
-        return re2.compile(f"(?m){regex}", options)
+        return re2.compile(f"(?m){_EDGE.sub(_spelled_edge, regex)}", options)
     except re2.error as error:
         raise InputError(_explained(pattern, error)) from None
+
+
+# The edges of a line, as both spell them; whatever else is written with such a sign is passed over.
+_EDGES = {"^": r"(?:^\x{FEFF}?)", "$": r"(?:\r?$)"}
+_EDGE = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]])*\]|[\^$]")
+
+
+def _spelled_edge(found: re.Match[str]) -> str:
+    return _EDGES.get(found[0], found[0])
 
 
 def _explained(pattern: str, error: Exception) -> str:
@@ -172,6 +182,7 @@ _PIECE = re.compile(
 # Three or four bytes that are no character, such as half of a surrogate pair: one to RE2, and none to ripgrep.
 _LIKE_A_CHARACTER = r"(?-u:[\xE0-\xEF][\x80-\xBF]{2}|[\xF0-\xF4][\x80-\xBF]{3})"
 _KINDS = {
+    **_EDGES,
     "\\d": "[0-9]",
     "\\D": f"(?:[^0-9]|{_LIKE_A_CHARACTER})",
     "\\w": "[0-9A-Za-z_]",

@@ -86,6 +86,14 @@ def test_case_and_meaning_of_signs_are_as_asked_for(lines: Grep, tree: Tree) -> 
     assert [match.line for match in lines("(?i)STRA").matches] == [1, 3]
 
 
+@requirement("actions.grep")
+def test_a_line_begins_behind_a_mark_and_ends_before_a_carriage_return(lines: Grep, tree: Tree) -> None:
+    tree({"a.cs": b"\xef\xbb\xbfusing A;\r\n\r\nend\r\n", "b.cs": "using A;\n"})
+    assert lines("^using A;$").matches == (Match("a.cs", 1, "using A;"), Match("b.cs", 1, "using A;"))
+    assert lines("^$", context=1).matches == (Match("a.cs", 2, "", ("using A;",), ("end",)),)
+    assert [match.line for match in lines(r"\r$").matches] == [1, 2, 3]
+
+
 @requirement("actions.grep-fallback")
 @pytest.mark.parametrize("pattern", [r"a\<b", r"b\>c", r"\<$", r"^\>"])
 def test_an_escaped_bracket_is_no_edge_of_a_word(lines: Grep, tree: Tree, pattern: str) -> None:
