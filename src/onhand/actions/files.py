@@ -303,7 +303,7 @@ def target(workspace: Workspace, place: Place, path: str, create_dirs: bool = Fa
     """The file at a place, whether it is there or not, to be replaced."""
     if create_dirs:
         _make(workspace, place.above(), path)
-    elif not os.path.isdir(place.above().path):
+    elif not os.path.lexists(place.above().path):
         above = shown(workspace.name(place.above()))
         raise NotFound(f"there is no directory {above}: send create_dirs=true to make it, or choose another")
     with workspace.opened_directory(place.above(), path) as directory, _alone(directory):

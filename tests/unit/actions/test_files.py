@@ -143,6 +143,16 @@ def test_directories_are_made_on_request_only(workspace: Workspace, root: Path) 
     assert sorted(os.listdir(root / "a/b")) == ["c.txt", "d.txt"]
     with pytest.raises(InputError, match="not a directory"):
         files.write(workspace, "sub/ok.txt/new.txt", "text", create_dirs=True)
+    with pytest.raises(InputError, match="not a directory"):
+        files.write(workspace, "sub/ok.txt/new.txt", "text")
+
+
+@requirement("actions.write-file")
+@pytest.mark.parametrize("path", ["new/", "new/.", "new/x/.."])
+def test_what_is_named_as_a_directory_does_not_become_a_file(workspace: Workspace, root: Path, path: str) -> None:
+    with pytest.raises(InputError, match="not a directory: end it with a name"):
+        files.write(workspace, path, "text")
+    assert os.listdir(root) == ["sub"]
 
 
 @requirement("actions.write-file")
