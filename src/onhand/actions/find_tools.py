@@ -62,7 +62,10 @@ def tools_over(workspace: Workspace) -> list[Tool]:
             {
                 "pattern": {"type": "string", "description": "What a line has to match anywhere in it."},
                 "path": {**_PATH, "description": "A file or a directory; the workspace by default."},
-                "glob": {"type": "string", "description": "Only files like this, such as *.ts or src/**/*.ts."},
+                "glob": {
+                    "type": "string",
+                    "description": "Only files like *.ts, or from the root on like src/**/*.ts; with ! all others.",
+                },
                 "type": {"type": "string", "description": f"Only files of this type: {', '.join(list(TYPES)[:12])}, …"},
                 "ignore_case": {"type": "boolean", "description": "Take upper and lower case as the same."},
                 "literal": {"type": "boolean", "description": "Look for the pattern as a text."},

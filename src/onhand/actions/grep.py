@@ -174,8 +174,10 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
     rules: list[Callable[[str], bool]] = []
     names: tuple[str, ...] = ()
     if glob is not None:
-        rules.append(matcher([glob], anchored=False))
-        names = tuple(pattern.rpartition("/")[2] for pattern in expanded(glob))
+        is_other, spelled = glob.startswith("!"), _spelled(glob.removeprefix("!"))
+        is_like = matcher([spelled], anchored=False)
+        rules.append(lambda inner: is_like(inner) != is_other)
+        names = () if is_other else tuple(pattern.rpartition("/")[2] for pattern in expanded(spelled))
     if type is not None:
         known = TYPES.get(_OTHER_TYPES.get(type.lower(), type.lower()))
         if known is None:
@@ -185,6 +187,12 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
     if not rules:
         return (lambda inner: True), ()
     return (lambda inner: all(is_one(inner) for is_one in rules)), names if all(map(_is_simple, names)) else ()
+
+
+def _spelled(glob: str) -> str:
+    """A filter as it is meant: `./a` is at the top, and `a/` all that is in such a directory."""
+    glob = glob.removeprefix(".") if glob.startswith("./") else glob
+    return f"{'' if '/' in glob[:-1] else '**/'}{glob}**" if glob.endswith("/") else glob
 
 
 def _is_simple(name: str) -> bool:

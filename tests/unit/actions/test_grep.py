@@ -66,6 +66,11 @@ def test_files_are_chosen_by_path_glob_and_type(lines: Grep, tree: Tree) -> None
     assert files(glob="*.ts") == ["b.ts", "src/c.ts"]
     assert files(glob="src/**/*.{ts,py}") == ["src/c.ts", "src/deep/d.py"]
     assert files(glob="src/**", type="py") == ["src/deep/d.py"]
+    assert files(glob="./src/*.ts") == files(glob="/src/*.ts") == ["src/c.ts"]
+    assert files(glob="./*.ts") == ["b.ts"]
+    assert files(glob="deep/") == files(glob="src/deep/") == ["src/deep/d.py"]
+    assert files(glob="!*.{ts,tsx}", type="ts") == []
+    assert files(glob="!src/") == ["Makefile", "a.py", "b.ts", "b.tsx"]
     assert files(path="src") == ["src/c.ts", "src/deep/d.py"]
     assert files(path="a.py") == ["a.py"]
     with pytest.raises(InputError, match="there is no type 'nope': use c, cpp"):
