@@ -51,9 +51,11 @@ def test_a_pattern_is_matched_line_by_line(pattern: str, content: bytes, expecte
     [
         ("", "is empty"),
         ("(", "missing \\) at character 1"),
-        ("a)(b", "unexpected \\)"),
+        ("a)(b", "unexpected \\) at character 2"),
+        (r"\((a)[(]b(c(d)", "missing \\) at character 10"),
         ("*a", "no argument for repetition operator at character 1"),
-        ("\\", "trailing"),
+        ("\\", r"trailing \\ at character 1"),
+        ("a\\.b\\", r"trailing \\ at character 5"),
         ("(?<n", "cannot be used"),
         ("(?z)a", "cannot be used"),
         ("a{100000}", "cannot be used"),
