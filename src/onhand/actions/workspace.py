@@ -350,8 +350,13 @@ _KINDS = (
 
 def shown(path: str) -> str:
     """A path for a message: short, on one line, and nothing in it that a terminal obeys."""
-    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in whole(path))
+    line = on_one_line(path)
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
+
+
+def on_one_line(path: str) -> str:
+    """The same of any length, for an answer: whoever reads it wants to use it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in whole(path))
 
 
 def _at_any_depth(name: str) -> str:
