@@ -286,6 +286,8 @@ def _matches(search: _Search, places: Iterable[Place]) -> Iterator[Match]:
             for match in search.ahead.pop(place.inner, None) or _matches_in(search, place):
                 search.misses = 0
                 yield match
+        except BlockingIOError as error:
+            search.notes.append(f"{search.scope.workspace.name(place)}: {error.strerror}")
         except OSError:  # it went away, may not be read, or is larger than anybody reads
             continue
         except InputError as error:

@@ -202,6 +202,22 @@ def test_a_file_that_cannot_be_searched_is_said_to_be_one_when_it_is_named(
 
 
 @requirement("actions.grep")
+def test_a_file_that_is_written_to_all_the_time_is_told_of(
+    lines: Grep, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, read = tree({"busy.log": "x\n"}) / "busy.log", os.read
+
+    def read_and_write(number: int, size: int) -> bytes:
+        with busy.open("a", encoding="utf-8") as file:
+            file.write("more\n")
+        return read(number, size)
+
+    monkeypatch.setattr(os, "read", read_and_write)
+    found = lines("^x")
+    assert (found.matches, found.is_cut, found.notes) == ((), True, ("busy.log: it is being written to: try again",))
+
+
+@requirement("actions.grep")
 def test_a_long_line_is_cut_and_odd_bytes_are_replaced(lines: Grep, tree: Tree) -> None:
     tree({"long.txt": "a" * 5_000_000 + "!\n", "latin.txt": b"caf\xe9 a!\n"})
     latin, long = lines("a!").matches
