@@ -120,6 +120,7 @@ class _Search:
     ends_at: float
     naming: Naming | None = None
     notes: list[str] = field(default_factory=list)  # what a reader of the answer should know
+    busy: list[str] = field(default_factory=list)  # files that somebody is writing to
     misses: int = 0  # files that a walk came through since the last match
     ahead: dict[str, list[Match]] = field(default_factory=dict)  # of files that were read before their turn
     ahead_count: int = 0  # of the matches in them
@@ -151,6 +152,9 @@ def grep(
         with naming or nullcontext():
             places = _places(search, naming) if is_directory else iter([place])
             matches = list(islice(_matches(search, places), limit + 1))
+    if search.busy:
+        more = f" and {len(search.busy) - 1:,} more" if len(search.busy) > 1 else ""
+        search.notes.append(f"being written to, and not searched: {search.busy[0]}{more}; try again")
     is_cut = len(matches) > limit or bool(search.notes)
     engine = "ripgrep" if naming and naming.could_tell else "re2"
     return Grepped(tuple(matches[:limit]), is_cut, engine, tuple(dict.fromkeys(search.notes)))
@@ -286,8 +290,8 @@ def _matches(search: _Search, places: Iterable[Place]) -> Iterator[Match]:
             for match in search.ahead.pop(place.inner, None) or _matches_in(search, place):
                 search.misses = 0
                 yield match
-        except BlockingIOError as error:
-            search.notes.append(f"{search.scope.workspace.name(place)}: {error.strerror}")
+        except BlockingIOError:
+            search.busy.append(search.scope.workspace.name(place))
         except OSError:  # it went away, may not be read, or is larger than anybody reads
             continue
         except InputError as error:

@@ -205,16 +205,18 @@ def test_a_file_that_cannot_be_searched_is_said_to_be_one_when_it_is_named(
 def test_a_file_that_is_written_to_all_the_time_is_told_of(
     lines: Grep, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy, read = tree({"busy.log": "x\n"}) / "busy.log", os.read
+    root, read = tree({"a.log": "x\n", "b.log": "x\n"}), os.read
 
     def read_and_write(number: int, size: int) -> bytes:
-        with busy.open("a", encoding="utf-8") as file:
-            file.write("more\n")
+        for name in ("a.log", "b.log"):
+            with (root / name).open("a", encoding="utf-8") as file:
+                file.write("more\n")
         return read(number, size)
 
     monkeypatch.setattr(os, "read", read_and_write)
     found = lines("^x")
-    assert (found.matches, found.is_cut, found.notes) == ((), True, ("busy.log: it is being written to: try again",))
+    told = "being written to, and not searched: a.log and 1 more; try again"
+    assert (found.matches, found.is_cut, found.notes) == ((), True, (told,))
 
 
 @requirement("actions.grep")
