@@ -13,6 +13,11 @@ from onhand.errors import InputError
 from onhand.gitignore import Block, blocks_of, verdict
 
 _WILD = re.compile(r"[*?\[\\]")
+# What some file systems pass over in a name, so that `.git` has many spellings: ext4 with folded case, HFS+.
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
+    "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 class Closed(NamedTuple):
@@ -52,12 +57,12 @@ class Patterns:
 
 
 def folded(path: str) -> str:
-    """A path as patterns are held against it: without regard to case, nor to how letters are composed."""
+    """A path as patterns are held against it: without regard to case, how letters are composed, and what is unseen."""
     if path.isascii():
         return path.lower()
     from unicodedata import normalize
 
-    return normalize("NFC", path.casefold())
+    return normalize("NFC", _UNSEEN.sub("", path.casefold()))
 
 
 @lru_cache(32)

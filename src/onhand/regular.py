@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 MAX_TRIES = 3  # to read a file that somebody is writing to
-PIECE_BYTES = 64 * 1024  # room is made for all that is asked for, and most often nothing more comes
 
 
 def open_file(path: str) -> "BinaryIO":
@@ -36,17 +35,13 @@ def read_with_status(descriptor: int, max_bytes: int) -> tuple[bytes, os.stat_re
         if not stat.S_ISREG(before.st_mode):
             raise OSError(errno.EINVAL, "it is not a file")
         size = before.st_size
-        content = os.read(descriptor, size + 1) if size <= max_bytes else b""
-        while len(content) != size <= max_bytes and (more := os.read(descriptor, _more(len(content), max_bytes))):
-            content += more
-        if max(size, len(content)) > max_bytes:
+        if size > max_bytes:
             raise OSError(errno.EFBIG, f"grew past {max_bytes:,} bytes while it was read: try again")
+        content = os.read(descriptor, size + 1)  # one more tells that it has grown
+        while len(content) < size and (more := os.read(descriptor, size + 1 - len(content))):
+            content += more
         after = os.fstat(descriptor)
         if after.st_mtime_ns == before.st_mtime_ns and len(content) == after.st_size:
             return content, after
         os.lseek(descriptor, 0, os.SEEK_SET)
     raise BlockingIOError(errno.EAGAIN, "it is being written to: try again")
-
-
-def _more(size: int, max_bytes: int) -> int:
-    return max(0, min(PIECE_BYTES, max_bytes + 1 - size))

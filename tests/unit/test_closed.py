@@ -6,9 +6,9 @@ from onhand.closed import Closed, Patterns, literal
 from onhand.errors import InputError
 
 
-@pytest.mark.parametrize("path", ["a.db", "deep/A.DB", "private", "x/private"])
-def test_a_path_matches_by_itself_without_regard_to_case(path: str) -> None:
-    assert Patterns(["*.db", "private/"]).match(path)
+@pytest.mark.parametrize("path", ["a.db", "deep/A.DB", "private", "x/private", "caf\u00c9", "cafe\u0301", "a.\u200bdb"])
+def test_a_path_matches_by_itself_in_any_spelling_that_a_file_system_takes_for_the_same(path: str) -> None:
+    assert Patterns(["*.db", "private/", "café"]).match(path)
 
 
 def test_what_is_in_a_directory_that_matches_is_covered_and_does_not_match() -> None:

@@ -54,8 +54,8 @@ class Around:
 
 
 def shown_line(content: bytes, start: int, end: int) -> str:
-    """A line without what ends it, and cut when it is longer than anybody writes."""
+    """A line without a mark before it and what ends it, and cut when it is longer than anybody writes."""
     most = start + 4 * (MAX_LINE_CHARS + 1)  # a character has at most four bytes
-    text = content[start : end if end < most else most].decode("utf-8", "replace")
+    text = content[start : end if end < most else most].decode("utf-8" if start else "utf-8-sig", "replace")
     text = text.rstrip() if end <= most else text
     return text if len(text) <= MAX_LINE_CHARS else text[: MAX_LINE_CHARS - 1] + "…"

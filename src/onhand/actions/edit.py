@@ -210,7 +210,7 @@ def _indent(line: str) -> str:
 def _missing(lines: list[str], wanted: list[str]) -> str:
     anchor = next((line.strip() for line in wanted if line.strip()), "")
     stripped = [line.strip()[:MAX_NEAR_CHARS] for line in lines[:MAX_NEAR_LINES]]
-    nearest = get_close_matches(anchor[:MAX_NEAR_CHARS], stripped, n=1, cutoff=0.6)
+    nearest = get_close_matches(anchor[:MAX_NEAR_CHARS], stripped, n=1, cutoff=0.6) if anchor else []
     hint = f"; the line most like it is {stripped.index(nearest[0]) + 1}: {shown(nearest[0])}" if nearest else ""
     return (
         f"String not found in file: old_string is not in it{hint}. Read the file, and send the passage as it is there"

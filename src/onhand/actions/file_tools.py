@@ -6,7 +6,7 @@ from typing import Any
 from onhand.actions import files, shapes
 from onhand.actions.answers import Schema, action, fits, fitting, succeeded
 from onhand.actions.edit import Edit, edit
-from onhand.actions.workspace import Workspace, shown
+from onhand.actions.workspace import Workspace, on_one_line, shown
 from onhand.amounts import counted
 from onhand.errors import InputError
 from onhand.tools import Output, Tool
@@ -237,7 +237,7 @@ def _list(workspace: Workspace, path: str = ".") -> Output:
 def _line(entry: files.Entry) -> str:
     mark = {"directory": "/", "file": ""}.get(entry.kind, f"  ({entry.kind})")
     size = f"  {entry.size_bytes:,} bytes" if entry.size_bytes is not None else ""
-    return f"{shown(entry.name)}{mark}{size}{'  (closed)' if entry.is_closed else ''}"
+    return f"{on_one_line(entry.name)}{mark}{size}{'  (closed)' if entry.is_closed else ''}"
 
 
 def _stat(workspace: Workspace, path: str) -> Output:

@@ -23,6 +23,7 @@ from onhand.replace import replace_file
 MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; text by hand has a hundredth of it
 MAX_CONTENT_BYTES = 48 * 1024  # of what one reading gives: some 12,000 tokens
 MAX_ENTRIES = 500  # of what one listing gives
+PIECE_CHARS = 64 * 1024  # in which lines are counted at once
 LOCK_S, POLL_S = 10.0, 0.005  # to wait for others who write in the same directory: each takes milliseconds
 
 
@@ -120,7 +121,8 @@ def excerpt(
     """The same of a text that somebody else has read."""
     total = text.count("\n") + (not text.endswith("\n") and text != "")
     first, last = _range(start_line, end_line, total)
-    rest = text.split("\n", first - 1)[-1][: max_bytes + 1]  # what it has beyond that does not fit anyway
+    start = _start_of(text, first)
+    rest = text[start : start + max_bytes + 1]  # what it has beyond that does not fit anyway
     asked = lines_of(rest)[: last - first + 1]
     given, count = _within(asked, max_bytes)
     return Reading(
@@ -131,6 +133,16 @@ def excerpt(
         lines=total,
         is_cut=len(given) < sum(map(len, asked)),
     )
+
+
+def _start_of(text: str, line: int) -> int:
+    """Where a line begins: most of the text is only counted, since millions of lines would take a gigabyte."""
+    start, missing = 0, line - 1
+    while (found := text.count("\n", start, start + PIECE_CHARS)) < missing:
+        start, missing = start + PIECE_CHARS, missing - found
+    for _ in range(missing):
+        start = text.index("\n", start) + 1
+    return start
 
 
 def lines_of(text: str) -> list[str]:
@@ -303,7 +315,7 @@ def target(workspace: Workspace, place: Place, path: str, create_dirs: bool = Fa
     """The file at a place, whether it is there or not, to be replaced."""
     if create_dirs:
         _make(workspace, place.above(), path)
-    elif not os.path.isdir(place.above().path):
+    elif not os.path.lexists(place.above().path):
         above = shown(workspace.name(place.above()))
         raise NotFound(f"there is no directory {above}: send create_dirs=true to make it, or choose another")
     with workspace.opened_directory(place.above(), path) as directory, _alone(directory):

@@ -7,7 +7,7 @@ from onhand.actions import shapes
 from onhand.actions.answers import Schema, action, fitting, succeeded
 from onhand.actions.glob import MAX_FILES, glob
 from onhand.actions.grep import MAX_CONTEXT, MAX_MATCHES, TYPES, Grepped, Match, grep
-from onhand.actions.workspace import Workspace, shown
+from onhand.actions.workspace import Workspace, on_one_line, shown
 from onhand.tools import Output, Tool
 
 MATCHES = 100  # that grep gives unless it is told otherwise
@@ -62,7 +62,10 @@ def tools_over(workspace: Workspace) -> list[Tool]:
             {
                 "pattern": {"type": "string", "description": "What a line has to match anywhere in it."},
                 "path": {**_PATH, "description": "A file or a directory; the workspace by default."},
-                "glob": {"type": "string", "description": "Only files like this, such as *.ts or src/**/*.ts."},
+                "glob": {
+                    "type": "string",
+                    "description": "Only files like *.ts, or from the root on like src/**/*.ts; with ! all others.",
+                },
                 "type": {"type": "string", "description": f"Only files of this type: {', '.join(list(TYPES)[:12])}, …"},
                 "ignore_case": {"type": "boolean", "description": "Take upper and lower case as the same."},
                 "literal": {"type": "boolean", "description": "Look for the pattern as a text."},
@@ -92,7 +95,7 @@ def _glob(workspace: Workspace, pattern: str, limit: int = FILES, **options: Any
 
     def answer(files: Sequence[str]) -> Output:
         is_cut = found.is_cut or len(files) < len(found.files)
-        lines = [shown(file) for file in files] or [f"no file matches {shown(pattern)}"]
+        lines = [on_one_line(file) for file in files] or [f"no file matches {shown(pattern)}"]
         more = [f"[more than these {len(files):,}; narrow the pattern, or send limit]"] * is_cut
         text = "\n".join([*lines, *more, *(f"[{note}]" for note in found.notes)])
         fields = {"is_cut": is_cut, "notes": list(found.notes)}
@@ -134,4 +137,4 @@ def _listed(matches: Sequence[Match]) -> list[str]:
         for number, line in (*before, *enumerate(match.after, match.line + 1)):
             lines.setdefault(number, f"  {number}- {line}")
         lines[match.line] = f"  {match.line}: {match.content}"
-    return [line for file, lines in files.items() for line in (shown(file), *(lines[at] for at in sorted(lines)))]
+    return [line for file, lines in files.items() for line in (on_one_line(file), *(lines[at] for at in sorted(lines)))]

@@ -71,6 +71,6 @@ def _hints(workspace: Workspace, pattern: str, start: Place) -> list[str]:
             return [f"{shown(pattern)} is a file, but left out, or the pattern means others: read_file takes it so"]
     if pattern.endswith("/"):
         return [f"this names no files; to find those in a directory, send {shown(pattern)}**"]
-    if "/" not in pattern:
+    if "/" not in pattern and pattern != "**":
         return [f"this looks in one directory only; to look below it too, send **/{shown(pattern)}"]
     return []

@@ -119,6 +119,7 @@ class _Search:
     ends_at: float
     naming: Naming | None  # ripgrep, if it helps
     notes: list[str] = field(default_factory=list)  # what a reader of the answer should know
+    busy: list[str] = field(default_factory=list)  # files that somebody is writing to
     misses: int = 0  # files that a walk came through since the last match
     ahead: dict[str, list[Match]] = field(default_factory=dict)  # of files that were read before their turn
     ahead_count: int = 0  # of the matches in them
@@ -149,6 +150,9 @@ def grep(
         search = _Search(scope, compiled, is_wanted, min(context, MAX_CONTEXT), limit, files, ends_at, naming)
         places = _places(search) if is_directory else iter([place])
         matches = list(islice(_matches(search, places), limit + 1))
+    if search.busy:
+        more = f" and {len(search.busy) - 1:,} more" if len(search.busy) > 1 else ""
+        search.notes.append(f"being written to, and not searched: {search.busy[0]}{more}; try again")
     is_cut = len(matches) > limit or bool(search.notes)
     engine = "ripgrep" if naming and naming.could_tell else "re2"
     return Grepped(tuple(matches[:limit]), is_cut, engine, tuple(dict.fromkeys(search.notes)))
@@ -172,8 +176,10 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
     rules: list[Callable[[str], bool]] = []
     names: tuple[str, ...] = ()
     if glob is not None:
-        rules.append(matcher([glob], anchored=False))
-        names = tuple(pattern.rpartition("/")[2] for pattern in expanded(glob))
+        is_other, spelled = glob.startswith("!"), _spelled(glob.removeprefix("!"))
+        is_like = matcher([spelled], anchored=False)
+        rules.append(lambda inner: is_like(inner) != is_other)
+        names = () if is_other else tuple(pattern.rpartition("/")[2] for pattern in expanded(spelled))
     if type is not None:
         known = TYPES.get(_OTHER_TYPES.get(type.lower(), type.lower()))
         if known is None:
@@ -183,6 +189,12 @@ def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], 
     if not rules:
         return (lambda inner: True), ()
     return (lambda inner: all(is_one(inner) for is_one in rules)), names if all(map(_is_simple, names)) else ()
+
+
+def _spelled(glob: str) -> str:
+    """A filter as it is meant: `./a` is at the top, and `a/` all that is in such a directory."""
+    glob = glob.removeprefix(".") if glob.startswith("./") else glob
+    return f"{'' if '/' in glob[:-1] else '**/'}{glob}**" if glob.endswith("/") else glob
 
 
 def _is_simple(name: str) -> bool:
@@ -281,6 +293,8 @@ def _matches(search: _Search, places: Iterable[Place]) -> Iterator[Match]:
             for match in search.ahead.pop(place.inner, None) or _matches_in(search, place):
                 search.misses = 0
                 yield match
+        except BlockingIOError:
+            search.busy.append(search.scope.workspace.name(place))
         except OSError:  # it went away, may not be read, or is larger than anybody reads
             continue
         except InputError as error:

@@ -1,7 +1,8 @@
 """Which lines does a pattern match? RE2, which takes time in proportion to the text times the pattern and no more.
 
-Patterns are matched line by line; `\\d`, `\\w`, `\\s` and `\\b` are of ASCII. For ripgrep, whose expressions are almost
-the same, a pattern is spelled so that it matches there whatever it matches here, or not at all.
+Patterns are matched line by line; `\\d`, `\\w`, `\\s` and `\\b` are of ASCII. `^` is behind a byte order mark too, and
+`$` before a carriage return: a reader sees neither. For ripgrep, whose expressions are almost the same, a pattern is
+spelled so that it matches there whatever it matches here, or not at all.
 """
 
 import re
@@ -139,9 +140,15 @@ def _compiled(pattern: str, ignore_case: bool, literal: bool) -> Any:
     try:
         regex = re2.escape(pattern) if literal else pattern
         re2.compile(regex, options)  # by itself first: an error quotes it
-        return re2.compile(f"(?m){regex}", options)
+        return re2.compile(f"(?m){_SIGN.sub(lambda sign: _EDGES.get(sign[0], sign[0]), regex)}", options)
     except re2.error as error:
         raise InputError(_explained(pattern, error)) from None
+
+
+# The edges of a line, as both spell them.
+_EDGES = {"^": r"(?:^\x{FEFF}?)", "$": r"(?:\r?$)"}
+# Edges and parentheses; what is written with the same signs and means something else is taken whole.
+_SIGN = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|[\^$()]")
 
 
 def _explained(pattern: str, error: Exception) -> str:
@@ -149,10 +156,24 @@ def _explained(pattern: str, error: Exception) -> str:
     said = error.args[0] if error.args else ""
     said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     what, _, piece = said.partition(": ")
-    at = pattern.find(piece) if piece else -1
+    at = len(pattern) - 1 if what.startswith("trailing") else pattern.find(piece) if piece else -1
+    at = _unpaired(pattern) if what.endswith(")") else at  # it quotes all of the pattern
     place = f" at character {at + 1}" if at >= 0 else ""
     advice = "RE2 has no look-around and no back-references; to find the text itself, send literal=true"
     return f"the pattern cannot be used: {what}{place}; {advice}"
+
+
+def _unpaired(pattern: str) -> int:
+    """Where a parenthesis stands that has no other."""
+    opened: list[int] = []
+    for sign in _SIGN.finditer(pattern):
+        if sign[0] == "(":
+            opened.append(sign.start())
+        elif sign[0] == ")":
+            if not opened:
+                return sign.start()
+            opened.pop()
+    return opened[-1] if opened else -1
 
 
 # What both can say, piece by piece. Whatever does not fit is left to RE2 alone.
@@ -172,6 +193,7 @@ _PIECE = re.compile(
 # Three or four bytes that are no character, such as half of a surrogate pair: one to RE2, and none to ripgrep.
 _LIKE_A_CHARACTER = r"(?-u:[\xE0-\xEF][\x80-\xBF]{2}|[\xF0-\xF4][\x80-\xBF]{3})"
 _KINDS = {
+    **_EDGES,
     "\\d": "[0-9]",
     "\\D": f"(?:[^0-9]|{_LIKE_A_CHARACTER})",
     "\\w": "[0-9A-Za-z_]",

@@ -110,8 +110,8 @@ class Workspace:
         """Where a path leads; InputError when that is outside, closed, or no path at all."""
         given = checked(path)
         place = self._followed(self._start(given), path)
-        if given.endswith("/") and not os.path.isdir(place.path):
-            raise InputError(f"{shown(path)} is not a directory: leave out the slash at its end")
+        if given.rpartition("/")[2] in ("", ".", "..") and not os.path.isdir(place.path):
+            raise InputError(f"{shown(path)} is not a directory: end it with a name")
         if self.is_denied(place):
             raise InputError(
                 f"{shown(path)} is closed: it may hold secrets, and no tool reads or writes it; do without it"
@@ -288,7 +288,8 @@ def _target(place: Place, asked: str) -> str | None:
         return os.readlink(place.path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise InputError(f"{shown(asked)} has a name that is too long for a file: at most 255 bytes") from None
+            most = f"a name has at most 255 bytes, a whole path {MAX_PATH_BYTES:,}"
+            raise InputError(f"{shown(asked)} is too long: {most}") from None
         return None  # not a link, or not there; whoever opens it will be told
 
 
@@ -321,7 +322,7 @@ def _spoken(error: OSError) -> str:
 
 
 _NEXT = {
-    errno.ENOTDIR: "; list_files says what there is",
+    errno.ENOTDIR: ", or something on the way is none; list_files says what is in the one above",
     errno.EACCES: "; do without it, or ask the user to allow it",
     errno.EPERM: "; do without it, or ask the user to allow it",
     errno.ENOSPC: "; nothing was written",
@@ -349,8 +350,13 @@ _KINDS = (
 
 def shown(path: str) -> str:
     """A path for a message: short, on one line, and nothing in it that a terminal obeys."""
-    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in whole(path))
+    line = on_one_line(path)
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
+
+
+def on_one_line(path: str) -> str:
+    """The same of any length, for an answer: whoever reads it wants to use it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in whole(path))
 
 
 def _at_any_depth(name: str) -> str:

@@ -33,6 +33,7 @@ def test_one_passage_is_replaced_literally(workspace: Workspace, root: Path) -> 
         ([Edit("", "x")], "old_string is empty"),
         ([Edit("def a", "def a")], "are the same"),
         ([], "there is no edit"),
+        ([Edit("\r", "x")], r"^String not found in file: old_string is not in it\. Read the file"),
         ([Edit("retrun 1", "x")], "String not found in file: .* the line most like it is 2: return 1"),
         ([Edit("no such thing at all", "x")], "String not found in file: old_string is not in it. Read"),
         ([Edit("def a", "def c"), Edit("def z()", "x")], "edit 2 of 2: String not found .*; no edit was made"),

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import stat
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,6 +38,26 @@ def test_a_file_is_read_whole_or_by_lines(workspace: Workspace) -> None:
     assert files.read(workspace, "five.txt", 4, 900).content == "four\nfive\n"
     assert files.read(workspace, "five.txt", 5).content == "five\n"
     assert part.hash == whole.hash
+
+
+@requirement("actions.read-file")
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_every_line_is_found_wherever_the_text_is_cut_to_count(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(files, "PIECE_CHARS", size)
+    for text in (FIVE, "\n\n\na\n\nb", "one"):
+        lines = files.lines_of(text)
+        assert [files.excerpt("", text, number, number).content for number, _ in enumerate(lines, 1)] == lines
+
+
+@requirement("actions.read-file")
+def test_the_last_of_many_lines_takes_no_more_room_than_the_first() -> None:
+    text = "ab\n" * 200_000
+    tracemalloc.start()
+    try:
+        assert files.excerpt("", text, 200_000).content == "ab\n"
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000  # each line by itself would take ten of them
+    finally:
+        tracemalloc.stop()
 
 
 @requirement("actions.read-file")
@@ -143,6 +164,16 @@ def test_directories_are_made_on_request_only(workspace: Workspace, root: Path) 
     assert sorted(os.listdir(root / "a/b")) == ["c.txt", "d.txt"]
     with pytest.raises(InputError, match="not a directory"):
         files.write(workspace, "sub/ok.txt/new.txt", "text", create_dirs=True)
+    with pytest.raises(InputError, match="not a directory"):
+        files.write(workspace, "sub/ok.txt/new.txt", "text")
+
+
+@requirement("actions.write-file")
+@pytest.mark.parametrize("path", ["new/", "new/.", "new/x/.."])
+def test_what_is_named_as_a_directory_does_not_become_a_file(workspace: Workspace, root: Path, path: str) -> None:
+    with pytest.raises(InputError, match="not a directory: end it with a name"):
+        files.write(workspace, path, "text")
+    assert os.listdir(root) == ["sub"]
 
 
 @requirement("actions.write-file")

@@ -102,6 +102,8 @@ def test_what_is_too_much_is_cut_and_what_is_nothing_has_a_hint(workspace: Works
     assert "read_file takes it so" in glob(workspace, "app/[id]/page.tsx").notes[0]
     (root / "out").symlink_to("../outside")
     assert "**/out" in glob(workspace, "out").notes[0]  # that a directory is there is not told
+    (root / "empty").mkdir()
+    assert glob(workspace, "**", "empty") == Globbed(())
 
 
 @requirement("actions.glob", "actions.pattern-is-no-option")

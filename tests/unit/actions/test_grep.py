@@ -66,6 +66,11 @@ def test_files_are_chosen_by_path_glob_and_type(lines: Grep, tree: Tree) -> None
     assert files(glob="*.ts") == ["b.ts", "src/c.ts"]
     assert files(glob="src/**/*.{ts,py}") == ["src/c.ts", "src/deep/d.py"]
     assert files(glob="src/**", type="py") == ["src/deep/d.py"]
+    assert files(glob="./src/*.ts") == files(glob="/src/*.ts") == ["src/c.ts"]
+    assert files(glob="./*.ts") == ["b.ts"]
+    assert files(glob="deep/") == files(glob="src/deep/") == ["src/deep/d.py"]
+    assert files(glob="!*.{ts,tsx}", type="ts") == []
+    assert files(glob="!src/") == ["Makefile", "a.py", "b.ts", "b.tsx"]
     assert files(path="src") == ["src/c.ts", "src/deep/d.py"]
     assert files(path="a.py") == ["a.py"]
     with pytest.raises(InputError, match="there is no type 'nope': use c, cpp"):
@@ -84,6 +89,14 @@ def test_case_and_meaning_of_signs_are_as_asked_for(lines: Grep, tree: Tree) -> 
     assert [match.line for match in lines("x.y").matches] == [1, 2]
     assert [match.line for match in lines("x.y", literal=True).matches] == [1]
     assert [match.line for match in lines("(?i)STRA").matches] == [1, 3]
+
+
+@requirement("actions.grep")
+def test_a_line_begins_behind_a_mark_and_ends_before_a_carriage_return(lines: Grep, tree: Tree) -> None:
+    tree({"a.cs": b"\xef\xbb\xbfusing A;\r\n\r\nend\r\n", "b.cs": "using A;\n"})
+    assert lines("^using A;$").matches == (Match("a.cs", 1, "using A;"), Match("b.cs", 1, "using A;"))
+    assert lines("^$", context=1).matches == (Match("a.cs", 2, "", ("using A;",), ("end",)),)
+    assert [match.line for match in lines(r"\r$").matches] == [1, 2, 3]
 
 
 @requirement("actions.grep-fallback")
@@ -186,6 +199,24 @@ def test_a_file_that_cannot_be_searched_is_said_to_be_one_when_it_is_named(
     tree({"a.txt": content})
     with pytest.raises(InputError, match=r"a\.txt has NUL characters.* only UTF-8 text is searched"):
         lines("x", "a.txt")
+
+
+@requirement("actions.grep")
+def test_a_file_that_is_written_to_all_the_time_is_told_of(
+    lines: Grep, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, read = tree({"a.log": "x\n", "b.log": "x\n"}), os.read
+
+    def read_and_write(number: int, size: int) -> bytes:
+        for name in ("a.log", "b.log"):
+            with (root / name).open("a", encoding="utf-8") as file:
+                file.write("more\n")
+        return read(number, size)
+
+    monkeypatch.setattr(os, "read", read_and_write)
+    found = lines("^x")
+    told = "being written to, and not searched: a.log and 1 more; try again"
+    assert (found.matches, found.is_cut, found.notes) == ((), True, (told,))
 
 
 @requirement("actions.grep")

@@ -35,6 +35,11 @@ def numbers(pattern: str, content: bytes, **options: bool) -> list[int]:
         ("é", "é\ne".encode(), [1]),
         ("b", b"\xff\xfe\nb\n", [2]),
         ("a|^b", b"b\nab\nc", [1, 2]),
+        ("^a", b"\xef\xbb\xbfa\nb", [1]),
+        ("a$|b$", b"a\r\nb\rc\r\n", [1]),
+        ("^$", b"\xef\xbb\xbf\r\na\r\n\r\n", [1, 3]),
+        (r"a\r$", b"a\r\na\n", [1]),
+        (r"[]$^]\$[[:^alpha:]$]\Q$^\E", b"]$$$^", [1]),
     ],
 )
 def test_a_pattern_is_matched_line_by_line(pattern: str, content: bytes, expected: list[int]) -> None:
@@ -46,9 +51,11 @@ def test_a_pattern_is_matched_line_by_line(pattern: str, content: bytes, expecte
     [
         ("", "is empty"),
         ("(", "missing \\) at character 1"),
-        ("a)(b", "unexpected \\)"),
+        ("a)(b", "unexpected \\) at character 2"),
+        (r"\((a)[(]b(c(d)", "missing \\) at character 10"),
         ("*a", "no argument for repetition operator at character 1"),
-        ("\\", "trailing"),
+        ("\\", r"trailing \\ at character 1"),
+        ("a\\.b\\", r"trailing \\ at character 5"),
         ("(?<n", "cannot be used"),
         ("(?z)a", "cannot be used"),
         ("a{100000}", "cannot be used"),
@@ -142,7 +149,7 @@ ODD = r"(?-u:[\xE0-\xEF][\x80-\xBF]{2}|[\xF0-\xF4][\x80-\xBF]{3})"
     [
         ("plain text", "plain text"),
         (r"def \w+_of\b", r"def [0-9A-Za-z_]+_of(?-u:\b)"),
-        (r"^\s*$", r"^[\t\f\r ]*$"),
+        (r"^\s*$", r"(?:^\x{FEFF}?)[\t\f\r ]*(?:\r?$)"),
         (r"a{2,3}?(?:b|c)[a-z0-9_]", r"a{2,3}?(?:b|c)[a-z0-9_]"),
         (r"\.\*\(", r"\.\*\("),
         ("a.", rf"a(?:.|{ODD})"),

@@ -64,6 +64,16 @@ def test_a_file_is_read_with_all_that_a_program_asks_for(registry: Registry, roo
     assert done(registry, "read_file", path="a.txt", end_line=10**30).text == "one\ntwo\n"
 
 
+@requirement("actions.list-and-stat", "actions.glob", "actions.grep")
+def test_a_long_path_is_told_so_that_it_can_be_used(registry: Registry, root: Path) -> None:
+    above, name = "a" * 255, "b" * 255
+    (root / above).mkdir()
+    (root / above / name).write_text("x\n", encoding="utf-8")
+    assert done(registry, "glob", pattern="**/b*").text == f"{above}/{name}"
+    assert done(registry, "grep", pattern="x").text == f"{above}/{name}\n  1: x"
+    assert done(registry, "list_files", path=above).text == f"{name}  2 bytes"
+
+
 @requirement("actions.read-file", "actions.both-spellings")
 def test_a_failure_says_so_in_words_and_in_fields(registry: Registry) -> None:
     missing = failed(registry, "read_file", path="missing.txt")

@@ -85,9 +85,11 @@ def test_what_only_looks_like_a_way_out_is_a_name_that_nothing_has(workspace: Wo
         ("ok.txt\0.png", "NUL"),
         ("sub/\0/../../outside", "NUL"),
         ("sub/\ud800.txt", "surrogate"),
-        ("sub/" + "n" * 256, "too long"),
+        ("sub/" + "n" * 256, "a name has at most 255 bytes"),
+        ("a/" * 2040 + "b", "a whole path 4,096"),
         ("/".join(["d" * 200] * 21), "no path has more than"),
         ("sub/ok.txt/", "not a directory"),
+        ("sub/ok.txt/.", "not a directory"),
         ("sub/ok.txt/more", "not a directory"),
         ("sub", "a directory, not a regular file"),
     ],
@@ -200,7 +202,7 @@ def test_what_is_only_named_like_a_secret_is_open(workspace: Workspace, root: Pa
     "path",
     ".git/hooks/pre-commit .git/config .GIT/config vendor/.git/config .git .gitmodules .bashrc .claude/settings.json "
     ".mcp.json .vscode/tasks.json .idea/x.xml .onhand/config.toml onhand.toml .AGENTS/conventions.md AGENTS.md "
-    ".codex/config.toml .cursor/mcp.json .gemini/settings.json .CODEX/hooks.json "
+    ".codex/config.toml .cursor/mcp.json .gemini/settings.json .CODEX/hooks.json .g\u200cit/config CLAUDE\ufe0f.md "
     "packages/a/CLAUDE.md sub/../.git/config .husky/pre-push dotfiles/.config/fish/config.fish".split(),
 )
 def test_what_programs_obey_is_protected_also_before_it_exists(workspace: Workspace, path: str) -> None:
