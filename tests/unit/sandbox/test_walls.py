@@ -626,6 +626,30 @@ def test_what_was_made_for_a_command_that_could_not_be_started_is_gone(
     assert {*os.listdir(place)} == there
 
 
+LEAVING = """
+import os
+os.chdir(os.environ["TMPDIR"])
+print(os.getcwd())
+os.makedirs("shut/inner")
+open("shut/inner/file", "w").close()
+os.symlink("/etc", "shut/link")
+os.chmod("shut/inner", 0o500)
+os.chmod("shut", 0)
+for _ in range(2000):
+    os.mkdir("deep")
+    os.chdir("deep")
+os.chmod(os.environ["TMPDIR"], 0)
+"""
+
+
+@requirement("sandbox.run")
+def test_nothing_is_left_of_a_temporary_directory_however_deep_or_closed(sandbox: Sandbox, place: Path) -> None:
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", LEAVING, cwd=place)
+    assert ended.code == 0, ended.printed
+    directory = ended.printed.strip()
+    assert directory == "/tmp" or not os.path.lexists(directory)
+
+
 def test_a_command_writes_to_a_terminal(sandbox: Sandbox, place: Path) -> None:
     ours, theirs = os.openpty()
     try:
