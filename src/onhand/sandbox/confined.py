@@ -125,7 +125,11 @@ def _reaches(user: tuple[int, int], path: str) -> bool:
     """Whether every directory on the way lets a user of no other groups through."""
     above = os.path.dirname(path)
     while True:
-        found = os.stat(above)
+        try:
+            found = os.stat(above)
+        except FileNotFoundError:
+            moves = "another command moves files about; try again when it has ended"
+            raise SandboxError(f"the command was not started: {path} was there and is not any more: {moves}") from None
         shift = 6 if found.st_uid == user[0] else 3 if found.st_gid == user[1] else 0
         if not found.st_mode >> shift & 1:
             return False
@@ -186,7 +190,7 @@ def start(
             after.append(_opened(door, policy.domains, report))
         failure = _told(report)
         if failure:
-            raise SandboxError(f"the command was not started: {failure}")
+            raise SandboxError(f"the command was not started: {failure}{_said(process)}")
         ours.remove(lifeline)
         return Confined(process, lifeline, after, lambda: afterwards.notes(policy, before))
     except BaseException:
@@ -242,7 +246,7 @@ def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Calla
 
 
 def _told(report: int) -> str:
-    """What went wrong; nothing, once the command itself has taken over."""
+    """What went wrong first; nothing, once the command itself has taken over."""
     end, says = monotonic() + BEGIN_S, select.poll()
     says.register(report, select.POLLIN)
     pieces = list[bytes]()
@@ -250,7 +254,15 @@ def _told(report: int) -> str:
         if says.poll(ASK_MS):
             piece = os.read(report, 4096)
             if not piece:
-                return b"".join(pieces).decode("utf-8", "replace")
+                return b"".join(pieces).decode("utf-8", "replace").partition("\n")[0]
             pieces.append(piece)
         wanted.check()
     return f"it did not begin within {BEGIN_S:g} s"
+
+
+def _said(process: "subprocess.Popen[bytes]") -> str:
+    """What whoever was to make the walls said of it, where we can read that."""
+    if process.stderr is None or not select.select([process.stderr], [], [], 0)[0]:
+        return ""
+    said = os.read(process.stderr.fileno(), 2000).decode("utf-8", "replace").strip()
+    return f": {said}" if said else ""

@@ -33,6 +33,7 @@ OUT_OF_TIME = 124  # as timeout(1) says it
 START_S = 60.0  # more than mounting takes: bubblewrap needs ten seconds for two thousand mounts
 EARLY = 500  # of 1000, which is at once: a command goes before whoever ordered it
 LOOK_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
+NO_WALLS = "bubblewrap could not put up its walls"  # it has ended, and said why
 PROXY_PORT = 3128  # in a network of its own, so it is always free
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 
@@ -191,14 +192,14 @@ def _mounted_otherwise(plan: "dict[str, Any]", wakeup: int, told_fd: int, go_fd:
     end = monotonic() + START_S
     process = _first_process(told_fd, end)
     if not process:
-        return "bubblewrap did not begin in time" if process is None else ""  # it has ended, and said why
+        return "bubblewrap did not begin in time" if process is None else NO_WALLS
     host = parsed(_mountinfo(b"self"))
     began = process_time()
     while not (found := complete(lambda: _mountinfo(process), host)):
         if monotonic() > end:
             return f"bubblewrap had not mounted everything after {START_S:g} s"
         if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            return ""  # the same
+            return NO_WALLS
         pause_s = max(0.002, 5 * (process_time() - began))  # nobody can mount while somebody looks
         if select.select([wakeup], [], [], pause_s)[0] and _is_to_end(wakeup):
             return "it was ended before it began"
@@ -390,4 +391,4 @@ def _end_everything() -> None:
 
 
 def _report(report_fd: int, text: str) -> None:
-    os.write(report_fd, text.encode("utf-8", "replace")[:4000])
+    os.write(report_fd, text.encode("utf-8", "replace")[:4000] + b"\n")
