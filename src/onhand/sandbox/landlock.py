@@ -47,6 +47,7 @@ class LandlockSandbox:
             "cwd": command.cwd,
             "environment": confined.proxied(environment, policy.domains),
             "user": user,
+            "temporary": (),
             "bubblewrap": None,
             "landlock": {
                 "handled": rules.handled(version, tcp=not policy.domains),  # with them it has a network of its own

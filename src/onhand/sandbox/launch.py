@@ -322,7 +322,7 @@ def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") 
         if deadline is not None and now >= deadline:
             return OUT_OF_TIME, ""
         if now >= look_at:
-            passed = excess(os.getpid(), *order["together"])
+            passed = excess(os.getpid(), *order["together"], temporary=order["temporary"])
             if passed:
                 return _used_up(passed, *order["together"])
             look_at = monotonic() + LOOK_S

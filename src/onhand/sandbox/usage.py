@@ -11,17 +11,18 @@ from onhand.descendants import family
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-TEMPORARY = ("", "tmp", "dev/shm")  # where bubblewrap mounts what is in memory; the first is its root
+TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108  # where bubblewrap always mounts what is in memory
 _UTIME, _CSTIME, _RSS = 11, 14, 21  # in the fields of stat: from own time to that of children who were waited for
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
-def excess(ancestor: int, memory_bytes: int, cpu_s: float) -> str:
+def excess(ancestor: int, memory_bytes: int, cpu_s: float, *, temporary: "Sequence[str]" = ()) -> str:
     """Which of two limits all together have passed, `memory` or `cpu`; nothing while they are within both.
 
-    To be asked by the ancestor itself: it alone knows what those used whom it waited for.
+    To be asked by the ancestor itself: it alone knows what those used whom it waited for. What is in directories of
+    theirs that are `temporary` is in memory too.
     """
     told = family(ancestor)
     buried = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -30,7 +31,7 @@ def excess(ancestor: int, memory_bytes: int, cpu_s: float) -> str:
         return "cpu"
     # What several share counts for each of them in the first sum, which is cheap; in the second it is divided.
     resident = {process: int(fields[_RSS]) * _PAGE_BYTES for process, fields in told.items()}
-    files = _files(told) + _temporary(told)
+    files = _files(told) + _temporary(told, temporary)
     if sum(resident.values()) + files > memory_bytes:
         shares = [_share(process, size) for process, size in resident.items()]
         mapped = sum(share[1] for share in shares)  # of the files too: what is both counts once
@@ -57,27 +58,27 @@ def _files(processes: "Iterable[int]") -> int:
     return sum(sizes.values())
 
 
-def _temporary(processes: "Iterable[int]") -> int:
+def _temporary(processes: "Iterable[int]", paths: "Sequence[str]") -> int:
     """What is in the directories of theirs that are in memory: the same for all, so that one who tells is enough."""
-    ours = [_device("self", name) for name in TEMPORARY]
+    ours = [_device("self", path) for path in paths]
     for process in processes:
-        theirs = [name for name in TEMPORARY if _device(str(process), name) not in (None, *ours)]
+        theirs = [path for path in paths if _device(str(process), path) not in (None, *ours)]
         if theirs:  # but for one of ours that they may write
-            return sum(_used(process, name) for name in theirs)
+            return sum(_used(process, path) for path in theirs)
     return 0
 
 
-def _device(process: str, name: str) -> int | None:
+def _device(process: str, path: str) -> int | None:
     """What holds a directory that a process sees."""
     try:
-        return os.stat(f"/proc/{process}/root/{name}").st_dev
+        return os.stat(f"/proc/{process}/root{path}").st_dev
     except OSError:  # it has just ended, or does not tell
         return None
 
 
-def _used(process: int, name: str) -> int:
+def _used(process: int, path: str) -> int:
     try:
-        found = os.statvfs(f"/proc/{process}/root/{name}")
+        found = os.statvfs(f"/proc/{process}/root{path}")
     except OSError:
         return 0
     return (found.f_blocks - found.f_bfree) * found.f_frsize

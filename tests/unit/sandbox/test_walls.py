@@ -548,6 +548,27 @@ def test_nothing_outside_can_be_written(attempt: Try, place: Path, line: str) ->
     assert not (place.parent / "outside-of-onhand").exists()
 
 
+@pytest.mark.parametrize(
+    "line", ["echo x > /outside", "mkdir /outside", "mkdir -p /home/outside", "cd /; touch outside", "ln -s usr /x"]
+)
+def test_what_is_written_outside_is_refused_and_not_lost_without_a_word(attempt: Try, line: str) -> None:
+    assert attempt(line).code != 0
+
+
+def test_a_home_that_cannot_be_seen_is_the_commands_own_and_counts_as_memory(place: Path) -> None:
+    sandbox, policy = backend("bubblewrap"), policy_for(place)
+    home = "/home/of-its-own"
+    line = "cd && echo kept > .cache && cat .cache"
+    assert run(sandbox, policy, "/bin/sh", "-c", line, cwd=place, env={"HOME": home}).printed == "kept\n"
+    holding = f"import os\n{_written(home)}{_written('/tmp')}held = b'x' * (60 << 20)\nos.read(0, 1)"
+    small = policy._replace(memory_bytes=200 << 20)
+    assert _waiting(sandbox, small, holding, place, HOME=home).code == 128 + signal.SIGKILL
+
+
+def _written(directory: str) -> str:
+    return f"open({directory!r} + '/held', 'wb').write(bytes(90 << 20))\n"
+
+
 def test_the_environment_of_others_cannot_be_read(sandbox: Sandbox, place: Path) -> None:
     line = f"cat /proc/{os.getpid()}/environ /proc/$PPID/environ /proc/1/environ; env"
     ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place, env={"SHOWN": "yes"})
@@ -743,12 +764,13 @@ os.write(writer, b"1234")
 """
 
 
-def _waiting(sandbox: Sandbox, policy: Policy, code: str, place: Path) -> Ended:
+def _waiting(sandbox: Sandbox, policy: Policy, code: str, place: Path, **variables: str) -> Ended:
     """What comes of code that reads what nobody ever writes: without a limit it would wait for ever."""
     reader, writer = os.pipe()
     words = (python_inside(), "-c", code)
     with open(reader, "rb") as never, open(writer, "wb"):
-        command = Command(words, str(place), {"PATH": "/usr/bin:/bin"}, never, subprocess.PIPE, subprocess.STDOUT)
+        environment = {"PATH": "/usr/bin:/bin", **variables}
+        command = Command(words, str(place), environment, never, subprocess.PIPE, subprocess.STDOUT)
         process = sandbox.start(policy, command)
         assert process.stdout is not None
         with process.stdout:
