@@ -320,7 +320,7 @@ def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") 
             return code if code >= 0 else 128 - code, ""
         now = monotonic()
         if deadline is not None and now >= deadline:
-            return OUT_OF_TIME, ""
+            return OUT_OF_TIME, f"its time of {order['wall_s']:g} s was over"
         if now >= look_at:
             passed = excess(os.getpid(), *order["together"], temporary=order["temporary"])
             if passed:
