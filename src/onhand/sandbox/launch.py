@@ -20,7 +20,7 @@ from time import monotonic, process_time
 from onhand.descendants import end_descendants
 from onhand.sandbox import kernel
 from onhand.sandbox.mounts import complete, parsed, strange
-from onhand.sandbox.usage import excess
+from onhand.sandbox.usage import MAX_OPEN, excess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -351,6 +351,8 @@ def _ended_by_kernel(code: int, memory_bytes: int, cpu_s: int) -> str:
 
 def _used_up(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
     """The code that the kernel gives to whoever passes the same limit alone, and a sentence."""
+    if passed == "open":
+        return 128 + signal.SIGKILL, f"its processes together had more than {MAX_OPEN} files open"
     if passed == "memory":
         used = f"had more than {memory_bytes >> 20} MiB of memory, the limit of sandbox.memory_mb or --memory"
         return 128 + signal.SIGKILL, f"its processes together {used}"

@@ -817,6 +817,29 @@ def test_files_that_are_in_memory_alone_count(sandbox: Sandbox, place: Path) -> 
     assert "had more than 200 MiB of memory, " in ended.printed
 
 
+OPENING = """
+import os, resource
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+for _ in range(100):
+    if os.fork() == 0:
+        try:
+            for _ in range(70_000):
+                os.dup(0)
+        except OSError:
+            pass
+        os.read(0, 1)
+os.read(0, 1)
+"""
+
+
+@requirement("sandbox.sums")
+def test_nobody_has_so_much_open_that_whoever_watches_is_late(sandbox: Sandbox, place: Path) -> None:
+    ended = _waiting(sandbox, policy_for(place), OPENING, place)
+    assert ended.code == 128 + signal.SIGKILL
+    assert ended.printed == "onhand: the command was ended: its processes together had more than 65536 files open\n"
+
+
 TEMPORARY_FILES = """
 import os
 for place in ("/tmp", "/dev/shm"):
