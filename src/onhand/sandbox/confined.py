@@ -13,7 +13,7 @@ from time import monotonic
 from typing import IO, Any
 
 from onhand import wanted
-from onhand.descendants import end_descendants
+from onhand.descendants import end_descendants, end_session
 from onhand.errors import SandboxError
 from onhand.sandbox import afterwards, launch
 from onhand.sandbox.layout import Layout
@@ -46,6 +46,7 @@ class Confined:
         self._lifeline = lifeline
         self._after = after
         self._told: Callable[[], list[str]] | None = told
+        self._is_to_end = False
         self.notes: tuple[str, ...] = ()
 
     @property
@@ -72,6 +73,7 @@ class Confined:
     def kill(self) -> None:
         """The small process is asked to end everything; if it takes too long, everything is killed from here."""
         if self.poll() is None:
+            self._is_to_end = True
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
             if self.wait(GRACE_S) is None:
@@ -90,8 +92,15 @@ class Confined:
                 self._after.pop()
             if self._told is not None:
                 told, self._told = self._told, None
-                self.notes = tuple(told())
-        return code
+                self.notes = (*self._abandoned(code), *told())
+        return code if code is None or code >= 0 else 128 - code
+
+    def _abandoned(self, code: int) -> list[str]:
+        """What is to be said when somebody else killed the small process; what can be found of the command is ended."""
+        if code >= 0 or self._is_to_end:
+            return []
+        end_session(self.pid)
+        return ["whoever watched the command was killed: what it started in sessions of its own may go on"]
 
 
 def unprivileged(layout: Layout) -> tuple[int, int] | None:

@@ -1011,6 +1011,23 @@ def test_what_a_killed_command_started_is_gone_within_a_second(sandbox: Sandbox,
     assert still_running(f"sleep {marker}") == []
 
 
+def test_a_command_does_not_go_on_unwatched(sandbox: Sandbox, place: Path) -> None:
+    marker = f"89{os.getpid()}"
+    words = ["/bin/sh", "-c", f"sleep {marker} & echo ready; sleep {marker}"]
+    process = sandbox.start(
+        policy_for(place), Command(words, str(place), {"PATH": "/usr/bin:/bin"}, None, subprocess.PIPE)
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"ready\n"
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait(60) == 128 + signal.SIGKILL
+        assert process.stdout.read() == b""
+    assert process.notes == (
+        "whoever watched the command was killed: what it started in sessions of its own may go on",
+    )
+
+
 def test_a_command_dies_with_whoever_started_it(sandbox: Sandbox, place: Path) -> None:
     marker = f"88{os.getpid()}"
     script = (
