@@ -351,7 +351,7 @@ def test_what_is_written_down_about_commands_is_closed_to_them(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a workspace that has the temporary directory in it."""
-    monkeypatch.setattr("tempfile.tempdir", str(place / "src"))
+    monkeypatch.setattr("onhand.sandbox.layout.REGISTERS", str(place / "src"))
     directory = place / "src" / f"onhand-placeholders-{os.getuid()}"
     directory.mkdir(mode=0o700)
     (directory / "kept").write_text("S3CR3T")
