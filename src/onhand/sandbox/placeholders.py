@@ -56,7 +56,7 @@ class Placeholders:
                 missing = dict.fromkeys(_outermost(one, standing) for one in layout.missing)
                 self.layout = layout._replace(missing=tuple(missing))
                 for root, register in zip(roots, registers, strict=True):
-                    inside = [one for one in self.layout.missing if is_below(one.path, root)]
+                    inside = [one for one in self.layout.missing if _innermost(one.path, roots) == root]
                     _put(inside, register, owner_of(self.layout))
         except BaseException as error:
             self.remove()
@@ -77,6 +77,11 @@ class Placeholders:
                         _take_away(path)
                     _write(register, {})
                 os.close(self._held.pop())
+
+
+def _innermost(path: str, roots: list[str]) -> str:
+    """The root whose register tells of a path: a command that has only that one has to know of it too."""
+    return max((root for root in roots if is_below(path, root)), key=len, default="")
 
 
 @contextmanager

@@ -56,6 +56,17 @@ def test_who_has_another_temporary_directory_knows_of_them_too(
     assert names(place) == set()
 
 
+def test_who_works_in_a_part_of_what_another_works_in_knows_of_them_too(place: Path) -> None:
+    inner = place / "src"
+    both = Policy(writable=(str(place), str(inner)), denied=(f"{place}/.env", f"{inner}/.env"))
+    outer = Placeholders([str(place), str(inner)], lambda: lay_out(both), lambda layout: None)
+    part = Placeholders([str(inner)], lambda: lay_out(Policy(writable=(str(inner),))), lambda layout: None)
+    outer.remove()
+    assert (names(place), names(inner)) == (set(), {".env", "app.py"})
+    part.remove()
+    assert names(inner) == {"app.py"}
+
+
 def test_whoever_is_interrupted_while_they_are_made_leaves_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = os.mkdir
 
