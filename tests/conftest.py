@@ -18,8 +18,9 @@ for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
 os.environ["XDG_CACHE_HOME"] = os.devnull  # nothing can be kept below it, by whatever user
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # who is started in the background is deaf, with all its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # so is whom nohup starts
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+for name in ("SIGHUP", "SIGQUIT"):  # so is whom nohup starts
+    if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

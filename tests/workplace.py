@@ -38,6 +38,10 @@ def workplace() -> Iterator[Path]:
         give(directory)
         yield directory
     finally:
+        for above, names, _ in os.walk(directory):  # a command may have closed some
+            for inner in (Path(above, name) for name in names):
+                if not inner.is_symlink():
+                    inner.chmod(0o700)
         shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -69,6 +69,13 @@ def end_marked(mark: bytes) -> list[int]:
     return _end(lambda: marked(mark))
 
 
+def end_session(leader: int) -> list[int]:
+    """Kill all who are in the session of a process that has ended; not who began one of their own."""
+    return _end(
+        lambda: {process: told for process in _processes() if (told := _told(process)) and int(told[3]) == leader}
+    )
+
+
 def _end(look: "Callable[[], Family]") -> list[int]:
     """First they are stopped, until a look finds nobody new and everybody at rest.
 

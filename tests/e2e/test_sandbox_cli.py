@@ -64,7 +64,7 @@ def test_a_command_runs_behind_the_walls_and_gives_its_exit_code(
 
 
 @requirement("sandbox.run")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_to_end_leaves_nothing_behind(
     place: Path, environ: dict[str, str], name: str, number: signal.Signals
 ) -> None:
@@ -99,6 +99,13 @@ def test_streams_that_are_closed_stop_no_command(place: Path, environ: dict[str,
     line = f'exec "{sys.executable}" -m onhand sandbox run --backend {name} -- sh -c "echo x >> notes.txt" <&- >&- 2>&-'
     assert subprocess.run(["/bin/sh", "-c", line], cwd=place, env=environ, timeout=100).returncode == 0
     assert (place / "notes.txt").read_text() == "hello\nx\n"
+
+
+def test_only_who_is_ended_for_its_time_is_said_to_be(place: Path, environ: dict[str, str], name: str) -> None:
+    ended = sandboxed(place, environ, "--backend", name, "--time", "0.2", "--", "sleep", "600")
+    assert (ended.returncode, ended.stderr) == (124, "onhand: the command was ended: its time of 0.2 s was over\n")
+    done = sandboxed(place, environ, "--backend", name, "--time", "600", "--", "sh", "-c", "exit 124")
+    assert (done.returncode, done.stderr) == (124, "")
 
 
 def test_flags_open_and_close_paths_and_set_limits(place: Path, environ: dict[str, str], name: str) -> None:

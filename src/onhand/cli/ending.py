@@ -23,7 +23,7 @@ def unwound() -> Iterator[None]:
     From then on the process ends, with all that it has started. Requests come in pairs, as when a terminal is closed: a
     further one must not cut that short, unless it comes so late that the end seems to hang.
     """
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
     usual = (signal.SIG_DFL, signal.default_int_handler)
     before = {number: handler for number in numbers if (handler := signal.getsignal(number)) in usual}
     asked_at: float | None = None

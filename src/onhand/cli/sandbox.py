@@ -75,9 +75,10 @@ def _check(arguments: "Namespace") -> int:
     found = tries(policy)
     used = _used(asked.sandbox.backend, [one.sandbox.name for one in found if one.refusal is None])
     problem = _problem(policy, used)
+    notes = [] if used in ("none", "refuse") else _notes(policy)
     if arguments.json:
         backends = {one.sandbox.name: {"works": one.refusal is None, "reason": one.refusal} for one in found}
-        terminal.print_json({"used": used, "problem": problem, "backends": backends, "notes": _notes(policy)})
+        terminal.print_json({"used": used, "problem": problem, "backends": backends, "notes": notes})
     else:
         rows = [
             (one.sandbox.name, "works" if one.refusal is None else "does not work", one.refusal or "") for one in found
@@ -88,7 +89,7 @@ def _check(arguments: "Namespace") -> int:
         terminal.say(said.get(used, f"commands are confined by {used}"))
         if problem:
             terminal.say(f"but none starts in this project: {problem}")
-        for note in _notes(policy):
+        for note in notes:
             terminal.say(f"note: {note}")
     return 1 if used == "refuse" or problem else 0
 
@@ -112,7 +113,7 @@ def _used(wanted: str, working: list[str]) -> str:
 
 
 def _notes(policy: "Policy") -> list[str]:
-    """What a user would wonder about."""
+    """What a user would wonder about, where commands are confined."""
     import sys
 
     if sys.platform != "linux":
@@ -153,10 +154,7 @@ def _run(arguments: "Namespace") -> int:
     variables = (
         dict(os.environ) if arguments.all_variables else environment_of(os.environ, ("HOME", *asked.shell.environment))
     )
-    code = ended(sandbox, policy, Command(arguments.command, os.getcwd(), variables))
-    if code == 124 and policy.wall_s is not None:
-        terminal.complain(f"onhand: the command was ended after {policy.wall_s:g} s")
-    return code
+    return ended(sandbox, policy, Command(arguments.command, os.getcwd(), variables))
 
 
 def _with_flags(policy: "Policy", arguments: "Namespace") -> "Policy":

@@ -6,7 +6,7 @@ left of a command dies with its first process.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from onhand.errors import SandboxError
@@ -40,14 +40,15 @@ class BubblewrapSandbox:
         try:
             user = confined.unprivileged(placeholders.layout)
             layout = confined.within_reach(placeholders.layout, user)
-            mounts = list(_mounts(layout, policy.memory_bytes))
+            environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
+            temporary = (*TEMPORARY, *_own_home(environment["HOME"], layout))
+            mounts = list(_mounts(layout, policy.memory_bytes, temporary))
             if len(mounts) > MAX_WORDS:
                 more = f"more than {MAX_WORDS}, where landlock has room"
                 raise layout.refused(f"bubblewrap would get {len(mounts)} words for that, {more}")
         except BaseException:
             placeholders.remove()
             raise
-        environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
         options = [
             *_namespaces(bool(policy.domains)),
             *mounts,
@@ -59,6 +60,7 @@ class BubblewrapSandbox:
             "cwd": "/",
             "environment": {"PATH": "/usr/bin:/bin"},
             "user": user,
+            "temporary": temporary,
             "landlock": None,
             "bubblewrap": {
                 "options": b"".join(os.fsencode(option) + b"\0" for option in options),
@@ -80,16 +82,21 @@ def _namespaces(shares_network: bool) -> list[str]:
     ]
 
 
-def _mounts(layout: Layout, memory_bytes: int) -> Iterator[str]:
+def _own_home(home: str, layout: Layout) -> list[str]:
+    """A home of which nothing else is to be seen is the command's own, as /tmp is: programs keep things there."""
+    seen = ("/proc", "/dev", *TEMPORARY, *layout.readable, *layout.writable)
+    is_own = os.path.isabs(home) and home == os.path.realpath(home) and not any(is_below(home, path) for path in seen)
+    return [home] if is_own and home != "/" else []
+
+
+def _mounts(layout: Layout, memory_bytes: int, temporary: Sequence[str]) -> Iterator[str]:
     """What may be seen, the outer before the inner; then what may not, over it."""
     kinds = dict.fromkeys(layout.readable, "--ro-bind") | dict.fromkeys(layout.writable, "--bind")
     size = ("--size", str(min(TEMPORARY_BYTES, memory_bytes // 2)))
-    root, *others = TEMPORARY
-    # Directories on the way to what is mounted are made in the root, and a command can write there: it has a size too.
-    yield from (kinds.pop("/"), "/", "/") if "/" in kinds else (*size, "--tmpfs", f"/{root}")
+    yield from (kinds.pop("/"), "/", "/") if "/" in kinds else ()
     yield from ("--proc", "/proc", "--dev", "/dev")
-    for name in others:
-        yield from ("--perms", "1777", *size, "--tmpfs", f"/{name}")
+    for path in temporary:
+        yield from ("--perms", "1777" if path in TEMPORARY else "0700", *size, "--tmpfs", path)
     yield from ("--remount-ro", "/dev")  # in memory as well; what is mounted in it stays as it is
     for link, target in layout.links:
         if "/" not in layout.readable:
@@ -105,6 +112,8 @@ def _mounts(layout: Layout, memory_bytes: int) -> Iterator[str]:
             yield from ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
         else:  # a device on a mount for files, which cannot be opened
             yield from ("--ro-bind", os.devnull, path)
+    # Where the directories were made that lead to all of this: what is written beside it would be lost without a word.
+    yield from ("--remount-ro", "/") if "/" not in layout.readable else ()
 
 
 def _plan(mounts: list[str], layout: Layout) -> dict[str, list[bytes]]:

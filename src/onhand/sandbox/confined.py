@@ -13,7 +13,7 @@ from time import monotonic
 from typing import IO, Any
 
 from onhand import wanted
-from onhand.descendants import end_descendants
+from onhand.descendants import end_descendants, end_session
 from onhand.errors import SandboxError
 from onhand.sandbox import afterwards, launch
 from onhand.sandbox.layout import Layout
@@ -46,6 +46,7 @@ class Confined:
         self._lifeline = lifeline
         self._after = after
         self._told: Callable[[], list[str]] | None = told
+        self._is_to_end = False
         self.notes: tuple[str, ...] = ()
 
     @property
@@ -72,6 +73,7 @@ class Confined:
     def kill(self) -> None:
         """The small process is asked to end everything; if it takes too long, everything is killed from here."""
         if self.poll() is None:
+            self._is_to_end = True
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
             if self.wait(GRACE_S) is None:
@@ -90,8 +92,15 @@ class Confined:
                 self._after.pop()
             if self._told is not None:
                 told, self._told = self._told, None
-                self.notes = tuple(told())
-        return code
+                self.notes = (*self._abandoned(code), *told())
+        return code if code is None or code >= 0 else 128 - code
+
+    def _abandoned(self, code: int) -> list[str]:
+        """What is to be said when somebody else killed the small process; what can be found of the command is ended."""
+        if code >= 0 or self._is_to_end:
+            return []
+        end_session(self.pid)
+        return ["whoever watched the command was killed: what it started in sessions of its own may go on"]
 
 
 def unprivileged(layout: Layout) -> tuple[int, int] | None:
@@ -124,7 +133,11 @@ def _reaches(user: tuple[int, int], path: str) -> bool:
     """Whether every directory on the way lets a user of no other groups through."""
     above = os.path.dirname(path)
     while True:
-        found = os.stat(above)
+        try:
+            found = os.stat(above)
+        except FileNotFoundError:
+            moves = "another command moves files about; try again when it has ended"
+            raise SandboxError(f"the command was not started: {path} was there and is not any more: {moves}") from None
         shift = 6 if found.st_uid == user[0] else 3 if found.st_gid == user[1] else 0
         if not found.st_mode >> shift & 1:
             return False
@@ -186,7 +199,7 @@ def start(
             after.append(_opened(door, policy.domains, report))
         failure = _told(report)
         if failure:
-            raise SandboxError(f"the command was not started: {failure}")
+            raise SandboxError(f"the command was not started: {failure}{_said(process)}")
         ours.remove(lifeline)
         return Confined(process, lifeline, after, lambda: afterwards.notes(policy, before))
     except BaseException:
@@ -237,12 +250,12 @@ def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Calla
 
 
 def _told(report: int) -> str:
-    """What went wrong; nothing, once the command itself has taken over."""
+    """What went wrong first; nothing, once the command itself has taken over."""
     ends_at, told = monotonic() + BEGIN_S, b""
     while _speaks(report, ends_at):
         piece = os.read(report, 4096)
         if not piece:
-            return told.decode("utf-8", "replace")
+            return told.decode("utf-8", "replace").partition("\n")[0]
         told += piece
     return f"it did not begin within {BEGIN_S:g} s"
 
@@ -256,3 +269,11 @@ def _speaks(descriptor: int, ends_at: float) -> bool:
         if monotonic() >= ends_at:
             return False
     return True
+
+
+def _said(process: "subprocess.Popen[bytes]") -> str:
+    """What whoever was to make the walls said of it, where we can read that."""
+    if process.stderr is None or not select.select([process.stderr], [], [], 0)[0]:
+        return ""
+    said = os.read(process.stderr.fileno(), 2000).decode("utf-8", "replace").strip()
+    return f": {said}" if said else ""

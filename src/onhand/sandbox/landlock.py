@@ -5,9 +5,9 @@ for new files, and `refusal` for domains.
 """
 
 import os
-import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 
 from onhand.errors import SandboxError
@@ -47,6 +47,7 @@ class LandlockSandbox:
             "cwd": command.cwd,
             "environment": confined.proxied(environment, policy.domains),
             "user": user,
+            "temporary": (),
             "bubblewrap": None,
             "landlock": {
                 "handled": rules.handled(version, tcp=not policy.domains),  # with them it has a network of its own
@@ -54,8 +55,52 @@ class LandlockSandbox:
                 "filter": seccomp.program(inet=bool(policy.domains)),
             },
         }
-        after = [lambda: shutil.rmtree(temporary, ignore_errors=True)]
-        return confined.start(order, policy, command, layout.names, after=after)
+        return confined.start(order, policy, command, layout.names, after=[lambda: _remove(temporary)])
+
+
+def _remove(directory: str) -> None:
+    """Remove a directory with all that a command left in it: no tree is too deep for it, and no mode in its way.
+
+    What is in a directory is moved up before that is removed, so that no path grows long; no link is followed.
+    """
+    with suppress(OSError):
+        top = _opened(directory)
+        try:
+            waiting = ["."]
+            while waiting:
+                name = waiting.pop()
+                waiting += _emptied(name, top)
+                if name != ".":
+                    os.rmdir(name, dir_fd=top)
+        finally:
+            os.close(top)
+        os.rmdir(directory)
+
+
+def _emptied(name: str, top: int) -> list[str]:
+    """Remove the files of a directory; gives the directories that were in it, by what they are called in `top` now."""
+    inner, directory = list[str](), _opened(name, top)
+    try:
+        for entry in list(os.scandir(directory)):
+            if entry.is_dir(follow_symlinks=False):
+                os.close(_opened(entry.name, directory))  # who moves it has to be able to write in it
+                inner.append(f"{len(inner)}-{os.urandom(8).hex()}")
+                os.rename(entry.name, inner[-1], src_dir_fd=directory, dst_dir_fd=top)
+            else:
+                os.unlink(entry.name, dir_fd=directory)
+    finally:
+        os.close(directory)
+    return inner
+
+
+def _opened(name: str, above: int | None = None) -> int:
+    """A directory that may be read and written from now on."""
+    found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    try:
+        os.chmod(f"/proc/self/fd/{found}", 0o700)
+        return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY)
+    finally:
+        os.close(found)
 
 
 @cache

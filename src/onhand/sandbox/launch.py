@@ -20,7 +20,7 @@ from time import monotonic, process_time
 from onhand.descendants import end_descendants
 from onhand.sandbox import kernel
 from onhand.sandbox.mounts import complete, parsed, strange
-from onhand.sandbox.usage import excess
+from onhand.sandbox.usage import MAX_OPEN, excess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ OUT_OF_TIME = 124  # as timeout(1) says it
 START_S = 60.0  # more than mounting takes: bubblewrap needs ten seconds for two thousand mounts
 EARLY = 500  # of 1000, which is at once: a command goes before whoever ordered it
 LOOK_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
+NO_WALLS = "bubblewrap could not put up its walls"  # it has ended, and said why
 PROXY_PORT = 3128  # in a network of its own, so it is always free
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 
@@ -191,14 +192,14 @@ def _mounted_otherwise(plan: "dict[str, Any]", wakeup: int, told_fd: int, go_fd:
     end = monotonic() + START_S
     process = _first_process(told_fd, end)
     if not process:
-        return "bubblewrap did not begin in time" if process is None else ""  # it has ended, and said why
+        return "bubblewrap did not begin in time" if process is None else NO_WALLS
     host = parsed(_mountinfo(b"self"))
     began = process_time()
     while not (found := complete(lambda: _mountinfo(process), host)):
         if monotonic() > end:
             return f"bubblewrap had not mounted everything after {START_S:g} s"
         if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            return ""  # the same
+            return NO_WALLS
         pause_s = max(0.002, 5 * (process_time() - began))  # nobody can mount while somebody looks
         if select.select([wakeup], [], [], pause_s)[0] and _is_to_end(wakeup):
             return "it was ended before it began"
@@ -319,9 +320,9 @@ def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") 
             return code if code >= 0 else 128 - code, ""
         now = monotonic()
         if deadline is not None and now >= deadline:
-            return OUT_OF_TIME, ""
+            return OUT_OF_TIME, f"its time of {order['wall_s']:g} s was over"
         if now >= look_at:
-            passed = excess(os.getpid(), *order["together"])
+            passed = excess(os.getpid(), *order["together"], temporary=order["temporary"])
             if passed:
                 return _used_up(passed, *order["together"])
             look_at = monotonic() + LOOK_S
@@ -350,6 +351,8 @@ def _ended_by_kernel(code: int, memory_bytes: int, cpu_s: int) -> str:
 
 def _used_up(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
     """The code that the kernel gives to whoever passes the same limit alone, and a sentence."""
+    if passed == "open":
+        return 128 + signal.SIGKILL, f"its processes together had more than {MAX_OPEN} files open"
     if passed == "memory":
         used = f"had more than {memory_bytes >> 20} MiB of memory, the limit of sandbox.memory_mb or --memory"
         return 128 + signal.SIGKILL, f"its processes together {used}"
@@ -390,4 +393,4 @@ def _end_everything() -> None:
 
 
 def _report(report_fd: int, text: str) -> None:
-    os.write(report_fd, text.encode("utf-8", "replace")[:4000])
+    os.write(report_fd, text.encode("utf-8", "replace")[:4000] + b"\n")

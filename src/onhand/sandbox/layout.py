@@ -4,7 +4,6 @@ It looks at the disk and changes nothing. Both backends build their walls from w
 """
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -12,6 +11,9 @@ from onhand.errors import SandboxError
 from onhand.sandbox.names import Entry, Found, look
 from onhand.sandbox.policy import MAY_BE_LINKS, Policy, inner_paths, is_below
 
+# Not where TMPDIR says: one who looked elsewhere would take what stands in for another command's files for files, and
+# the walls that are put around those fall when the other has ended.
+REGISTERS = "/tmp"  # noqa: S108
 # To their programs an empty directory would be a broken repository, and a socket is none at all.
 _BARE = ("/.hg", "/.jj")
 
@@ -94,7 +96,7 @@ def look_at(policy: Policy) -> list[Found]:
 
 def directory_of_registers() -> str:
     """Where it is written down what stands in for missing files: whoever may write there could have others removed."""
-    return os.path.join(tempfile.gettempdir(), f"onhand-placeholders-{os.getuid()}")
+    return os.path.join(REGISTERS, f"onhand-placeholders-{os.getuid()}")
 
 
 def _real(paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class Placeholders:
                 self.layout = layout._replace(missing=tuple(missing))
                 owner = owner_of(self.layout)
                 for root, register in zip(roots, registers, strict=True):
-                    _put([one for one in missing if is_below(one.path, root)], register, owner)
+                    _put([one for one in missing if _innermost(one.path, roots) == root], register, owner)
         except BaseException as error:
             self.remove()
             if not isinstance(error, OSError):
@@ -77,6 +77,11 @@ class Placeholders:
                         _take_away(path)
                     _write(register, {})
                 os.close(self._held.pop())
+
+
+def _innermost(path: str, roots: list[str]) -> str:
+    """The root whose register tells of a path: a command that has only that one has to know of it too."""
+    return max((root for root in roots if is_below(path, root)), key=len, default="")
 
 
 @contextmanager

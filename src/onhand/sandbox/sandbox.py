@@ -88,7 +88,7 @@ def trial(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
     try:
         process = sandbox.start(policy, command)
     except SandboxError as error:
-        return str(error)
+        return str(error).removeprefix("the command was not started: ")
     try:
         code = process.wait(TRY_S)
     finally:

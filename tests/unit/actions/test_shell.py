@@ -150,7 +150,8 @@ def test_a_command_that_closes_its_outputs_is_still_waited_for(tmp_path: Path) -
 
 
 @requirement("actions.shell-output")
-def test_long_output_keeps_both_ends_and_the_rest_in_a_file(tmp_path: Path) -> None:
+def test_long_output_keeps_both_ends_and_the_rest_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ran = run("seq 1 100000; echo é é >&2", cwd=str(tmp_path), keep_bytes=1000)
     assert ran.stdout.startswith("1\n2\n3\n")
     assert ran.stdout.endswith("99999\n100000\n")
@@ -162,12 +163,16 @@ def test_long_output_keeps_both_ends_and_the_rest_in_a_file(tmp_path: Path) -> N
     assert ran.stderr == "é é\n"
 
 
-def test_output_without_end_stops_with_its_time_and_fills_no_disk(tmp_path: Path) -> None:
+def test_output_without_end_stops_with_its_time_and_fills_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ran = run("yes é", cwd=str(tmp_path), timeout_s=0.5, keep_bytes=1000)
     assert ran.ended_by == "timeout"
     assert len(ran.stdout) < 1100
     assert "\ufffd" not in ran.stdout
     assert os.path.getsize(ran.files[0]) <= 64 << 20
+    os.unlink(ran.files[0])
 
 
 @requirement("actions.shell-environment")

@@ -35,12 +35,23 @@ def test_check_says_for_every_backend_whether_it_works_and_why_not(
     working = [name for name, backend in said["backends"].items() if backend["works"]]
     assert said["used"] == (working[0] if working else "refuse")
     assert code == (0 if working else 1)
-    if sys.platform == "linux":
+    if working:
         assert (
             "memory (4096 MiB) and processor time (3600 s) of all processes of a command together" in said["notes"][0]
         )
     assert main(["sandbox", "check"]) == code
     assert "bubblewrap" in capfd.readouterr().out
+
+
+@requirement("sandbox.check")
+def test_check_tells_of_no_limits_where_nothing_keeps_them(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("ONHAND_SANDBOX_BACKEND", "none")
+    assert main(["sandbox", "check", "--json"]) == 0
+    said = json.loads(capfd.readouterr().out)
+    assert (said["used"], said["notes"]) == ("none", [])
 
 
 @requirement("sandbox.check")

@@ -42,6 +42,30 @@ def test_the_last_one_that_needs_them_takes_them_away(place: Path) -> None:
     assert names(place) == set()
 
 
+def test_who_has_another_temporary_directory_knows_of_them_too(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is mounted on one falls when it is taken away: the second command could then write there."""
+    first = placeholders(place)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    second = placeholders(place)
+    first.remove()
+    assert names(place) == {".env", ".git"}
+    second.remove()
+    assert names(place) == set()
+
+
+def test_who_works_in_a_part_of_what_another_works_in_knows_of_them_too(place: Path) -> None:
+    inner = place / "src"
+    both = Policy(writable=(str(place), str(inner)), denied=(f"{place}/.env", f"{inner}/.env"))
+    outer = Placeholders([str(place), str(inner)], lambda: lay_out(both), lambda layout: None)
+    part = Placeholders([str(inner)], lambda: lay_out(Policy(writable=(str(inner),))), lambda layout: None)
+    outer.remove()
+    assert (names(place), names(inner)) == (set(), {".env", "app.py"})
+    part.remove()
+    assert names(inner) == {"app.py"}
+
+
 def test_whoever_is_interrupted_while_they_are_made_leaves_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = os.mkdir
 
@@ -137,7 +161,7 @@ def test_a_list_that_must_not_come_into_being_hides_no_file_from_git(place: Path
 def test_a_directory_of_registers_that_others_can_write_is_refused(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("onhand.sandbox.layout.REGISTERS", str(tmp_path))
     (tmp_path / f"onhand-placeholders-{os.getuid()}").mkdir(mode=0o777)
     (tmp_path / f"onhand-placeholders-{os.getuid()}").chmod(0o777)
     with pytest.raises(SandboxError, match="not a directory of yours alone"):

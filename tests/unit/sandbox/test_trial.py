@@ -10,11 +10,12 @@ import pytest
 from onhand.actions import shell
 from onhand.errors import SandboxError
 from onhand.sandbox import bubblewrap, confined
+from onhand.sandbox.layout import lay_out
 from onhand.sandbox.memory import KILLED, MemorySandbox, _Pretended
 from onhand.sandbox.policy import Policy
 from onhand.sandbox.sandbox import Command, Process, Refuse, Sandbox, trial
 from requirements import requirement
-from workplace import confined_start, policy_for, python_inside, run
+from workplace import NOBODY, confined_start, policy_for, python_inside, run
 
 
 class Pretending(MemorySandbox):
@@ -106,3 +107,46 @@ def test_what_is_ended_while_it_is_mounted_for_clears_up_by_itself(
     start = confined_start(bubblewrap.BubblewrapSandbox(), policy_for(place))
     assert shell.run(":", cwd=str(place), timeout_s=0.5, start=start).ended_by == "timeout"
     assert sorted(os.listdir(place)) == ["notes.txt", "src"]
+
+
+FAILING = """#!/bin/sh
+{told}
+echo "bwrap: no way" >&2
+exit 1
+"""
+
+
+@requirement("sandbox.never-silently-open")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+@pytest.mark.parametrize("told", ["", 'while [ "$1" != --info-fd ]; do shift; done; echo "{\\"child-pid\\": $$}" >&$2'])
+def test_a_command_whose_walls_fail_was_not_started_and_has_no_exit_code(
+    place: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    program = place / "src" / "bwrap"
+    program.write_text(FAILING.format(told=told))
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "_program", lambda: str(program))
+    monkeypatch.setattr(bubblewrap, "_unsupported", lambda: None)
+    policy = policy_for(place)
+    failed = "bubblewrap could not put up its walls: bwrap: no way"
+    with pytest.raises(SandboxError, match=f"^the command was not started: {failed}$"):
+        shell.run("true", cwd=str(place), start=confined_start(bubblewrap.BubblewrapSandbox(), policy))
+    assert trial(bubblewrap.BubblewrapSandbox(), policy) == failed
+    assert sorted(os.listdir(place)) == ["notes.txt", "src"]
+
+
+@requirement("sandbox.never-silently-open")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+def test_walls_that_cannot_even_be_begun_are_told_of_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bubblewrap, "_program", lambda: str(place / "bwrap"))
+    monkeypatch.setattr(bubblewrap, "_unsupported", lambda: None)
+    with pytest.raises(SandboxError, match=r"not started: \[Errno 2\] No such file .* while starting \S*/bwrap$"):
+        run(bubblewrap.BubblewrapSandbox(), policy_for(place), "true", cwd=place)
+
+
+@requirement("sandbox.never-silently-open")
+def test_what_goes_while_walls_are_made_for_another_user_is_told_of(place: Path) -> None:
+    gone = str(place / "gone" / ".env")
+    layout = lay_out(policy_for(place))._replace(hidden=(gone,))
+    with pytest.raises(SandboxError, match=r"gone/\.env was there and is not any more: .*; try again when"):
+        confined.within_reach(layout, (NOBODY, NOBODY))

@@ -351,7 +351,7 @@ def test_what_is_written_down_about_commands_is_closed_to_them(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a workspace that has the temporary directory in it."""
-    monkeypatch.setattr("tempfile.tempdir", str(place / "src"))
+    monkeypatch.setattr("onhand.sandbox.layout.REGISTERS", str(place / "src"))
     directory = place / "src" / f"onhand-placeholders-{os.getuid()}"
     directory.mkdir(mode=0o700)
     (directory / "kept").write_text("S3CR3T")
@@ -548,6 +548,27 @@ def test_nothing_outside_can_be_written(attempt: Try, place: Path, line: str) ->
     assert not (place.parent / "outside-of-onhand").exists()
 
 
+@pytest.mark.parametrize(
+    "line", ["echo x > /outside", "mkdir /outside", "mkdir -p /home/outside", "cd /; touch outside", "ln -s usr /x"]
+)
+def test_what_is_written_outside_is_refused_and_not_lost_without_a_word(attempt: Try, line: str) -> None:
+    assert attempt(line).code != 0
+
+
+def test_a_home_that_cannot_be_seen_is_the_commands_own_and_counts_as_memory(place: Path) -> None:
+    sandbox, policy = backend("bubblewrap"), policy_for(place)
+    home = "/home/of-its-own"
+    line = "cd && echo kept > .cache && cat .cache"
+    assert run(sandbox, policy, "/bin/sh", "-c", line, cwd=place, env={"HOME": home}).printed == "kept\n"
+    holding = f"import os\n{_written(home)}{_written('/tmp')}held = b'x' * (60 << 20)\nos.read(0, 1)"
+    small = policy._replace(memory_bytes=200 << 20)
+    assert _waiting(sandbox, small, holding, place, HOME=home).code == 128 + signal.SIGKILL
+
+
+def _written(directory: str) -> str:
+    return f"open({directory!r} + '/held', 'wb').write(bytes(90 << 20))\n"
+
+
 def test_the_environment_of_others_cannot_be_read(sandbox: Sandbox, place: Path) -> None:
     line = f"cat /proc/{os.getpid()}/environ /proc/$PPID/environ /proc/1/environ; env"
     ended = run(sandbox, policy_for(place), "/bin/sh", "-c", line, cwd=place, env={"SHOWN": "yes"})
@@ -624,6 +645,30 @@ def test_what_was_made_for_a_command_that_could_not_be_started_is_gone(
         run(sandbox, policy_for(place, domains=domains), "true", cwd=place)
     assert {*os.listdir("/proc/self/fd")} <= open_before
     assert {*os.listdir(place)} == there
+
+
+LEAVING = """
+import os
+os.chdir(os.environ["TMPDIR"])
+print(os.getcwd())
+os.makedirs("shut/inner")
+open("shut/inner/file", "w").close()
+os.symlink("/etc", "shut/link")
+os.chmod("shut/inner", 0o500)
+os.chmod("shut", 0)
+for _ in range(2000):
+    os.mkdir("deep")
+    os.chdir("deep")
+os.chmod(os.environ["TMPDIR"], 0)
+"""
+
+
+@requirement("sandbox.run")
+def test_nothing_is_left_of_a_temporary_directory_however_deep_or_closed(sandbox: Sandbox, place: Path) -> None:
+    ended = run(sandbox, policy_for(place), python_inside(), "-c", LEAVING, cwd=place)
+    assert ended.code == 0, ended.printed
+    directory = ended.printed.strip()
+    assert directory == "/tmp" or not os.path.lexists(directory)
 
 
 def test_a_command_writes_to_a_terminal(sandbox: Sandbox, place: Path) -> None:
@@ -719,12 +764,13 @@ os.write(writer, b"1234")
 """
 
 
-def _waiting(sandbox: Sandbox, policy: Policy, code: str, place: Path) -> Ended:
+def _waiting(sandbox: Sandbox, policy: Policy, code: str, place: Path, **variables: str) -> Ended:
     """What comes of code that reads what nobody ever writes: without a limit it would wait for ever."""
     reader, writer = os.pipe()
     words = (python_inside(), "-c", code)
     with open(reader, "rb") as never, open(writer, "wb"):
-        command = Command(words, str(place), {"PATH": "/usr/bin:/bin"}, never, subprocess.PIPE, subprocess.STDOUT)
+        environment = {"PATH": "/usr/bin:/bin", **variables}
+        command = Command(words, str(place), environment, never, subprocess.PIPE, subprocess.STDOUT)
         process = sandbox.start(policy, command)
         assert process.stdout is not None
         with process.stdout:
@@ -769,6 +815,29 @@ def test_files_that_are_in_memory_alone_count(sandbox: Sandbox, place: Path) -> 
     ended = _waiting(sandbox, policy_for(place)._replace(memory_bytes=200 << 20), FILES_IN_MEMORY, place)
     assert ended.code == 128 + signal.SIGKILL
     assert "had more than 200 MiB of memory, " in ended.printed
+
+
+OPENING = """
+import os, resource
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+for _ in range(100):
+    if os.fork() == 0:
+        try:
+            for _ in range(70_000):
+                os.dup(0)
+        except OSError:
+            pass
+        os.read(0, 1)
+os.read(0, 1)
+"""
+
+
+@requirement("sandbox.sums")
+def test_nobody_has_so_much_open_that_whoever_watches_is_late(sandbox: Sandbox, place: Path) -> None:
+    ended = _waiting(sandbox, policy_for(place), OPENING, place)
+    assert ended.code == 128 + signal.SIGKILL
+    assert ended.printed == "onhand: the command was ended: its processes together had more than 65536 files open\n"
 
 
 TEMPORARY_FILES = """
@@ -940,6 +1009,23 @@ def test_what_a_killed_command_started_is_gone_within_a_second(sandbox: Sandbox,
         assert process.stdout.readline() == b"ready\n"
         process.kill()
     assert still_running(f"sleep {marker}") == []
+
+
+def test_a_command_does_not_go_on_unwatched(sandbox: Sandbox, place: Path) -> None:
+    marker = f"89{os.getpid()}"
+    words = ["/bin/sh", "-c", f"sleep {marker} & echo ready; sleep {marker}"]
+    process = sandbox.start(
+        policy_for(place), Command(words, str(place), {"PATH": "/usr/bin:/bin"}, None, subprocess.PIPE)
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"ready\n"
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait(60) == 128 + signal.SIGKILL
+        assert process.stdout.read() == b""
+    assert process.notes == (
+        "whoever watched the command was killed: what it started in sessions of its own may go on",
+    )
 
 
 def test_a_command_dies_with_whoever_started_it(sandbox: Sandbox, place: Path) -> None:
