@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from onhand.signals import ENDING
 
@@ -20,6 +21,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # who is started in the b
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # so is whom nohup starts
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# How long an example takes says more of the machine, and of what else it does, than of us.
+settings.register_profile("onhand", deadline=None)
+settings.load_profile("onhand")
 
 
 @pytest.fixture(autouse=True)
