@@ -18,7 +18,7 @@ from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, NotFound
 from requirements import requirement
 
-from .conftest import SECRET
+from .conftest import SECRET, past_the_tick
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -740,14 +740,6 @@ def test_no_objects_are_taken_from_a_repository_outside(
         said(workspace, "show", commit)
 
 
-def _tick(file: Path) -> None:
-    """Until the clock by which the kernel notes changes has moved on."""
-    file.touch()
-    before = file.stat().st_ctime_ns
-    while file.stat().st_ctime_ns == before:
-        file.touch()
-
-
 def _pipe(objects: Path, _: Path) -> None:
     os.mkfifo(next(objects.glob("??")) / "pipe")
 
@@ -766,7 +758,7 @@ def test_what_leads_out_since_the_last_look_is_seen(
 ) -> None:
     monkeypatch.setattr(settled, "SETTLED_NS", -1)
     assert said(workspace, "log", "--format=%s") == "Second commit\nFirst commit\n"
-    _tick(tmp_path / "now")
+    past_the_tick(tmp_path)
     take(repository / ".git" / "objects", other / ".git" / "objects")
     with pytest.raises(InputError, match=r"outside of the workspace|is a pipe"):
         said(workspace, "log")

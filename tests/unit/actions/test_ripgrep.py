@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable
 from contextvars import copy_context
 from pathlib import Path
-from time import sleep
 
 import pytest
 
@@ -23,7 +22,7 @@ from onhand.errors import Unwanted
 from onhand.tools import Call, Registry
 from requirements import requirement
 
-from .conftest import Tree
+from .conftest import Tree, past_the_tick
 
 # Names files as ripgrep does, each with its first line.
 NAMED = r"""named() { for file; do printf "$between./%s\\0001:0:\\n" "$file"; between='\n'; done; }"""
@@ -249,7 +248,7 @@ def test_more_lines_than_anybody_keeps_are_no_reason_to_do_without_the_names(
 
 @requirement("actions.grep")
 def test_what_is_told_of_lines_counts_in_files_that_have_not_changed(
-    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, tree: Tree, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tree({"a/b.txt": "x\nx\ny\n", "c.txt": "x\n", "d.txt": "x\nx\n"})
     stand_in(
@@ -261,7 +260,7 @@ def test_what_is_told_of_lines_counts_in_files_that_have_not_changed(
 
     assert told() == [("a/b.txt", 1), ("a/b.txt", 2), ("c.txt", 1), ("d.txt", 1), ("d.txt", 2)]
     monkeypatch.setattr(settled, "SETTLED_NS", 0)
-    sleep(0.05)  # past the tick of the last change
+    past_the_tick(tmp_path)
     assert told() == [("a/b.txt", 2), ("c.txt", 1), ("d.txt", 2)]  # and the third of the first is none
 
 
