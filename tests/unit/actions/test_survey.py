@@ -106,7 +106,10 @@ def test_a_directory_that_has_changed_is_read_again(
     assert surveyed(workspace).directories == ["", "other", "other/lower"]
 
 
-def test_a_directory_that_has_just_changed_is_not_remembered(workspace: Workspace, root: Path) -> None:
+def test_a_directory_that_has_just_changed_is_not_remembered(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", 3600 * 10**9)
     surveyed(workspace)
     assert surveying._known_below(str(root)) == {}
 
