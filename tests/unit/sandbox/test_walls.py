@@ -147,6 +147,7 @@ def test_memory_that_is_shared_by_number_is_small_or_not_to_be_had(sandbox: Sand
     assert Path("/proc/sysvipc/shm").read_text() == before
 
 
+# To the last of them anybody may go, also if the tests themselves have one of the later.
 PRIORITIES = """
 import os
 def tries(change, *arguments):
@@ -157,8 +158,8 @@ def tries(change, *arguments):
         return 0
 idle, parameter = os.SCHED_IDLE, os.sched_param(0)
 for who in (0, os.getppid()):
-    print(tries(os.setpriority, os.PRIO_PROCESS, who, 5), tries(os.sched_setscheduler, who, idle, parameter), end=" ")
-print(tries(os.setpriority, os.PRIO_PGRP, 0, 6), tries(os.setpriority, os.PRIO_USER, 0, 6))
+    print(tries(os.setpriority, os.PRIO_PROCESS, who, 19), tries(os.sched_setscheduler, who, idle, parameter), end=" ")
+print(tries(os.setpriority, os.PRIO_PGRP, 0, 19), tries(os.setpriority, os.PRIO_USER, 0, 19))
 """
 
 
