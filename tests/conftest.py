@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from onhand.signals import ENDING
 
@@ -21,6 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # who is started in the b
 for name in ("SIGHUP", "SIGQUIT"):  # so is whom nohup starts
     if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
         signal.signal(getattr(signal, name), signal.SIG_DFL)
+# How long an example takes says more of the machine, and of what else it does, than of us.
+settings.register_profile("onhand", deadline=None)
+settings.load_profile("onhand")
 
 
 @pytest.fixture(autouse=True)

@@ -299,9 +299,10 @@ AS_NOBODY = """
 import os, sys
 from onhand.cli.main import main
 directory, *words = sys.argv[1:]
-out, sys.stdout = sys.stdout, open(os.devnull, "w")
+streams = sys.stdout, sys.stderr
+sys.stdout = sys.stderr = open(os.devnull, "w")
 main(["context", *words, "--root", directory])  # imports what it needs while it may
-sys.stdout = out
+sys.stdout, sys.stderr = streams
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)

@@ -14,4 +14,4 @@ from requirements import requirement
 def test_kills_at_any_moment_lose_no_acknowledged_change_and_leave_no_half_of_one(tmp_path: Path) -> None:
     outcome = plan_kills.run(24, 5, tmp_path)
     assert outcome == plan_kills.Outcome(24, outcome.acknowledged)
-    assert outcome.acknowledged > 24
+    assert outcome.acknowledged > 12  # whoever waited for a word got one

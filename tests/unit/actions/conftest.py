@@ -14,6 +14,16 @@ SECRET = "do not tell"
 Tree = Callable[[Mapping[str, str | bytes]], Path]
 
 
+def past_the_tick(directory: Path) -> None:
+    """Wait until whatever changes next gets a later time than what has changed: the kernel notes times by a clock that
+    ticks."""
+    clock = directory / "clock"
+    clock.touch()
+    before = clock.stat().st_ctime_ns
+    while clock.stat().st_ctime_ns == before:
+        clock.touch()
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = tmp_path / "root"

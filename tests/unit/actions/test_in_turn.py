@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from time import monotonic, sleep, time_ns
+from time import monotonic, time_ns
 
 import pytest
 
@@ -11,6 +11,8 @@ from onhand.actions import in_turn
 from onhand.actions.in_turn import InTurn
 from onhand.actions.workspace import Place, Workspace
 from requirements import requirement
+
+from .conftest import past_the_tick
 
 pytestmark = requirement("actions.confined", "actions.grep")
 
@@ -57,19 +59,21 @@ def test_a_directory_that_becomes_a_link_is_not_followed(workspace: Workspace, r
 
 
 def test_a_change_of_the_file_or_of_its_way_is_seen_whenever_it_is_asked_for(
-    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settled, "SETTLED_NS", 0)
-    sleep(0.05)  # past the tick of the last change
+    past_the_tick(tmp_path)
     place, began_ns = Place(workspace.roots[0], "sub/ok.txt"), time_ns()
     with InTurn() as files:
         files.content(place)
         assert files.was_same(began_ns, monotonic())
-        sleep(0.05)
+        past_the_tick(tmp_path)
         (root / "new").touch()
         files.content(place)
         assert not files.was_same(began_ns, monotonic())
         assert files.was_same(time_ns() + 10**9, monotonic())
+        began_ns = time_ns()
+        past_the_tick(tmp_path)
         (root / "sub" / "ok.txt").touch()
         files.content(place)
-        assert not files.was_same(time_ns() - 10**7, monotonic())
+        assert not files.was_same(began_ns, monotonic())

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 
 import pytest
 
@@ -13,6 +13,8 @@ from onhand.actions.survey import Survey
 from onhand.actions.tree import LATE, Scope
 from onhand.actions.workspace import Workspace
 from requirements import requirement
+
+from .conftest import past_the_tick
 
 pytestmark = requirement("actions.grep-fallback")
 
@@ -69,11 +71,6 @@ def test_whoever_leaves_early_leaves_nothing_open(workspace: Workspace, root: Pa
     assert not before or os.listdir("/proc/self/fd") == before
 
 
-def past_the_tick() -> None:
-    """Whatever changes from now on has a later time than what changed before."""
-    sleep(0.05)
-
-
 def test_a_directory_that_has_not_changed_is_not_read_again(
     workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +78,7 @@ def test_a_directory_that_has_not_changed_is_not_read_again(
     (root / "a" / ".gitignore").write_text("*.log\n", encoding="utf-8")
     surveyed(workspace)
     monkeypatch.setattr(settled, "SETTLED_NS", 0)
-    past_the_tick()
+    past_the_tick(root.parent)
     first = surveyed(workspace)
     monkeypatch.setattr(os, "scandir", lambda path: pytest.fail("a directory was read again"))
     again = surveyed(workspace)
@@ -94,22 +91,25 @@ def test_a_directory_that_has_changed_is_read_again(
     workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settled, "SETTLED_NS", 0)
-    past_the_tick()
+    past_the_tick(root.parent)
     assert surveyed(workspace).directories == ["", "sub"]
     (root / "sub" / "lower").mkdir()
     assert surveyed(workspace).directories == ["", "sub", "sub/lower"]
-    past_the_tick()
+    past_the_tick(root.parent)
     surveyed(workspace)
     (root / "sub" / ".gitignore").write_text("{a,b}\n", encoding="utf-8")
     assert not surveyed(workspace).is_clear
-    past_the_tick()
+    past_the_tick(root.parent)
     surveyed(workspace)
     (root / "sub").rename(root / "other")
     (root / "sub").symlink_to("other")
     assert surveyed(workspace).directories == ["", "other", "other/lower"]
 
 
-def test_a_directory_that_has_just_changed_is_not_remembered(workspace: Workspace, root: Path) -> None:
+def test_a_directory_that_has_just_changed_is_not_remembered(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settled, "SETTLED_NS", 3600 * 10**9)
     surveyed(workspace)
     assert surveying._known_below(str(root)) == {}
 
@@ -121,7 +121,7 @@ def test_no_more_directories_are_remembered_than_there_is_room_for(
     monkeypatch.setattr(surveying, "MAX_KNOWN", 2)
     for name in ("a", "b", "c"):
         (root / name).mkdir()
-    past_the_tick()
+    past_the_tick(root.parent)
     assert sorted(surveyed(workspace).directories) == ["", "a", "b", "c", "sub"]
     assert len(surveying._known_below(str(root))) == 2
     assert surveyed(workspace, "a").directories == ["a"]
@@ -137,7 +137,7 @@ def test_a_known_directory_with_more_than_there_is_room_for_ends_the_look(
     monkeypatch.setattr(settled, "SETTLED_NS", 0)
     for number in range(60):
         (root / "sub" / f"{number}").mkdir()
-    past_the_tick()
+    past_the_tick(root.parent)
     surveyed(workspace)
     for number in range(20):  # most of them are looked into after it, in whatever order
         (root / f"new-{number}").mkdir()

@@ -13,12 +13,13 @@ from onhand.errors import SandboxError
 from onhand.sandbox import names
 from onhand.sandbox.names import Found, look
 from requirements import requirement
+from unit.actions.conftest import past_the_tick
 from workplace import NOBODY, give
 
 
 @pytest.fixture(autouse=True)
 def everything_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the clock had ticked after every change; the kernel's own times are as they are."""
+    """As if nothing had changed just now; the kernel's own times are as they are."""
     monkeypatch.setattr(settled, "SETTLED_NS", -1)
     names._tree.cache_clear()
 
@@ -41,10 +42,13 @@ def test_secrets_protected_names_and_repositories_are_told_apart(tmp_path: Path)
 def test_what_came_into_being_or_went_since_the_last_look_is_seen(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     assert secrets(look(str(tmp_path))) == set()
+    past_the_tick(tmp_path)
     (tmp_path / "a" / ".env").write_text("x")
     assert secrets(look(str(tmp_path))) == {".env"}
+    past_the_tick(tmp_path)
     (tmp_path / "a" / ".env").rename(tmp_path / "a" / "server.key")
     assert secrets(look(str(tmp_path))) == {"server.key"}
+    past_the_tick(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
     assert [entry.path for entry in look(str(tmp_path)).secrets] == [str(tmp_path / "b" / "server.key")]
 
@@ -54,6 +58,7 @@ def test_who_turns_back_the_time_of_a_directory_hides_no_change(tmp_path: Path) 
     (tmp_path / "a").mkdir()
     before = os.stat(tmp_path / "a")
     look(str(tmp_path))
+    past_the_tick(tmp_path)
     (tmp_path / "a" / ".env").write_text("x")
     os.utime(tmp_path / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert secrets(look(str(tmp_path))) == {".env"}
