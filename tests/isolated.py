@@ -91,6 +91,8 @@ PAGES: dict[str, bytes | Callable[[], Iterator[bytes]]] = {
     "/plain": answer(b"hello\n"),
     "/json": answer(b'{"a": 1}', kind="application/json"),
     "/html": answer(HTML, kind="text/html; charset=utf-8"),
+    "/manual/links": answer(b"<p>Go <a href='next'>on</a>", kind="text/html"),
+    "/to-links": to("/manual/links"),
     "/hidden": answer(HIDDEN, kind="text/html"),
     **{f"/hides{number}": answer(page, kind="text/html") for number, page in enumerate(HIDES)},
     **{f"/shows{number}": answer(page, kind="text/html") for number, page in enumerate(SHOWS)},

@@ -18,6 +18,7 @@ _ATTRIBUTE = re.compile(r"""([^\s=/"'>]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\
 _HUGE_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")  # stands for no character
 _SPACE = re.compile(r"[ \t\r\n\f\xa0]++")
 _MANY_BREAKS = re.compile(r"\n{3,}")
+_UNSEEN_IN_ADDRESS = re.compile(r"[\t\r\n]")  # browsers pass over it
 _OPENS_TAG = re.compile(r"</?+[a-zA-Z]")
 
 _RAW = {name: re.compile(rf"</{name}\b[^>]*+>?", re.IGNORECASE) for name in ("script", "style", "title", "textarea")}
@@ -33,6 +34,7 @@ _ITEM = "- "
 _AUTHOR = ("author", "dc.creator", "dcterms.creator", "article:author")
 _DATE = ("date", "dc.date", "dcterms.created", "dcterms.date", "article:published_time", "datepublished", "pubdate")
 _MAX_META = 100
+_MAX_ADDRESS_CHARS = 2_000
 
 
 class Hypertext(Record):
@@ -45,11 +47,14 @@ class Hypertext(Record):
     description: str
 
 
-def reduced(page: str) -> Hypertext:
-    """The text of a page, and its title, author, date and description as far as it tells them."""
-    reading = _Reading(page, _LEFT_OUT)
+def reduced(page: str, links_from: str = "") -> Hypertext:
+    """The text of a page, and its title, author, date and description as far as it tells them.
+
+    With the address that links start from, theirs stand behind their text, and menus are read too.
+    """
+    reading = _Reading(page, _LEFT_OUT - {"nav"} if links_from else _LEFT_OUT, links_from)
     if reading.depth:  # something to be left out is never closed: better too much than half a page
-        reading = _Reading(page, frozenset())
+        reading = _Reading(page, frozenset(), links_from)
     meta = reading.meta
     return Hypertext(
         reading.title or reading.heading or meta.get("og:title", ""),
@@ -63,7 +68,7 @@ def reduced(page: str) -> Hypertext:
 class _Reading:
     """One way through a page."""
 
-    def __init__(self, page: str, left_out: frozenset[str]) -> None:
+    def __init__(self, page: str, left_out: frozenset[str], links_from: str) -> None:
         self.meta: dict[str, str] = {}
         self.title = ""
         self.heading = ""  # the first of the first level
@@ -74,11 +79,14 @@ class _Reading:
         self._row_from: int | None = None  # where a row of a table begins, once it has a cell
         self._begun = -1  # where an item or a cell begins: its first paragraph stands there and not below
         self._heading_from: int | None = None
+        self._links_from = links_from
+        self._link_from, self._link = 0, ""  # where the text of a link begins, and its address
         for piece in _pieces_of(page):
             if isinstance(piece, str):
                 self._say(piece)
             else:
                 self._meet(*piece)
+        self._end_link()
 
     def text(self) -> str:
         lines = "".join(self._pieces).split("\n")
@@ -119,6 +127,36 @@ class _Reading:
                 self._begin_item()
         elif name in _CELLS and not closes and not self.depth:
             self._begin_cell()
+        elif name in ("a", "base") and self._links_from and not self.depth:
+            self._follow(name, "" if closes else self._address(attributes))
+
+    def _follow(self, name: str, address: str) -> None:
+        if name == "base":
+            self._links_from = address or self._links_from
+        else:
+            self._end_link()
+            self._link_from, self._link = len(self._pieces), address
+
+    def _end_link(self) -> None:
+        """Put the address of a link behind the last of its text; not into code, which it would change."""
+        if self._link and not self._verbatim:
+            for at in reversed(range(self._link_from, len(self._pieces))):
+                piece = self._pieces[at]
+                if piece != _ITEM and (text := piece.rstrip()):
+                    self._pieces[at] = f"{text} ({self._link}){piece[len(text) :]}"
+                    return
+
+    def _address(self, attributes: str) -> str:
+        """Where a link leads; nothing unless that is another page."""
+        from urllib.parse import urldefrag, urljoin
+
+        href = _UNSEEN_IN_ADDRESS.sub("", decoded(_values(attributes).get("href", ""))).strip().replace(" ", "%20")
+        try:
+            address = urldefrag(urljoin(self._links_from, href)).url
+        except ValueError:  # half of brackets
+            return ""
+        is_page = address.startswith(("https://", "http://")) and len(address) <= _MAX_ADDRESS_CHARS
+        return address if is_page and href[:1] not in ("", "#") else ""
 
     def _begin_item(self) -> None:
         if self._pieces[-1:] != [_ITEM]:
@@ -167,9 +205,13 @@ class _Reading:
     def _note(self, attributes: str) -> None:
         if len(self.meta) >= _MAX_META:
             return
-        found = {match[1].lower(): match[2] or match[3] or match[4] or "" for match in _ATTRIBUTE.finditer(attributes)}
+        found = _values(attributes)
         name = found.get("name") or found.get("property") or found.get("itemprop") or ""
         self.meta.setdefault(decoded(name).lower(), " ".join(decoded(found.get("content", "")).split()))
+
+
+def _values(attributes: str) -> dict[str, str]:
+    return {match[1].lower(): match[2] or match[3] or match[4] or "" for match in _ATTRIBUTE.finditer(attributes)}
 
 
 def _pieces_of(page: str) -> Iterator[str | tuple[str, bool, str, str]]:

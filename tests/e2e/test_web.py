@@ -28,6 +28,7 @@ ODD = {
     "http://partly.example.com:8080/plain": {"timeout_s": 10.0},
     "http://example.org/": {"ask_system": True},
     f"{TLS}/to-http": {"allow_http": False},
+    f"{HOST}/to-links": {"links": True},
     "http://public.example.com:8080/plain?https-only": {"allow_http": False},
 }
 LECTURES = "lecture image-lecture lecture-for-a-status lecture-for-a-version".split()
@@ -136,6 +137,11 @@ def test_of_html_the_text_and_title_come_back(fetched: dict[str, Any]) -> None:
     assert page["title"] == "Ti\ufffdtle"
     assert page["text"] == "Hi\n\none\ntwo & three"
     assert page["status"] == 200
+
+
+@requirement("actions.http-get")
+def test_links_that_are_asked_for_lead_on_from_where_the_page_was_found(fetched: dict[str, Any]) -> None:
+    assert fetched["results"][f"{HOST}/to-links"]["text"] == f"Go on ({HOST}/manual/next)"
 
 
 def test_text_that_a_page_hides_is_flagged(fetched: dict[str, Any]) -> None:

@@ -30,6 +30,31 @@ def test_text_keeps_its_lines_and_lists_and_loses_its_markup() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>See <a href='a/b.html#part'>the <b>docs</b></a>.", "See the docs (https://example.com/d/a/b.html)."),
+        ("<nav><a href=/menu>Menu</a></nav>", "Menu (https://example.com/menu)"),
+        ("<a href='?x=1&amp;y=a b'>q</a>", "q (https://example.com/d/?x=1&y=a%20b)"),
+        ("<a href=//other.org/x>far </a>and on", "far (https://other.org/x) and on"),
+        ("<base href=/else/><a href=x>x</a>", "x (https://example.com/else/x)"),
+        ("<a href=/card><h3>Card</h3><p>body</p></a> end", "Card\n\nbody (https://example.com/card)\n\nend"),
+        ("<table><tr><td><a href=t>cell</a><td>b</table>", "cell (https://example.com/d/t)\tb"),
+        (
+            "<ul><li><a href=one>One<li><a href=two>Two</ul>",
+            "- One (https://example.com/d/one)\n- Two (https://example.com/d/two)",
+        ),
+        ("<pre>f(<a href=x>x</a>)</pre>", "f(x)"),
+        ("<a href='#top'>up</a> <a href=mailto:x@y>mail</a> <a href='java\nscript:x'>js</a>", "up mail js"),
+        ("<a href='http://['>half</a> <a>none</a> <a href=/image><img></a>", "half none"),
+        (f"<a href=/{'x' * 3000}>long</a>", "long"),
+    ],
+)
+def test_links_that_are_asked_for_have_their_address_behind_their_text(page: str, text: str) -> None:
+    assert reduced(page, "https://example.com/d/").text == text
+    assert "example.com" not in reduced(page).text
+
+
 def test_a_page_tells_its_title_author_and_date() -> None:
     page = reduced(PAGE)
     assert (page.title, page.author, page.date) == ("Tides & Docks", 'Sarah "Finance" Lindqvist', "2026-06-28")

@@ -88,6 +88,7 @@ class _Answer(NamedTuple):
 def http_get(
     url: str,
     *,
+    links: bool = False,
     allow_http: bool = False,
     timeout_s: float = TIMEOUT_S,
     max_bytes: int = MAX_BYTES,
@@ -96,7 +97,8 @@ def http_get(
 ) -> Page:
     """Fetch a public URL; InputError says which rule it breaks, or what went wrong on the way.
 
-    `resolve` takes the place of the system's resolver, `context` that of its certificates.
+    With `links`, the addresses of an HTML page's links stand behind their text. `resolve` takes the place of the
+    system's resolver, `context` that of its certificates.
     """
     deadline = monotonic() + timeout_s
     parts = checked(url, allow_http)
@@ -108,7 +110,7 @@ def http_get(
         answer = _fetched(parts, deadline, max_bytes, resolve, context)
         location = _location(answer.status, answer.headers)
         if not location:
-            return _page(url, answer)
+            return _page(url, answer, links)
         try:
             url = _next(url, location)
             parts = checked(url, allow_http)
@@ -297,7 +299,7 @@ def _unzipped(packed: bytes, is_cut: bool, max_bytes: int) -> tuple[bytes, bool]
     return body, is_cut or packed.startswith(_GZIP)
 
 
-def _page(url: str, answer: _Answer) -> Page:
+def _page(url: str, answer: _Answer, links: bool) -> Page:
     kind = " ".join((answer.headers.get("Content-Type") or "text/plain").translate(_CONTROLS).split())[:200]
     poses = bool(_TEXT.match(kind))
     if not poses or b"\0\0\0\0" in answer.body[:1024]:
@@ -307,7 +309,7 @@ def _page(url: str, answer: _Answer) -> Page:
         note = f"it is no text, though it says {what}, {size}" if poses else f"it is no text but {what}, {size}"
         return Page(url, answer.status, kind, "", "", answer.truncated, (note,))
     source, is_html = _decoded(answer.body, kind), "html" in kind.lower()
-    page = reduced(source) if is_html else None
+    page = reduced(source, url if links else "") if is_html else None
     said = (page.title, page.text) if page else ("", source)
     title, text = (_INVISIBLE.sub(lambda found: found[1] or "", one) for one in said)
     notes = [f"only the first {len(answer.body)} bytes were read"] if answer.truncated else []
