@@ -48,10 +48,14 @@ class Door(NamedTuple):
     top: Place  # of the repository's files
 
     def ask(self, words: Sequence[str], max_bytes: int = 1_000) -> programs.Ran:
-        """What git says to some words of ours."""
+        """What git says to some words of ours; InputError if that takes too long."""
         command, directory = [self.program, *words], self.top.path
         pipes = git_pipes.search(self.workspace, self.top)
-        return programs.run(command, directory, self.environment, TIMEOUT_S, max_bytes, MAX_MEMORY_BYTES, pipes)
+        ran = programs.run(command, directory, self.environment, TIMEOUT_S, max_bytes, MAX_MEMORY_BYTES, pipes)
+        if ran.is_late:
+            name = next(word for word in words if not word.startswith("-"))
+            raise InputError(f"git {name} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20")
+        return ran
 
 
 @contextmanager

@@ -1159,14 +1159,33 @@ def test_git_is_ended_when_it_takes_too_long(
 ) -> None:
     os.mkfifo(repository / ".gitattributes")
     monkeypatch.setattr(programs, "ASK_MS", 60_000)  # nobody looks for pipes before the time is over
+    refusal = late(monkeypatch, "git diff", lambda: said(workspace, "diff", "HEAD~1", "HEAD"))
+    assert re.match(r"git diff took longer than [0-9.]+ s: ask for less", refusal)
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.usefixtures("repository")
+def test_an_index_that_takes_too_long_is_not_called_damaged(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow" / "git"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *ls-files*) exec sleep 600;; esac\nexec {shutil.which("git")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    refusal = late(monkeypatch, "git ls-files", lambda: said(workspace, "status"))
+    assert re.match(r"git ls-files took longer than [0-9.]+ s: ask for less", refusal)
+
+
+def late(monkeypatch: pytest.MonkeyPatch, which: str, ask: Callable[[], object]) -> str:
+    """The refusal when a command of git takes too long, and those before it do not."""
     for timeout_s in more_and_more(0.5):
-        for module in ("git", "git_door"):
-            monkeypatch.setattr(f"onhand.actions.{module}.TIMEOUT_S", timeout_s)
+        monkeypatch.setattr("onhand.actions.git_door.TIMEOUT_S", timeout_s)
         with pytest.raises(InputError) as refused:
-            said(workspace, "diff", "HEAD~1", "HEAD")
-        if "took longer" in str(refused.value):  # and the calls before it have ended by themselves
+            ask()
+        if which in str(refused.value):
             break
-    assert str(refused.value).startswith(f"git diff took longer than {timeout_s:g} s: ask for less")
+    return str(refused.value)
 
 
 @pytest.fixture
