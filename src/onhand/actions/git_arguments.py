@@ -28,8 +28,10 @@ _WHEN = re.compile(
     r"|format(?:-local)?:[\w %:/.,+-]{1,60}"
 )
 _SHARE = re.compile(r"[0-9]{1,3}%?")
-# A name, and steps to its parents; ^! and such stand for several revisions.
-_ONE = r"[\w@](?:[\w/@{}+#%=,!$&'();-]|\.(?!\.)|[~^](?![@!-]))*"
+# A name, and steps to its parents; ^! and such stand for several revisions. To git, a colon behind a brace that is not
+# closed does not end it.
+_LETTER = r"[\w/@+#%=,!$&'();-]|\.(?!\.)|[~^](?![@!-])"
+_ONE = rf"[\w@](?:{_LETTER}|\{{(?:{_LETTER})*\}})*"
 _SORT = re.compile(r"-?(?:refname|committerdate|authordate|creatordate)")
 _OF_BRANCHES = re.compile(
     r"(?:[^%\0\n]|%%|%\((?:HEAD|refname|objectname|upstream|subject|authorname|authordate|committername|committerdate)"
@@ -140,6 +142,7 @@ _ONLY_REVISIONS = frozenset({"branch"})
 
 _REVISION = re.compile(rf"(?P<without>\^?)(?P<first>{_ONE}|(?=\.\.\.?[\w@]))(?:(?P<dots>\.\.\.?)(?P<second>{_ONE})?)?")
 _IN_TREE = re.compile(rf"(?P<revision>{_ONE}):(?P<path>(?:(?!\.\.)[^\0\n])*)")  # behind two dots, another one begins
+_DESCRIBED = re.compile(r"-g[0-9A-Fa-f]{4,}(?:[~^]|\Z)")  # by its hash, as `git describe` does, whatever stands before
 
 
 class Arguments(NamedTuple):
@@ -256,7 +259,10 @@ def _operands(command: str, words: list[str], is_path: Callable[[str], bool]) ->
 
 
 def _revision(word: str) -> str:
-    if not _REVISION.fullmatch(word) and not _IN_TREE.fullmatch(word):
+    in_tree = _IN_TREE.fullmatch(word)
+    if in_tree and (found := _DESCRIBED.search(in_tree["path"])):
+        raise InputError(f"{shown(word)} has {found[0]} in it, which git takes for a hash: name another file")
+    if not in_tree and not _REVISION.fullmatch(word):
         raise InputError(
             f"{shown(word)} is neither a path of the workspace nor a plain revision, such as main, HEAD~2, v1.0..main "
             "or HEAD:README.md; paths that are not there any more come after --"

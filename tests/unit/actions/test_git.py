@@ -462,6 +462,11 @@ def test_no_spelling_of_a_name_or_a_revision_shows_what_is_closed(
         "show HEAD:./sub/.config//gcloud/token",
         "show HEAD:././sub/./.config/./gcloud/token",
         "show HEAD:./sub/.config//gcloud",
+        "show HEAD@{0:x}:.env",  # to git, the first colon is between the braces
+        f"show a{{-g{hash_of('HEAD')}:x}}:.env",
+        f"show HEAD:x-g{hash_of('HEAD:Server.PEM')}",  # as `describe` names commits, which git takes at its end
+        f"show HEAD:x-g{hash_of('HEAD:Server.PEM')[:7]}^{{blob}}",
+        f"diff HEAD:x-g{hash_of('HEAD:Server.PEM').upper()} HEAD:f.txt",
     ):
         with pytest.raises(InputError):
             said(workspace, *words.split())
