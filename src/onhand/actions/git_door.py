@@ -25,6 +25,8 @@ MAX_MEMORY_BYTES = 2 * 1024**3  # that git may take: patterns and packs can be m
 _GOING_ON = ("rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG", "BISECT_START")  # status tells of it
 _HEADS = ("MERGE_HEAD", "ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 _OWN = ("index", "logs/HEAD", *_HEADS, *_GOING_ON)  # of a worktree
+_SHARED_INDEX = re.compile(r"sharedindex\.[0-9a-f]{40,64}")
+_REFERENCE = re.compile(r"[A-Z_]+")  # beside `refs`: HEAD, and whatever a branch may say that it stands for
 _NEEDED = ("objects", "refs")
 _COMMON = (*_NEEDED, "packed-refs", "logs/refs", "shallow", "info/exclude")  # of all worktrees of a repository
 # What has to be the same for git to understand the repository and its files; each is plain data.
@@ -65,7 +67,7 @@ def door(workspace: Workspace, program: str, path: str) -> Iterator[Door]:
     own = _directory(workspace, top)
     common = _common(workspace, own)
     with TemporaryDirectory(prefix="onhand-git-") as made:
-        head = _said(workspace, own.below("HEAD"))
+        head = _said(workspace, own.below("HEAD")).strip()
         if not _HEAD.fullmatch(head):
             raise InputError(f"{shown(path)} is in a repository whose HEAD is damaged: git cannot read it")
         _write(made, "HEAD", head + "\n")
@@ -100,16 +102,17 @@ def _names(entries: bytes, searched: bytes, wanted: bytes) -> Iterator[bytes]:
     while at >= 0:
         end = entries.find(b"\0", at + 1)
         yield entries[entries.rfind(b"\0", 0, at + 1) + 1 : end].partition(b"\t")[2]
-        at = searched.find(wanted, at + 1)
+        at = searched.find(wanted, end)  # in the next entry: a long name may have it very often
 
 
 def _check_submodule(workspace: Workspace, top: Place) -> None:
     """Refuse a submodule whose commit stands outside: git would tell it, or whatever has a commit's form there."""
-    if os.path.realpath(top.path) != top.path or not os.path.lexists(top.below(".git").path):
-        return  # git looks neither through links nor at what is not there
+    if not os.path.lexists(top.below(".git").path) or os.path.realpath(top.path) != top.path:
+        return  # git looks neither at what is not there nor through links
     own = _directory(workspace, top)
     common = _common(workspace, own)
-    parts = (own.below("HEAD"), own.below("refs"), common.below("refs"), common.below("packed-refs"))
+    names = ("refs", *_alike(own, _REFERENCE))
+    parts = (*map(own.below, names), common.below("refs"), common.below("packed-refs"))
     check_parts(workspace, [place for part in parts if (place := _found(workspace, part))])
 
 
@@ -141,7 +144,7 @@ def _directory(workspace: Workspace, top: Place) -> Place:
     said = _said(workspace, place)
     if not said.startswith("gitdir: "):
         raise InputError(f"{shown(place.inner)} is no repository: git cannot read it")
-    return _elsewhere(workspace, top, said.removeprefix("gitdir: ").strip())
+    return _elsewhere(workspace, top, said.removeprefix("gitdir: "))
 
 
 def _common(workspace: Workspace, own: Place) -> Place:
@@ -161,21 +164,22 @@ def _elsewhere(workspace: Workspace, place: Place, said: str) -> Place:
 
 
 def _said(workspace: Workspace, place: Place) -> str:
-    """What a file of the repository says, wherever in the workspace a link leads."""
+    """What a file of the repository says, wherever in the workspace a link leads. To git, a space at its end counts."""
     content = contents(workspace, workspace.place(place.path), workspace.name(place))
-    return content.decode("utf-8", "surrogateescape").strip()
+    return content.decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
-def _shared_indexes(own: Place) -> tuple[str, ...]:
+def _alike(own: Place, pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """The parts of a repository that have such names."""
     try:
-        return tuple(name for name in os.listdir(own.path) if re.fullmatch(r"sharedindex\.[0-9a-f]{40,64}", name))
+        return tuple(name for name in os.listdir(own.path) if pattern.fullmatch(name))
     except OSError:
         return ()
 
 
 def _linked(workspace: Workspace, own: Place, common: Place, made: str) -> Iterator[Place]:
     """Let git find the parts of the repository that it needs; one that leads out of the workspace is refused."""
-    for source, names in ((own, _OWN + _shared_indexes(own)), (common, _COMMON)):
+    for source, names in ((own, _OWN + _alike(own, _SHARED_INDEX)), (common, _COMMON)):
         for name in names:
             place = _found(workspace, source.below(name))
             if place:

@@ -392,8 +392,34 @@ def _all_outside(git_directory: Path, outside: Path) -> None:
     git_directory.write_text(f"gitdir: {outside}/git", encoding="utf-8")
 
 
+def _other_reference_outside(git_directory: Path, outside: Path) -> None:
+    (git_directory / "refs" / "heads" / "main").write_text("ref: OTHER\n", encoding="ascii")
+    (git_directory / "OTHER").symlink_to(outside / "token")
+
+
+def _outside_behind_a_space(git_directory: Path, outside: Path) -> None:
+    shutil.copytree(git_directory, outside / "git")
+    (outside / "git" / "HEAD").write_text((outside / "token").read_text(), encoding="ascii")
+    git_directory.rename(git_directory.with_name("git"))
+    git_directory.with_name("git ").symlink_to(outside / "git")
+    git_directory.write_text("gitdir: git \n", encoding="utf-8")
+
+
+def _common_outside_behind_a_space(git_directory: Path, outside: Path) -> None:
+    shutil.copytree(git_directory, outside / "git")
+    (outside / "git" / "refs" / "heads" / "main").write_text((outside / "token").read_text(), encoding="ascii")
+    (git_directory / " ").symlink_to(outside / "git")
+    (git_directory / "commondir").write_text(" \n", encoding="utf-8")
+
+
 @requirement("actions.git-read-only", "actions.confined")
-@pytest.mark.parametrize("lead", [_branch_outside, _packed_outside, _common_outside, _all_outside])
+@pytest.mark.parametrize(
+    "lead",
+    [
+        *(_branch_outside, _packed_outside, _common_outside, _all_outside, _other_reference_outside),
+        *(_outside_behind_a_space, _common_outside_behind_a_space),
+    ],
+)
 def test_no_commit_of_a_submodule_is_told_from_outside(
     workspace: Workspace,
     with_submodule: Path,
@@ -837,6 +863,17 @@ def test_an_index_that_names_files_outside_is_refused(
     for words in ("diff", "status", "diff --stat", "ls-files -m", "blame f.txt"):
         with pytest.raises(InputError, match=f"index names {re.escape(name)},"):
             said(workspace, *words.split())
+
+
+@requirement("actions.git-read-only")
+@pytest.mark.timeout(30)  # for each of the tabs, all of the name would be looked at
+def test_a_long_name_in_an_index_is_looked_at_once(
+    workspace: Workspace, repository: Path, environ: dict[str, str]
+) -> None:
+    entry = b"100644 %b\tx%b\0" % (b"1" * 40, b"\t." * 1_000_000)
+    words = ["git", "update-index", "-z", "--index-info"]
+    subprocess.run(words, cwd=repository, env=environ, check=True, input=entry, timeout=60)
+    assert said(workspace, "ls-files", "--", "f.txt") == "f.txt\n"
 
 
 @requirement("actions.git-read-only", "actions.confined")
