@@ -148,7 +148,7 @@ def _compiled(pattern: str, ignore_case: bool, literal: bool) -> Any:
 # The edges of a line, as both spell them.
 _EDGES = {"^": r"(?:^\x{FEFF}?)", "$": r"(?:\r?$)"}
 # Edges and parentheses; what is written with the same signs and means something else is taken whole.
-_SIGN = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|[\^$()]")
+_SIGN = re.compile(r"\\Q.*?(?:\\E|\Z)|\\[pP]\{\^|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|[\^$()]")
 
 
 def _explained(pattern: str, error: Exception) -> str:

@@ -40,6 +40,7 @@ def numbers(pattern: str, content: bytes, **options: bool) -> list[int]:
         ("^$", b"\xef\xbb\xbf\r\na\r\n\r\n", [1, 3]),
         (r"a\r$", b"a\r\na\n", [1]),
         (r"[]$^]\$[[:^alpha:]$]\Q$^\E", b"]$$$^", [1]),
+        (r"^\p{^L}\P{^L}[\p{^L}]$", b"1a1\r\naaa", [1]),
     ],
 )
 def test_a_pattern_is_matched_line_by_line(pattern: str, content: bytes, expected: list[int]) -> None:
