@@ -26,7 +26,7 @@ _LEFT_OUT = frozenset({"nav", "svg", "math", "template", "iframe", "object", "se
 _PARAGRAPHS = frozenset(
     "p h1 h2 h3 h4 h5 h6 ul ol dl table blockquote pre section article main header footer aside figure form hr".split()
 )
-_LINES = frozenset("div li dt dd tr br caption figcaption address option summary details legend fieldset".split())
+_LINES = frozenset("div nav li dt dd tr br caption figcaption address option summary details legend fieldset".split())
 _CELLS = frozenset({"td", "th"})
 _BLOCKS = _PARAGRAPHS | _LINES | _CELLS
 _APART = frozenset({"tr", "table", "pre"})  # what never stands beside the mark of an item or a cell

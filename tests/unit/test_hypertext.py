@@ -34,7 +34,7 @@ def test_text_keeps_its_lines_and_lists_and_loses_its_markup() -> None:
     ("page", "text"),
     [
         ("<p>See <a href='a/b.html#part'>the <b>docs</b></a>.", "See the docs (https://example.com/d/a/b.html)."),
-        ("<nav><a href=/menu>Menu</a></nav>", "Menu (https://example.com/menu)"),
+        ("<nav><a href=/menu>Menu</a></nav>text", "Menu (https://example.com/menu)\ntext"),
         ("<a href='?x=1&amp;y=a b'>q</a>", "q (https://example.com/d/?x=1&y=a%20b)"),
         ("<a href=//other.org/x>far </a>and on", "far (https://other.org/x) and on"),
         ("<base href=/else/><a href=x>x</a>", "x (https://example.com/else/x)"),
