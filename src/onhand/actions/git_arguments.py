@@ -21,7 +21,7 @@ _DATE = re.compile(r"[A-Za-z0-9 .:+/,-]{1,60}")
 # Placeholders that name what a commit has. %G asks gpg, %( calls for more of git than anybody has read.
 _SAFE_FORMAT = re.compile(
     r"(?:[^%\0]|%(?:[HhTtPpsfbBnDdm%]|[ac][nNeElLdDrIitsh]|x[0-9A-Fa-f]{2}"
-    r"|C(?:red|green|blue|reset|\((?!always)[a-z ]+\))))*"  # colours, which are off
+    r"|C(?:red|green|blue|reset|\([a-z ]+\))))*"  # colours, which are off
 )
 _WHEN = re.compile(
     r"(?:iso|iso8601|iso-strict|iso8601-strict|rfc|rfc2822|short|relative|human|unix|raw|default)(?:-local)?|local"

@@ -1,7 +1,7 @@
 """How is git told what it must not show? By attributes that make it pass over what closed files say.
 
 git compares bytes, and the workspace letters of either case: a pattern may close more here than there, and never less,
-but for rare letters that stand for another one, such as ſ.
+but for rare letters that stand for another one, such as ſ, or that nobody sees.
 """
 
 import re
