@@ -51,6 +51,17 @@ def test_a_command_that_is_not_there_is_not_found_whatever_else_is_closed(place:
 
 
 @requirement("sandbox.run")
+def test_what_a_flag_makes_writable_has_the_same_walls_inside(place: Path, environ: dict[str, str], name: str) -> None:
+    other = place / "other"
+    (other / ".git" / "hooks").mkdir(parents=True)
+    give(other)
+    line = f"cd {other}; echo evil > .git/hooks/pre-push; echo evil > AGENTS.md; mkdir -p lib; echo x > .git/HEAD"
+    done = sandboxed(place / "src", environ, "--backend", name, "--write", str(other), "--", "sh", "-c", line)
+    assert sorted(os.listdir(other)) in ([".git"], [".git", "lib"]), done.stderr  # Landlock takes no new names there
+    assert os.listdir(other / ".git" / "hooks") == []
+
+
+@requirement("sandbox.run")
 def test_a_command_runs_behind_the_walls_and_gives_its_exit_code(
     place: Path, environ: dict[str, str], name: str
 ) -> None:

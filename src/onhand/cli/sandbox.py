@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
+    from onhand.config import Config
     from onhand.sandbox.policy import Policy
 
 
@@ -148,7 +149,7 @@ def _run(arguments: "Namespace") -> int:
 
     asked = configured()
     terminal.warn(asked.warnings)
-    policy = _with_flags(open_policy(asked), arguments)
+    policy = open_policy(_with_flags(asked, arguments))._replace(wall_s=arguments.time)
     configured_backend = "auto" if asked.sandbox.backend == "none" else asked.sandbox.backend
     sandbox = choose(policy, arguments.backend or configured_backend)
     variables = (
@@ -157,22 +158,20 @@ def _run(arguments: "Namespace") -> int:
     return ended(sandbox, policy, Command(arguments.command, os.getcwd(), variables))
 
 
-def _with_flags(policy: "Policy", arguments: "Namespace") -> "Policy":
+def _with_flags(asked: "Config", arguments: "Namespace") -> "Config":
+    """What the configuration would say with the flags in it: what they open has the same walls inside."""
+
     def whole(paths: list[str]) -> tuple[str, ...]:
         return tuple(os.path.realpath(os.path.expanduser(path)) for path in paths)
 
     if missing := next((path for path in whole(arguments.read) if not os.path.exists(path)), None):
         raise InputError(f"{missing} is to be readable and is not there: look at its spelling")
-    numbers = {
-        "memory_bytes": None if arguments.memory is None else arguments.memory << 20,
-        "cpu_s": arguments.cpu,
-        "processes": arguments.processes,
-        "wall_s": arguments.time,
-    }
-    return policy._replace(
-        readable=(*policy.readable, *whole(arguments.read)),
-        writable=(*policy.writable, *whole(arguments.write)),
-        denied=(*policy.denied, *whole(arguments.deny)),
-        domains=(*policy.domains, *arguments.domain),
+    numbers = {"memory_mb": arguments.memory, "cpu_s": arguments.cpu, "processes": arguments.processes}
+    sandbox = asked.sandbox._replace(
+        readable=(*asked.sandbox.readable, *whole(arguments.read)),
+        writable=(*asked.sandbox.writable, *whole(arguments.write)),
+        denied=(*asked.sandbox.denied, *whole(arguments.deny)),
+        domains=(*asked.sandbox.domains, *arguments.domain),
         **{name: value for name, value in numbers.items() if value is not None},
-    ).checked()
+    )
+    return asked._replace(sandbox=sandbox)
