@@ -125,6 +125,7 @@ def _notes(policy: "Policy") -> list[str]:
         f"memory ({policy.memory_bytes >> 20} MiB) and processor time ({policy.cpu_s} s) of all processes of a command "
         "together are watched, and may be passed for a moment; those of each process the kernel keeps"
     ]
+    notes += [f"git needs {path}, where commands cannot look: add it to sandbox.writable" for path in _unseen(policy)]
     version = kernel.landlock_version()
     if rules.LEAST_VERSION <= version < rules.SIGNAL_VERSION:
         notes.append("with landlock, commands can send signals to your other processes: Linux 6.12 would stop that")
@@ -138,6 +139,26 @@ def _notes(policy: "Policy") -> list[str]:
         notes.append("root gives up its rights for commands: they run as the owner of the project, or as nobody")
         notes += [f"{path} belongs to root, so commands can read it and not change it" for path in root_owned]
     return notes
+
+
+def _unseen(policy: "Policy") -> list[str]:
+    """Repositories of working trees that commands may write, where they cannot look."""
+    named = [(root, _first_line(os.path.join(root, ".git"))) for root in policy.writable]
+    found = [os.path.join(root, line.removeprefix("gitdir: ")) for root, line in named if line.startswith("gitdir: ")]
+    whole = [os.path.realpath(os.path.join(path, _first_line(os.path.join(path, "commondir")))) for path in found]
+    repositories = [path for path in dict.fromkeys(whole) if os.path.isdir(os.path.join(path, "objects"))]
+    return [path for path in repositories if not policy.may_read(path)]
+
+
+def _first_line(path: str) -> str:
+    """What a file of one line says; nothing if it is none, or not to be read."""
+    from onhand.regular import open_file
+
+    try:
+        with open_file(path) as file:
+            return os.fsdecode(file.readline(4096)).strip()
+    except OSError:
+        return ""
 
 
 def _run(arguments: "Namespace") -> int:
