@@ -51,6 +51,17 @@ def test_a_command_that_is_not_there_is_not_found_whatever_else_is_closed(place:
 
 
 @requirement("sandbox.run")
+def test_what_a_flag_makes_writable_has_the_same_walls_inside(place: Path, environ: dict[str, str], name: str) -> None:
+    other = place / "other"
+    (other / ".git" / "hooks").mkdir(parents=True)
+    give(other)
+    line = f"cd {other}; echo evil > .git/hooks/pre-push; echo evil > AGENTS.md; mkdir -p lib; echo x > .git/HEAD"
+    done = sandboxed(place / "src", environ, "--backend", name, "--write", str(other), "--", "sh", "-c", line)
+    assert sorted(os.listdir(other)) in ([".git"], [".git", "lib"]), done.stderr  # Landlock takes no new names there
+    assert os.listdir(other / ".git" / "hooks") == []
+
+
+@requirement("sandbox.run")
 def test_a_command_runs_behind_the_walls_and_gives_its_exit_code(
     place: Path, environ: dict[str, str], name: str
 ) -> None:
@@ -171,18 +182,19 @@ def test_the_whole_of_onhand_runs_inside_and_does_its_work(place: Path, environ:
 
 
 @requirement("sandbox.wraps-the-agent")
-def test_an_agent_behind_walls_edits_and_takes_notes_and_fetches_nothing(
+def test_an_agent_behind_walls_edits_and_runs_commands_and_takes_notes_and_fetches_nothing(
     place: Path, environ: dict[str, str], name: str
 ) -> None:
     calls = [
         {"name": "write_note", "arguments": {"name": "tides", "description": "When to sail", "body": "At high water."}},
         {"name": "edit_file", "arguments": {"path": "src/app.py", "old_text": "hello", "new_text": "goodbye"}},
+        {"name": "run_command", "arguments": {"command": "echo ran > src/ran.txt"}},
         {"name": "http_get", "arguments": {"url": "https://example.com/"}},
     ]
     (place / "script.json").write_text(json.dumps([{"text": "", "calls": calls}, "Done."]))
     (place / "home").mkdir()
     give(place)
-    settings = {"SANDBOX_BACKEND": name, "WEB_ENABLED": "true", "AGENT_ALLOW": "*"}
+    settings = {"SANDBOX_BACKEND": name, "SHELL_ENABLED": "true", "WEB_ENABLED": "true", "AGENT_ALLOW": "*"}
     python, packages, user = sys.executable, environ["PYTHONPATH"], None
     if os.geteuid() == 0:
         python, installed = python_inside(), os.path.dirname(os.path.dirname(jsonschema_rs.__file__))
@@ -202,6 +214,7 @@ def test_an_agent_behind_walls_edits_and_takes_notes_and_fetches_nothing(
     assert "there is no http_get behind the walls" in done.stderr
     assert "At high water." in (place / ".onhand" / "notes" / "tides.md").read_text()
     assert (place / "src" / "app.py").read_text() == "print('goodbye')\n"
+    assert (place / "src" / "ran.txt").read_text() == "ran\n"
 
 
 def _version(python: str) -> tuple[int, ...]:

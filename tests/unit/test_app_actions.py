@@ -121,6 +121,32 @@ def test_a_model_is_told_what_its_command_made_under_a_protected_name(monkeypatc
         assert "made while the command ran: 'src/x/AGENTS.md'" in ran.text
 
 
+@pytest.mark.parametrize(
+    ("backend", "line", "said"),
+    [
+        ("bubblewrap", "mv src other", "Device or resource busy"),
+        ("bubblewrap", "rm -rf src", "Device or resource busy"),
+        ("landlock", "touch src/new.py", "Permission denied"),
+    ],
+)
+def test_a_model_knows_beforehand_what_the_kernel_will_say_near_a_protected_name(
+    monkeypatch: pytest.MonkeyPatch, backend: str, line: str, said: str
+) -> None:
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    monkeypatch.setenv("ONHAND_SANDBOX_BACKEND", backend)
+    with workplace() as place:
+        (place / "src" / "AGENTS.md").write_text("# Rules\n")
+        give(place)
+        registry = app.open_registry(config.load(str(place)))
+        ran = registry.call("run_command", {"command": line})
+        if "no sandbox works here" in ran.text:
+            pytest.skip(ran.text)
+        tool = registry.get("run_command")
+        assert tool is not None
+        assert said in ran.text
+        assert said in tool.description
+
+
 @requirement("sandbox.never-silently-open")
 def test_commands_are_refused_where_nothing_can_confine_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onhand.sandbox.bubblewrap._unsupported", lambda: "not installed")

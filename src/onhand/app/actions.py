@@ -54,7 +54,7 @@ def open_shell_tools(asked: Config) -> "list[Tool]":
     sandbox = open_sandbox(asked, policy)
     also = asked.shell.environment if sandbox else ("HOME", *asked.shell.environment)
     start = start_unconfined if sandbox is None else _starting(sandbox, policy)
-    walls = "Nothing confines it." if sandbox is None else walls_of(policy)
+    walls = "Nothing confines it." if sandbox is None else walls_of(policy, sandbox.name)
     return tools_over(
         Jobs(start),
         workspace.directory,
@@ -76,12 +76,16 @@ def _starting(sandbox: "Sandbox", policy: "Policy") -> "Start":
     return start
 
 
-def walls_of(policy: "Policy") -> str:
-    """What a model is told of the walls around its commands."""
-    reached = f"reach {', '.join(policy.domains)}" if policy.domains else "reach no network"
+def walls_of(policy: "Policy", backend: str = "bubblewrap") -> str:
+    """What a model is told of the walls around its commands, and of what the kernel says to whoever meets one."""
+    reached = f"reach {', '.join(policy.domains)}" if policy.domains else "reach no network, not even loopback"
+    if backend == "landlock":
+        met = "takes no new names (Permission denied), while its sub-directories do"
+    else:
+        met = "cannot be moved or removed (Device or resource busy), and a socket keeps the place of a missing one"
     return (
-        f"It can write only in the workspace and its own TMPDIR, {reached}, and see no secrets; a socket that it finds "
-        "there holds a protected name that is not in use."
+        f"It can write only in the workspace and its own TMPDIR, {reached}, and see no secrets. .git/config, AGENTS.md "
+        f"and their like are protected: what holds one {met}."
     )
 
 

@@ -47,6 +47,8 @@ def run_confined(asked: Config, options: Agent, words: Sequence[str]) -> int:
         terminal.warn(["there is no http_get behind the walls: it would connect by itself, which nothing there can"])
         variables["ONHAND_WEB_ENABLED"] = "false"
     backend = "auto" if asked.sandbox.backend == "none" else asked.sandbox.backend
+    if backend == "bubblewrap":  # which cannot work in its own walls: there, commands get what can
+        variables["ONHAND_SANDBOX_BACKEND"] = "auto"
     command = [sys.executable, "-m", "onhand", *(word for word in words if word != FLAG)]
     return ended(choose(policy, backend), policy, Command(command, os.getcwd(), variables))
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
+    from onhand.config import Config
     from onhand.sandbox.policy import Policy
 
 
@@ -124,6 +125,7 @@ def _notes(policy: "Policy") -> list[str]:
         f"memory ({policy.memory_bytes >> 20} MiB) and processor time ({policy.cpu_s} s) of all processes of a command "
         "together are watched, and may be passed for a moment; those of each process the kernel keeps"
     ]
+    notes += [f"git needs {path}, where commands cannot look: add it to sandbox.writable" for path in _unseen(policy)]
     version = kernel.landlock_version()
     if rules.LEAST_VERSION <= version < rules.SIGNAL_VERSION:
         notes.append("with landlock, commands can send signals to your other processes: Linux 6.12 would stop that")
@@ -139,6 +141,26 @@ def _notes(policy: "Policy") -> list[str]:
     return notes
 
 
+def _unseen(policy: "Policy") -> list[str]:
+    """Repositories of working trees that commands may write, where they cannot look."""
+    named = [(root, _first_line(os.path.join(root, ".git"))) for root in policy.writable]
+    found = [os.path.join(root, line.removeprefix("gitdir: ")) for root, line in named if line.startswith("gitdir: ")]
+    whole = [os.path.realpath(os.path.join(path, _first_line(os.path.join(path, "commondir")))) for path in found]
+    repositories = [path for path in dict.fromkeys(whole) if os.path.isdir(os.path.join(path, "objects"))]
+    return [path for path in repositories if not policy.may_read(path)]
+
+
+def _first_line(path: str) -> str:
+    """What a file of one line says; nothing if it is none, or not to be read."""
+    from onhand.regular import open_file
+
+    try:
+        with open_file(path) as file:
+            return os.fsdecode(file.readline(4096)).strip()
+    except OSError:
+        return ""
+
+
 def _run(arguments: "Namespace") -> int:
     """Run a command that can write only in the project, see no secrets, and reach what is allowed and nothing else."""
     from onhand.actions.environment import environment_of
@@ -148,7 +170,7 @@ def _run(arguments: "Namespace") -> int:
 
     asked = configured()
     terminal.warn(asked.warnings)
-    policy = _with_flags(open_policy(asked), arguments)
+    policy = open_policy(_with_flags(asked, arguments))._replace(wall_s=arguments.time)
     configured_backend = "auto" if asked.sandbox.backend == "none" else asked.sandbox.backend
     sandbox = choose(policy, arguments.backend or configured_backend)
     variables = (
@@ -157,22 +179,20 @@ def _run(arguments: "Namespace") -> int:
     return ended(sandbox, policy, Command(arguments.command, os.getcwd(), variables))
 
 
-def _with_flags(policy: "Policy", arguments: "Namespace") -> "Policy":
+def _with_flags(asked: "Config", arguments: "Namespace") -> "Config":
+    """What the configuration would say with the flags in it: what they open has the same walls inside."""
+
     def whole(paths: list[str]) -> tuple[str, ...]:
         return tuple(os.path.realpath(os.path.expanduser(path)) for path in paths)
 
     if missing := next((path for path in whole(arguments.read) if not os.path.exists(path)), None):
         raise InputError(f"{missing} is to be readable and is not there: look at its spelling")
-    numbers = {
-        "memory_bytes": None if arguments.memory is None else arguments.memory << 20,
-        "cpu_s": arguments.cpu,
-        "processes": arguments.processes,
-        "wall_s": arguments.time,
-    }
-    return policy._replace(
-        readable=(*policy.readable, *whole(arguments.read)),
-        writable=(*policy.writable, *whole(arguments.write)),
-        denied=(*policy.denied, *whole(arguments.deny)),
-        domains=(*policy.domains, *arguments.domain),
+    numbers = {"memory_mb": arguments.memory, "cpu_s": arguments.cpu, "processes": arguments.processes}
+    sandbox = asked.sandbox._replace(
+        readable=(*asked.sandbox.readable, *whole(arguments.read)),
+        writable=(*asked.sandbox.writable, *whole(arguments.write)),
+        denied=(*asked.sandbox.denied, *whole(arguments.deny)),
+        domains=(*asked.sandbox.domains, *arguments.domain),
         **{name: value for name, value in numbers.items() if value is not None},
-    ).checked()
+    )
+    return asked._replace(sandbox=sandbox)

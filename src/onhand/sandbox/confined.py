@@ -162,8 +162,9 @@ def proxied(environment: dict[str, str], domains: tuple[str, ...]) -> dict[str, 
     if not domains:
         return environment
     url = f"http://127.0.0.1:{launch.PROXY_PORT}"
-    names = ("http_proxy", "https_proxy", "all_proxy")
-    return environment | dict.fromkeys(names, url) | {name.upper(): url for name in names}
+    told = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), url)
+    told["no_proxy"] = "localhost,127.0.0.1"  # a command may serve itself, and only it can reach that
+    return environment | told | {name.upper(): value for name, value in told.items()}
 
 
 def start(
@@ -180,7 +181,7 @@ def start(
     after = after or []
     ours: list[int] = []
     theirs: list[int] = []
-    process = None
+    process, proxy = None, None
     try:
         order_fd = launch.nameless_file(marshal.dumps(order | _limits(policy)))
         theirs.append(order_fd)
@@ -196,12 +197,14 @@ def start(
         while theirs:
             os.close(theirs.pop())
         if door is not None:
-            after.append(_opened(door, policy.domains, report))
+            proxy = _opened(door, policy.domains, report)
+            after.append(proxy.stop)
         failure = _told(report)
         if failure:
             raise SandboxError(f"the command was not started: {failure}{_said(process)}")
         ours.remove(lifeline)
-        return Confined(process, lifeline, after, lambda: afterwards.notes(policy, before))
+        refused = proxy.notes if proxy else list
+        return Confined(process, lifeline, after, lambda: [*refused(), *afterwards.notes(policy, before)])
     except BaseException:
         if process is not None:
             Confined(process, -1, []).kill()  # what it was to start may have begun
@@ -238,7 +241,7 @@ def _door() -> tuple[socket.socket, int]:
     return ours, theirs.detach()
 
 
-def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Callable[[], None]:
+def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Proxy:
     """Put the proxy behind the listening socket that comes out of the command's own network."""
     with door:
         descriptors = socket.recv_fds(door, 1, 1)[1] if _speaks(door.fileno(), monotonic() + START_S) else []
@@ -246,7 +249,7 @@ def _opened(door: socket.socket, domains: tuple[str, ...], report: int) -> Calla
         raise SandboxError(f"the command was not started: {_told(report) or 'it got no network of its own'}")
     proxy = Proxy(socket.socket(fileno=descriptors[0]), domains)
     proxy.start()
-    return proxy.stop
+    return proxy
 
 
 def _told(report: int) -> str:

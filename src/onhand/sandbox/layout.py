@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from onhand.errors import SandboxError
 from onhand.sandbox.names import Entry, Found, look
-from onhand.sandbox.policy import MAY_BE_LINKS, Policy, inner_paths, is_below
+from onhand.sandbox.policy import MAY_BE_LINKS, OF_REPOSITORY, Policy, inner_paths, is_below
 
 # Not where TMPDIR says: one who looked elsewhere would take what stands in for another command's files for files, and
 # the walls that are put around those fall when the other has ended.
@@ -70,7 +70,7 @@ def lay_out(policy: Policy) -> Layout:
     opened = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
     secrets = [path for one in found for path in _secrets(one, (*writable, *read_only))]
     hidden += [path for path in secrets if not (_is_in(path, opened) and policy.may_read(path))]
-    fixed, missing_too = _protected((*policy.protected, *policy.read_only, *_worktrees(writable)), writable)
+    fixed, missing_too = _protected((*policy.protected, *policy.read_only, *_of_repositories(writable)), writable)
     fixed += [path for one in found for path in _names(one, writable)]
     kept = _outermost(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
     beyond = [path for path in writable if _is_in(path, kept)]
@@ -196,16 +196,25 @@ def _first_missing(path: str, is_directory: bool) -> Missing:
     return Missing(path, is_directory and not path.endswith(_BARE))
 
 
-def _worktrees(roots: tuple[str, ...]) -> Iterator[str]:
-    """What says for other working trees of a repository where its configuration is; those may be anywhere."""
-    for root in roots:
+def _of_repositories(roots: tuple[str, ...]) -> Iterator[str]:
+    """What git obeys in a root that is itself a repository, and what tells other working trees where theirs is."""
+    themselves = [root for root in roots if _is_repository(root)]
+    yield from (os.path.join(root, name) for root in themselves for name in OF_REPOSITORY)
+    for repository in (*themselves, *(os.path.join(root, ".git") for root in roots)):
         try:
-            entries = list(os.scandir(os.path.join(root, ".git", "worktrees")))
+            entries = list(os.scandir(os.path.join(repository, "worktrees")))
         except OSError:  # there are none
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield from (os.path.join(entry.path, name) for name in ("commondir", "config.worktree", "gitdir"))
+
+
+def _is_repository(path: str) -> bool:
+    """Whether git would take a directory for a repository's own, by what is in it; its name may be any."""
+    kept = ("objects", "refs")
+    is_whole = all(os.path.isdir(os.path.join(path, name)) for name in kept)
+    return os.path.lexists(os.path.join(path, "HEAD")) and (is_whole or os.path.exists(os.path.join(path, "commondir")))
 
 
 def _secrets(found: Found, roots: Iterable[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from onhand.sandbox.policy import is_below
 
 # Programs read these whenever they are there, so what stands in for one has to say what its absence says.
 _CONTENTS = {
-    ".git/commondir": b".\n",
+    "commondir": b".\n",
     "config.worktree": b"",
     ".hg/hgrc": b"",
     ".jj/repo/config.toml": b"",

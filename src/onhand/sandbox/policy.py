@@ -39,13 +39,11 @@ _SECRET_NAME = re.compile(  # of a file in a workspace, at whatever depth
 )
 _SECRET_ENDS = frozenset("pem key p8 p12 pfx keystore jks kdbx ppk ovpn".split())
 SECRET_DIRECTORY = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".password-store"})
+OF_REPOSITORY = ("hooks/", "config", "info/", "commondir", "config.worktree")  # the last two bring in another config
 # Of what is protected, that which commands have to write in part: they commit, and take notes. A slash ends a
 # directory: what stands in for a missing .git has to be one, or every git command would fail.
 _IN_PART = {
-    ".git": (
-        *(".git/hooks/", ".git/config", ".git/info/"),
-        *(".git/commondir", ".git/config.worktree"),  # either brings another configuration into force
-    ),
+    ".git": tuple(f".git/{name}" for name in OF_REPOSITORY),
     ".hg": (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"),  # the last leads to another repository's hgrc
     ".jj": (".jj/repo/config.toml", ".jj/workspace-config.toml"),
     ".svn": (),

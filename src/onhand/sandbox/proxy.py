@@ -20,6 +20,7 @@ MAX_CONNECTIONS = 64
 CONNECT_S = 10.0
 REQUEST_S = 10.0  # for all of a request, and for all that comes after it was refused
 IDLE_S = 300.0
+MAX_REASONS, MAX_SHOWN = 5, 200  # that are told afterwards, and characters of each: a command chooses them
 PORTS = {80, 443}  # of a domain that names none
 _REQUEST = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8000}) HTTP/1\.[01]\r\n")
 _FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
@@ -49,6 +50,7 @@ class Proxy:
         self._domains = domains
         self._resolve = resolve
         self._room = BoundedSemaphore(MAX_CONNECTIONS)
+        self._reasons: dict[str, None] = {}
 
     def start(self) -> None:
         """Answer in threads of its own, until `stop`."""
@@ -59,6 +61,10 @@ class Proxy:
         with suppress(OSError):
             self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
+
+    def notes(self) -> list[str]:
+        """Why something was not reached: of what is said to CONNECT, most programs show a number alone."""
+        return [f"not reached: {reason[:MAX_SHOWN]}" for reason in self._reasons]
 
     def _accept(self) -> None:
         while True:
@@ -84,6 +90,8 @@ class Proxy:
             target = _target(head)
             server = self._connected(target)
         except InputError as error:
+            if len(self._reasons) < MAX_REASONS:
+                self._reasons[str(error)] = None
             _refuse(client, str(error), self._request_s)
             return
         with server:

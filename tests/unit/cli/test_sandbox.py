@@ -70,6 +70,33 @@ def test_check_says_why_no_command_starts_in_this_project(
     assert "but none starts in this project: " in capfd.readouterr().out
 
 
+@requirement("sandbox.check")
+def test_check_says_where_the_repository_of_a_working_tree_is_if_commands_cannot_look_there(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    repository, tree = place / "whole" / ".git", place / "tree"
+    kept = repository / "worktrees" / "tree"
+    for directory in (kept, repository / "objects", tree):
+        directory.mkdir(parents=True)
+    (kept / "commondir").write_text("../..\n")
+    (tree / ".git").write_text(f"gitdir: {kept}\n")
+    monkeypatch.chdir(tree)
+    advice = f"git needs {repository}, where commands cannot look: add it to sandbox.writable"
+
+    def notes() -> list[str]:
+        if main(["sandbox", "check", "--json"]) != 0:
+            pytest.skip(capfd.readouterr().out)
+        found: list[str] = json.loads(capfd.readouterr().out)["notes"]
+        return found
+
+    assert advice in notes()
+    monkeypatch.setenv("ONHAND_SANDBOX_WRITABLE", str(repository))
+    assert advice not in notes()
+    monkeypatch.delenv("ONHAND_SANDBOX_WRITABLE")
+    (tree / ".git").write_text(f"gitdir: {place}/src\n")  # which is no repository
+    assert not any("sandbox.writable" in note for note in notes())
+
+
 @requirement("sandbox.never-silently-open")
 def test_a_backend_that_cannot_work_here_is_not_replaced_by_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onhand.sandbox.bubblewrap._unsupported", lambda: "bwrap is not installed")

@@ -3,6 +3,7 @@
 import os
 import select
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +14,9 @@ import pytest
 
 from onhand.errors import InputError
 from onhand.sandbox.proxy import CONNECT_S, MAX_HEAD_BYTES, Proxy, Target, _join, permits
-from onhand.sandbox.sandbox import Sandbox
+from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
-from workplace import backend, policy_for, run
+from workplace import backend, policy_for, python_inside, run
 
 DOMAINS = ("example.com", "*.example.org", "example.net:8443")
 
@@ -210,3 +211,32 @@ def test_the_only_way_out_of_a_commands_own_network_is_the_proxy(networked: Sand
         "http://127.0.0.1:3128",
         "CapEff:\t0000000000000000",
     ]
+
+
+SERVING = """
+import http.server, threading, urllib.request
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+for host in ("127.0.0.1", "localhost"):
+    print(urllib.request.urlopen(f"http://{host}:{server.server_port}/notes.txt").read())
+try:
+    urllib.request.urlopen("https://evil.test/")
+except OSError as error:
+    print(error)
+"""
+
+
+@requirement("sandbox.domains")
+def test_a_command_reaches_what_it_serves_itself_and_learns_why_it_reached_nothing_else(
+    networked: Sandbox, place: Path
+) -> None:
+    pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.DEVNULL)
+    command = Command([python_inside(), "-c", SERVING], str(place), {"PATH": "/usr/bin:/bin"}, *pipes)
+    process = networked.start(policy_for(place, domains=("example.com",)), command)
+    assert process.stdout is not None
+    with process.stdout:
+        printed = process.stdout.read().decode()
+    assert printed.splitlines()[:2] == ["b'hello\\n'", "b'hello\\n'"]
+    assert "403" in printed
+    assert process.wait(60) == 0
+    assert process.notes == ("not reached: evil.test:443 is not among the allowed domains of this sandbox",)

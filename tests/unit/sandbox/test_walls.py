@@ -392,6 +392,26 @@ def test_where_another_working_tree_finds_its_configuration_is_not_changed(sandb
     assert os.listdir(tree) == ["commondir"]
 
 
+@requirement("sandbox.secrets-unreadable")
+@pytest.mark.parametrize("name", [".git", "shared"])
+def test_what_git_obeys_in_a_repository_that_may_be_written_is_not_changed(
+    sandbox: Sandbox, place: Path, name: str
+) -> None:
+    repository = place / "elsewhere" / name
+    for part in ("objects", "refs", "hooks", "worktrees/other"):
+        (repository / part).mkdir(parents=True)
+    for part in ("HEAD", "config", "worktrees/other/commondir"):
+        (repository / part).write_text("as it was\n")
+    give(place)
+    changed = "hooks/post-merge config commondir config.worktree info/attributes worktrees/other/commondir"
+    line = f"for one in {changed}; do echo evil > $one; done; mv hooks refs; rm -r worktrees; echo x > objects/made"
+    policy = policy_for(place / "src", writable=[str(repository)])
+    run(sandbox, policy, "/bin/sh", "-c", f"cd {repository}; {line}", cwd=place / "src")
+    left = {str(path.relative_to(repository)): path.read_text() for path in repository.rglob("*") if path.is_file()}
+    as_it_was = dict.fromkeys(("HEAD", "config", "worktrees/other/commondir"), "as it was\n")
+    assert left == {**as_it_was, "objects/made": "x\n"}
+
+
 @requirement("sandbox.same-names")
 def test_a_text_that_two_names_lead_to_stops_no_command_and_is_not_changed(sandbox: Sandbox, place: Path) -> None:
     (place / "src" / "guide.txt").write_text("be kind")
@@ -519,6 +539,24 @@ def test_git_works_while_something_stands_in_for_what_it_reads(place: Path) -> N
         backend("bubblewrap"), policy_for(place), "/bin/sh", "-c", line, cwd=place, env={"HOME": "/nonexistent"}
     )
     assert (ended.code, ended.printed) == (0, "one\n")
+
+
+@pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
+def test_git_commits_in_a_working_tree_whose_repository_may_be_written(place: Path) -> None:
+    whole, tree = place / "whole", place / "tree"
+    named = "git -c user.name=a -c user.email=a@b"
+    for words in (
+        f"init -q {whole}",
+        f"-C {whole} commit -q --allow-empty -m one",
+        f"-C {whole} worktree add -q {tree}",
+    ):
+        subprocess.run([*named.split(), *words.split()], check=True)
+    give(place)
+    line = f"echo x > x && git add x && {named} commit -qm two && git push -q . HEAD:three && git log --format=%s three"
+    policy = policy_for(tree, writable=[str(whole / ".git")])
+    ended = run(backend("bubblewrap"), policy, "/bin/sh", "-c", line, cwd=tree, env={"HOME": "/nonexistent"})
+    assert (ended.code, ended.printed) == (0, "two\none\n")
+    assert not (whole / ".git" / "commondir").exists()
 
 
 @pytest.mark.skipif(not HAS_GIT, reason="there is no git among the system's programs")
