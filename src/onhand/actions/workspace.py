@@ -110,6 +110,8 @@ class Workspace:
         """Where a path leads; InputError when that is outside, closed, or no path at all."""
         given = checked(path)
         place = self._followed(self._start(given), path)
+        if not os.path.isdir(place.root.path):
+            raise NotFound(f"the workspace {place.root.path} is not there any more: ask the user to bring it back")
         if given.rpartition("/")[2] in ("", ".", "..") and not os.path.isdir(place.path):
             raise InputError(f"{shown(path)} is not a directory: end it with a name")
         if self.is_denied(place):

@@ -74,6 +74,29 @@ def test_a_long_path_is_told_so_that_it_can_be_used(registry: Registry, root: Pa
     assert done(registry, "list_files", path=above).text == f"{name}  2 bytes"
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", {"path": "sub/ok.txt"}),
+        ("list_files", {}),
+        ("stat_file", {"path": "sub"}),
+        ("glob", {"pattern": "**/*"}),
+        ("grep", {"pattern": "ok"}),
+        ("git", {"args": ["status"]}),
+        ("write_file", {"path": "a.txt", "content": ""}),
+        ("write_file", {"path": "new/a.txt", "content": "", "create_dirs": True}),
+        ("edit_file", {"path": "sub/ok.txt", "old_string": "ok", "new_string": "no"}),
+    ],
+)
+def test_that_the_workspace_went_away_is_told_by_every_tool(
+    registry: Registry, root: Path, name: str, arguments: dict[str, Any]
+) -> None:
+    shutil.rmtree(root)
+    gone = failed(registry, name, **arguments)
+    assert gone.text == f"the workspace {root} is not there any more: ask the user to bring it back"
+    assert not root.exists()
+
+
 @requirement("actions.read-file", "actions.both-spellings")
 def test_a_failure_says_so_in_words_and_in_fields(registry: Registry) -> None:
     missing = failed(registry, "read_file", path="missing.txt")
