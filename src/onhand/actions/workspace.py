@@ -158,6 +158,11 @@ class Workspace:
         with self.opened_directory(place, path):
             return place.path
 
+    def further_roots(self) -> str:
+        """What a model is told of the roots besides the first, which nothing else would lead it to."""
+        told = [f"{root.path}{'' if root.writable else ' (read-only)'}" for root in self.roots[1:]]
+        return f" By their whole paths, also what is below {', '.join(told)}." if told else ""
+
     def name(self, place: Place) -> str:
         """What a place is called: relative to the workspace's root where it can be, with forward slashes."""
         return place.inner or "." if place.root.path == self.root else place.path
@@ -235,9 +240,9 @@ class Workspace:
             raise self._outside(asked) from None
 
     def _outside(self, path: str) -> InputError:
-        others = f" and {len(self.roots) - 1} more" if len(self.roots) > 1 else ""
+        roots = ", ".join(root.path for root in self.roots)
         return InputError(
-            f"{shown(path)} is outside of the workspace ({self.root}{others}): no path and no link may lead out of it"
+            f"{shown(path)} is outside of the workspace ({roots}): no path and no link may lead out of it"
         )
 
 

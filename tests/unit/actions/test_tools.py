@@ -74,6 +74,20 @@ def test_a_long_path_is_told_so_that_it_can_be_used(registry: Registry, root: Pa
     assert done(registry, "list_files", path=above).text == f"{name}  2 bytes"
 
 
+@requirement("actions.list-and-stat", "actions.glob", "actions.grep")
+def test_a_model_is_told_of_further_roots_before_and_after_it_asks_for_what_is_outside(
+    root: Path, tmp_path: Path
+) -> None:
+    for name in ("docs", "shared"):
+        (tmp_path / name).mkdir()
+    more = Workspace(root, read_only_roots=[str(tmp_path / "docs")], writable_roots=[str(tmp_path / "shared")])
+    tools = [file_tools.reading_tools(more)[1], *find_tools.tools_over(more)]
+    said = f"By their whole paths, also what is below {tmp_path / 'shared'}, {tmp_path / 'docs'} (read-only)."
+    assert [said in tool.input_schema["properties"]["path"]["description"] for tool in tools] == [True] * 3
+    outside = failed(Registry(tools), "list_files", path="..").text
+    assert f"({root}, {tmp_path / 'shared'}, {tmp_path / 'docs'})" in outside
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
