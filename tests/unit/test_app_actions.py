@@ -57,6 +57,28 @@ def test_the_policy_is_what_the_configuration_says(tmp_path: Path, monkeypatch: 
 
 
 @requirement("sandbox.same-rules")
+@pytest.mark.parametrize("moved", [False, True])
+def test_nothing_in_a_home_that_is_the_workspace_can_speak_for_its_user(
+    moved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_home, state_home = ("a", "b") if moved else (".config", ".local/state")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, where in (("XDG_CONFIG_HOME", config_home), ("XDG_STATE_HOME", state_home)):
+        monkeypatch.setenv(name, str(tmp_path / where)) if moved else monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", "write")
+    monkeypatch.setenv("ONHAND_WORKSPACE_ALLOW", "config.toml")
+    asked = config.load(str(tmp_path))
+    registry = app.open_registry(asked)
+    for path in (f"{config_home}/onhand/config.toml", f"{config_home}/onhand/mcp.json", f"{state_home}/onhand/mcp/x"):
+        refused = registry.call("write_file", {"path": path, "content": "", "create_dirs": True})
+        assert f"{path} is protected" in refused.text
+    assert registry.call("write_file", {"path": "onhand-notes/a", "content": "", "create_dirs": True}).ok
+    policy = app.open_policy(asked)
+    for path in (f"{config_home}/onhand/config.toml", f"{state_home}/onhand/trusted.json"):
+        assert not policy.may_read(str(tmp_path / path))
+
+
+@requirement("sandbox.same-rules")
 def test_the_same_rules_hold_for_the_tools_for_files_and_for_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
     monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", "write")

@@ -87,10 +87,12 @@ class Workspace:
         protect: Sequence[str] = (),
         allow: Sequence[str] = (),
         project: str = "",
+        never_written: Sequence[str] = (),
     ) -> None:
         """`deny` and `protect` add to what is closed anyway, `allow` opens some of it; all have .gitignore's form.
 
         What is closed in a `project` is closed to a root inside of it too: none opens `.git` by beginning there.
+        `never_written` are directories by their whole paths, which `allow` does not open.
         """
         if os.open not in os.supports_dir_fd:
             raise InputError("a workspace needs a system that can hold directories open: on Windows, work in WSL")
@@ -105,6 +107,7 @@ class Workspace:
         self._denied = Patterns(self.denied)
         self._protected = Patterns([*map(_at_any_depth, PROTECTED), *closed.protect])
         self._allowed = Patterns(self.allowed)
+        self._never_written = tuple(os.path.join(os.path.realpath(path), "") for path in never_written)
 
     def place(self, path: str) -> Place:
         """Where a path leads; InputError when that is outside, closed, or no path at all."""
@@ -147,7 +150,7 @@ class Workspace:
 
     def is_protected(self, place: Place) -> bool:
         """Whether a place is read and never written: also when nothing is there yet."""
-        if _is_of_this_python(place):
+        if _is_of_this_python(place) or os.path.join(place.path, "").startswith(self._never_written):
             return True
         is_obeyed = _is_among(self._protected, place) or _is_of_a_bare_repository(place)
         return is_obeyed and not _is_among(self._allowed, place)
