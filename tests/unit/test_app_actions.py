@@ -69,13 +69,16 @@ def test_nothing_in_a_home_that_is_the_workspace_can_speak_for_its_user(
     monkeypatch.setenv("ONHAND_WORKSPACE_ALLOW", "config.toml")
     asked = config.load(str(tmp_path))
     registry = app.open_registry(asked)
-    for path in (f"{config_home}/onhand/config.toml", f"{config_home}/onhand/mcp.json", f"{state_home}/onhand/mcp/x"):
+    names = ("config.toml", "mcp.json"), ("trusted.json", "mcp/user.json")
+    words = [
+        f"{at}/onhand/{name}" for at, of_it in zip((config_home, state_home), names, strict=True) for name in of_it
+    ]
+    for path in words:
         refused = registry.call("write_file", {"path": path, "content": "", "create_dirs": True})
         assert f"{path} is protected" in refused.text
     assert registry.call("write_file", {"path": "onhand-notes/a", "content": "", "create_dirs": True}).ok
     policy = app.open_policy(asked)
-    for path in (f"{config_home}/onhand/config.toml", f"{state_home}/onhand/trusted.json"):
-        assert not policy.may_read(str(tmp_path / path))
+    assert [path for path in words if policy.may_read(str(tmp_path / path))] == []
 
 
 @requirement("sandbox.same-rules")

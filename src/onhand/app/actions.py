@@ -118,9 +118,11 @@ def open_policy(asked: Config, root: str = "") -> "Policy":
 
 def _own_words() -> list[str]:
     """Where the user's own word to us is: no tool and no command must be able to speak for the user."""
+    from onhand.app.mcp import approvals, mcp_file
     from onhand.config.files import trust_store, user_file
 
-    return [path for path in (user_file(os.environ), trust_store(os.environ)) if os.path.isabs(path)]
+    words = user_file(os.environ), mcp_file(), trust_store(os.environ), approvals()
+    return [path for path in words if os.path.isabs(path)]
 
 
 def open_sandbox(asked: Config, policy: "Policy") -> "Sandbox | None":
