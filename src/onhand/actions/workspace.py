@@ -336,6 +336,7 @@ _NEXT = {
     errno.EACCES: "; do without it, or ask the user to allow it",
     errno.EPERM: "; do without it, or ask the user to allow it",
     errno.ENOSPC: "; nothing was written",
+    errno.EROFS: "; nothing was written: do without it, or ask the user for a place that can be",
 }
 
 
