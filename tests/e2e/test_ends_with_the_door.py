@@ -163,6 +163,20 @@ def test_a_client_that_closes_the_stream_ends_what_it_had_started(place: Place, 
     place.nothing_is_left()
 
 
+@requirement("actions.end-with-the-command")
+@pytest.mark.parametrize("what", ["command", "ripgrep"])
+def test_a_client_that_cancels_a_call_ends_what_it_had_started(place: Place, what: str) -> None:
+    with over_stdio(place) as server:
+        server.send(calls(place, what)[1])
+        place.has_begun()
+        server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+        assert still_running(place.sleep) == []
+        read = request("tools/call", 3, name="read_file", arguments={"path": "a.txt"})
+        server.send(read)
+        answered = said_by(server, lambda message: message.get("id") == 3)
+        assert answered["result"]["content"][0]["text"] == "hello\n"  # and nobody waits for it any longer
+
+
 @pytest.mark.parametrize(
     ("what", "number"), [*(("command", number) for number in SIGNALS), ("ripgrep", signal.SIGTERM)]
 )

@@ -50,6 +50,29 @@ def test_a_command_that_is_not_there_is_not_found_whatever_else_is_closed(place:
     assert "No such file or directory" in done.stderr
 
 
+@requirement("sandbox.run", "sandbox.secrets-unreadable")
+def test_a_command_reads_a_project_on_a_read_only_disk(place: Path, environ: dict[str, str], name: str) -> None:
+    (place / ".env").write_text("TOKEN=s3cr3t", encoding="utf-8")
+    (place / "made").mkdir()
+    give(place)
+    mounting = 'mount --bind "$0" "$0" && mount --bind "$0/made" "$0/made" && mount -o remount,ro,bind "$0" && "$@"'
+    disk = ["unshare", "--mount", "sh", "-c", mounting, str(place)]
+    if os.geteuid() != 0 or subprocess.run([*disk, "true"], capture_output=True).returncode:
+        pytest.skip("mounting needs root")
+    onhand = [sys.executable, "-m", "onhand", "sandbox", "run", "--backend", name]
+    line = "cat notes.txt; cat .env; touch new AGENTS.md src/new made/new"
+
+    def said(*more: str) -> str:
+        command = [*disk, *onhand, *more, "--", "sh", "-c", line]
+        return subprocess.run(command, cwd=place, env=environ, stdout=subprocess.PIPE, text=True, timeout=100).stdout
+
+    assert said() == "hello\n"
+    assert sorted(path.name for path in place.iterdir()) == [".env", "made", "notes.txt", "src"]
+    assert [*(place / "made").iterdir()] == []
+    said("--write", "made")
+    assert [path.name for path in (place / "made").iterdir()] == ["new"]
+
+
 @requirement("sandbox.run")
 def test_what_a_flag_makes_writable_has_the_same_walls_inside(place: Path, environ: dict[str, str], name: str) -> None:
     other = place / "other"

@@ -40,20 +40,49 @@ def test_a_file_that_came_with_a_clone_cannot_ask_for_them(tmp_path: Path) -> No
     assert offered(tmp_path) == set()
 
 
+@requirement("sandbox.policy")
 def test_the_policy_is_what_the_configuration_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("ONHAND_SANDBOX_READABLE", "/srv/data")
     monkeypatch.setenv("ONHAND_SANDBOX_DENIED", "secret")
     monkeypatch.setenv("ONHAND_SANDBOX_DOMAINS", "pypi.org")
+    monkeypatch.setenv("ONHAND_SANDBOX_WRITABLE", "/srv/made")
     monkeypatch.setenv("ONHAND_SANDBOX_MEMORY_MB", "64")
+    monkeypatch.setenv("ONHAND_SANDBOX_CPU_S", "9")
+    monkeypatch.setenv("ONHAND_SANDBOX_PROCESSES", "12")
     policy = app.open_policy(config.load(str(tmp_path)))
     project = os.path.realpath(tmp_path)
     assert "/srv/data" in policy.readable
-    assert policy.writable == (project,)
+    assert policy.writable == (project, "/srv/made")
     assert f"{project}/secret" in policy.denied
     assert policy.domains == ("pypi.org",)
-    assert policy.memory_bytes == 64 << 20
+    assert (policy.memory_bytes, policy.cpu_s, policy.processes) == (64 << 20, 9, 12)
     assert not policy.may_read(str(tmp_path / "home" / ".ssh" / "id_rsa"))
+
+
+@requirement("sandbox.same-rules")
+@pytest.mark.parametrize("moved", [False, True])
+def test_nothing_in_a_home_that_is_the_workspace_can_speak_for_its_user(
+    moved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_home, state_home = ("a", "b") if moved else (".config", ".local/state")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, where in (("XDG_CONFIG_HOME", config_home), ("XDG_STATE_HOME", state_home)):
+        monkeypatch.setenv(name, str(tmp_path / where)) if moved else monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", "write")
+    monkeypatch.setenv("ONHAND_WORKSPACE_ALLOW", "config.toml")
+    asked = config.load(str(tmp_path))
+    registry = app.open_registry(asked)
+    names = ("config.toml", "mcp.json"), ("trusted.json", "mcp/user.json")
+    words = [
+        f"{at}/onhand/{name}" for at, of_it in zip((config_home, state_home), names, strict=True) for name in of_it
+    ]
+    for path in words:
+        refused = registry.call("write_file", {"path": path, "content": "", "create_dirs": True})
+        assert f"{path} is protected" in refused.text
+    assert registry.call("write_file", {"path": "onhand-notes/a", "content": "", "create_dirs": True}).ok
+    policy = app.open_policy(asked)
+    assert [path for path in words if policy.may_read(str(tmp_path / path))] == []
 
 
 @requirement("sandbox.same-rules")
@@ -159,11 +188,32 @@ def test_commands_are_refused_where_nothing_can_confine_them(monkeypatch: pytest
         assert not (place / "made").exists()
 
 
+def test_time_schemes_and_walls_are_those_of_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onhand.sandbox.landlock._unsupported", lambda: "too old")
+    settings = {"SHELL_ENABLED": "true", "SHELL_TIMEOUT_S": "7.5", "WEB_ENABLED": "true", "SANDBOX_BACKEND": "landlock"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"ONHAND_{name}", value)
+
+    def said(tool: str) -> str:
+        found = app.open_registry(config.load(str(tmp_path))).get(tool)
+        assert found is not None
+        return str(found.input_schema["properties"])
+
+    assert "7.5 by default" in said("run_command")
+    refused = app.open_registry(config.load(str(tmp_path))).call("run_command", {"command": "touch made"})
+    assert (refused.ok, "landlock: too old" in refused.text, list(tmp_path.iterdir())) == (False, True, [])
+    assert "A whole URL, https." in said("http_get")
+    monkeypatch.setenv("ONHAND_WEB_ALLOW_HTTP", "true")
+    assert "A whole URL, https and http." in said("http_get")
+
+
 @pytest.mark.parametrize("backend", ["auto", "none"])
 def test_a_command_of_a_model_runs_as_the_user_asked(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
     monkeypatch.setenv("ONHAND_SANDBOX_BACKEND", backend)
     monkeypatch.setenv("API_TOKEN", "s3cr3t")
+    monkeypatch.setenv("JAVA_HOME", "/opt/java")
+    monkeypatch.setenv("ONHAND_SHELL_ENVIRONMENT", "JAVA_HOME")
     with workplace() as place:
         (place / ".env").write_text("PASSWORD=s3cr3t")
         give(place)
@@ -175,6 +225,8 @@ def test_a_command_of_a_model_runs_as_the_user_asked(backend: str, monkeypatch: 
             pytest.skip(result.text)
         assert result.ok
         assert f"{place}\n" in result.structured["stdout"]
+        assert "JAVA_HOME=/opt/java\n" in result.structured["stdout"]
+        assert "API_TOKEN" not in result.structured["stdout"]
         assert ("s3cr3t" in result.structured["stdout"]) is (backend == "none")
         confined = "It can write only in the workspace" in registry.get("run_command").description  # type: ignore[union-attr]
         assert confined is (backend == "auto")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from docs import generate, shown
 
-from onhand import __version__, config
+from onhand import __version__, config, trust
+from onhand.config.files import trust_store
 from onhand.markdown.links import extract_links
 from onhand.markdown.sections import split_sections
 from requirements import requirement
@@ -113,9 +114,13 @@ def test_the_commands_that_the_readme_lists_exist() -> None:
 def test_the_configuration_in_the_readme_can_be_used(tmp_path: Path) -> None:
     (example,) = blocks("toml")
     (tmp_path / "onhand.toml").write_text(example, encoding="utf-8")
-    loaded = config.load(str(tmp_path), environ={"HOME": str(tmp_path / "home")})
-    asked = tomllib.loads(example)["context"]
-    assert {key: getattr(loaded.context, key) for key in asked} == {
+    environ = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    held = config.load(str(tmp_path), environ=environ)
+    assert (held.workspace.tools, held.shell.enabled, len(held.warnings)) == ("none", False, 2)
+    trust.add(trust_store(environ), str(tmp_path))
+    loaded = config.load(str(tmp_path), environ=environ)
+    asked = {(section, key): value for section, keys in tomllib.loads(example).items() for key, value in keys.items()}
+    assert {(section, key): getattr(getattr(loaded, section), key) for section, key in asked} == {
         key: tuple(value) if isinstance(value, list) else value for key, value in asked.items()
     }
     assert loaded.warnings == ()

@@ -75,7 +75,12 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
         action(
             "list_files",
             LIST,
-            {"path": {**_PATH, "description": "A directory; the workspace itself by default."}},
+            {
+                "path": {
+                    **_PATH,
+                    "description": f"A directory; the workspace itself by default.{workspace.further_roots()}",
+                }
+            },
             [],
             lambda given: _list(workspace, **given),
             shapes.Listing,

@@ -31,13 +31,14 @@ _HIDDEN: Schema = {"type": "boolean", "description": "Hidden files too."}
 
 def tools_over(workspace: Workspace) -> list[Tool]:
     """Both tools."""
+    further = workspace.further_roots()
     return [
         action(
             "glob",
             GLOB,
             {
                 "pattern": {"type": "string", "description": "Such as **/*.py, relative to path."},
-                "path": {**_PATH, "description": "The directory to look below; the workspace by default."},
+                "path": {**_PATH, "description": f"The directory to look below; the workspace by default.{further}"},
                 "ignore": {
                     "type": "array",
                     "items": {"type": "string"},
@@ -61,7 +62,7 @@ def tools_over(workspace: Workspace) -> list[Tool]:
             GREP,
             {
                 "pattern": {"type": "string", "description": "What a line has to match anywhere in it."},
-                "path": {**_PATH, "description": "A file or a directory; the workspace by default."},
+                "path": {**_PATH, "description": f"A file or a directory; the workspace by default.{further}"},
                 "glob": {
                     "type": "string",
                     "description": "Only files like *.ts, or from the root on like src/**/*.ts; with ! all others.",

@@ -131,12 +131,13 @@ def _tool(
 
 def _read(jobs: Jobs, job: str, stream: str = "stdout", offset: float = 0, max_bytes: float = KEEP_BYTES) -> Output:
     """A part of what a command printed, up to the last whole character where more may come."""
-    start = int(offset)
+    start, more_may_come = int(offset), jobs.get(job).state == "running"
     piece = beginning(jobs.output(job, stream, start, int(max_bytes)), MAX_OUTPUT_BYTES - MAX_ABOUT_BYTES)
     now = jobs.get(job)
     total = now.stderr_bytes if stream == "stderr" else now.stdout_bytes
-    if now.state == "running" or start + len(piece) < total:
-        piece = whole_end(piece) or piece  # the next one begins with the character that it cuts
+    if more_may_come or start + len(piece) < total:
+        half = b"" if more_may_come and len(piece) < max_bytes else piece
+        piece = whole_end(piece) or half  # the next one begins with the character that it cuts
     end = start + len(piece)
     about = f"{job} {stream}, bytes {start} to {end} of {total}{' so far' if now.state == 'running' else ''}"
     kept = jobs.kept(job)[stream == "stderr"]

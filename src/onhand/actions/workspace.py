@@ -87,10 +87,12 @@ class Workspace:
         protect: Sequence[str] = (),
         allow: Sequence[str] = (),
         project: str = "",
+        never_written: Sequence[str] = (),
     ) -> None:
         """`deny` and `protect` add to what is closed anyway, `allow` opens some of it; all have .gitignore's form.
 
         What is closed in a `project` is closed to a root inside of it too: none opens `.git` by beginning there.
+        `never_written` are directories by their whole paths, which `allow` does not open.
         """
         if os.open not in os.supports_dir_fd:
             raise InputError("a workspace needs a system that can hold directories open: on Windows, work in WSL")
@@ -105,11 +107,14 @@ class Workspace:
         self._denied = Patterns(self.denied)
         self._protected = Patterns([*map(_at_any_depth, PROTECTED), *closed.protect])
         self._allowed = Patterns(self.allowed)
+        self._never_written = tuple(os.path.join(os.path.realpath(path), "") for path in never_written)
 
     def place(self, path: str) -> Place:
         """Where a path leads; InputError when that is outside, closed, or no path at all."""
         given = checked(path)
         place = self._followed(self._start(given), path)
+        if not os.path.isdir(place.root.path):
+            raise NotFound(f"the workspace {place.root.path} is not there any more: ask the user to bring it back")
         if given.rpartition("/")[2] in ("", ".", "..") and not os.path.isdir(place.path):
             raise InputError(f"{shown(path)} is not a directory: end it with a name")
         if self.is_denied(place):
@@ -145,7 +150,7 @@ class Workspace:
 
     def is_protected(self, place: Place) -> bool:
         """Whether a place is read and never written: also when nothing is there yet."""
-        if _is_of_this_python(place):
+        if _is_of_this_python(place) or os.path.join(place.path, "").startswith(self._never_written):
             return True
         is_obeyed = _is_among(self._protected, place) or _is_of_a_bare_repository(place)
         return is_obeyed and not _is_among(self._allowed, place)
@@ -155,6 +160,11 @@ class Workspace:
         place = self.place(path)
         with self.opened_directory(place, path):
             return place.path
+
+    def further_roots(self) -> str:
+        """What a model is told of the roots besides the first, which nothing else would lead it to."""
+        told = [f"{root.path}{'' if root.writable else ' (read-only)'}" for root in self.roots[1:]]
+        return f" By their whole paths, also what is below {', '.join(told)}." if told else ""
 
     def name(self, place: Place) -> str:
         """What a place is called: relative to the workspace's root where it can be, with forward slashes."""
@@ -233,9 +243,9 @@ class Workspace:
             raise self._outside(asked) from None
 
     def _outside(self, path: str) -> InputError:
-        others = f" and {len(self.roots) - 1} more" if len(self.roots) > 1 else ""
+        roots = ", ".join(root.path for root in self.roots)
         return InputError(
-            f"{shown(path)} is outside of the workspace ({self.root}{others}): no path and no link may lead out of it"
+            f"{shown(path)} is outside of the workspace ({roots}): no path and no link may lead out of it"
         )
 
 
@@ -326,6 +336,7 @@ _NEXT = {
     errno.EACCES: "; do without it, or ask the user to allow it",
     errno.EPERM: "; do without it, or ask the user to allow it",
     errno.ENOSPC: "; nothing was written",
+    errno.EROFS: "; nothing was written: do without it, or ask the user for a place that can be",
 }
 
 

@@ -28,6 +28,7 @@ def open_workspace(asked: Config) -> "Workspace":
         protect=settings.protect,
         allow=settings.allow,
         project=asked.project,
+        never_written=[os.path.dirname(path) for path in _own_words()],
     )
 
 
@@ -111,7 +112,7 @@ def open_policy(asked: Config, root: str = "") -> "Policy":
         readable=whole(settings.readable),
         writable=whole((*([] if root else [files.root]), *files.writable_roots, *settings.writable)),
         read_only=whole(files.read_only_roots),
-        denied=[*whole(settings.denied), *_own_secrets()],
+        denied=[*whole(settings.denied), *_own_words()],
         domains=settings.domains,
         closed=Closed(files.deny, files.protect, files.allow),
     )
@@ -119,11 +120,13 @@ def open_policy(asked: Config, root: str = "") -> "Policy":
     return limited.checked()
 
 
-def _own_secrets() -> list[str]:
-    """Where the user's own word to us is: a command must not be able to speak for the user."""
+def _own_words() -> list[str]:
+    """Where the user's own word to us is: no tool and no command must be able to speak for the user."""
+    from onhand.app.mcp import approvals, mcp_file
     from onhand.config.files import trust_store, user_file
 
-    return [path for path in (user_file(os.environ), trust_store(os.environ)) if os.path.isabs(path)]
+    words = user_file(os.environ), mcp_file(), trust_store(os.environ), approvals()
+    return [path for path in words if os.path.isabs(path)]
 
 
 def open_sandbox(asked: Config, policy: "Policy") -> "Sandbox | None":

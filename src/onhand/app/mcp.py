@@ -111,11 +111,16 @@ def open_servers(asked: Config) -> "Servers":
 
 def open_pins(asked: Config) -> "Pins":
     """What was approved of those servers: one list for the user's own, one for each project that names files."""
-    from onhand.config.files import trust_store
     from onhand.mcp.pins import Pins
 
-    directory = os.path.join(os.path.dirname(trust_store(os.environ)), "mcp")
-    return Pins(os.path.join(directory, f"{_whose_servers(asked)}.json"), asked.mcp.trust)
+    return Pins(os.path.join(approvals(), f"{_whose_servers(asked)}.json"), asked.mcp.trust)
+
+
+def approvals() -> str:
+    """The directory of what was approved."""
+    from onhand.config.files import trust_store
+
+    return os.path.join(os.path.dirname(trust_store(os.environ)), "mcp")
 
 
 def _whose_servers(asked: Config) -> str:

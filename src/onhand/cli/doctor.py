@@ -31,7 +31,8 @@ def add_arguments(parser: "ArgumentParser") -> None:
 
 
 def run(arguments: "Namespace") -> int:
-    facts = {"onhand": __version__, "python": _python(), "sqlite": _sqlite(), "config": _config()}
+    facts = {"onhand": __version__, "python": _python(), "sqlite": _sqlite(), "git": _git(), "sandbox": _sandbox()}
+    facts["config"] = _config()
     extras = installed_extras()
     if arguments.json:
         found = {
@@ -67,6 +68,20 @@ def _sqlite() -> str:
     except ImportError:
         return "missing: this Python was built without it; install another Python"
     return sqlite3.sqlite_version
+
+
+def _git() -> str:
+    from shutil import which
+
+    return which("git") or "missing: install git, or do without the tool of that name"
+
+
+def _sandbox() -> str:
+    from onhand.sandbox.policy import Policy
+    from onhand.sandbox.sandbox import choose
+
+    name = choose(Policy()).name
+    return "none works here, so commands are refused; why: onhand sandbox check" if name == "refuse" else name
 
 
 def _config() -> str:

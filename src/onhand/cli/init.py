@@ -39,6 +39,7 @@ def template() -> str:
     lines = [
         "# Settings of onhand for this directory and those below it. Commented out are the defaults.",
         "# `onhand config show` prints every value and where it came from.",
+        "# What gives a model more, starts programs or reaches outside waits for `onhand trust`.",
     ]
     for section, fields in SECTIONS.items():
         lines += ["", f"# {fields.__doc__.strip()}", f"[{section}]"]

@@ -32,7 +32,7 @@ NOUNS = {
     "config": "every setting, its value and where it came from",
     "init": "write a commented configuration file",
     "sandbox": "the walls around commands: what this machine can do, and run one behind them",
-    "trust": "allow this directory's configuration to start programs and reach outside it",
+    "trust": "allow this directory's configuration to give a model more, start programs and reach outside it",
     "doctor": "what is installed, what is missing, what to do about it",
 }
 

@@ -22,7 +22,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "arguments", metavar="JSON", nargs="?", default="{}", help="its arguments as a JSON object ({}); - reads them"
     )
-    parser.add_argument("--read-only", action="store_true", help="leave out the tools that write files")
+    parser.add_argument("--read-only", action="store_true", help="leave out the tools that may write")
     parser.add_argument("--text", action="store_true", help="print only what a model would read")
 
 
@@ -33,7 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     asked = _with_all(app.configured(), arguments.tool, arguments.read_only)
     terminal.warn(asked.warnings)
-    registry = app.open_registry(asked, workspace_tools="read" if arguments.read_only else "write")
+    registry = app.open_registry(asked, workspace_tools="write")
+    if arguments.read_only:
+        _leave_out_what_writes(registry)
     if arguments.tool is None:
         return _list(registry)
     given = _given(arguments.arguments)
@@ -49,11 +51,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _with_all(asked: Config, tool: str | None, read_only: bool) -> Config:
     """The configuration with tools for commands and pages, where one of them is meant: to try walls costs time."""
-    if tool in (None, *_OF_COMMANDS) and not read_only:
-        asked = asked._replace(shell=asked.shell._replace(enabled=True))
+    if read_only or tool in (None, *_OF_COMMANDS):
+        asked = asked._replace(shell=asked.shell._replace(enabled=not read_only))
     if tool in (None, "http_get"):
         asked = asked._replace(web=asked.web._replace(enabled=True))
     return asked
+
+
+def _leave_out_what_writes(registry: Registry) -> None:
+    for tool in registry:
+        if not tool.read_only:
+            registry.remove(tool.name)
 
 
 def _given(text: str) -> str:

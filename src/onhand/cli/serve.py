@@ -1,4 +1,7 @@
-"""Serve what is on hand: MCP over the standard streams or to several clients over HTTP, document search over gRPC."""
+"""Serve what is on hand: MCP over the standard streams or to several clients over HTTP, document search over gRPC.
+
+Tools for files, commands and pages are served once workspace.tools, shell.enabled and web.enabled ask for them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allow this directory's configuration to start programs and reach outside it."""
+"""Allow this directory's configuration to give a model more, start programs and reach outside it."""
 
 import os
 from typing import TYPE_CHECKING

@@ -303,7 +303,7 @@ class Context:
         return tuple(hits), found.notes
 
     def _why_empty(self) -> str | None:
-        roots = ", ".join(_shown_root(root) for root in self.roots)
+        roots = ", ".join(_shown_root(root) or self.project for root in self.roots)
         if not any(os.path.isdir(os.path.join(self.project, root)) for root in self.roots):
             return f"there is no {roots} in {self.project}: create it, or name another directory"
         if not self._mirror.pages:

@@ -72,6 +72,8 @@ def lay_out(policy: Policy) -> Layout:
     hidden += [path for path in secrets if not (_is_in(path, opened) and policy.may_read(path))]
     fixed, missing_too = _protected((*policy.protected, *policy.read_only, *_of_repositories(writable)), writable)
     fixed += [path for one in found for path in _names(one, writable)]
+    whole = [path for path in writable if not any(is_below(one, path) and one != path for one in writable)]
+    fixed += filter(_is_stuck, whole)
     kept = _outermost(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
     beyond = [path for path in writable if _is_in(path, kept)]
     if beyond:
@@ -81,10 +83,18 @@ def lay_out(policy: Policy) -> Layout:
         writable,
         kept,
         tuple(dict.fromkeys(fixed)),
-        tuple(dict.fromkeys((*missing, *missing_too))),
+        tuple(one for one in dict.fromkeys((*missing, *missing_too)) if not _is_stuck(os.path.dirname(one.path))),
         tuple(dict.fromkeys(link for path in given for link in _links(path))),
         tuple(entry for one in found for entry in (*one.protected, *one.repositories)),
     )
+
+
+def _is_stuck(directory: str) -> bool:
+    """Whether nothing can be made in a directory, nor stand in for what is missing: its disk is read-only."""
+    try:
+        return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    except OSError:  # it went away while we looked; whoever uses it will be told
+        return False
 
 
 def look_at(policy: Policy) -> list[Found]:

@@ -151,6 +151,21 @@ def test_a_piece_ends_at_a_character_and_the_next_begins_with_it(registry: Regis
     assert len(read) >= 50
 
 
+@requirement("actions.shell-output", "actions.shell-background")
+def test_half_of_a_character_is_not_given_while_the_rest_of_it_may_come(registry: Registry, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    command = "printf '\\303'; read _ < go; printf '\\251'"
+    job = registry.call("run_command", {"command": command, "background": True}).structured["id"]
+    while registry.call("read_output", {"job": job}).structured["total"] == 0:
+        pass
+    half = registry.call("read_output", {"job": job})
+    assert (half.structured, half.text) == ({"offset": 0, "total": 1}, f"[{job} stdout, bytes 0 to 0 of 1 so far]\n")
+    (tmp_path / "go").write_text("\n", encoding="utf-8")
+    while registry.call("list_jobs").structured["jobs"][0]["state"] == "running":
+        pass
+    assert registry.call("read_output", {"job": job}).text == f"[{job} stdout, bytes 0 to 2 of 2]\né"
+
+
 @requirement("actions.shell-output")
 def test_an_answer_says_when_not_all_that_was_printed_is_kept(registry: Registry) -> None:
     result = registry.call("run_command", {"command": "head -c 70000000 /dev/zero; echo end >&2"})

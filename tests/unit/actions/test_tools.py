@@ -74,6 +74,43 @@ def test_a_long_path_is_told_so_that_it_can_be_used(registry: Registry, root: Pa
     assert done(registry, "list_files", path=above).text == f"{name}  2 bytes"
 
 
+@requirement("actions.list-and-stat", "actions.glob", "actions.grep")
+def test_a_model_is_told_of_further_roots_before_and_after_it_asks_for_what_is_outside(
+    root: Path, tmp_path: Path
+) -> None:
+    for name in ("docs", "shared"):
+        (tmp_path / name).mkdir()
+    more = Workspace(root, read_only_roots=[str(tmp_path / "docs")], writable_roots=[str(tmp_path / "shared")])
+    tools = [file_tools.reading_tools(more)[1], *find_tools.tools_over(more)]
+    said = f"By their whole paths, also what is below {tmp_path / 'shared'}, {tmp_path / 'docs'} (read-only)."
+    assert [said in tool.input_schema["properties"]["path"]["description"] for tool in tools] == [True] * 3
+    outside = failed(Registry(tools), "list_files", path="..").text
+    assert f"({root}, {tmp_path / 'shared'}, {tmp_path / 'docs'})" in outside
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", {"path": "sub/ok.txt"}),
+        ("list_files", {}),
+        ("stat_file", {"path": "sub"}),
+        ("glob", {"pattern": "**/*"}),
+        ("grep", {"pattern": "ok"}),
+        ("git", {"args": ["status"]}),
+        ("write_file", {"path": "a.txt", "content": ""}),
+        ("write_file", {"path": "new/a.txt", "content": "", "create_dirs": True}),
+        ("edit_file", {"path": "sub/ok.txt", "old_string": "ok", "new_string": "no"}),
+    ],
+)
+def test_that_the_workspace_went_away_is_told_by_every_tool(
+    registry: Registry, root: Path, name: str, arguments: dict[str, Any]
+) -> None:
+    shutil.rmtree(root)
+    gone = failed(registry, name, **arguments)
+    assert gone.text == f"the workspace {root} is not there any more: ask the user to bring it back"
+    assert not root.exists()
+
+
 @requirement("actions.read-file", "actions.both-spellings")
 def test_a_failure_says_so_in_words_and_in_fields(registry: Registry) -> None:
     missing = failed(registry, "read_file", path="missing.txt")

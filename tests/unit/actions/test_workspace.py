@@ -1,5 +1,6 @@
 """Does every path stay in the workspace, whatever it says and wherever links lead?"""
 
+import errno
 import os
 import socket
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onhand.actions.workspace import MAX_LINKS, Workspace, shown
+from onhand.actions.workspace import MAX_LINKS, Workspace, shown, told
 from onhand.errors import InputError, NotFound
 from requirements import requirement
 
@@ -315,6 +316,11 @@ def test_a_directory_to_run_in_is_inside_and_is_one(workspace: Workspace, root: 
 def test_a_workspace_needs_a_directory(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a directory"):
         Workspace(tmp_path / "missing")
+
+
+def test_where_nothing_can_be_written_is_told_with_what_to_do() -> None:
+    with pytest.raises(InputError, match="read-only file system; nothing was written: do without it"), told("a.txt"):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
 def test_a_path_in_a_message_cannot_move_a_cursor_or_begin_a_line() -> None:

@@ -8,6 +8,8 @@ import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
+
 from onhand import __version__
 from requirements import requirement
 
@@ -52,9 +54,22 @@ def test_python_sqlite_and_the_configuration_are_named(run: Run, project: Path) 
     assert rows["config"] == str(project / "onhand.toml")
 
 
+@requirement("cli.doctor")
+def test_what_commands_and_git_need_is_named_or_missed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = json.loads(run("sandbox", "check", "--json").out)["used"]
+    found = json.loads(run("doctor", "--json").out)["sandbox"]
+    assert found == used or (used == "refuse" and found.startswith("none works here"))
+    monkeypatch.setattr("onhand.sandbox.bubblewrap._unsupported", lambda: "not installed")
+    monkeypatch.setattr("onhand.sandbox.landlock._unsupported", lambda: "too old")
+    monkeypatch.setenv("PATH", "")
+    report = json.loads(run("doctor", "--json").out)
+    assert report["sandbox"] == "none works here, so commands are refused; why: onhand sandbox check"
+    assert report["git"].startswith("missing: install git")
+
+
 def test_a_broken_configuration_is_reported_and_the_rest_still_shown(run: Run, project: Path) -> None:
     (project / "onhand.toml").write_text("limit")
     done = run("doctor")
     assert done.code == 0
-    assert "config  cannot be used: " in done.out
+    assert "config   cannot be used: " in done.out
     assert "EXTRA" in done.out

@@ -33,6 +33,18 @@ def test_a_file_is_written_and_edited_by_a_person_without_any_configuration(run:
     assert (refused.code, "unknown tool: write_file" in refused.out) == (1, True)
 
 
+def test_read_only_leaves_out_all_that_may_write_whatever_the_configuration_offers(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
+    monkeypatch.setenv("ONHAND_SANDBOX_BACKEND", "none")
+    listed = [line.split() for line in run("run", "--read-only").out.splitlines()[1:]]
+    assert {words[1] for words in listed} == {"reads"}
+    refused = run("run", "run_command", '{"command": "echo x > made"}', "--read-only", "--text")
+    assert (refused.code, "unknown tool: run_command" in refused.err) == (1, True)
+    assert not (project / "made").exists()
+
+
 def test_every_tool_of_the_project_is_there(run: Run, project: Path) -> None:
     (project / ".AGENTS").mkdir()
     (project / ".AGENTS" / "deploy.md").write_text("# Deploy\n\nRoll back with make undo.\n", encoding="utf-8")

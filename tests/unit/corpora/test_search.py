@@ -103,6 +103,8 @@ def test_without_a_directory_the_reason_says_which_one_to_create(tmp_path: Path)
 @requirement("context.reason", "context.missing-directory")
 def test_an_empty_directory_is_a_reason(project: Project) -> None:
     assert project.context().search("zebra").reason == "there are no Markdown files to search in .AGENTS/"
+    itself = project.context(root=".")
+    assert itself.search("zebra").reason == f"there are no Markdown files to search in {itself.project}"
 
 
 @requirement("context.reason")
