@@ -53,14 +53,15 @@ def test_a_command_that_is_not_there_is_not_found_whatever_else_is_closed(place:
 @requirement("sandbox.run", "sandbox.secrets-unreadable")
 def test_a_command_reads_a_project_on_a_read_only_disk(place: Path, environ: dict[str, str], name: str) -> None:
     (place / ".env").write_text("TOKEN=s3cr3t", encoding="utf-8")
-    (place / "made").mkdir()
+    inner = place / "made" / "inner"  # Landlock takes no new names where protected ones may come to be
+    inner.mkdir(parents=True)
     give(place)
     mounting = 'mount --bind "$0" "$0" && mount --bind "$0/made" "$0/made" && mount -o remount,ro,bind "$0" && "$@"'
     disk = ["unshare", "--mount", "sh", "-c", mounting, str(place)]
     if os.geteuid() != 0 or subprocess.run([*disk, "true"], capture_output=True).returncode:
         pytest.skip("mounting needs root")
     onhand = [sys.executable, "-m", "onhand", "sandbox", "run", "--backend", name]
-    line = "cat notes.txt; cat .env; touch new AGENTS.md src/new made/new"
+    line = "cat notes.txt; cat .env; touch new AGENTS.md src/new made/inner/new"
 
     def said(*more: str) -> str:
         command = [*disk, *onhand, *more, "--", "sh", "-c", line]
@@ -68,9 +69,9 @@ def test_a_command_reads_a_project_on_a_read_only_disk(place: Path, environ: dic
 
     assert said() == "hello\n"
     assert sorted(path.name for path in place.iterdir()) == [".env", "made", "notes.txt", "src"]
-    assert [*(place / "made").iterdir()] == []
+    assert os.listdir(inner) == []
     said("--write", "made")
-    assert [path.name for path in (place / "made").iterdir()] == ["new"]
+    assert os.listdir(inner) == ["new"]
 
 
 @requirement("sandbox.run")
