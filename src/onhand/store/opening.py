@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from stat import S_ISREG
 from typing import NamedTuple
 
@@ -160,8 +160,18 @@ def _readable(path: str, options: str) -> sqlite3.Connection:
     return connection
 
 
+class _Connection(sqlite3.Connection):
+    """Ends with whoever holds it: an index may simply be dropped, of which Python 3.13 would warn."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.Error):  # it was never opened
+            self.close()
+
+
 def _connect(name: str, uri: bool = False) -> sqlite3.Connection:
-    connection = sqlite3.connect(name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri)
+    connection = sqlite3.connect(
+        name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, factory=_Connection, uri=uri
+    )
     connection.execute("PRAGMA cache_size = -65536")  # kibibytes, of changed pages before they go to the log
     connection.execute("PRAGMA mmap_size = 1073741824")
     return connection

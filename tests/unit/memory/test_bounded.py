@@ -84,5 +84,7 @@ if not child:
 assert os.waitpid(child, 0)[1] == 0
 """
     environ = {**os.environ, "PYTHONPATH": str(Path(onhand.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=False)
+    unwarned = ["-W", "ignore::DeprecationWarning"]  # of threads at a fork, from Python 3.12 on
+    command = [sys.executable, *unwarned, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
     assert (done.returncode, done.stderr) == (0, "")

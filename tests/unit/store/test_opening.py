@@ -1,8 +1,10 @@
 """What is opened, what is refused, and what is left untouched?"""
 
+import gc
 import os
 import random
 import sqlite3
+import warnings
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,18 @@ def test_a_closed_store_says_so(path: Path) -> None:
     for call in (store.count, lambda: store.get("a"), lambda: store.upsert([]), store.check):
         with pytest.raises(StoreError, match="open it again"):
             call()
+
+
+def test_a_store_that_is_dropped_lets_go_of_its_file_without_a_warning(path: Path) -> None:
+    store = SqliteStore(path)
+    store.upsert(entries([Document("a", "t", "words")]))
+    assert Path(f"{path}-wal").exists()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        del store
+        gc.collect()
+    assert not [one for one in warned if issubclass(one.category, ResourceWarning) and "database" in str(one.message)]
+    assert not Path(f"{path}-wal").exists()
 
 
 def test_an_empty_file_becomes_a_store(path: Path) -> None:
