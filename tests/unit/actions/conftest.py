@@ -1,17 +1,21 @@
 """A workspace with something worth stealing beside it."""
 
+import os
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from onhand import settled
-from onhand.actions import beneath
+from onhand.actions import beneath, programs
+from onhand.actions.git import git
 from onhand.actions.tree import TIMEOUT_S
 from onhand.actions.workspace import Workspace
 
 SECRET = "do not tell"
 Tree = Callable[[Mapping[str, str | bytes]], Path]
+Git = Callable[..., None]
 
 
 def past_the_tick(directory: Path) -> None:
@@ -62,3 +66,61 @@ def tree(root: Path) -> Tree:
 def everything_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if all files were old, so that what ripgrep tells of their lines counts."""
     monkeypatch.setattr(settled, "SETTLED_NS", -TIMEOUT_S * 10**9)
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {
+        **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "somebody"),
+        **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "some@body"),
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path / "home"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+
+
+@pytest.fixture
+def run(root: Path, environ: dict[str, str]) -> Git:
+    def run(*words: str, cwd: Path = root) -> None:
+        subprocess.run(["git", *words], cwd=cwd, env=environ, check=True, capture_output=True, timeout=60)
+
+    return run
+
+
+@pytest.fixture
+def repository(root: Path, run: Git) -> Path:
+    run("init", "-q", "-b", "main")
+    (root / "f.txt").write_text("one\n", encoding="utf-8")
+    (root / ".env").write_text("TOKEN=old\n", encoding="utf-8")
+    run("add", "-A", "-f")
+    run("commit", "-qm", "First commit")
+    run("branch", "feature/x-y_z.1")
+    (root / "f.txt").write_text("one\ntwo\n", encoding="utf-8")
+    run("commit", "-qam", "Second commit")
+    (root / "f.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    (root / ".env").write_text("TOKEN=new\n", encoding="utf-8")
+    (root / "new.txt").touch()
+    return root
+
+
+@pytest.fixture
+def with_submodule(repository: Path, run: Git, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with another one inside, and changes in directories; soon after its last word, git is silent."""
+    monkeypatch.setattr(programs, "ASK_MS", 20)
+    inner = repository / "inner"
+    inner.mkdir()
+    run("init", "-q", "-b", "main", cwd=inner)
+    run("commit", "-q", "--allow-empty", "-m", "x", cwd=inner)
+    for directory in ("", "sub/", "sub/deep/"):
+        (repository / directory / "changed.txt").parent.mkdir(exist_ok=True)
+        (repository / directory / "changed.txt").touch()
+    run("add", "-A")
+    run("commit", "-qm", "All")
+    for directory in ("", "sub/", "sub/deep/"):
+        (repository / directory / "changed.txt").write_text("x\n", encoding="utf-8")
+    (repository / "untracked").mkdir()
+    return repository
+
+
+def said(workspace: Workspace, *words: str, path: str = ".") -> str:
+    return git(workspace, words, path).text
