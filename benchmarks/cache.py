@@ -33,26 +33,24 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from onhand.cache.cache import SemanticCache
+from onhand.cache.guards import BY_MEANING, BY_WORDS, Criteria, particulars
+from onhand.cache.similarity import WordIndex
 from onhand.embed.embedder import Kind
 from onhand.embed.minilm import MiniLmEmbedder
-from onhand.memory.cache import SemanticCache
-from onhand.memory.decision import BY_MEANING, BY_WORDS, Demand
-from onhand.memory.guards import particulars
-from onhand.memory.shelf import WordShelf
 
 Floats = NDArray[np.float32]
 SHARES = (1, 2, 4, 8)  # one in so many of the cached questions that answer nothing is kept
 ROUNDS = 5  # of the speed
 KINDS = ((False, BY_MEANING, 1), (True, BY_WORDS, 0))  # by words or by meaning, and which half it was chosen on
 MARGINS = (0.2, 0.13, 0.08, 0.04, 0.0)
-CURVE = tuple(Demand(threshold, margin) for threshold in (BY_MEANING.threshold, 0.75) for margin in MARGINS)
+CURVE = tuple(Criteria(threshold, margin) for threshold in (BY_MEANING.threshold, 0.75) for margin in MARGINS)
 
 
 class Known:
     """An embedder that knows its texts."""
 
     name, prompt_format, min_score = MiniLmEmbedder.name, MiniLmEmbedder.prompt_format, None
-    in_process = MiniLmEmbedder.in_process
 
     def __init__(self, texts: Sequence[str], rows: Floats) -> None:
         self.dimension = rows.shape[1]
@@ -116,17 +114,17 @@ def embedded(texts: Sequence[str], directory: Path | None) -> Floats:
     return made
 
 
-def cache_of(data: Data, demand: Demand, by_words: bool = False) -> SemanticCache:
+def cache_of(data: Data, criteria: Criteria, by_words: bool = False) -> SemanticCache:
     known = Known([*data.queries, *data.cached], np.concatenate([data.query_rows, data.cached_rows]))
-    cache = SemanticCache(None if by_words else known, **demand._asdict(), max_entries=len(data.cached))
+    cache = SemanticCache(None if by_words else known, **criteria._asdict(), max_entries=len(data.cached))
     for text in data.cached:
         cache.store(text, text)
     return cache
 
 
-def ours(data: Data, demand: Demand, *, by_words: bool = False, absent: bool = False) -> Outcome:
+def ours(data: Data, criteria: Criteria, *, by_words: bool = False, absent: bool = False) -> Outcome:
     """What the cache does; `absent`: with the right answers of each question taken out while it is asked."""
-    cache = cache_of(data, demand, by_words)
+    cache = cache_of(data, criteria, by_words)
     hits, wrong = set(), set()
     for number, query in enumerate(data.queries):
         if absent:
@@ -162,12 +160,12 @@ def bare(nearest: Sequence[tuple[float, bool]], threshold: float) -> Outcome:
 
 def nearest_by_words(data: Data, absent: bool = False) -> list[tuple[float, bool]]:
     """What `ranked` gives, of the similarity of words."""
-    shelf = WordShelf()
+    shelf = WordIndex()
     for number, text in enumerate(data.cached):
         shelf.put(number, text, None)
     found = []
     for number, query in enumerate(data.queries):
-        near = [(data.cached[one.number] in data.right[number], one) for one in shelf.near(query, None, 0.0, 1.0)]
+        near = [(data.cached[one.number] in data.right[number], one) for one in shelf.find_near(query, None, 0.0, 1.0)]
         best = next(((one.similarity, right) for right, one in near if not (absent and right)), (0.0, False))
         found.append(best)
     return found
@@ -199,12 +197,12 @@ def show(name: str, of: str, found: Side) -> None:
 def quality(data: Data) -> None:
     print(f"\n{len(data.queries):,} questions, {MiniLmEmbedder.name}")
     print(f"{'':<38}{'half':>10}{'hits':>6}{'wrong':>7}   {'bare threshold':>14}{'wrong':>7}{'as a part':>11}")
-    for by_words, demand, chosen_on in KINDS:
+    for by_words, criteria, chosen_on in KINDS:
         for share in SHARES:
             some = fewer(data, share)
-            mine = ours(some, demand, by_words=by_words)
+            mine = ours(some, criteria, by_words=by_words)
             nearest = nearest_by_words(some) if by_words else ranked(some, False)
-            name = f"{len(some.cached):>6,} cached, by {'words' if by_words else 'meaning'}, {called(demand)}"
+            name = f"{len(some.cached):>6,} cached, by {'words' if by_words else 'meaning'}, {called(criteria)}"
             show(name, "chosen on", side(mine, nearest, (chosen_on,)))
             show(name, "held out", side(mine, nearest, (1 - chosen_on,)))
 
@@ -213,20 +211,20 @@ def curve(data: Data) -> None:
     """Wrong hits against hits: what a cache pays for each further hit, and where a bare 0.85 stands."""
     print(f"\n{len(data.cached):,} cached, by meaning, more and more hits")
     nearest = ranked(data, False)
-    for demand in CURVE:
-        show(called(demand), "both", side(ours(data, demand), nearest))
+    for criteria in CURVE:
+        show(called(criteria), "both", side(ours(data, criteria), nearest))
     theirs = bare(nearest, BY_MEANING.threshold)
     print(f"a bare {BY_MEANING.threshold}: {len(theirs.hits):,} hits, {len(theirs.wrong)} wrong")
 
 
-def called(demand: Demand) -> str:
-    return f"{demand.threshold:.2f}, {demand.margin:.2f}"
+def called(criteria: Criteria) -> str:
+    return f"{criteria.threshold:.2f}, {criteria.margin:.2f}"
 
 
 def absent(data: Data) -> None:
-    for by_words, demand, _ in KINDS:
+    for by_words, criteria, _ in KINDS:
         nearest = nearest_by_words if by_words else ranked
-        mine, gone = (ours(data, demand, by_words=by_words, absent=out) for out in (False, True))
+        mine, gone = (ours(data, criteria, by_words=by_words, absent=out) for out in (False, True))
         equal = side(mine, nearest(data, False)).bare_threshold
         theirs = bare(nearest(data, True), equal)
         print(

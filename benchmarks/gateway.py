@@ -79,14 +79,14 @@ async def ours() -> dict[str, float]:
     from mcp.client.stdio import StdioServerParameters
 
     from onhand.mcp.gateway import Gateway
-    from onhand.mcp.registry import McpRegistry
-    from onhand.mcp.server import build
-    from onhand.mcp.servers import Server
+    from onhand.mcp.servers import ServerConfig
+    from onhand.mcp.surface import build_server
+    from onhand.mcp.upstreams import Upstreams
 
-    upstream = Server("many", sys.executable, (SERVER, "many", str(TOOLS)), connect_timeout_s=120)
+    upstream = ServerConfig("many", sys.executable, (SERVER, "many", str(TOOLS)), connect_timeout_s=120)
     found: dict[str, float] = {}
-    gateway = Gateway(McpRegistry([upstream]))
-    async with Client(build(gateway), mode="2026-07-28", cache=None) as client:
+    gateway = Gateway(Upstreams([upstream]))
+    async with Client(build_server(gateway), mode="2026-07-28", cache=None) as client:
         await client.list_tools()
         await gateway.registry.connect()
         queries = iter(SEARCHES * ROUNDS * 4)

@@ -38,11 +38,12 @@ from grpc_health.v1 import health_pb2
 
 from benchmarks import grpc_floor, grpc_timed
 from benchmarks.keyword import made_up
-from onhand import Document, Filter, app
+from onhand import Document, Filter
 from onhand.corpora.documents import Documents
-from onhand.embed.hashing import HashingEmbedder
+from onhand.embed.embedder import HashingEmbedder
 from onhand.grpc import Client
 from onhand.grpc import search_pb2 as wire
+from onhand.project import open_index
 
 SERVICE = "/search.v1.SearchService/"
 OPTIONS = [("grpc.enable_http_proxy", 0)]
@@ -108,7 +109,7 @@ def served(path: Path, clock: Path | None = None) -> Iterator[tuple[int, str]]:
 
 
 def built(path: Path, documents: Sequence[Document]) -> None:
-    with app.open_index(path, HashingEmbedder()) as index:
+    with open_index(path, HashingEmbedder()) as index:
         index.put(documents, batch=4096)
 
 
@@ -365,7 +366,7 @@ def _print_cpu(path: Path, queries: Sequence[str], clock: Path) -> None:
     clock.write_bytes(bytes(8 * grpc_timed.NUMBERS))
     ways = "".join(f"{name:>8}{'snippets':>10}{'door':>8}" for name in ("within", "beside"))
     print(f"\n{'CPU ms a call, p50':<20}{'server':>8}{ways}{'bare gRPC':>12}")
-    with app.open_index(path, HashingEmbedder()) as index, served(path, clock) as (pid, address):
+    with open_index(path, HashingEmbedder()) as index, served(path, clock) as (pid, address):
         server = Watched(pid, grpc_timed.opened(clock))
         for method in METHODS:
             it = cost(server, address, method, queries, Documents(index))

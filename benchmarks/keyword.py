@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onhand.document import EVERYTHING, Document, Filter
-from onhand.store.entry import Entry
 from onhand.store.sqlite import SqliteStore
+from onhand.store.store import Entry
 
 Search = Callable[[str], object]
 BATCH = 1024

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onhand.document import Document
-from onhand.store import indexing
-from onhand.store.entry import Entry
+from onhand.lexical import segment
+from onhand.store import segments
 from onhand.store.sqlite import SqliteStore
+from onhand.store.store import Entry
 
 BATCH = 5  # documents of a call: all of them or none
 IDS = 60
@@ -44,7 +45,7 @@ class Outcome(NamedTuple):
 
 def small_segments() -> None:
     """Segments are built, merged and cleared all the time, so that a kill meets each of these."""
-    indexing.MAX_TAIL_DOCUMENTS, indexing.MAX_BULK_DOCUMENTS, indexing.FAN = 8, 32, 2
+    segments.MAX_TAIL_DOCUMENTS, segments.MAX_BULK_DOCUMENTS, segment.FAN = 8, 32, 2
 
 
 def text_of(name: str, call: int) -> str:

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onhand.lexical.bm25 import LexicalIndex
-from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer
+from onhand.lexical.index import LexicalIndex
+from onhand.lexical.scoring import Ranking
+from onhand.lexical.tokenizer import FUNCTION_WORDS, IdentifierTokenizer, PlainTokenizer, Tokenizer
 
 Search = Callable[[str], object]
 
@@ -48,16 +49,20 @@ def with_index(index: LexicalIndex, texts: Sequence[str]) -> Search:
     return lambda query: index.search(query, 10)
 
 
+def ranked_by(tokenizer: Tokenizer) -> Ranking:
+    return Ranking("benchmark", tokenizer, {"text": 1.0})
+
+
 def ours(texts: Sequence[str]) -> Search:
-    return with_index(LexicalIndex(), texts)
+    return with_index(LexicalIndex(ranked_by(IdentifierTokenizer())), texts)
 
 
 def ours_with_stems(texts: Sequence[str]) -> Search:
-    return with_index(LexicalIndex(IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS)), texts)
+    return with_index(LexicalIndex(ranked_by(IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS))), texts)
 
 
 def ours_plain(texts: Sequence[str]) -> Search:
-    return with_index(LexicalIndex(PlainTokenizer()), texts)
+    return with_index(LexicalIndex(ranked_by(PlainTokenizer())), texts)
 
 
 def with_bm25s(texts: Sequence[str]) -> Search:

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from onhand.memory import plan as plan_module
-from onhand.memory.plan import Plan
-from onhand.memory.relations import Relations
+from onhand.plan import plan as plan_module
+from onhand.plan.plan import Plan
+from onhand.plan.relations import Relations
 
 WRITERS = ("left", "right")
 NODES = 3  # of a change
@@ -74,7 +74,7 @@ def last_said(writer: "subprocess.Popen[str]", said: list[str], before: int) -> 
 
 def judge(path: str, name: str, last: int) -> tuple[Outcome, int]:
     """What a kill after this change left behind, and the change to go on with."""
-    there = Plan(path).look(lambda relations: {node.id for node in relations.all() if node.id.startswith(f"{name}-")})
+    there = Plan(path).read(lambda relations: {node.id for node in relations.all() if node.id.startswith(f"{name}-")})
     for done in (last, last + 1):  # the last one may be there without a word of it
         expected = {
             f"{name}-{number}-{part}" for number in range(max(done - IDS + 1, 0), done + 1) for part in range(NODES)

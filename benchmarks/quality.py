@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onhand.document import EVERYTHING, Document, Filter, Match
-from onhand.embed.choose import chosen
+from onhand.embed.choose import choose_embedder
 from onhand.embed.embedder import Embedder, Kind
-from onhand.lexical.ranking import Ranking, ranking
-from onhand.lexical.scoring import BM25_PLUS
-from onhand.lexical.tokenize import FUNCTION_WORDS, IdentifierTokenizer
+from onhand.lexical.scoring import BM25_PLUS, Ranking, get_ranking
+from onhand.lexical.tokenizer import FUNCTION_WORDS, IdentifierTokenizer
 from onhand.search.index import Index
-from onhand.store.entry import Entry
 from onhand.store.memory import MemoryStore
+from onhand.store.store import Entry
 
 Search = Callable[[str], list[str]]  # a query → the ids of the ten best
 A_POINT = 0.01
@@ -149,12 +148,12 @@ def with_bm25s(ids: Sequence[str], texts: Sequence[str], limit: int = 10) -> Sea
 
 def seed_ranking() -> Ranking:
     """The plain ranking, which counts titles as text here: all engines see the same words."""
-    return ranking("seed")._replace(fields={"title": 1.0, "text": 1.0})
+    return get_ranking("seed")._replace(fields={"title": 1.0, "text": 1.0})
 
 
 def variants() -> dict[str, Ranking]:
     """The default ranking with one thing changed each."""
-    default = ranking()
+    default = get_ranking()
     return {
         "no stems": default._replace(tokenizer=IdentifierTokenizer(stop_words=FUNCTION_WORDS)),
         "function words": default._replace(tokenizer=IdentifierTokenizer(stems=True)),
@@ -165,7 +164,7 @@ def variants() -> dict[str, Ranking]:
 
 
 def searches(judged: JudgedSet, embedder: Embedder | None, with_variants: bool) -> Iterator[tuple[str, Search]]:
-    yield "keyword", by_words(judged, ranking())
+    yield "keyword", by_words(judged, get_ranking())
     yield "seed", by_words(judged, seed_ranking())
     titled = [f"{document.title} {document.text}" for document in judged.documents]
     yield "bm25s", with_bm25s([document.id for document in judged.documents], titled)
@@ -252,7 +251,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.directory:
         print("no judged sets: name their directory, or set ONHAND_DATA; nothing was measured")
         return
-    embedder, unavailable = chosen(options.embedder)
+    embedder, unavailable = choose_embedder(options.embedder)
     if options.embedder and embedder is None:
         print(f"meaning is not compared: {unavailable}")
     found = sorted(path.parent for path in Path(options.directory).glob("*/qrels.tsv"))

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from onhand.actions import beneath
-from onhand.actions.edit import Edit, edit
-from onhand.actions.files import list_files, read, stat_file, write
-from onhand.actions.glob import glob
+from onhand.actions import workspace as workspaces
+from onhand.actions.edit import TextEdit, edit_file
+from onhand.actions.files import list_files, read_file, stat_file, write_file
 from onhand.actions.grep import grep
+from onhand.actions.tree import glob
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError
 
@@ -98,18 +98,18 @@ def _raced(
 
 def _acts(workspace: Workspace) -> list[Callable[[], str]]:
     return [
-        lambda: read(workspace, "d/secret.txt").content,
-        lambda: read(workspace, "f").content,
-        lambda: write(workspace, "d/new.txt", "mine").path,
-        lambda: write(workspace, "f", "inside").path,
-        lambda: write(workspace, "d/e/new.txt", "mine", create_dirs=True).path,
-        lambda: edit(workspace, "d/secret.txt", [Edit(SECRET, "mine")]).path,
+        lambda: read_file(workspace, "d/secret.txt").content,
+        lambda: read_file(workspace, "f").content,
+        lambda: write_file(workspace, "d/new.txt", "mine").path,
+        lambda: write_file(workspace, "f", "inside").path,
+        lambda: write_file(workspace, "d/e/new.txt", "mine", create_dirs=True).path,
+        lambda: edit_file(workspace, "d/secret.txt", [TextEdit(SECRET, "mine")]).path,
         lambda: str(list_files(workspace, "d")),
         lambda: SECRET if stat_file(workspace, "d/secret.txt").size_bytes == len(SECRET) else "",
         lambda: str(glob(workspace, "**", "d")),
         lambda: str(glob(workspace, "**")),
-        lambda: str(grep(workspace, "secret", "d", use_ripgrep=False)),
-        lambda: str(grep(workspace, "secret", use_ripgrep=False)),
+        lambda: str(grep(workspace, "secret", "d")),
+        lambda: str(grep(workspace, "secret")),
     ]
 
 
@@ -135,13 +135,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         swap(asked.swap)
         return
     print(f"{'way':16}{'swaps':>10}{'attempts':>10}{'answered':>10}{'escapes':>10}")
-    kernel = beneath._openat2
+    kernel = workspaces._openat2
     for way in WAYS:
-        beneath._openat2 = kernel if way == "openat2" else lambda: None  # type: ignore[assignment]
+        workspaces._openat2 = kernel if way == "openat2" else lambda: None  # type: ignore[assignment]
         with tempfile.TemporaryDirectory() as directory:
             outcome = run(Path(directory), asked.swaps, way)
         print(f"{way:16}" + "".join(f"{number:10,}" for number in outcome))
-    beneath._openat2 = kernel
+    workspaces._openat2 = kernel
 
 
 if __name__ == "__main__":

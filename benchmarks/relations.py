@@ -21,10 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from onhand.memory.node import Node
-from onhand.memory.order import critical_path
-from onhand.memory.plan import Plan
-from onhand.memory.relations import Relations
+from onhand.plan.plan import Plan
+from onhand.plan.relations import Node, Relations
 
 Edges = list[tuple[int, list[int]]]  # a node and its parents
 
@@ -227,9 +225,9 @@ def journal(nodes: int, updates: int) -> None:
 
             took, _ = timed(partial(update, id) for id in range(updates))
             print(f"  a change {'on the disk' if sync else 'given to the system'}: {took:.3f} ms")
-        read, _ = timed((lambda: Plan(path).look(lambda relations: relations.size)) for _ in range(3))
-        whole, _ = timed((lambda: plan.look(critical_path)) for _ in range(3))
-        copies, _ = timed((lambda: plan.look(Relations.all)) for _ in range(3))
+        read, _ = timed((lambda: Plan(path).read(lambda relations: relations.size)) for _ in range(3))
+        whole, _ = timed((lambda: plan.read(Relations.critical_path)) for _ in range(3))
+        copies, _ = timed((lambda: plan.read(Relations.all)) for _ in range(3))
         print(f"  read from cold: {read:.0f} ms; critical path: {whole:.0f} ms; copies of all nodes: {copies:.0f} ms")
 
 

@@ -20,11 +20,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from onhand.actions.processes import start_unconfined
-from onhand.actions.shell import run
+from onhand.actions.shell import run_command, start_unconfined
 from onhand.sandbox.bubblewrap import BubblewrapSandbox
 from onhand.sandbox.landlock import LandlockSandbox
-from onhand.sandbox.policy import Policy, for_workspace
+from onhand.sandbox.policy import Policy, workspace_policy
 from onhand.sandbox.sandbox import Command, Sandbox
 
 NULL = subprocess.DEVNULL
@@ -52,7 +51,7 @@ def through_shell(sandbox: Sandbox, policy: Policy, cwd: str) -> Callable[[], No
     pipes = (NULL, subprocess.PIPE, subprocess.PIPE)
 
     def once() -> None:
-        ran = run(
+        ran = run_command(
             "true",
             cwd=cwd,
             environment=ENVIRONMENT,
@@ -81,7 +80,7 @@ def own(directory: str) -> None:
 
 def rows_of(cwd: str, large: str) -> tuple[dict[str, Callable[[], None]], list[str]]:
     """What is measured here, and what cannot be, with the reason."""
-    policy = for_workspace(cwd)
+    policy = workspace_policy(cwd)
     networked = policy._replace(domains=("example.com",))
     rows = {"sh -c true": plain(TRUE), "python -I -S -c pass": plain([sys.executable, "-I", "-S", "-c", "pass"])}
     rows["shell tool's function, unconfined"] = lambda: _unconfined(cwd)
@@ -96,7 +95,7 @@ def rows_of(cwd: str, large: str) -> tuple[dict[str, Callable[[], None]], list[s
             missing.append(f"{sandbox.name}: {refusal}")
             continue
         rows[sandbox.name] = confined(sandbox, policy, cwd)
-        rows[f"{sandbox.name}, among {FILES:,} files"] = confined(sandbox, for_workspace(large), large)
+        rows[f"{sandbox.name}, among {FILES:,} files"] = confined(sandbox, workspace_policy(large), large)
         rows[f"{sandbox.name}, by the shell tool's function"] = through_shell(sandbox, policy, cwd)
         if sandbox.refusal(networked) is None:
             rows[f"{sandbox.name}, with domains and proxy"] = confined(sandbox, networked, cwd)
@@ -104,7 +103,7 @@ def rows_of(cwd: str, large: str) -> tuple[dict[str, Callable[[], None]], list[s
 
 
 def _unconfined(cwd: str) -> None:
-    assert run("true", cwd=cwd, environment=ENVIRONMENT, start=start_unconfined).ok
+    assert run_command("true", cwd=cwd, environment=ENVIRONMENT, start=start_unconfined).ok
 
 
 def measured(rows: dict[str, Callable[[], None]], runs: int) -> dict[str, list[tuple[float, float]]]:

@@ -28,11 +28,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from onhand.corpora.skill_file import SKILL_FILE
+from onhand.corpora.skill_files import SKILL_FILE
 from onhand.corpora.skills import Skills
 from onhand.document import Document
-from onhand.embed.choose import chosen
-from onhand.markdown.sections import split_sections
+from onhand.embed.choose import choose_embedder
+from onhand.markdown.page import split_sections
 from onhand.search.index import Index
 from onhand.store.memory import MemoryStore
 
@@ -113,7 +113,7 @@ def print_selection(project: Path, found: list[tuple[str, str]], embedder: str |
         "onhand": names_found(skills),
     }
     if embedder:
-        at_hand, why = chosen(embedder)
+        at_hand, why = choose_embedder(embedder)
         roots = sorted(path.name for path in project.iterdir())
         by_meaning = Skills(project, roots=roots, usual=False, embedder=at_hand, unavailable=why)
         rankings[f"onhand, with {embedder}"] = names_found(by_meaning)
@@ -124,7 +124,7 @@ def print_selection(project: Path, found: list[tuple[str, str]], embedder: str |
 
 
 def names_found(skills: Skills) -> Search:
-    return lambda query: [hit.skill.name for hit in skills.search(query, 10).hits]
+    return lambda query: [hit.name for hit in skills.search(query, 10).hits]
 
 
 def of_documents(skills: Skills, whole: bool) -> Search:
@@ -158,11 +158,11 @@ OPENING = """
 import sys, time
 from onhand.corpora.skills import Skills
 start = time.process_time()
-skills = Skills(sys.argv[1], kept_at=sys.argv[2])
+skills = Skills(sys.argv[1], cache_file=sys.argv[2])
 catalog = skills.catalog()
 opened = time.process_time() - start
 start = time.process_time()
-skills = Skills(sys.argv[1], kept_at=sys.argv[2] if sys.argv[3] == "warm" else None)
+skills = Skills(sys.argv[1], cache_file=sys.argv[2] if sys.argv[3] == "warm" else None)
 found = skills.search("deploy to kubernetes").hits[0].skill.name
 print(opened, time.process_time() - start, catalog.skills + catalog.left_out, found)
 """

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from benchmarks.quality import RememberingEmbedder, ids_in
 from benchmarks.tool_sets import Judged, K, bm25s_search, ids_of, judged_sets, opened, recall, some
-from onhand.embed.choose import chosen
+from onhand.embed.choose import choose_embedder
 from onhand.embed.embedder import Embedder
 from onhand.lexical.scoring import Formula
-from onhand.tools import intents, matching
+from onhand.tools import ranking as tool_ranking
 from onhand.tools.catalog import Catalog
-from onhand.tools.relevance import shared
+from onhand.tools.ranking import shared_weight
 
 BUDGETS = (0.1, 0.3, 1.0, 3.0)  # points of R@5
 
@@ -43,7 +43,7 @@ class Constants(NamedTuple):
         names, _, arguments = words._fields
         words.formula, names.alone, arguments.weight = Formula(self.k1, self.b), self.names_alone, self.arguments
         words._forget()
-        intents.PART_SHARE = matching.PART_SHARE = self.part_share  # type: ignore[attr-defined]
+        tool_ranking.PART_SHARE = self.part_share
 
 
 GRID = [
@@ -146,7 +146,7 @@ def _evidence(
 
 def _share(catalog: Catalog, query: str) -> float:
     ranked = catalog._index.rank(query).ranked
-    return shared(catalog._index, query, ranked[0].id, len(catalog))[0] if ranked else 0.0
+    return shared_weight(catalog._index, query, ranked[0].id, len(catalog))[0] if ranked else 0.0
 
 
 def _cosine(catalog: Catalog, query: str) -> float:
@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.directory:
         print("no judged sets: name their directory, or set ONHAND_DATA; nothing was measured")
         return
-    embedder, unavailable = chosen(options.embedder)
+    embedder, unavailable = choose_embedder(options.embedder)
     if options.embedder and embedder is None:
         print(f"meaning is not compared: {unavailable}")
     remembering = RememberingEmbedder(embedder, options.cache) if embedder else None

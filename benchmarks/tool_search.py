@@ -49,15 +49,15 @@ from benchmarks.tool_sets import (
     recalled,
     some,
 )
-from onhand.embed.choose import chosen
+from onhand.embed.choose import choose_embedder
 from onhand.embed.embedder import Embedder
-from onhand.lexical.tokenize import FUNCTION_WORDS
-from onhand.tools.catalog import Catalog, CatalogTool
-from onhand.tools.catalog_tool import MAX_NAME_CHARS
+from onhand.lexical.tokenizer import FUNCTION_WORDS
+from onhand.tools.catalog import Catalog
+from onhand.tools.catalog_tool import MAX_NAME_CHARS, CatalogTool
 from onhand.tools.forecast import forecast
-from onhand.tools.relevance import ASKING_WORDS
+from onhand.tools.loading import ESTIMATE, TokenCounter, open_token_counter
+from onhand.tools.ranking import ASKING_WORDS
 from onhand.tools.session import Session
-from onhand.tools.tokens import ESTIMATE, Tokenizer, tokenizer
 
 TABLES = ("quality", "misses", "forged", "speed", "tokens")
 BUILDS = 7
@@ -200,7 +200,7 @@ def speed(sets: Mapping[str, Judged], size: int, peers: Path | None = None) -> N
         _print_session(tools[:number])
 
 
-def tokens(sets: Mapping[str, Judged], peers: Path | None = None, counter: Tokenizer = ESTIMATE) -> None:
+def tokens(sets: Mapping[str, Judged], peers: Path | None = None, counter: TokenCounter = ESTIMATE) -> None:
     """Print what the first request and a search cost, in tokens, for a hundred tools of each set; how much the first
     request saves of ten other hundreds; and how far the estimate is from an exact count of definitions and names."""
     ways = ["ours", *(PACKAGES if peers else ())]
@@ -225,7 +225,7 @@ def tokens(sets: Mapping[str, Judged], peers: Path | None = None, counter: Token
         print(f"{name:<16}{eager}{_saved(list(judged.tools.values()), counter):>18}{line}", flush=True)
 
 
-def _saved(tools: Sequence[CatalogTool], counter: Tokenizer) -> str:
+def _saved(tools: Sequence[CatalogTool], counter: TokenCounter) -> str:
     """The least and the most that the first request saves, of ten samples of a hundred tools."""
     samples = [random.Random(seed).sample(tools, min(HUNDRED, len(tools))) for seed in range(SAMPLES)]
     shares = [forecast(opened(sample), tokenizer=counter).saved_share for sample in samples]
@@ -335,8 +335,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.directory:
         print("no judged sets: name their directory, or set ONHAND_DATA; nothing was measured")
         return
-    counter = tokenizer(options.tokenizer)
-    embedder, unavailable = chosen(options.embedder)
+    counter = open_token_counter(options.tokenizer)
+    embedder, unavailable = choose_embedder(options.embedder)
     if options.embedder and embedder is None:
         print(f"meaning is not compared: {unavailable}")
     remembering = RememberingEmbedder(embedder, options.cache) if embedder else None

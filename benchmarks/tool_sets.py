@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from benchmarks.quality import QuickStore, load, with_bm25s
 from onhand.embed.embedder import Embedder
 from onhand.search.index import Index
-from onhand.tools.catalog import Catalog, CatalogTool
+from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import tools_in
-from onhand.tools.catalog_tool import accepted_tool
-from onhand.tools.relevance import tool_ranking
+from onhand.tools.catalog_tool import CatalogTool, validate_tool
+from onhand.tools.ranking import tool_ranking
 
 Search = Callable[[str], Sequence[str]]  # a query → the ids of the five best
 K = 5
@@ -38,7 +38,7 @@ def judged_sets(
 
 
 def _judged(folder: Path, rows: list[dict[str, Any]], most_queries: int | None) -> Judged:
-    tools = {str(row["id"]): accepted_tool(tools_in([_entry(row)]).tools[0]) for row in rows}
+    tools = {str(row["id"]): validate_tool(tools_in([_entry(row)]).tools[0]) for row in rows}
     judged = load(folder, None)
     relevant = {
         query: frozenset(tools[tool].id for tool in gains if tool in tools) for query, gains in judged.relevant.items()

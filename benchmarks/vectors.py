@@ -98,7 +98,9 @@ def timed(search: Callable[[Floats], Sequence[int]], queries: Floats) -> Timed:
 
 
 def ours(vectors: Vectors, allowed: Ints | None) -> Callable[[Floats], Sequence[int]]:
-    return lambda query: [slot for slot, _ in vectors.nearest(query.tobytes(), allowed=allowed, limit=LIMIT)[:LIMIT]]
+    return lambda query: [
+        docnum for docnum, _ in vectors.nearest(query.tobytes(), allowed=allowed, limit=LIMIT)[:LIMIT]
+    ]
 
 
 def numpys(matrix: Floats, allowed: Ints | None) -> Callable[[Floats], Sequence[int]]:
@@ -106,8 +108,8 @@ def numpys(matrix: Floats, allowed: Ints | None) -> Callable[[Floats], Sequence[
 
 
 def measure(kind: str, matrix: Floats, queries: Floats, directory: str) -> None:
-    def rows_above(slot: int) -> Iterator[tuple[int, bytes]]:
-        return ((number, matrix[number].tobytes()) for number in range(slot + 1, len(matrix)))
+    def rows_above(docnum: int) -> Iterator[tuple[int, bytes]]:
+        return ((number, matrix[number].tobytes()) for number in range(docnum + 1, len(matrix)))
 
     path, dimension = os.path.join(directory, kind), matrix.shape[1]
     start = time.process_time()

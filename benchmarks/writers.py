@@ -17,8 +17,8 @@ from select import select
 from typing import Any, NamedTuple
 
 from onhand.document import Document
-from onhand.store.entry import Entry
 from onhand.store.sqlite import SqliteStore
+from onhand.store.store import Entry
 
 PAIR = 2  # documents of a call: a reader sees both or none
 

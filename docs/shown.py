@@ -28,7 +28,7 @@ def output(*arguments: str) -> str:
     own = ("ONHAND_", "XDG_", "AGENTS_DIR", "COLUMNS")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     environ |= {"HOME": str(PROJECT), "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
-    environ["ONHAND_KEPT_BETWEEN_RUNS"] = "false"
+    environ["ONHAND_FILE_INDEX_CACHED"] = "false"
     command = [sys.executable, *arguments]
     return subprocess.run(  # noqa: S603  # Python itself
         command, cwd=PROJECT, env=environ, capture_output=True, encoding="utf-8", check=True

@@ -1,16 +1,16 @@
-"""The smallest real use: pinned files and a manifest in the system prompt, the rest behind one tool.
+"""The smallest real use: pinned files and a manifest in the system prompt, the rest behind tools.
 
 python examples/agent_context.py
 """
 
 from pathlib import Path
 
-from onhand import Context, Registry
+import onhand
 
-context = Context(Path(__file__).parent / "sample-project")  # the directory that has .AGENTS/
-registry = Registry([context.tool()])
+project = onhand.open(Path(__file__).parent / "sample-project")  # nothing is read before it is used
+registry = project.registry()  # every tool that the project offers to a model
 
-system_prompt = context.prompt()  # byte for byte the same until a file changes, so prompt caches hold
+system_prompt = project.context.prompt()  # byte for byte the same until a file changes, so prompt caches hold
 tools = registry.wire()  # name, description and input_schema of each tool, for the model's API
 
 print(f"system prompt: {len(system_prompt):,} characters, beginning {system_prompt.splitlines()[0]!r}")

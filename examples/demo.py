@@ -17,6 +17,7 @@ from pathlib import Path
 from textwrap import fill, wrap
 from typing import Any
 
+import onhand
 from onhand import (
     Call,
     Computed,
@@ -33,33 +34,31 @@ from onhand import (
     Session,
     Skills,
     Tool,
-    open_agent,
     open_index,
     rules_on_touch,
 )
-from onhand.actions.environment import environment_of
 from onhand.actions.jobs import Jobs
-from onhand.actions.shell_tools import tools_over as shell_tools_over
+from onhand.actions.shell import command_environment
+from onhand.actions.shell_tools import shell_tools
 from onhand.actions.workspace import Workspace
-from onhand.agent import operator
+from onhand.agent import events
 from onhand.agent.models.scripted import ScriptedModel
-from onhand.app import configured
+from onhand.agent.prompt import describe_context
 from onhand.cli import terminal
-from onhand.corpora.context import SearchResult, SectionHit
-from onhand.corpora.everything import Everything
+from onhand.corpora.context import ContextResult, SectionHit
+from onhand.corpora.federated import FederatedSearch
 from onhand.corpora.sources import read_sources
-from onhand.digest import digest
-from onhand.embed.choose import chosen
+from onhand.embed.choose import choose_embedder
 from onhand.formats.message import Message
 from onhand.lexical.snippet import best_window
-from onhand.lexical.tokenize import IdentifierTokenizer
-from onhand.memory.plan_tool import tools_over
-from onhand.sandbox.policy import for_workspace
+from onhand.lexical.tokenizer import IdentifierTokenizer
+from onhand.sandbox.policy import workspace_policy
 from onhand.sandbox.sandbox import Command, choose
 from onhand.search.result import Result
+from onhand.text import digest
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import read_catalog
-from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
+from onhand.tools.loading import BYTES_PER_TOKEN, estimated_tokens
 
 PROJECT = Path(__file__).parent / "sample-project"
 MAIL = Path(__file__).parent / "sample-mail"
@@ -95,7 +94,7 @@ QUESTION = "am I allowed to write files or print the contents of .env?"
 
 def main() -> int:
     context, rules, skills = Context(PROJECT), Rules(PROJECT), Skills(PROJECT, home=None)
-    registry = Registry([context.tool(), *rules.tools(), *skills.tools()])
+    registry = Registry([*context.tools(), *rules.tools(), *skills.tools()])
     terminal.say("onhand, on the repository of a made-up bicycle rental and what it keeps for its coding agents")
     terminal.say(f"{PROJECT}")
     what_is_pinned(context)
@@ -106,7 +105,7 @@ def main() -> int:
         copy = Path(directory) / "project"  # for what writes: the sample stays as it is
         shutil.copytree(PROJECT, copy)
         notes = Notes(copy / ".onhand" / "notes")
-        everything = Everything(
+        everything = FederatedSearch(
             {
                 "rules": lambda: rules,
                 "context": lambda: context,
@@ -167,7 +166,7 @@ def searches(context: Context) -> None:
         say_wrapped(f"({remark})", indent=5)
 
 
-def explain(result: SearchResult) -> None:
+def explain(result: ContextResult) -> None:
     best = result.hits[0]
     terminal.say(f"     {place(best)}")
     for contribution in best.contributions[:MAX_SHOWN_TERMS]:
@@ -253,7 +252,7 @@ def known_tasks(skills: Skills, registry: Registry) -> None:
         "then read; nothing of it is run.",
     )
     call(registry, "search_skills", {"query": TASK, "limit": 1})
-    found = skills.search(TASK).hits[0].skill
+    found = skills.search(TASK).hits[0]
     reading = skills.read(found.name)
     terminal.say()
     terminal.say(f"   {found.path}", heading=True)
@@ -276,14 +275,14 @@ def notes_to_itself(notes: Notes) -> None:
     call(registry, "search_notes", {"query": "refund above the limit"})
 
 
-def one_search(everything: Everything) -> None:
+def one_search(everything: FederatedSearch) -> None:
     chapter("10. One search across everything", "Rules, context, skills, documents and notes in one ranking.")
     result = everything.search("refund for a bike that was returned", limit=8)
     terminal.say(f"   ? {result.query}", heading=True)
     for hit in result.hits:
         terminal.say(cut(f"   {hit.score:.2f}  {hit.kind:<11}{hit.finding.title}"))
     found = ", ".join(f"{one.kind} {one.found}" for one in result.searched)
-    say_wrapped(f"the best {len(result.hits)} of what was found: {found}", indent=3)
+    say_wrapped(f"the best {len(result.hits)} hits; found: {found}", indent=3)
     for note in [f"{one.kind}: {note}" for one in result.searched for note in one.notes]:
         say_wrapped(f"note: {note}", indent=3)
 
@@ -318,7 +317,7 @@ def found_tools() -> Session:
 def shared_plan(copy: Path) -> None:
     chapter("12. Plans that agents share", "One file, on the disk with every step. Two agents have it open:")
     path = copy / ".onhand" / "plan.journal"
-    one, other = (Registry(tools_over(Plan(path))) for _ in range(2))
+    one, other = (Registry(Plan(path).tools()) for _ in range(2))
     steps = [
         {"id": "rule", "description": "Write the tariff rule"},
         {"id": "note", "description": "Write the riders' note"},
@@ -333,7 +332,7 @@ def shared_plan(copy: Path) -> None:
 
 
 def asked_before(copy: Path) -> None:
-    embedder, _ = chosen("auto")
+    embedder, _ = choose_embedder("auto")
     chapter(
         "13. Asked before",
         "A cache of answers, for the same question and for one that means the same, compared by "
@@ -373,11 +372,11 @@ def an_agent(copy: Path) -> None:
     )
     search = {"query": "writing files and printing .env: secrets, filesystem boundaries", "k": 2}
     model = ScriptedModel([Message("assistant", "", (Call("context_search", search),)), answer_with_sources])
-    agent = open_agent(configured(str(copy)), model=model)
+    agent = onhand.open(copy).agent(model)
     terminal.say(f'   $ onhand agent "{QUESTION}"', heading=True)
-    for line in operator.opening(Context(copy)):
+    for line in describe_context(Context(copy)):
         terminal.say(f"   {line}")
-    agent.listeners.append(lambda event: quietly(operator.line_of(event)))
+    agent.listeners.append(lambda event: quietly(events.render_event(event)))
     outcome = asyncio.run(agent.run(QUESTION))
     for line in outcome.text.splitlines():
         terminal.say(fill(line, WIDTH, initial_indent="   ", subsequent_indent="     "))
@@ -432,9 +431,9 @@ def over_the_wire(index: Index) -> None:
 
 async def asked_over_grpc(index: Index, query: str, filter: Filter) -> Result:
     from onhand.grpc import AsyncClient
-    from onhand.grpc.server import Server
+    from onhand.grpc.server import GrpcServer
 
-    server = Server(Documents(index))
+    server = GrpcServer(Documents(index))
     port = await server.start("127.0.0.1", 0)
     async with AsyncClient(f"127.0.0.1:{port}") as client:
         found = await client.fused(query, filter, limit=2)
@@ -460,7 +459,7 @@ def behind_walls() -> None:
         (project / ".env").write_text("LEDGER_PASSWORD=hunter2\n", encoding="utf-8")
         (project / "tariff.txt").write_text("sailing week: 0 %\n", encoding="utf-8")
         _hand_over(Path(directory))
-        policy = for_workspace(os.path.realpath(project))
+        policy = workspace_policy(os.path.realpath(project))
         sandbox = choose(policy)
         chapter(
             "14. Behind walls",
@@ -473,8 +472,8 @@ def behind_walls() -> None:
         terminal.say(f"   confined by {sandbox.name}")
         pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
         jobs = Jobs(lambda argv, cwd, variables: sandbox.start(policy, Command(argv, cwd, variables, *pipes)))
-        variables = environment_of(os.environ)
-        tools = shell_tools_over(jobs, Workspace(project).directory, lambda given: {**variables, **given}, "Confined.")
+        variables = command_environment(os.environ)
+        tools = shell_tools(jobs, Workspace(project).directory, lambda given: {**variables, **given}, "Confined.")
         registry = Registry(tools)
         call(registry, "run_command", {"command": "cat .env"})
         call(registry, "run_command", {"command": "bash -c 'echo hello > /dev/tcp/93.184.215.14/443'"})
@@ -503,7 +502,7 @@ def what_it_saves(context: Context, rules: Rules, skills: Skills, registry: Regi
         max(context_answers, key=len),
         rules_on_touch(rules, TOUCHED, {}),
         registry.call("search_skills", {"query": TASK, "limit": 1}).text,
-        registry.call("read_skill", {"name": skills.search(TASK).hits[0].skill.name}).text,
+        registry.call("read_skill", {"name": skills.search(TASK).hits[0].name}).text,
     ]
     pinned = context.pinned()
     pages = sum(file.bytes for file in pinned.files) + sum(source.bytes for source in context.searchable())

@@ -1,4 +1,4 @@
-"""An agent of one's own: a model, some tools, somebody who approves, and somebody who listens.
+"""An agent of your own: a model, some tools, a function that approves calls, and a listener.
 
 python examples/own_agent.py            with a script in place of a model
 python examples/own_agent.py MODEL      with a real one, such as anthropic:NAME or openai:NAME
@@ -7,21 +7,17 @@ python examples/own_agent.py MODEL      with a real one, such as anthropic:NAME 
 import asyncio
 import sys
 
-from onhand import Agent, Call, Toolbox, tool
+from onhand import Agent, Call, Message, Tool, tool
 from onhand.agent.approval import Approval
-from onhand.agent.events import Event
-from onhand.agent.models.choose import model_of
+from onhand.agent.events import Event, render_event
 from onhand.agent.models.scripted import Line, ScriptedModel
-from onhand.agent.operator import line_of
-from onhand.formats.message import Message
-from onhand.tools import Tool
 
 STOCK = {"bell": 3, "saddle": 0}
 
 
 @tool(read_only=True)
 def in_stock(part: str) -> str:
-    """How many of a part are in stock."""
+    """Return how many of a part are in stock."""
     return str(STOCK.get(part, "there is no such part"))
 
 
@@ -38,7 +34,7 @@ async def ask(call: Call, tool: Tool, reason: str) -> str:
 
 
 def listen(event: Event) -> None:
-    if line := line_of(event):
+    if line := render_event(event):
         print(line)
 
 
@@ -47,7 +43,7 @@ script: list[Line] = [
     Message("assistant", "", (Call("order", {"part": "saddle", "number": 5}),)),
     "There were three bells and no saddles, so I ordered five saddles.",
 ]
-model = model_of(sys.argv[1]) if len(sys.argv) > 1 else ScriptedModel(script)
-agent = Agent(model, Toolbox([in_stock, order]), approval=Approval(ask=ask), listeners=[listen])
+model = sys.argv[1] if len(sys.argv) > 1 else ScriptedModel(script)
+agent = Agent(model, [in_stock, order], approval=Approval(ask=ask), listeners=[listen])
 outcome = asyncio.run(agent.run("Look after the stock of bells and saddles: there should be some of each."))
 print(f"{outcome.end} after {outcome.turns} turns: {outcome.text}")

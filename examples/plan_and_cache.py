@@ -7,15 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from onhand import Computed, Context, Plan, Registry, Scope, open_cache
-from onhand.digest import digest
-from onhand.memory.plan_tool import tools_over
+from onhand.text import digest
 
 PROJECT = Path(__file__).parent / "sample-project"
 
 
 def share_a_plan(path: Path) -> None:
     """Two agents on one file: what one begins, the other leaves alone."""
-    first, second = (Registry(tools_over(Plan(path))) for _ in range(2))
+    first, second = (Registry(Plan(path).tools()) for _ in range(2))
     steps = [
         {"id": "rule", "description": "Write the tariff rule"},
         {"id": "diff", "description": "Re-price a month of rides", "parents": ["rule"]},
@@ -30,7 +29,7 @@ def share_a_plan(path: Path) -> None:
     ):
         result = agent.call(name, arguments)
         print(f"{'ok' if result.ok else 'refused'}: {result.text}")
-    print(f"after a restart:\n{Registry(tools_over(Plan(path))).call('plan_show').text}")
+    print(f"after a restart:\n{Registry(Plan(path).tools()).call('plan_show').text}")
 
 
 def ask_twice(path: Path) -> None:

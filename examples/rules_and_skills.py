@@ -1,19 +1,18 @@
-"""What a coding agent is told of a repository: rules by place, skills by task, and one search for all the rest.
+"""What a coding agent learns about a repository: rules by place, skills by task, and one search for all the rest.
 
 python examples/rules_and_skills.py
 """
 
 from pathlib import Path
 
-from onhand import Context, Registry, Rules, Skills, rules_on_touch
-from onhand.corpora.everything import Everything
+import onhand
+from onhand import rules_on_touch
 
 PROJECT = Path(__file__).parent / "sample-project"
 
-context = Context(PROJECT)
-rules = Rules(PROJECT)
-skills = Skills(PROJECT, home=None)  # the project's own; home=str(Path.home()) adds the user's
-registry = Registry([context.tool(), *rules.tools(), *skills.tools()])
+project = onhand.open(PROJECT, settings={"skills.user": False})  # the project's own skills, not the user's too
+skills, registry = project.skills, project.registry()
+rules = project.rules_of(str(PROJECT))  # project.rules are those of the whole repository, which here is onhand's
 
 # The root's AGENTS.md and where there are more, then the names of all skills. Nothing else is in the prompt.
 system_prompt = f"{rules.prompt()}\n\n{skills.catalog().text}"
@@ -34,8 +33,7 @@ for name, arguments in (
 for script in skills.scripts("close-receipt-gaps"):
     print(f"script: {script.qualified_name}: {script.description}")
 
-# Who does not know where to look asks everything at once; what has more authority stands first in the mapping.
-everything = Everything({"rules": lambda: rules, "context": lambda: context, "skills": lambda: skills})
+# If you do not know where to look, search everything at once.
 print()
-for hit in everything.search("price for the sailing week", limit=4).hits:
+for hit in project.search("price for the sailing week", limit=4).hits:
     print(f"{hit.score:.2f}  {hit.kind}: {hit.finding.title}  ({hit.finding.place})")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from onhand.signals import ENDING
+from onhand.serving import STOP_SIGNALS
 
 OF_THE_TESTS = ("ONHAND_CONFORMANCE", "ONHAND_DATA", "ONHAND_GOLDEN", "ONHAND_PEERS")
 SETTINGS = ("ONHAND_", "AGENTS_DIR", "XDG_", "NO_COLOR", "COLUMNS")
@@ -30,7 +30,7 @@ settings.load_profile("onhand")
 @pytest.fixture(autouse=True)
 def signals_as_before() -> Iterator[None]:
     """A door that has ended leaves requests to end ignored: after a test they are heard as before it."""
-    before = {number: signal.getsignal(number) for number in ENDING}
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -16,15 +16,17 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client
 
 from grpc_serving import SEARCH, ask, raw_channel, serving
-from onhand import InputError, OnhandError, app
+from onhand import InputError, OnhandError
 from onhand.cli.main import main
-from onhand.corpora.answers import DIGITS, answer_as_json, reading_as_json, time_text
+from onhand.corpora.document_tools import DIGITS, answer_as_json, reading_as_json, time_text
 from onhand.corpora.documents import Documents
 from onhand.document import Filter
+from onhand.doors import mcp_surface
 from onhand.grpc import search_pb2 as wire
 from onhand.grpc import translate
-from onhand.mcp.server import build
-from onhand.search.times import parse_time
+from onhand.mcp.surface import build_server
+from onhand.project import Project, load_config
+from onhand.search.validation import parse_time
 
 METHODS: dict[str, tuple[str, Any]] = {
     "keyword": ("KeywordSearch", wire.KeywordSearchRequest),
@@ -172,7 +174,7 @@ class McpDoor:
 
 @contextmanager
 def python_door(path: Path) -> Iterator[Door]:
-    documents = app.open_documents(app.configured(), str(path))
+    documents = Project(load_config(flags={"documents.path": str(path)})).documents
     try:
         yield PythonDoor(documents)
     finally:
@@ -186,7 +188,7 @@ def command_door(path: Path) -> Iterator[Door]:
 
 @contextmanager
 def grpc_door(path: Path) -> Iterator[Door]:
-    documents = app.open_documents(app.configured(), str(path))
+    documents = Project(load_config(flags={"documents.path": str(path)})).documents
     try:
         with serving(documents.index) as running, raw_channel(running.address) as channel:
             yield GrpcDoor(channel)
@@ -196,10 +198,9 @@ def grpc_door(path: Path) -> Iterator[Door]:
 
 @contextmanager
 def mcp_door(path: Path) -> Iterator[Door]:
-    asked = app.configured()
-    ours = asked.documents._replace(path=str(path), max_output_bytes=ROOM_BYTES)
-    surface, _ = app.open_surface(asked._replace(documents=ours))
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(build(surface))) as client:
+    config = load_config(flags={"documents.path": str(path), "documents.max_output_bytes": ROOM_BYTES})
+    surface = mcp_surface(Project(config))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(build_server(surface))) as client:
         yield McpDoor(portal, client)
 
 

@@ -11,11 +11,11 @@ from acp.client.connection import ClientSideConnection
 from acp.connection import StreamEvent
 from acp.exceptions import RequestError
 
-from onhand.acp.agent import EditorAgent, Wanted
-from onhand.acp.editor_tools import through
+from onhand.acp.agent import EditorAgent, SessionRequest
+from onhand.acp.editor_tools import route_to_editor
 from onhand.acp.history import History
 from onhand.acp.session import Conversation
-from onhand.acp.stdio import Wire, converse
+from onhand.acp.stdio import EditorTransport, converse
 from onhand.actions.file_tools import reading_tools, writing_tools
 from onhand.actions.workspace import Workspace
 from onhand.agent.loop import Agent
@@ -107,14 +107,14 @@ class Editor:
 Script = Callable[[str], Sequence[Line]]
 
 
-def opener(script: Script, tools: Sequence[Tool] = ()) -> Callable[[Wanted], Any]:
+def opener(script: Script, tools: Sequence[Tool] = ()) -> Callable[[SessionRequest], Any]:
     """Opens conversations whose model says what a script has for their directory, with files and the given tools."""
 
-    async def opened(wanted: Wanted) -> Conversation:
+    async def opened(wanted: SessionRequest) -> Conversation:
         session = wanted.session
         workspace = Workspace(session.directory)
         offered = [*reading_tools(workspace), *writing_tools(workspace), *tools]
-        hands = through(session.client, session.session_id, session.abilities, workspace, offered)
+        hands = route_to_editor(session.client, session.session_id, session.abilities, workspace, offered)
         return Conversation(Agent(ScriptedModel(script(session.directory)), Toolbox(hands)))
 
     return opened
@@ -123,7 +123,7 @@ def opener(script: Script, tools: Sequence[Tool] = ()) -> Callable[[Wanted], Any
 @asynccontextmanager
 async def editing(
     editor: Editor,
-    open: Callable[[Wanted], Any],
+    open: Callable[[SessionRequest], Any],
     history: str | None = None,
     abilities: schema.ClientCapabilities | None = None,
 ) -> AsyncIterator[ClientSideConnection]:
@@ -132,8 +132,8 @@ async def editing(
     from_agent, writing = os.pipe()
     agent, wire, theirs = (
         EditorAgent(open, History(history), "1.2.3"),
-        Wire(reading, writing),
-        Wire(from_agent, to_agent),
+        EditorTransport(reading, writing),
+        EditorTransport(from_agent, to_agent),
     )
     serving = asyncio.create_task(converse(agent, wire))
     client = ClientSideConnection(editor, theirs, observers=[editor.see])  # type: ignore[arg-type]

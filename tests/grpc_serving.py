@@ -11,9 +11,9 @@ import grpc
 from mail import Concepts, mails
 from onhand import open_index
 from onhand.corpora.documents import Documents
-from onhand.grpc import Server, Settings
+from onhand.grpc import GrpcServer, ServerSettings
 from onhand.grpc import search_pb2 as wire
-from onhand.grpc.observe import Telemetry
+from onhand.grpc.call_log import CallTelemetry
 from onhand.search.index import Index
 
 SEARCH, WRITE = "/search.v1.SearchService/", "/search.v1.WriteService/"
@@ -23,7 +23,7 @@ PATIENCE_S = 60  # of a test for what should come at once: the machine may be bu
 class Running(NamedTuple):
     """A server that runs, and the loop that it runs in."""
 
-    server: Server
+    server: GrpcServer
     port: int
     loop: asyncio.AbstractEventLoop
 
@@ -47,14 +47,14 @@ def mail_index() -> Index:
 def serving(
     index: Index | None = None,
     writer: Index | None = None,
-    settings: Settings = Settings(),  # noqa: B008  # immutable
-    telemetry: Telemetry | None = None,
+    settings: ServerSettings = ServerSettings(),  # noqa: B008  # immutable
+    telemetry: CallTelemetry | None = None,
 ) -> Iterator[Running]:
     """A server over an index, until the block ends."""
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever)
     thread.start()
-    server = Server(Documents(index or mail_index()), writer, settings, telemetry)
+    server = GrpcServer(Documents(index or mail_index()), writer, settings, telemetry)
     try:
         port = asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0), loop).result(PATIENCE_S)
         running = Running(server, port, loop)

@@ -227,7 +227,7 @@ def fetched(url: str, ask_system: bool = False, **options: Any) -> dict[str, Any
     began = time.monotonic()
     try:
         page = http_get(url, resolve=None if ask_system else resolve, **options)
-        return {**page._asdict(), "seconds": time.monotonic() - began}
+        return {**page.info._asdict(), "text": page.text, "seconds": time.monotonic() - began}
     except InputError as error:
         return {"error": str(error), "seconds": time.monotonic() - began}
 

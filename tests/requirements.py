@@ -36,6 +36,7 @@ project.reference-is-current own The generated reference pages equal what the co
 project.decisions-are-written own Each choice that is dear to undo has a page in docs/adr.
 project.promises-are-shown own Every built promise is carried by a test, and no test names one that is not built.
 project.typed own The package ships its types and the public names are importable from it.
+project.opened-once own A process opens each part of a project at most once, when it is first used.
 project.cold-path-is-light own Nothing heavy is imported on the way to --help or to a lexical search.
 project.cold-start-is-measured own The cold-start benchmark prints our CPU time beside plain Python's, as a ratio.
 project.sample-project-is-real own The sample project's pages, links, judged answers, rules and skills are as described, and its scripts run.
@@ -199,7 +200,6 @@ context.manifest-is-stable own The manifest is byte-equal between turns unless a
 context.registered-like-any-tool 000 context_search is a tool in the registry and has no other path into the loop.
 context.fresh-edit 000 An edited, new or deleted file is seen by the next search of the same process.
 context.fresh-is-cheap own An unchanged file is not read again before a search.
-context.watcher own A long-running process is called back after changes, found in the background; a search always looks for itself too.
 context.hit-knows-lines own A hit carries its path, section, line range, score and matched terms.
 context.reason own An empty result says why: no directory, no files, no usable words, or no match.
 context.quality own On the judged queries the right section is among the first results at least as often as the floor.
@@ -347,7 +347,6 @@ cache.quality own By meaning and by words, on each half and at each size, wrong 
 cache.lookup-is-exact own Every similar question is found, with numpy and without, after any changes.
 cache.bad-vectors own A vector that is no direction, or an embedder that fails, never hits and costs nobody an answer.
 cache.bad-inputs own Every bad input that is known for a cache ends in no hit, a clear answer or a bound.
-cache.embedder-is-bounded own An embedder that hangs is not waited for; the answer is computed, and the decision says so.
 
 relations.dag 003 Nodes with several parents are added, updated, removed and read as copies.
 relations.no-cycles 003 A cycle, a duplicate id or an unknown parent is refused with its exact text.
@@ -439,7 +438,6 @@ actions.plain-functions 003 Underneath each action is a plain function that need
 actions.both-spellings 003 Both spellings of the arguments and the superset of result fields are supported.
 actions.glob 003 Files are found by pattern, with ignore rules and a deterministic order.
 actions.grep 003 Contents are searched by pattern, type and glob with context lines and a global cap.
-actions.grep-fallback own Without ripgrep the results are the same.
 actions.pattern-is-no-option own A pattern or path that starts with a dash is never an option.
 actions.git-read-only 000 git runs only reading subcommands with allowed arguments.
 actions.git-runs-nothing-planted own Nothing planted in a repository's configuration, attributes or hooks runs.
@@ -534,7 +532,6 @@ mcp.install own install writes our entry into a client's file once, keeps all el
 mcp.start-is-measured own The benchmark prints the CPU time to the first answers beside a bare server of the SDK, as a ratio.
 
 mcp.stable-surface own tools/list is byte-identical before and after any search; search, describe and call are the surface.
-mcp.list-changed-mode own Older clients can have activation with a list-changed notification.
 mcp.one-client-per-server 003 Each configured server has one client, connected in parallel, lazily, with back-off.
 mcp.registry 003 Tools, resources and prompts of all servers are discovered together by intent.
 mcp.registry-operations 003 Resources are read and subscribed to, prompts fetched, tools executed through the registry.

@@ -4,43 +4,56 @@ import os
 import sys
 import tempfile
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from onhand.document import Document
-from onhand.store import indexing, moment
-from onhand.store.entry import Entry
+from onhand.lexical import index, segment
+from onhand.lexical.index import LexicalIndex
+from onhand.lexical.scoring import Ranking
+from onhand.lexical.tokenizer import IdentifierTokenizer, Tokenizer
+from onhand.store import segments
 from onhand.store.memory import MemoryStore
 from onhand.store.sqlite import SqliteStore
-from onhand.store.store import Store
+from onhand.store.store import Entry, Store
 
 KINDS = ("memory", "plain", "numpy")  # the last two are of SQLite, by how they search for words
 
 
+ALL = 10**6  # as a limit: every match of a test
+
+
+def lexical_index(
+    tokenizer: Tokenizer | None = None, *, fields: Mapping[str, float] | None = None, **options: Any
+) -> LexicalIndex:
+    """An empty index in memory of a ranking with these options."""
+    return LexicalIndex(Ranking("test", tokenizer or IdentifierTokenizer(), fields or {"text": 1.0}, **options))
+
+
 @contextmanager
 def searching(kind: str) -> Iterator[None]:
-    """Let SQLite's stores search in one of their two ways, however large they are."""
+    """Let stores evaluate queries in one of the two ways, however large they are."""
     with pytest.MonkeyPatch.context() as patch:
-        if kind == "plain":
-            patch.setattr(moment, "NUMPY_PAYS", sys.maxsize)
-            patch.setattr(moment, "sys", SimpleNamespace(modules={}))
-        else:
-            patch.setattr(moment, "NUMPY_PAYS", 0)
+        most = sys.maxsize if kind == "plain" else 0
+        patch.setattr(index, "NUMPY_PAYS", most)
+        patch.setattr(index, "NUMPY_IS_FASTER", most)
         yield
 
 
 @contextmanager
 def small_segments(tail: int = 3, bulk: int = 10, fan: int = 2) -> Iterator[None]:
-    """Let a handful of documents make segments, merge them and clear the dead away."""
+    """Let a handful of documents make segments, merge them and clear the deleted documents away."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexing, "MAX_TAIL_DOCUMENTS", tail)
-        patch.setattr(indexing, "MAX_BULK_DOCUMENTS", bulk)
-        patch.setattr(indexing, "FAN", fan)
+        patch.setattr(segments, "MAX_TAIL_DOCUMENTS", tail)
+        patch.setattr(segments, "MAX_BULK_DOCUMENTS", bulk)
+        patch.setattr(index, "ALWAYS_SCANNED_DOCUMENTS", 1)
+        patch.setattr(segment, "SMALL_SEGMENT", tail)
+        patch.setattr(segment, "FAN", fan)
         yield
 
 

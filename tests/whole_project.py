@@ -4,10 +4,9 @@ import shutil
 from pathlib import Path
 
 from mail import mails
-from onhand import app
-from onhand.app import PLAN_PATH
-from onhand.memory.plan import Plan
-from onhand.memory.relations import Relations
+from onhand.plan.plan import Plan
+from onhand.plan.relations import Relations
+from onhand.project import PLAN_PATH, Project, load_config, open_index
 
 SAMPLE = Path(__file__).parents[1] / "examples" / "sample-project"
 NOTES = [
@@ -20,9 +19,9 @@ def whole_project(path: Path) -> Path:
     """Make it in a directory that is not there yet."""
     shutil.copytree(SAMPLE, path)
     (path / ".onhand").mkdir()
-    with app.open_index(path / ".onhand/documents.db", None) as index:
+    with open_index(path / ".onhand/documents.db", None) as index:
         index.put(mails())
-    notes = app.open_notes(app.configured(str(path)))
+    notes = Project(load_config(str(path))).notes
     for name, description, body in NOTES:
         notes.write(name, description, body)
     plan = Plan(path / PLAN_PATH)

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from onhand.actions.processes import Process, Start
+from onhand.actions.shell import RunningCommand, StartCommand
 from onhand.sandbox.bubblewrap import BubblewrapSandbox
 from onhand.sandbox.landlock import LandlockSandbox
-from onhand.sandbox.policy import Policy, for_workspace
+from onhand.sandbox.policy import Policy, workspace_policy
 from onhand.sandbox.sandbox import Command, Sandbox
 
 NOBODY = 65534
@@ -83,7 +83,7 @@ class Ended:
 
 def policy_for(directory: Path, **more: Any) -> Policy:
     """What is usual, for a directory."""
-    return for_workspace(str(directory), home=str(directory / "home"), **more)
+    return workspace_policy(str(directory), home=str(directory / "home"), **more)
 
 
 def python_inside() -> str:
@@ -94,10 +94,10 @@ def python_inside() -> str:
     return found
 
 
-def confined_start(sandbox: Sandbox, policy: Policy) -> Start:
+def confined_start(sandbox: Sandbox, policy: Policy) -> StartCommand:
     """What the application gives to the shell: commands start behind the walls."""
 
-    def start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> Process:
+    def start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> RunningCommand:
         pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
         return sandbox.start(policy, Command(argv, cwd, environment, *pipes))
 

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import read_catalog
 from onhand.tools.forecast import forecast
-from onhand.tools.tokens import tokenizer
+from onhand.tools.loading import open_token_counter
 
 SAMPLE = Path(__file__).parents[1] / "sample-tools" / "tools.json"
 
@@ -26,7 +26,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         file = str(Path(directory) / "tokenizer.json")
         vocabulary.save(file)
-        counter = tokenizer(f"tokenizers:{file}")
+        counter = open_token_counter(f"tokenizers:{file}")
     assert counter.tokens("create an issue") == len(vocabulary.encode("create an issue").ids)
     catalog = Catalog()
     catalog.add(read_catalog(SAMPLE).tools)

@@ -15,7 +15,7 @@ from fastmcp.tools.base import Tool
 from ranked import Ranked
 
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.signature import signature
+from onhand.tools.prompt import signature
 
 
 class OnhandSearchTransform(BaseSearchTransform):

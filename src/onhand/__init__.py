@@ -1,146 +1,72 @@
 """onhand: everything an agent might need is on hand; nothing it does not need is in the prompt.
 
-The public names are loaded on first use, so that `import onhand` costs nothing.
+`onhand.open()` opens a project. The public names are loaded on first use, so that `import onhand` costs nothing.
 """
+
+# ruff: noqa: I001  # names of one module stand together
 
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False  # type checkers take it for typing's own, which would have to be imported
-if TYPE_CHECKING:
-    from onhand.agent.loop import Agent
-    from onhand.agent.toolbox import Toolbox
-    from onhand.app import open_agent, open_index, search_everything
-    from onhand.corpora.context import Context
-    from onhand.corpora.documents import Documents
-    from onhand.corpora.notes import Notes
-    from onhand.corpora.rules import Rules, rules_on_touch
-    from onhand.corpora.skills import Skills
-    from onhand.document import Document, Filter
-    from onhand.errors import (
-        Busy,
-        ConfigError,
-        EmbedderError,
-        InputError,
-        MissingExtra,
-        ModelError,
-        NotFound,
-        OnhandError,
-        Refused,
-        RemoteError,
-        SandboxError,
-        StoreError,
-        ToolError,
-        Unwanted,
-        UpstreamError,
-    )
-    from onhand.memory.cache import SemanticCache
-    from onhand.memory.cache_file import open_cache
-    from onhand.memory.entry import Computed, Scope
-    from onhand.memory.plan import Plan
-    from onhand.memory.relations import Relations
-    from onhand.search.index import Index
-    from onhand.search.result import Hit
-    from onhand.tools import Call, Output, Registry, Result, Session, Tool, schema_of, tool
-    from onhand.tools.catalog import Catalog, CatalogTool
-
-__all__ = [
-    "Agent",
-    "Busy",
-    "Call",
-    "Catalog",
-    "CatalogTool",
-    "Computed",
-    "ConfigError",
-    "Context",
-    "Document",
-    "Documents",
-    "EmbedderError",
-    "Filter",
-    "Hit",
-    "Index",
-    "InputError",
-    "MissingExtra",
-    "ModelError",
-    "NotFound",
-    "Notes",
-    "OnhandError",
-    "Output",
-    "Plan",
-    "Refused",
-    "Registry",
-    "Relations",
-    "RemoteError",
-    "Result",
-    "Rules",
-    "SandboxError",
-    "Scope",
-    "SemanticCache",
-    "Session",
-    "Skills",
-    "StoreError",
-    "Tool",
-    "ToolError",
-    "Toolbox",
-    "Unwanted",
-    "UpstreamError",
-    "open_agent",
-    "open_cache",
-    "open_index",
-    "rules_on_touch",
-    "schema_of",
-    "search_everything",
-    "tool",
-]
-
 _HOMES = {
-    "onhand.agent.loop": ("Agent",),
-    "onhand.agent.toolbox": ("Toolbox",),
-    "onhand.app": ("open_agent", "open_index", "search_everything"),
-    "onhand.corpora.context": ("Context",),
-    "onhand.corpora.documents": ("Documents",),
-    "onhand.corpora.notes": ("Notes",),
-    "onhand.corpora.rules": ("Rules", "rules_on_touch"),
-    "onhand.corpora.skills": ("Skills",),
-    "onhand.document": ("Document", "Filter"),
-    "onhand.errors": (
-        "Busy",
-        "ConfigError",
-        "EmbedderError",
-        "InputError",
-        "MissingExtra",
-        "ModelError",
-        "NotFound",
-        "OnhandError",
-        "Refused",
-        "RemoteError",
-        "SandboxError",
-        "StoreError",
-        "ToolError",
-        "Unwanted",
-        "UpstreamError",
-    ),
-    "onhand.memory.cache": ("SemanticCache",),
-    "onhand.memory.cache_file": ("open_cache",),
-    "onhand.memory.entry": ("Computed", "Scope"),
-    "onhand.memory.plan": ("Plan",),
-    "onhand.memory.relations": ("Relations",),
-    "onhand.search.index": ("Index",),
-    "onhand.search.result": ("Hit",),
-    "onhand.tools": ("Call", "Output", "Registry", "Result", "Session", "Tool", "schema_of", "tool"),
-    "onhand.tools.catalog": ("Catalog", "CatalogTool"),
+    "onhand.agent.loop": "Agent",
+    "onhand.agent.toolbox": "Toolbox",
+    "onhand.corpora.context": "Context",
+    "onhand.corpora.documents": "Documents",
+    "onhand.corpora.notes": "Notes",
+    "onhand.corpora.rules": "Rules rules_on_touch",
+    "onhand.corpora.skills": "Skills",
+    "onhand.document": "Document Filter",
+    "onhand.errors": "Busy Cancelled ConfigError EmbedderError InputError MissingExtra ModelError NotFound OnhandError "
+    "RemoteError SandboxError StoreError ToolError Unauthenticated UpstreamError",
+    "onhand.cache.cache": "SemanticCache",
+    "onhand.cache.file": "open_cache",
+    "onhand.cache.entry": "Computed Scope",
+    "onhand.plan.plan": "Plan",
+    "onhand.plan.relations": "Relations",
+    "onhand.formats.message": "Message",
+    "onhand.project": "Project open open_index",
+    "onhand.search.index": "Index",
+    "onhand.search.result": "Hit",
+    "onhand.tools": "Call Output Registry Result Session Tool schema_of tool",
+    "onhand.tools.catalog": "Catalog",
+    "onhand.tools.catalog_tool": "CatalogTool",
 }
+_MODULE_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # or a type checker would believe that every name exists
+TYPE_CHECKING = False  # type checkers take it for typing's own, which would have to be imported
+if TYPE_CHECKING:  # the same names, for them
+    from onhand.agent.loop import Agent as Agent
+    from onhand.agent.toolbox import Toolbox as Toolbox
+    from onhand.corpora.context import Context as Context
+    from onhand.corpora.documents import Documents as Documents
+    from onhand.corpora.notes import Notes as Notes
+    from onhand.corpora.rules import Rules as Rules, rules_on_touch as rules_on_touch
+    from onhand.corpora.skills import Skills as Skills
+    from onhand.document import Document as Document, Filter as Filter
+    from onhand.errors import *  # noqa: F403
+    from onhand.cache.cache import SemanticCache as SemanticCache
+    from onhand.cache.file import open_cache as open_cache
+    from onhand.cache.entry import Computed as Computed, Scope as Scope
+    from onhand.plan.plan import Plan as Plan
+    from onhand.plan.relations import Relations as Relations
+    from onhand.formats.message import Message as Message
+    from onhand.project import Project as Project, open as open, open_index as open_index
+    from onhand.search.index import Index as Index
+    from onhand.search.result import Hit as Hit
+    from onhand.tools import Call as Call, Output as Output, Registry as Registry, Result as Result
+    from onhand.tools import Session as Session, Tool as Tool, schema_of as schema_of, tool as tool
+    from onhand.tools.catalog import Catalog as Catalog
+    from onhand.tools.catalog_tool import CatalogTool as CatalogTool
+else:  # or a type checker would believe that every name exists
+    __all__ = sorted(_MODULE_OF)
 
     def __getattr__(name):
-        for home, names in _HOMES.items():
-            if name in names:
-                from importlib import import_module
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-                value = globals()[name] = getattr(import_module(home), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -1,9 +1,7 @@
-"""What is a findable thing? Plain, immutable data that every room may hand around.
+"""The data that every package hands around: documents, sections, filters and matches.
 
-Nothing here reads, ranks or prints.
-
-The types are Records because `import dataclasses` alone costs more than starting Python does
-(docs/adr/0007-fast-from-cold.md).
+Nothing here reads, ranks or prints. The types are Records, because importing `dataclasses` alone costs more than
+starting Python (docs/adr/0007-fast-from-cold.md).
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Section(Record):
-    """A part of a page that its author made on purpose: a heading and what stands under it."""
+    """A section of a page: a heading and the text below it."""
 
-    heading: str  # "(intro)" for what stands before the first heading
+    heading: str  # "(intro)" for the text before the first heading
     heading_path: tuple[str, ...]  # outermost heading first, this section's own last
-    text: str  # the heading's line included
+    text: str  # including the heading line
     first_line: int  # in the file, counted from 1
     last_line: int  # inclusive
 
@@ -37,7 +35,7 @@ class Document(Record):
     tags: tuple[str, ...] = ()
     scope: str = ""  # channel, project, workspace
     created_time: datetime | None = None  # with a time zone
-    metadata: Mapping[str, Any] = {}  # anything that JSON can say
+    metadata: Mapping[str, Any] = {}  # any JSON object
     kind: str = "document"
     source_path: str = ""  # where it was read from
 
@@ -60,7 +58,7 @@ EVERYTHING = Filter()
 
 
 class Contribution(Record):
-    """What one term in one field added to a score; the contributions of a hit add up to its score."""
+    """The contribution of one term in one field; the contributions of a hit add up to its score."""
 
     term: str
     field: str
@@ -68,15 +66,15 @@ class Contribution(Record):
 
 
 class Match(Record):
-    """A document that one way of searching found, and why."""
+    """A document that one layer found, and why."""
 
     id: str
     score: float
-    contributions: tuple[Contribution, ...] = ()  # of words; empty where meaning was compared
+    contributions: tuple[Contribution, ...] = ()  # of terms; empty for semantic matches
 
 
 def author_keys(author: str) -> tuple[str, ...]:
-    """The spellings by which a filter may name an author: `Sarah Chen <sarah@x.org>` is known by four."""
+    """Return the spellings by which a filter may name an author; `Sarah Chen <sarah@x.org>` has four."""
     whole = " ".join(author.split()).casefold()
     name, bracket, rest = whole.partition("<")
     address = rest.rstrip("> ") if bracket else whole
@@ -85,20 +83,20 @@ def author_keys(author: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in keys if key))
 
 
-def wanted_authors(filter: Filter) -> set[str]:
-    """The authors that a filter names, as `author_keys` spells them."""
+def filter_author_keys(filter: Filter) -> set[str]:
+    """Return the authors of a filter, spelled as `author_keys` does."""
     return {" ".join(author.split()).casefold() for author in filter.author}
 
 
-def microseconds(time: datetime) -> int:
-    """A time with a zone as microseconds since 1970, exactly."""
+def to_microseconds(time: datetime) -> int:
+    """Return an aware time as exact microseconds since 1970."""
     from datetime import UTC, datetime, timedelta
 
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def time_of(created_us: int) -> datetime:
-    """The time, in UTC, that is so many microseconds after 1970."""
+def from_microseconds(created_us: int) -> datetime:
+    """Return the UTC time of a number of microseconds since 1970."""
     from datetime import UTC, datetime, timedelta
 
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=created_us)

@@ -1,25 +1,25 @@
-"""What can go wrong? One tree, drawn here; every message says what to do next.
+"""Every exception that onhand raises on purpose; each message says what to do next.
 
 OnhandError
-├── InputError      what the caller passed cannot be used (a door answers "invalid argument")
-│   ├── ConfigError a configuration file, variable or flag cannot be used
-│   └── NotFound    there is nothing of the name that the caller gave
-├── StoreError      where documents are kept cannot be used: damaged, read-only, full, too new
-├── EmbedderError   what a text means cannot be worked out: no model, another model, a bad vector
-├── ModelError      a model cannot be asked, or does not answer as it should
-├── SandboxError    a command cannot be confined as asked, so it was not started
-├── UpstreamError   a server that stands behind us cannot be used now
-├── MissingExtra    a feature needs packages that are not installed
-├── Unwanted        whoever asked has gone, or its time is over
-├── Busy            too much was asked for at once
-├── Refused         the caller did not show that it may ask
-├── RemoteError     a server could not be asked, or failed
-└── ToolError       text addressed to the model: what it should change in its next call
+├── InputError       the caller passed something invalid (a door answers "invalid argument")
+│   ├── ConfigError  a configuration file, environment variable or flag is invalid
+│   └── NotFound     nothing has the given name
+├── StoreError       the store is unusable: damaged, read-only, full or too new
+├── EmbedderError    a text cannot be embedded: no model, another model, an invalid vector
+├── ModelError       a model cannot be reached or does not answer properly
+├── SandboxError     a command cannot be sandboxed as requested, so it was not started
+├── UpstreamError    an upstream MCP server is unavailable
+├── MissingExtra     a feature needs packages that are not installed
+├── Cancelled        the caller is gone or its deadline has passed
+├── Busy             too many requests at once
+├── Unauthenticated  the caller did not authenticate
+├── RemoteError      a server could not be reached, or failed
+└── ToolError        text addressed to the model: what it should change in its next call
 """
 
 
 def install_command(extra: str) -> str:
-    """What to type to have the packages of an extra."""
+    """Return the command that installs an extra."""
     return f"pip install 'onhand[{extra}]'"
 
 
@@ -28,7 +28,7 @@ class OnhandError(Exception):
 
 
 class InputError(OnhandError):
-    """The caller passed something that cannot be used; `field` names the argument, where that is known."""
+    """The caller passed something invalid; `field` names the argument if it is known."""
 
     def __init__(self, message: str = "", field: str = "") -> None:
         self.field = field
@@ -36,31 +36,31 @@ class InputError(OnhandError):
 
 
 class ConfigError(InputError):
-    """A configuration file, environment variable or flag cannot be used."""
+    """A configuration file, environment variable or flag is invalid."""
 
 
 class NotFound(InputError):
-    """There is nothing of the name that the caller gave."""
+    """Nothing has the name that the caller gave."""
 
 
 class StoreError(OnhandError):
-    """Where documents are kept cannot be used."""
+    """The store is unusable: damaged, read-only, full or too new."""
 
 
 class EmbedderError(OnhandError):
-    """What a text means cannot be worked out, or not by the model that the index was made with."""
+    """A text cannot be embedded, or not by the model that the index was built with."""
 
 
 class ModelError(OnhandError):
-    """A model cannot be asked, or does not answer as it should."""
+    """A model cannot be reached or does not answer properly."""
 
 
 class SandboxError(OnhandError):
-    """A command cannot be confined as it was asked to be, so it was not started."""
+    """A command cannot be sandboxed as requested, so it was not started."""
 
 
 class UpstreamError(OnhandError):
-    """A server that stands behind us cannot be used now, or not at all."""
+    """An upstream MCP server is unavailable."""
 
 
 class MissingExtra(OnhandError):
@@ -72,20 +72,20 @@ class MissingExtra(OnhandError):
         super().__init__(f"{feature} needs the '{extra}' extra: {install_command(extra)}")
 
 
-class Unwanted(OnhandError):
-    """Nobody waits for the answer any more."""
+class Cancelled(OnhandError):
+    """The caller no longer waits for the result."""
 
 
 class Busy(OnhandError):
-    """Too much was asked for at once."""
+    """There are too many requests at once."""
 
 
-class Refused(OnhandError):
-    """The caller did not show that it may ask."""
+class Unauthenticated(OnhandError):
+    """The caller did not authenticate."""
 
 
 class RemoteError(OnhandError):
-    """A server could not be asked, or failed; `code` is what its protocol calls that."""
+    """A server could not be reached, or failed; `code` is its protocol's status code."""
 
     def __init__(self, message: str, code: str = "") -> None:
         self.code = code
@@ -93,7 +93,7 @@ class RemoteError(OnhandError):
 
 
 class ToolError(OnhandError):
-    """A tool refuses or fails; the text is for the model, and a JSON value may say the same to programs."""
+    """A tool refuses or fails; the text is for the model, and `structured` may say the same as JSON."""
 
     def __init__(self, message: str = "", structured: object = None) -> None:
         self.structured = structured

@@ -1,10 +1,8 @@
-"""Whose configuration may start programs and reach outside its directory? Where the user said so.
+"""The directories whose configuration the user trusts, in one small JSON file.
 
-One small JSON file of the user's. A directory is named by its real path, and stands for itself alone: not for
-the directories above, beside or below it. Trust is in the directory, not in the text of a file: what the file
-says later is trusted too, so trust only what you would run.
-
-Nothing here knows what a configuration is.
+A directory is recorded by its real path and stands for itself alone, not for the directories above, beside or below it.
+Trust applies to the directory, not to the content of a file: later changes to its configuration are trusted too, so
+trust only what you would run. This module does not know what a configuration is.
 """
 
 import os
@@ -12,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from onhand.errors import ConfigError
+from onhand.fsio import FileLock
 
 
-def trusted(store: str) -> frozenset[str]:
-    """The trusted directories; a ConfigError when the store cannot be read: then there are none."""
+def trusted_directories(store: str) -> frozenset[str]:
+    """Return the trusted directories; raise ConfigError if the file cannot be read."""
     import json
 
     try:
@@ -29,20 +28,20 @@ def trusted(store: str) -> frozenset[str]:
         raise ConfigError(f"{store} is not valid JSON: repair or delete it") from None
     directories = content.get("trusted") if isinstance(content, dict) else None
     if not isinstance(directories, list) or not all(isinstance(entry, str) for entry in directories):
-        raise ConfigError(f'{store} is not of the form {{"trusted": ["/a/directory"]}}: repair or delete it')
+        raise ConfigError(f'{store} does not have the form {{"trusted": ["/a/directory"]}}: repair or delete it')
     return frozenset(directories)
 
 
 def add(store: str, directory: str) -> None:
     """Trust a directory from now on."""
-    with _locked(store):
-        _write(store, trusted(store) | {os.path.realpath(directory)})
+    with _write_lock(store):
+        _write(store, trusted_directories(store) | {os.path.realpath(directory)})
 
 
 def remove(store: str, directory: str) -> bool:
-    """Trust it no longer; False when it was not trusted."""
-    with _locked(store):
-        before = trusted(store)
+    """Revoke trust in a directory; return False if it was not trusted."""
+    with _write_lock(store):
+        before = trusted_directories(store)
         after = before - {os.path.realpath(directory)}
         if after == before:
             return False
@@ -51,43 +50,32 @@ def remove(store: str, directory: str) -> bool:
 
 
 @contextmanager
-def _locked(store: str) -> Iterator[None]:
-    """One writer at a time, so that none overwrites what another has just added."""
+def _write_lock(store: str) -> Iterator[None]:
+    """Admit one writer at a time, so that none overwrites what another has just added."""
+    lock = FileLock(store + ".lock", mode=0o600)
     try:
         os.makedirs(os.path.dirname(store), mode=0o700, exist_ok=True)
-        file = os.open(store + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock.__enter__()
     except OSError as error:
-        raise _unwritable(store, error) from None
+        raise _unwritable_store(store, error) from None
     try:
-        _wait_for(file)
         yield
     finally:
-        os.close(file)  # and with it the lock
-
-
-def _wait_for(file: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        msvcrt.locking(file, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock.__exit__()
 
 
 def _write(store: str, directories: frozenset[str]) -> None:
-    """Replace the store at once."""
+    """Replace the file atomically."""
     import json
 
-    from onhand.replace import replace_file
+    from onhand.fsio import write_atomic
 
     text = json.dumps({"trusted": sorted(directories)}, indent=2) + "\n"
     try:
-        replace_file(store, text.encode("ascii"))
+        write_atomic(store, text.encode("ascii"))
     except OSError as error:
-        raise _unwritable(store, error) from None
+        raise _unwritable_store(store, error) from None
 
 
-def _unwritable(store: str, error: OSError) -> ConfigError:
+def _unwritable_store(store: str, error: OSError) -> ConfigError:
     return ConfigError(f"{store} cannot be written ({error.strerror}): make its directory writable")

@@ -18,12 +18,13 @@ from typing import Any
 import anyio
 import mcp_types as types
 from mcp import Client, MCPError
+from mcp.client import session as mcp_session
 
-from onhand.mcp.login import login_of
-from onhand.mcp.registry import McpRegistry
-from onhand.mcp.server import build
-from onhand.mcp.servers import Server
-from onhand.mcp.transparent import Transparent
+from onhand.mcp.oauth import oauth_login
+from onhand.mcp.pass_through import PassThrough
+from onhand.mcp.servers import ServerConfig
+from onhand.mcp.surface import build_server
+from onhand.mcp.upstreams import Upstreams
 
 DESCRIBED_AT = "https://conformance-test.local/client-metadata.json"  # where the suite expects us to be described
 VALUES: dict[str, Any] = {"string": "x", "number": 5, "integer": 5, "boolean": True, "array": [], "object": {}}
@@ -70,12 +71,12 @@ async def main(url: str, tokens: str) -> None:
     is_newer = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25") >= "2026-07-28"
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     client_id, secret = given.get("client_id", DESCRIBED_AT), given.get("client_secret", "")
-    server = Server(
+    server = ServerConfig(
         "suite", url=url, transport="http", oauth=True, client_id=client_id, client_secret=secret, connect_timeout_s=240
     )
-    registry = McpRegistry([server], auth_of=login_of(tokens, agree, _free_port()), version="1")
+    registry = Upstreams([server], auth_of=oauth_login(tokens, agree, _free_port()), version="1")
     async with Client(
-        build(Transparent(registry, "suite")),
+        build_server(PassThrough(registry, "suite")),
         mode="auto" if is_newer else "legacy",
         cache=None,
         elicitation_callback=elicited,
@@ -105,5 +106,8 @@ def _calls(tools: list[types.Tool], asked: list[dict[str, Any]]) -> list[tuple[s
 
 
 if __name__ == "__main__":
+    # The suite starts some forty clients at once. If `server/discover` takes longer than this, the SDK assumes an older
+    # protocol version, and on a busy machine its default of ten seconds is not enough.
+    mcp_session.DISCOVER_TIMEOUT_SECONDS = 240
     with tempfile.TemporaryDirectory() as tokens:
         anyio.run(main, sys.argv[1], tokens)

@@ -23,16 +23,15 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 
-from onhand.listening import Address
 from onhand.mcp import http
-from onhand.mcp.status import no_such_resource
-from onhand.mcp.surface import Surface
+from onhand.mcp.surface import Surface, no_such_resource
+from onhand.net import ListenAddress
 
 if TYPE_CHECKING:
-    from onhand.mcp.surface import Context
+    from onhand.mcp.surface import RequestContext
 
 Answer = types.CallToolResult | types.InputRequiredResult
-Handler = Callable[["Everything", "Context", types.CallToolRequestParams], Awaitable[Answer]]
+Handler = Callable[["Everything", "RequestContext", types.CallToolRequestParams], Awaitable[Answer]]
 
 
 def _png() -> str:
@@ -95,39 +94,39 @@ def embedded(uri: str, text: str, mime_type: str = "text/plain") -> types.Embedd
 
 
 @tool("test_simple_text")
-async def simple_text(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def simple_text(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     return said("This is a simple text response for testing.")
 
 
 @tool("test_image_content")
-async def image(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def image(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     return said(types.ImageContent(data=PNG, mime_type="image/png"))
 
 
 @tool("test_audio_content")
-async def audio(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def audio(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     return said(types.AudioContent(data=WAV, mime_type="audio/wav"))
 
 
 @tool("test_embedded_resource")
-async def embedded_resource(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def embedded_resource(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     return said(embedded("test://embedded-resource", "This is an embedded resource content."))
 
 
 @tool("test_multiple_content_types")
-async def mixed(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def mixed(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     data = embedded("test://mixed-content-resource", '{"test":"data","value":123}', "application/json")
     return said("Multiple content types test:", types.ImageContent(data=PNG, mime_type="image/png"), data)
 
 
 @tool("test_error_handling")
-async def failing(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def failing(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     return said("This tool intentionally returns an error for testing").model_copy(update={"is_error": True})
 
 
 @tool("test_tool_with_logging")
 @tool("test_logging_tool")
-async def logging(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def logging(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     for step in ("started", "processing data", "completed"):
         await ctx.session.send_log_message("info", f"Tool execution {step}", related_request_id=ctx.request_id)
         await anyio.sleep(STEP_S)
@@ -135,7 +134,7 @@ async def logging(surface: Everything, ctx: Context, params: types.CallToolReque
 
 
 @tool("test_tool_with_progress")
-async def progress(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def progress(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     for done in (0, 50, 100):
         await ctx.session.report_progress(done, 100, f"Completed step {done} of 100")
         await anyio.sleep(STEP_S)
@@ -143,20 +142,20 @@ async def progress(surface: Everything, ctx: Context, params: types.CallToolRequ
 
 
 @tool("test_reconnection")
-async def reconnection(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def reconnection(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     if ctx.close_sse_stream is not None:
         await ctx.close_sse_stream()
     return said("Reconnection test completed")
 
 
 @tool("test_sampling", texts(prompt="What to ask the model"))
-async def sampling(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def sampling(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     asked = types.SamplingMessage(role="user", content=types.TextContent(text=(params.arguments or {})["prompt"]))
     result = await ctx.session.create_message([asked], max_tokens=100, related_request_id=ctx.request_id)
     return said(f"LLM response: {getattr(result.content, 'text', 'no text')}")
 
 
-async def elicited(ctx: Context, message: str, properties: dict[str, Any], required: list[str]) -> str:
+async def elicited(ctx: RequestContext, message: str, properties: dict[str, Any], required: list[str]) -> str:
     """What a person answered to a form."""
     schema = {"type": "object", "properties": properties, "required": required}
     result = await ctx.session.elicit_form(message, schema, related_request_id=ctx.request_id)
@@ -164,7 +163,7 @@ async def elicited(ctx: Context, message: str, properties: dict[str, Any], requi
 
 
 @tool("test_elicitation", texts(message="What to show the user"))
-async def elicitation(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def elicitation(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     text = {"type": "string", "description": "User's response"}
     fields = {"username": text, "email": text}
     return said(
@@ -173,7 +172,7 @@ async def elicitation(surface: Everything, ctx: Context, params: types.CallToolR
 
 
 @tool("test_elicitation_sep1034_defaults")
-async def defaults(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def defaults(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     fields = {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
@@ -185,7 +184,7 @@ async def defaults(surface: Everything, ctx: Context, params: types.CallToolRequ
 
 
 @tool("test_elicitation_sep1330_enums")
-async def enums(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def enums(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     plain = ["option1", "option2", "option3"]
     titled = [{"const": f"value{n}", "title": f"Choice {n}"} for n in (1, 2, 3)]
     fields = {
@@ -199,19 +198,19 @@ async def enums(surface: Everything, ctx: Context, params: types.CallToolRequest
 
 
 @tool("test_trigger_tool_change")
-async def tools_changed(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def tools_changed(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     await surface.bus.publish(ToolsListChanged())
     return said("told")
 
 
 @tool("test_trigger_prompt_change")
-async def prompts_changed(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def prompts_changed(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     await surface.bus.publish(PromptsListChanged())
     return said("told")
 
 
 @tool("test_missing_capability")
-async def missing_capability(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def missing_capability(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     if not ctx.session.check_client_capability(types.ClientCapabilities(sampling=types.SamplingCapability())):
         raise MCPError(
             code=types.MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -247,7 +246,7 @@ MIRRORED = {
 
 @tool("json_schema_2020_12_tool", SCHEMA_2020_12)
 @tool("test_headers", MIRRORED)
-async def echo(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def echo(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     return said(json.dumps(params.arguments or {}))
 
 
@@ -293,7 +292,7 @@ def accepted(params: Any, key: str, field: str) -> Any:
 
 @tool("test_input_required_result_elicitation")
 @tool("test_streaming_elicitation")
-async def ask_name(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def ask_name(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     name = accepted(params, "user_name", "name")
     if not isinstance(name, str):
         return types.InputRequiredResult(input_requests={"user_name": form("What is your name?", name="string")})
@@ -301,7 +300,7 @@ async def ask_name(surface: Everything, ctx: Context, params: types.CallToolRequ
 
 
 @tool("test_input_required_result_sampling")
-async def ask_model(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def ask_model(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     response = (params.input_responses or {}).get("capital_question")
     if response is None:
         return types.InputRequiredResult(
@@ -311,7 +310,7 @@ async def ask_model(surface: Everything, ctx: Context, params: types.CallToolReq
 
 
 @tool("test_input_required_result_list_roots")
-async def ask_roots(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def ask_roots(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     response = (params.input_responses or {}).get("client_roots")
     if not isinstance(response, types.ListRootsResult):
         return types.InputRequiredResult(input_requests={"client_roots": types.ListRootsRequest()})
@@ -320,7 +319,7 @@ async def ask_roots(surface: Everything, ctx: Context, params: types.CallToolReq
 
 @tool("test_input_required_result_request_state")
 @tool("test_input_required_result_tampered_state")
-async def ask_with_state(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def ask_with_state(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     if params.request_state is None:
         asked = {"confirm": form("Please confirm", ok="boolean")}
         return types.InputRequiredResult(input_requests=asked, request_state=signed("confirming"))
@@ -328,7 +327,7 @@ async def ask_with_state(surface: Everything, ctx: Context, params: types.CallTo
 
 
 @tool("test_input_required_result_multiple_inputs")
-async def ask_all(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def ask_all(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     asked: types.InputRequests = {
         "user_name": form("What is your name?", name="string"),
         "greeting": to_model("Generate a greeting"),
@@ -340,7 +339,7 @@ async def ask_all(surface: Everything, ctx: Context, params: types.CallToolReque
 
 
 @tool("test_input_required_result_multi_round")
-async def ask_twice(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def ask_twice(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     if params.request_state is None:
         asked = {"step1": form("Step 1: What is your name?", name="string")}
         return types.InputRequiredResult(input_requests=asked, request_state=signed("1"))
@@ -354,7 +353,7 @@ async def ask_twice(surface: Everything, ctx: Context, params: types.CallToolReq
 
 
 @tool("test_input_required_result_capabilities")
-async def ask_what_is_declared(surface: Everything, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+async def ask_what_is_declared(surface: Everything, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
     declared = ctx.session.client_capabilities
     asked: types.InputRequests = {}
     if declared and declared.sampling is not None:
@@ -412,31 +411,35 @@ class Everything(Surface):
     def input_schema(self, tool: str) -> dict[str, Any] | None:
         return TOOLS[tool][0] if tool in TOOLS else None
 
-    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         tools = [
             types.Tool(name=name, description=f"What the suite calls {name}", input_schema=schema)
             for name, (schema, _) in sorted(TOOLS.items())
         ]
         return types.ListToolsResult(tools=tools, ttl_ms=60_000, cache_scope="public")
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+    async def call_tool(self, ctx: RequestContext, params: types.CallToolRequestParams) -> Answer:
         if params.name not in TOOLS:
             raise MCPError(code=types.INVALID_PARAMS, message=f"unknown tool: {params.name}")
         return await TOOLS[params.name][1](self, ctx, params)
 
     async def list_resources(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         listed = [types.Resource(uri=uri, name=uri.removeprefix("test://"), description=uri) for uri in RESOURCES]
         return types.ListResourcesResult(resources=listed, ttl_ms=60_000, cache_scope="public")
 
     async def list_resource_templates(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         form = types.ResourceTemplate(uri_template="test://template/{id}/data", name="template", description="by id")
         return types.ListResourceTemplatesResult(resource_templates=[form], ttl_ms=60_000, cache_scope="public")
 
-    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(
+        self, ctx: RequestContext, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         uri = str(params.uri)
         contents: types.TextResourceContents | types.BlobResourceContents
         if uri == "test://static-binary":
@@ -451,22 +454,26 @@ class Everything(Surface):
             raise no_such_resource(uri, "the suite names no such resource", ctx.protocol_version)
         return types.ReadResourceResult(contents=[contents], ttl_ms=60_000, cache_scope="public")
 
-    async def subscribe_resource(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def subscribe_resource(self, ctx: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
         return types.EmptyResult()
 
-    async def unsubscribe_resource(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def unsubscribe_resource(
+        self, ctx: RequestContext, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
         return types.EmptyResult()
 
     async def subscriptions_listen(
-        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+        self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         return await self._listening(ctx, params)
 
-    async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    async def list_prompts(
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=PROMPTS, ttl_ms=60_000, cache_scope="public")
 
     async def get_prompt(
-        self, ctx: Context, params: types.GetPromptRequestParams
+        self, ctx: RequestContext, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         given = params.arguments or {}
         if params.name == "test_simple_prompt":
@@ -486,11 +493,11 @@ class Everything(Surface):
             return prompt(f"Use this context: {context}")
         raise MCPError(code=types.INVALID_PARAMS, message=f"unknown prompt: {params.name}")
 
-    async def completion(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def completion(self, ctx: RequestContext, params: types.CompleteRequestParams) -> types.CompleteResult:
         known = [word for word in ("paris", "park", "party") if word.startswith(params.argument.value)]
         return types.CompleteResult(completion=types.Completion(values=known, total=len(known), has_more=False))
 
-    async def set_logging_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    async def set_logging_level(self, ctx: RequestContext, params: types.SetLevelRequestParams) -> types.EmptyResult:
         return types.EmptyResult()
 
 
@@ -509,4 +516,4 @@ def announce(url: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(http.serve, Everything(), Address("127.0.0.1", 0), "", announce)
+    anyio.run(http.serve, Everything(), ListenAddress("127.0.0.1", 0), "", announce)

@@ -7,11 +7,11 @@ import sys
 
 import anyio
 
-from onhand.listening import Address
 from onhand.mcp import http
-from onhand.mcp.registry import McpRegistry
-from onhand.mcp.servers import Server
-from onhand.mcp.transparent import Transparent
+from onhand.mcp.pass_through import PassThrough
+from onhand.mcp.servers import ServerConfig
+from onhand.mcp.upstreams import Upstreams
+from onhand.net import ListenAddress
 
 
 def announce(url: str) -> None:
@@ -20,5 +20,5 @@ def announce(url: str) -> None:
 
 
 if __name__ == "__main__":
-    registry = McpRegistry([Server("reference", url=sys.argv[1], transport="http")], version="1")
-    anyio.run(http.serve, Transparent(registry, "reference"), Address("127.0.0.1", 0), "", announce)
+    registry = Upstreams([ServerConfig("reference", url=sys.argv[1], transport="http")], version="1")
+    anyio.run(http.serve, PassThrough(registry, "reference"), ListenAddress("127.0.0.1", 0), "", announce)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onhand import Context, Document, Documents, Notes, Rules, Skills, open_index
-from onhand.corpora.corpus import Absent, Corpus
+from onhand.corpora.federated import Corpus, UnavailableCorpus
 from requirements import requirement
 
 TEXTS = {"alpha": "zebra crossing rules", "beta": "zebra zebra stripes", "gamma": "quokka"}
@@ -77,4 +77,4 @@ def test_a_miss_is_empty_and_has_a_reason(corpus: Corpus) -> None:
 
 
 def test_a_corpus_that_is_not_there_says_why() -> None:
-    assert Absent("no documents").find("x", 1) == ((), "no documents", ())
+    assert UnavailableCorpus("no documents").find("x", 1) == ((), "no documents", ())

@@ -14,12 +14,10 @@ import pytest
 
 import tiny_gguf
 from loopback import Asked, Reply, serving
-from onhand.embed.embedder import KINDS, Embedder, Kind
+from onhand.embed.embedder import KINDS, Embedder, HashingEmbedder, Kind, cosine
 from onhand.embed.gguf import GgufEmbedder
-from onhand.embed.hashing import HashingEmbedder
 from onhand.embed.http import HttpEmbedder
 from onhand.embed.minilm import MiniLmEmbedder
-from onhand.embed.similar import cosine
 from onhand.errors import InputError
 from requirements import requirement
 

@@ -131,5 +131,5 @@ def test_who_stops_listening_is_free_at_once_and_may_ask_again(model: Model) -> 
 
 @requirement("models.contract")
 def test_a_script_that_has_no_further_line_fails_as_a_model_does() -> None:
-    with pytest.raises(ModelError, match="add a line"):
+    with pytest.raises(ModelError, match="add another one"):
         said(ScriptedModel([]), ASKED)

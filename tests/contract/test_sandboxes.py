@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from onhand.closed import Closed
 from onhand.errors import InputError, SandboxError
-from onhand.sandbox.memory import MemorySandbox
+from onhand.path_rules import PathRules
 from onhand.sandbox.policy import Policy
-from onhand.sandbox.sandbox import Command, Refuse, Sandbox
+from onhand.sandbox.sandbox import Command, MemorySandbox, RefusingSandbox, Sandbox
 from requirements import requirement
 from workplace import backend, give, run, workplace
 
@@ -107,7 +106,7 @@ def test_what_is_protected_or_denied_cannot_be_made_when_it_is_not_there_yet(wor
 
 @requirement("sandbox.same-rules")
 def test_patterns_close_what_they_match_at_any_depth_unless_it_is_allowed(world: World) -> None:
-    closed = Closed(("*.sqlite", "private/"), ("/vendor",), ("demo.sqlite",))
+    closed = PathRules(("*.sqlite", "private/"), ("/vendor",), ("demo.sqlite",))
     for name in ("src/deep/a.sqlite", "src/Private/b.txt", "vendor/c.py", "src/vendor/d.py", "src/demo.sqlite"):
         world.write(name)
     policy = world.policy(closed=closed)
@@ -167,7 +166,7 @@ def test_a_policy_that_cannot_be_meant_is_refused_before_anything_starts(world: 
 
 @requirement("sandbox.never-silently-open")
 def test_a_machine_without_a_sandbox_starts_nothing_and_says_why() -> None:
-    sandbox = Refuse("this kernel has none")
+    sandbox = RefusingSandbox("this kernel has none")
     with pytest.raises(SandboxError, match="nothing was started: this kernel has none"):
         sandbox.start(Policy(), Command(["true"], "/", {}))
     assert sandbox.refusal(Policy()) == "this kernel has none"

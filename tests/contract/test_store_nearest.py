@@ -6,9 +6,8 @@ from array import array
 import pytest
 
 from onhand.document import EVERYTHING, Document, Filter
-from onhand.store.entry import Entry
 from onhand.store.memory import MemoryStore
-from onhand.store.store import Store
+from onhand.store.store import Entry, Store
 from requirements import requirement
 from stores import vector
 

@@ -8,9 +8,8 @@ import pytest
 from onhand.document import EVERYTHING, Document, Filter
 from onhand.errors import InputError, StoreError
 from onhand.store import sqlite
-from onhand.store.entry import HEAD_CHARS, Entry, Summary, Tally
 from onhand.store.memory import MemoryStore
-from onhand.store.store import Store
+from onhand.store.store import HEAD_CHARS, Entry, Store, Summary, Tally
 from requirements import requirement
 from stores import MAIL, NEW_YORK, day, entries, vector
 
@@ -470,13 +469,13 @@ def test_a_word_tells_the_more_the_fewer_documents_have_it(store: Store) -> None
     store.upsert(entries([Document(name, text=text) for name, text in texts.items()]))
     store.delete(["b"])
     store.upsert(entries([Document("b", text="alpha epsilon")]))
-    tells = store.telling("alpha beta delta zeta", "a")
+    tells = store.term_weights("alpha beta delta zeta", "a")
     alpha, beta, delta, zeta = (tells[term][0] for term in ("alpha", "beta", "delta", "zeta"))
     assert 0 < alpha < beta < delta < zeta
     assert [tells[term][1] for term in ("alpha", "beta", "delta", "zeta")] == [True, True, False, False]
-    assert store.telling("gamma", "a")["gamma"] == (zeta, False)  # nobody has it any more
-    assert store.telling("alpha", "nobody") == {}
-    assert store.telling("?!", "a") == {}
+    assert store.term_weights("gamma", "a")["gamma"] == (zeta, False)  # nobody has it any more
+    assert store.term_weights("alpha", "nobody") == {}
+    assert store.term_weights("?!", "a") == {}
 
 
 def test_every_store_says_the_same_of_what_a_query_tells(store: Store) -> None:
@@ -485,4 +484,4 @@ def test_every_store_says_the_same_of_what_a_query_tells(store: Store) -> None:
         one.upsert(entries(numbered(MANY)))
         one.delete(["d0003", "d0100"])
     for query in ("alpha beta gamma3", "number17 title 4 nothing", "alphas gamma-3"):
-        assert store.telling(query, "d0017") == twin.telling(query, "d0017")
+        assert store.term_weights(query, "d0017") == twin.term_weights(query, "d0017")

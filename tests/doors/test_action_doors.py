@@ -13,9 +13,10 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from onhand import app
 from onhand.cli.main import main
-from onhand.mcp.server import build
+from onhand.doors import mcp_surface
+from onhand.mcp.surface import build_server
+from onhand.project import Project, load_config
 from onhand.tools import Result
 from requirements import requirement
 
@@ -76,9 +77,9 @@ def of_python(result: Result) -> tuple[bool, str, Any]:
 
 def over_mcp(mode: Any) -> list[tuple[bool, str, Any]]:
     async def ask() -> list[tuple[bool, str, Any]]:
-        surface, _ = app.open_surface(app.configured())
+        surface = mcp_surface(Project(load_config()))
         with anyio.fail_after(100):
-            async with Client(build(surface), mode=mode) as client:
+            async with Client(build_server(surface), mode=mode) as client:
                 schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
                 return [await one(client, schemas[tool], tool, arguments) for tool, arguments in CALLS]
 
@@ -98,7 +99,7 @@ async def one(client: Client, schema: Any, tool: str, arguments: dict[str, Any])
 @requirement("actions.are-tools", "actions.run-command")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_call_comes_to_the_same_through_every_door(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
-    registry = app.open_registry(app.configured())
+    registry = Project(load_config()).registry()
     went_well = 0
     for (tool, arguments), told in zip(CALLS, over_mcp(mode), strict=True):
         assert told == of_python(registry.call(tool, arguments)), (tool, arguments)

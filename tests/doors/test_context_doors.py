@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import onhand
-from onhand import app
 from onhand.cli.main import main
 from onhand.corpora.context import Context
+from onhand.project import Project, load_config
 from onhand.tools import Call
 from requirements import requirement
 
@@ -33,7 +33,7 @@ def through_python(context: Context, query: str, limit: int) -> Found:
 
 
 def from_json(text: str) -> Found:
-    return [(hit["path"], hit["section"], f"{hit['score']:.2f}") for hit in json.loads(text)["hits"]]
+    return [(hit["path"], hit["section"]["heading"], f"{hit['score']:.2f}") for hit in json.loads(text)["hits"]]
 
 
 def from_blocks(text: str) -> Found:
@@ -46,8 +46,8 @@ def test_python_the_command_line_and_the_tool_agree_on_every_judged_query(
     ranking: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ONHAND_CONTEXT_RANKING", ranking)
-    asked = app.configured(str(PROJECT))
-    context, registry = app.open_context(asked), app.open_registry(asked)
+    asked = load_config(str(PROJECT))
+    context, registry = Project(asked).context, Project(asked).registry()
     calls = [Call("context_search", {"query": query, "k": 5}) for query in QUERIES]
     results = asyncio.run(registry.dispatch(calls))
     hits = 0

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from mail import Concepts, mails
-from onhand import Filter, app
+from onhand import Filter
 from onhand.cli.main import main
 from onhand.embed import choose
+from onhand.project import Project, load_config, open_index
 from onhand.search.result import Result
-from onhand.search.times import parse_time
+from onhand.search.validation import parse_time
 from requirements import requirement
 
 QUERIES = ["dock sensors", "Q3 forecast", "money back", "office", "DOCK-1007", "who is on call", "nothing like it"]
@@ -43,11 +44,11 @@ def test_python_the_command_line_and_the_tools_agree(
     monkeypatch.chdir(tmp_path)
     at_hand = Concepts() if with_embedder else None
     chosen = (at_hand, None if at_hand else "there is none")
-    monkeypatch.setattr(choose, "chosen", lambda wanted: (None, None) if wanted is None else chosen)
+    monkeypatch.setattr(choose, "choose_embedder", lambda wanted: (None, None) if wanted is None else chosen)
     (tmp_path / ".onhand").mkdir()
-    index = app.open_index(tmp_path / ".onhand/documents.db")
+    index = open_index(tmp_path / ".onhand/documents.db")
     index.put(mails())
-    registry = app.open_registry(app.configured())
+    registry = Project(load_config()).registry()
     assert "get_document" in registry
 
     def through_doors(verb: str, tool: str, words: list[str], arguments: dict[str, Any]) -> tuple[Any, Any]:

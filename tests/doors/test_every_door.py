@@ -12,8 +12,9 @@ import pytest
 
 from door import DOORS, Door, Rejected, python_door
 from mail import Concepts, mails
-from onhand import Document, app
+from onhand import Document
 from onhand.embed import choose
+from onhand.project import open_index
 from public_cases import cases, needs_cases
 from requirements import requirement
 
@@ -50,12 +51,14 @@ pytestmark = requirement("grpc.same-as-other-doors")
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The corpus of mail in a file, with an embedder that every door finds."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(choose, "chosen", lambda wanted: (None, None) if wanted is None else (Concepts(), None))
+    monkeypatch.setattr(
+        choose, "choose_embedder", lambda wanted: (None, None) if wanted is None else (Concepts(), None)
+    )
     path = tmp_path / "documents.db"
     markup = Document(
         "page", "A <b>title</b>", "1 &lt; 2 &amp;amp; <i>dock</i>\r\n" * 50 + "\x1b[2J end", "Ä <ä@x.org>"
     )
-    with app.open_index(path) as index:
+    with open_index(path) as index:
         index.put([*mails(), markup, Document("empty")])
     return path
 

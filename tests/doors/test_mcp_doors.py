@@ -16,8 +16,8 @@ from mcp import Client, StdioServerParameters
 
 import rawmcp
 from mail import mails
-from onhand import app
 from onhand.cli.main import main
+from onhand.project import Project, load_config, open_index
 from requirements import requirement
 
 CONTEXT_QUERIES = ["rollback", "who leads an incident", "how long are rides kept", "nothing-like-it"]
@@ -31,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(rawmcp.SAMPLE, tmp_path / "project")
     monkeypatch.setenv("ONHAND_DOCUMENTS_EMBEDDER", "none")
     (tmp_path / "project/.onhand").mkdir()
-    app.open_index(tmp_path / "project/.onhand/documents.db", None).put(mails())
+    open_index(tmp_path / "project/.onhand/documents.db", None).put(mails())
     return tmp_path / "project"
 
 
@@ -41,8 +41,8 @@ def from_blocks(text: str) -> Found:
 
 
 def through_python(project: Path) -> dict[str, Found]:
-    asked = app.configured(str(project))
-    context, documents = app.open_context(asked), app.open_documents(asked)
+    asked = load_config(str(project))
+    context, documents = Project(asked).context, Project(asked).documents
     found: dict[str, Found] = {}
     for query in CONTEXT_QUERIES:
         found[query] = [(hit.path, f"{hit.score:.2f}") for hit in context.search(query, 5).hits]

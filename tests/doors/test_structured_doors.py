@@ -11,10 +11,11 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from onhand import app
 from onhand.cli.main import main
-from onhand.corpora import found
-from onhand.mcp.server import build
+from onhand.doors import mcp_surface
+from onhand.mcp.surface import build_server
+from onhand.project import Project, load_config
+from onhand.record import to_json
 from requirements import requirement
 from whole_project import whole_project
 
@@ -37,18 +38,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def questions() -> list[Question]:
     """Words for the command line, a tool with its arguments, and what Python has to say: all the same question."""
-    asked = app.configured()
-    context, rules = app.open_context(asked), app.open_rules(asked)
-    skills, notes = app.open_skills(asked), app.open_notes(asked)
+    asked = load_config()
+    context, rules = Project(asked).context, Project(asked).rules
+    skills, notes = Project(asked).skills, Project(asked).notes
     searches: list[tuple[str, str, str, Callable[[str], Any]]] = [
-        ("context", "context_search", "k", lambda query: found.context_as_json(context.search(query, 2))),
-        ("rules", "search_rules", "limit", lambda query: found.rules_as_json(rules.search(query, 2))),
-        ("skills", "search_skills", "limit", lambda query: found.skills_as_json(skills.search(query, 2))),
-        ("notes", "search_notes", "limit", lambda query: found.notes_as_json(notes.search(query, 2))),
+        ("context", "context_search", "k", lambda query: to_json(context.search(query, 2))),
+        ("rules", "search_rules", "limit", lambda query: to_json(rules.search(query, 2))),
+        ("skills", "search_skills", "limit", lambda query: to_json(skills.search(query, 2))),
+        ("notes", "search_notes", "limit", lambda query: to_json(notes.search(query, 2))),
     ]
 
     def rules_for(path: str) -> Any:
-        return found.path_rules_as_json(rules.for_path(path))
+        return to_json(rules.for_path(path))
 
     made: list[Question] = [
         ([noun, "search", "-k2", "--json", "--", query], tool, {"query": query, limit: 2}, partial(ask, query))
@@ -62,9 +63,9 @@ def questions() -> list[Question]:
     name = next(one.name for one in skills.all() if skills.read(one.name).references)
     page = skills.read(name).references[0].path
     command = ["skills", "read", "--json", name]
-    made.append((command, "read_skill", {"name": name}, lambda: found.skill_reading_as_json(skills.read(name))))
+    made.append((command, "read_skill", {"name": name}, lambda: to_json(skills.read(name))))
     made.append(([*command, "--reference", page], "read_skill_reference", {"skill": name, "path": page},
-                 lambda: found.skill_reading_as_json(skills.reference_content(name, page))))  # fmt: skip
+                 lambda: to_json(skills.reference_content(name, page))))  # fmt: skip
     return made
 
 
@@ -77,9 +78,9 @@ def talk(ask: Callable[[Client], Any], mode: Any) -> Any:
     """Let a client of the SDK, which holds answers against their schemas, ask."""
 
     async def run() -> Any:
-        surface, _ = app.open_surface(app.configured())
+        surface = mcp_surface(Project(load_config()))
         with anyio.fail_after(100):
-            async with Client(build(surface), mode=mode) as client:
+            async with Client(build_server(surface), mode=mode) as client:
                 return await ask(client)
 
     return anyio.run(run)
@@ -123,9 +124,9 @@ def test_a_note_and_a_step_are_told_alike_when_they_are_written(mode: str, capsy
         return [first, deleted, added, shown, begun, ready]
 
     first, deleted, added, shown, begun, ready = talk(ask_all, mode)
-    assert timeless(first) == timeless(printed([*words, "--source", first["source"], "The left one."], capsys))
+    assert timeless(first) == timeless(printed([*words, "--source", first["note"]["source"], "The left one."], capsys))
     assert timeless(deleted) == timeless(printed(["notes", "delete", "door", "--json"], capsys))
-    assert shown == {"nodes": added["nodes"]}
+    assert shown["nodes"] == added["nodes"]
     assert added["ready"] == ["model", "test"]
     assert begun["node"] == printed(["plan", "show", "test", "--json"], capsys)[0]
     assert begun["ready"] == ["model"]

@@ -19,8 +19,8 @@ from acp import schema
 from acp.stdio import spawn_agent_process
 
 from editor import Editor
-from onhand.memory.plan import Plan
-from onhand.memory.relations import Relations
+from onhand.plan.plan import Plan
+from onhand.plan.relations import Relations
 from requirements import requirement
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +166,7 @@ def test_our_entry_is_written_into_the_settings_of_zed(tmp_path: Path) -> None:
     settings.parent.mkdir(parents=True)
     settings.write_text('{\n  // mine\n  "theme": "One"\n}\n', encoding="utf-8")
     environ = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "src"), "XDG_CONFIG_HOME": ""}
-    for printed in ("wrote our entry", "has our entry already"):
+    for printed in ("added 'onhand' to", "already has this entry"):
         command = [sys.executable, "-m", "onhand", "acp", "install", "zed", "--model", "openai:m", "--sandbox"]
         done = subprocess.run(command, env=environ, capture_output=True, encoding="utf-8", timeout=60, check=True)
         assert printed in done.stdout

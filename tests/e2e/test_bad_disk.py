@@ -6,11 +6,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
+import onhand
 from requirements import requirement
 
 pytestmark = [
@@ -22,7 +25,7 @@ PRELUDE = """
 import os, subprocess, sys
 from onhand.document import Document
 from onhand.errors import StoreError
-from onhand.store.entry import Entry
+from onhand.store.store import Entry
 from onhand.store.sqlite import SqliteStore
 
 def mount(*options):
@@ -57,16 +60,25 @@ path = os.path.join(disk, "index.db")
 Run = Callable[[str], None]
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as name:  # not tmp_path: others may not enter that
+@contextmanager
+def world_readable_directory() -> Iterator[Path]:
+    """A directory that every user can enter, unlike `tmp_path`; `TMPDIR` may also be its owner's alone."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
         os.chmod(name, 0o755)
         yield Path(name)
 
 
-def python(code: str, place: Path, environ: dict[str, str], *before: str) -> None:
-    command = [*before, sys.executable, "-c", PRELUDE + dedent(code), str(place)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with world_readable_directory() as directory:
+        yield directory
+
+
+def python(
+    code: str, place: Path, environ: dict[str, str], *before: str, program: str = sys.executable, **how: Any
+) -> None:
+    command = [*before, program, "-c", PRELUDE + dedent(code), str(place)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, **how)
     assert done.returncode == 0, done.stderr
 
 
@@ -103,14 +115,14 @@ def test_a_file_on_a_read_only_disk_is_searched_and_refuses_to_be_written(on_a_d
 
 def test_a_file_of_another_ranking_on_a_read_only_disk_says_what_to_do(on_a_disk: Run) -> None:
     on_a_disk("""
-        from onhand.lexical.ranking import ranking
-        store = SqliteStore(path, ranking("seed"))
+        from onhand.lexical.scoring import get_ranking
+        store = SqliteStore(path, get_ranking("seed"))
         put(store, "a", "b")
         store.close()
         mount("-o", "remount,ro", disk)
         said = refused(SqliteStore, path)
         assert "is indexed for the ranking 'seed-2'" in said and "open it once where it can be written" in said, said
-        assert ids(SqliteStore(path, ranking("seed"))) == ["a", "b"]
+        assert ids(SqliteStore(path, get_ranking("seed"))) == ["a", "b"]
         mount("-o", "remount,rw", disk)
         assert ids(SqliteStore(path)) == ["a", "b"]
     """)
@@ -226,7 +238,36 @@ def test_vectors_are_searched_on_a_read_only_and_on_a_full_disk(on_a_disk: Run) 
     """)
 
 
-def test_a_file_of_another_user_is_searched_and_left_as_it_is(place: Path, environ: dict[str, str]) -> None:
+OTHER_USER: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def python_for_another_user() -> str:
+    """A Python that another user can start: ours may be in a directory that only its owner can enter."""
+    ours: str = getattr(sys, "_base_executable", sys.executable)
+    for program in filter(None, [ours, shutil.which("python3", path="/usr/bin:/bin")]):
+        check = [program, "-c", "import sqlite3, sys; sys.exit(sys.version_info < (3, 11))"]
+        with suppress(OSError):
+            if subprocess.run(check, cwd="/", env={}, capture_output=True, **OTHER_USER).returncode == 0:
+                return program
+    pytest.skip("another user cannot start any Python that is new enough")
+
+
+@pytest.fixture
+def as_another_user(environ: dict[str, str]) -> Iterator[Callable[[str, Path], None]]:
+    """Run code as a user who owns neither our files nor the directory of this project, and may not even enter it."""
+    program = python_for_another_user()
+    with world_readable_directory() as copy:
+        source = Path(onhand.__file__).parent
+        shutil.copytree(source, copy / "onhand", ignore=shutil.ignore_patterns("__pycache__"))
+        for path in copy.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        theirs = {**environ, "PYTHONPATH": str(copy)}
+        yield lambda code, place: python(code, place, theirs, program=program, cwd="/", **OTHER_USER)
+
+
+def test_a_file_of_another_user_is_searched_and_left_as_it_is(
+    place: Path, environ: dict[str, str], as_another_user: Callable[[str, Path], None]
+) -> None:
     python(
         """
         store = SqliteStore(path)
@@ -240,13 +281,8 @@ def test_a_file_of_another_user_is_searched_and_left_as_it_is(place: Path, envir
     before = path.read_bytes()
     path.chmod(0o444)
     place.chmod(0o555)
-    as_nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    if as_nobody and not shutil.which("setpriv"):
-        pytest.skip("nobody is bound by permissions here")
-    if subprocess.run([*as_nobody, sys.executable, "-c", ""], env=environ, capture_output=True).returncode:
-        pytest.skip("nobody else can run our Python: it lies where only its owner can go")
     try:
-        python(
+        as_another_user(
             """
             store = SqliteStore(path)
             assert ids(store) == ["a"]
@@ -254,8 +290,6 @@ def test_a_file_of_another_user_is_searched_and_left_as_it_is(place: Path, envir
             store.close()
             """,
             place,
-            environ,
-            *as_nobody,
         )
     finally:
         place.chmod(0o755)

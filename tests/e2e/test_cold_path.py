@@ -98,7 +98,7 @@ def test_nothing_heavy_is_imported_for_help(words: list[str], pages: Path) -> No
 def test_nothing_heavy_is_imported_for_a_search(options: list[str], pages: Path) -> None:
     modules = imported(["context", "search", "roll back service_7", *options], pages)
     assert {module.partition(".")[0] for module in modules} & HEAVY == set()
-    assert "onhand.lexical.bm25" in modules
+    assert "onhand.lexical.index" in modules
     if "--json" not in options:
         assert "json" not in modules
     if not options:

@@ -44,10 +44,11 @@ def test_the_sample_project_answers_the_question_about_secrets(environ: dict[str
     assert (done.returncode, done.stderr) == (0, "")
     assert "Secrets  .AGENTS/security.md:" in done.stdout.splitlines()[0]
     answer = json.loads(run(["context", "search", "--explain", "--json", "-k", "1", query], environ).stdout)
-    assert (answer["hits"][0]["path"], answer["hits"][0]["section"]) == (".AGENTS/security.md", "Secrets")
-    first, last = answer["hits"][0]["lines"]
+    assert (answer["hits"][0]["path"], answer["hits"][0]["section"]["heading"]) == (".AGENTS/security.md", "Secrets")
+    section = answer["hits"][0]["section"]
+    first, last = section["first_line"], section["last_line"]
     page = (SAMPLE / ".AGENTS/security.md").read_text(encoding="utf-8").split("\n")
-    assert "\n".join(page[first - 1 : last]) == answer["hits"][0]["text"]
+    assert "\n".join(page[first - 1 : last]) == answer["hits"][0]["section"]["text"]
     assert "env" in {part["term"] for part in answer["hits"][0]["contributions"]}
 
 
@@ -275,7 +276,7 @@ def test_an_output_that_cannot_say_everything_spells_it_out(environ: dict[str, s
     assert done.returncode == 0
     assert "\\u5883" in done.stdout
     answer = json.loads(run(["context", "search", "--json", "境港のドックの台風対策"], asked).stdout)
-    assert answer["hits"][0]["section"] == "境港パイロットの注意点"
+    assert answer["hits"][0]["section"]["heading"] == "境港パイロットの注意点"
 
 
 @requirement("context.directory")

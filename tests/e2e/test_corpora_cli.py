@@ -68,4 +68,4 @@ def test_a_directory_that_nobody_may_write_to_is_named(environ: dict[str, str], 
     (project / ".onhand").mkdir(mode=0o500)
     done = run(["notes", "write", "a", "b", "--description", "c"], environ, project)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "nothing can be written in" in done.stderr
+    assert "cannot write in" in done.stderr

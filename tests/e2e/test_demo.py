@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from onhand import Context, Rules, Skills
-from onhand.embed.choose import chosen
-from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
+from onhand.embed.choose import choose_embedder
+from onhand.tools.loading import BYTES_PER_TOKEN, estimated_tokens
 from requirements import requirement
 
 ROOT = Path(__file__).parents[2]
@@ -158,7 +158,7 @@ def test_it_shows_that_edits_are_seen_and_leaves_the_sample_as_it_was(chapters: 
 def test_it_imports_mail_and_finds_one_by_structure_and_words(chapters: list[str]) -> None:
     assert "45 mails imported; 23 of them by Sarah" in chapters[6]
     assert re.search(r"^   1\.00  Q3 revenue model - draft for review  \(keyword ", chapters[6], re.MULTILINE)
-    assert ("note: " in chapters[6]) is (chosen("auto")[0] is None)
+    assert ("note: " in chapters[6]) is (choose_embedder("auto")[0] is None)
 
 
 def test_it_shows_the_rules_of_a_directory_once_and_a_page_that_rules_link_to(chapters: list[str]) -> None:
@@ -175,15 +175,15 @@ def test_it_finds_a_skill_by_its_task_and_reads_it_with_what_belongs_to_it(chapt
     best = skills.search("add a discount for the sailing week").hits[0]
     shown = " ".join(chapters[8].split())
     assert f"a catalog of {len(skills.all())} in {estimated_tokens(skills.catalog().text)} tokens" in shown
-    assert f'│ <skill name="{best.skill.name}" score="{best.score:.2f}">' in chapters[8]
-    reading = skills.read(best.skill.name)
+    assert f'│ <skill name="{best.name}" score="{best.score:.2f}">' in chapters[8]
+    reading = skills.read(best.name)
     assert f"│ {reading.text.strip().splitlines()[0]}" in chapters[8]
     assert [f"   reference  {one.path}: " in chapters[8] for one in reading.references] == [True]
     assert [f"   script     {one.qualified_name}: " in chapters[8] for one in reading.scripts] == [True]
 
 
 def test_a_note_is_found_when_it_is_written_and_marked_as_an_agents(chapters: list[str]) -> None:
-    assert "│ kept the fact 'refund limit' in refund-limit.md" in chapters[9]
+    assert "│ wrote the fact 'refund limit' in refund-limit.md" in chapters[9]
     assert '│ <agent_note name="refund limit" type="fact" written_by="agent"' in chapters[9]
 
 
@@ -192,7 +192,7 @@ def test_one_search_has_hits_of_every_kind_in_the_order_of_their_scores(chapters
     assert {kind for _, kind in hits} == {"rules", "context", "skills", "documents", "notes"}
     scores = [float(score) for score, _ in hits]
     assert scores == sorted(scores, reverse=True)
-    assert ("note: documents: " in chapters[10]) is (chosen("auto")[0] is None)
+    assert ("note: documents: " in chapters[10]) is (choose_embedder("auto")[0] is None)
 
 
 def test_a_tool_is_found_called_and_costs_less_than_all_of_them(chapters: list[str]) -> None:
@@ -208,8 +208,8 @@ def test_a_tool_is_found_called_and_costs_less_than_all_of_them(chapters: list[s
 def test_what_one_agent_has_begun_another_cannot_begin(chapters: list[str]) -> None:
     answers = [line.removeprefix("│ ") for line in lines_of(chapters[12]) if line.startswith("│")]
     assert answers == [
-        "added rule, note, diff, review; can begin now: rule, note",
-        "rule is in_progress; can begin now: note",
+        "added rule, note, diff, review; ready: rule, note",
+        "updated rule [in_progress]; ready: note",
         "'rule' cannot begin: it is in progress",
         "- note: Write the riders' note",
         "diff waits for rule",
@@ -219,7 +219,7 @@ def test_what_one_agent_has_begun_another_cannot_begin(chapters: list[str]) -> N
 
 def test_an_answer_is_served_again_unless_the_question_or_its_page_is_another(chapters: list[str]) -> None:
     asked = [line.split()[0] for line in lines_of(chapters[13]) if "Where may" in line]
-    by = "lexical" if chosen("auto")[0] is None else "semantic"
+    by = "lexical" if choose_embedder("auto")[0] is None else "semantic"
     assert asked == ["computed", "exact", by, "computed", "computed"]
     assert "(the most similar question differs: one is negated)" in chapters[13]
 

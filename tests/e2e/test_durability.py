@@ -15,9 +15,9 @@ from benchmarks import flips, kills, writers
 
 from onhand.document import Document
 from onhand.errors import StoreError
-from onhand.lexical.ranking import ranking
-from onhand.store.entry import Entry
+from onhand.lexical.scoring import get_ranking
 from onhand.store.sqlite import SqliteStore
+from onhand.store.store import Entry
 from requirements import requirement
 from stores import directory, entries, small_segments
 
@@ -51,7 +51,7 @@ def test_many_processes_make_one_file_at_once(tmp_path: Path, environ: dict[str,
     code = """
 import sys
 from onhand.document import Document
-from onhand.store.entry import Entry
+from onhand.store.store import Entry
 from onhand.store.sqlite import SqliteStore
 sys.stdin.read()
 store = SqliteStore(sys.argv[1])
@@ -279,7 +279,7 @@ def test_a_flipped_bit_is_found_or_an_error_and_never_another_text() -> None:
 
 
 def test_a_file_of_another_ranking_is_indexed_anew_once(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "index.db", ranking("seed"))
+    store = SqliteStore(tmp_path / "index.db", get_ranking("seed"))
     put(store, "a", "b")
     assert [part.field for part in store.keyword("words")[0].contributions] == ["text"]
     store.close()

@@ -46,9 +46,12 @@ class Place:
         os.mkfifo(fifo)
         self._begun = os.open(fifo, os.O_RDWR)
         self.begin = f"setsid {self.sleep} & echo > '{fifo}'; exec {self.sleep}"
-        rg = f"#!/bin/sh\necho > '{fifo}'; {self.sleep}\n"  # it has a lot to look at
-        (self.programs / "rg").write_text(rg, encoding="utf-8")
-        (self.programs / "rg").chmod(0o755)
+        git = f"#!/bin/sh\necho > '{fifo}'; {self.sleep}\n"  # it has a lot to look at
+        (self.programs / "git").write_text(git, encoding="utf-8")
+        (self.programs / "git").chmod(0o755)
+        for part in ("objects", "refs"):
+            (self.project / ".git" / part).mkdir(parents=True)
+        (self.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
 
     def has_begun(self) -> None:
         assert select.select([self._begun], [], [], rawmcp.WAIT_S)[0]
@@ -83,8 +86,8 @@ def place(tmp_path: Path) -> Place:
 
 def calls(place: Place, what: str) -> list[dict[str, Any]]:
     job = request("tools/call", 1, name="run_command", arguments={"command": place.begin, "background": True})
-    if what == "ripgrep":
-        return [job, request("tools/call", 2, name="grep", arguments={"pattern": "hello"})]
+    if what == "git":
+        return [job, request("tools/call", 2, name="git", arguments={"args": ["status"]})]
     return [job, request("tools/call", 2, name="run_command", arguments={"command": place.begin})]
 
 
@@ -120,9 +123,7 @@ def _read_on(pipe: IO[str]) -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    ("what", "number"), [*(("command", number) for number in SIGNALS), ("ripgrep", signal.SIGTERM)]
-)
+@pytest.mark.parametrize(("what", "number"), [*(("command", number) for number in SIGNALS), ("git", signal.SIGTERM)])
 def test_a_signal_to_a_server_over_stdio_ends_what_its_tools_started(place: Place, what: str, number: int) -> None:
     with over_stdio(place) as server:
         for call in calls(place, what):
@@ -151,7 +152,7 @@ def _asked_until_it_ends(process: "subprocess.Popen[bytes]", number: int) -> int
     raise AssertionError("it does not end")
 
 
-@pytest.mark.parametrize("what", ["command", "ripgrep"])
+@pytest.mark.parametrize("what", ["command", "git"])
 def test_a_client_that_closes_the_stream_ends_what_it_had_started(place: Place, what: str) -> None:
     with over_stdio(place) as server:
         for call in calls(place, what):
@@ -164,7 +165,7 @@ def test_a_client_that_closes_the_stream_ends_what_it_had_started(place: Place, 
 
 
 @requirement("actions.end-with-the-command")
-@pytest.mark.parametrize("what", ["command", "ripgrep"])
+@pytest.mark.parametrize("what", ["command", "git"])
 def test_a_client_that_cancels_a_call_ends_what_it_had_started(place: Place, what: str) -> None:
     with over_stdio(place) as server:
         server.send(calls(place, what)[1])
@@ -177,9 +178,7 @@ def test_a_client_that_cancels_a_call_ends_what_it_had_started(place: Place, wha
         assert answered["result"]["content"][0]["text"] == "hello\n"  # and nobody waits for it any longer
 
 
-@pytest.mark.parametrize(
-    ("what", "number"), [*(("command", number) for number in SIGNALS), ("ripgrep", signal.SIGTERM)]
-)
+@pytest.mark.parametrize(("what", "number"), [*(("command", number) for number in SIGNALS), ("git", signal.SIGTERM)])
 def test_a_signal_to_a_server_over_http_ends_what_its_tools_started(place: Place, what: str, number: int) -> None:
     with over_http(place) as server:
         connections = []

@@ -18,7 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_serving import Running, mail_index, raw_channel, serving
 from mail import mails
 from onhand import Document, open_index
-from onhand.errors import Refused, RemoteError
+from onhand.errors import RemoteError, Unauthenticated
 from onhand.grpc import Client
 from requirements import requirement
 
@@ -171,7 +171,7 @@ def test_a_token_writes_and_metrics_are_configured_like_everything_else(project:
         with Client(address, token=TOKEN) as client:
             assert client.delete(["mail-000"]) == 1
             assert client.keyword("projections").hits
-        with Client(address) as client, pytest.raises(Refused):
+        with Client(address) as client, pytest.raises(Unauthenticated):
             client.keyword("projections")
         (metrics,) = (line.split()[-1] for line in said if line.startswith("onhand: metrics at "))
         with urlopen(metrics, timeout=PATIENCE_S) as got:
@@ -179,7 +179,7 @@ def test_a_token_writes_and_metrics_are_configured_like_everything_else(project:
     finally:
         process.terminate()
         rest = process.communicate(timeout=PATIENCE_S)[1]
-    assert any("travel unencrypted" in line for line in said)
+    assert any("sent unencrypted" in line for line in said)
     assert '"query": "projections"' in rest
     assert TOKEN not in "".join(said) + rest
 
@@ -190,7 +190,7 @@ def test_a_token_writes_and_metrics_are_configured_like_everything_else(project:
     [
         (["0.0.0.0:0"], {}, "needs a token"),
         (["host:x"], {}, "is not HOST:PORT"),
-        ([], {"ONHAND_GRPC_TOKEN_ENV": "NOT_SET"}, "NOT_SET is to hold the token"),
+        ([], {"ONHAND_GRPC_TOKEN_ENV": "NOT_SET"}, "NOT_SET should hold the token"),
         ([], {"ONHAND_GRPC_TLS_CERT": "nope.pem"}, "cannot be read"),
     ],
     ids=["open", "address", "token", "certificate"],

@@ -53,5 +53,5 @@ def test_another_setting_or_project_has_a_file_of_its_own(project: Path, environ
 
 
 def test_nothing_is_kept_where_nobody_wants_it(project: Path, environ: dict[str, str]) -> None:
-    assert search(project, {**environ, "ONHAND_KEPT_BETWEEN_RUNS": "false"}, "zebra 3")[0] == ".AGENTS/3.md"
+    assert search(project, {**environ, "ONHAND_FILE_INDEX_CACHED": "false"}, "zebra 3")[0] == ".AGENTS/3.md"
     assert kept(environ) == []

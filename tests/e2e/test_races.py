@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from benchmarks import races
 
-from onhand.actions import beneath
+from onhand.actions import workspace
 from requirements import requirement
 
 
@@ -17,7 +17,7 @@ def test_whoever_swaps_links_causes_errors_and_no_escape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if way == "steps":
-        monkeypatch.setattr(beneath, "_openat2", lambda: None)
+        monkeypatch.setattr(workspace, "_openat2", lambda: None)
     outcome = races.run(tmp_path, 2000, way)
     assert (outcome.swaps >= 2000, outcome.attempts >= 2000, outcome.escapes) == (True, True, 0)
     assert 0 < outcome.answered < outcome.attempts  # some were refused: there was a race

@@ -66,7 +66,7 @@ def test_a_person_is_told_that_a_background_job_does_not_outlive_the_command(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"command": "seq 1 30000"}, "what was left out of the output is not kept"),
+        ({"command": "seq 1 30000"}, "the rest of the output is lost"),
         ({"command": "seq 1 30000; sleep 1000", "background": True}, "the job ends with `onhand run`"),
     ],
 )

@@ -154,7 +154,7 @@ def test_flags_open_and_close_paths_and_set_limits(place: Path, environ: dict[st
         assert not (other / "new").exists()
         assert sandboxed(place, environ, "--backend", name, "--time", "0.3", "--", "sleep", "60").returncode == 124
         misspelled = sandboxed(place, environ, "--backend", name, "--read", str(other / "nots.txt"), "--", "true")
-        assert (misspelled.returncode, misspelled.stderr.count("is not there: look at its spelling")) == (2, 1)
+        assert (misspelled.returncode, misspelled.stderr.count("cannot be readable: check its spelling")) == (2, 1)
 
 
 # A machine that allows neither namespaces nor Landlock, made of this one by filters of system calls.
@@ -235,7 +235,7 @@ def test_an_agent_behind_walls_edits_and_runs_commands_and_takes_notes_and_fetch
         user=user, group=user, extra_groups=None if user is None else [],
     )  # fmt: skip
     assert done.stdout.strip() == "Done.", done.stderr
-    assert "there is no http_get behind the walls" in done.stderr
+    assert "http_get is not available in the sandbox" in done.stderr
     assert "At high water." in (place / ".onhand" / "notes" / "tides.md").read_text()
     assert (place / "src" / "app.py").read_text() == "print('goodbye')\n"
     assert (place / "src" / "ran.txt").read_text() == "ran\n"

@@ -218,9 +218,9 @@ def test_the_token_is_taken_from_its_header_alone(guarded: Http) -> None:
         (["0.0.0.0:0"], {}, "others can reach 0.0.0.0"),
         (["[::]:0"], {}, "others can reach ::"),
         (["example.com:0"], {}, "others can reach example.com"),
-        (["0.0.0.0:0", "--token-env", "A_TOKEN"], {}, "A_TOKEN is to hold the token"),
+        (["0.0.0.0:0", "--token-env", "A_TOKEN"], {}, "A_TOKEN should hold the token"),
         (["0.0.0.0:0", "--token-env", "A_TOKEN"], {"A_TOKEN": "short"}, "can be guessed"),
-        (["127.0.0.1:99999"], {}, "a port is a number up to 65535"),
+        (["127.0.0.1:99999"], {}, "the port must be a number up to 65535"),
         (["::1:80"], {}, "write an IPv6 address as [::1]"),
     ],
 )

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import rawmcp
-from onhand.lines import MAX_SKIPPED_BYTES
 from onhand.mcp.messages import MAX_LINE_BYTES
+from onhand.serving import MAX_SKIPPED_BYTES
 from public_cases import cases, each
 from rawmcp import Stdio, request
 from requirements import requirement
@@ -207,7 +207,7 @@ def test_what_a_tool_prints_or_reads_does_not_reach_the_wire() -> None:
     program = """
 import anyio, os, sys
 from onhand.mcp import stdio
-from onhand.mcp.own import OwnSurface
+from onhand.mcp.local import LocalSurface
 from onhand.tools import Registry, Tool
 
 def noisy(arguments):
@@ -217,7 +217,7 @@ def noisy(arguments):
     return "read: " + repr(sys.stdin.read())
 
 tool = Tool("noisy", "d", {"type": "object", "properties": {}}, noisy)
-anyio.run(stdio.serve, OwnSurface(Registry([tool]), None, "1"))
+anyio.run(stdio.serve, LocalSurface(Registry([tool]), None, "1"))
 """
     pipe = subprocess.PIPE
     with subprocess.Popen(

@@ -37,6 +37,6 @@ def test_a_second_process_starts_from_what_the_first_learned(environ: dict[str, 
     (root / "skill3/SKILL.md").unlink()
     (root / "skill4").rename(root / "moved")
     after = asked(environ, project, "search", "ddddd3", "eeeee4")
-    assert (after["searched"], after["hits"][0]["name"]) == ({"skills": 29}, "skill4")
+    assert (after["skills"], after["hits"][0]["name"]) == (29, "skill4")
     assert after["hits"][0]["path"] == ".agents/skills/moved/SKILL.md"
     assert len({hit["name"] for hit in after["hits"]}) == len(after["hits"])

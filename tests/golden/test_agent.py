@@ -6,7 +6,7 @@ from collections.abc import Callable
 from onhand.agent.loop import Agent
 from onhand.agent.models.scripted import ScriptedModel
 from onhand.agent.prompt import CORE
-from onhand.agent.sub_agents import delegate
+from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from requirements import requirement
 
@@ -14,6 +14,6 @@ from requirements import requirement
 @requirement("agent.prompt-order", "agent.sub-agents")
 def test_the_core_prompt_and_the_tool_that_hands_work_on_are_the_same_words(golden: Callable[[str, str], None]) -> None:
     toolbox = Toolbox([])
-    wire = delegate(Agent(ScriptedModel([]), toolbox), toolbox).wire()
-    assert all(said in wire["description"] for said in ("Good ", "Bad ", "Dear: ", "Example: "))
+    wire = make_delegate_tool(Agent(ScriptedModel([]), toolbox), toolbox).wire()
+    assert all(word in wire["description"] for word in ("Good ", "Poor ", "Expensive: ", "Example: "))
     golden("agent.json", json.dumps({"core": CORE, "delegate": wire}, indent=2, ensure_ascii=False) + "\n")

@@ -3,7 +3,8 @@
 import pytest
 
 from onhand.errors import InputError
-from onhand.tools.catalog import Catalog, CatalogTool
+from onhand.tools.catalog import Catalog
+from onhand.tools.catalog_tool import CatalogTool
 from requirements import requirement
 
 

@@ -12,7 +12,7 @@ PROJECT = Path(__file__).parents[2] / "examples" / "sample-project"
 
 @requirement("context.tool-schema")
 def test_the_tool_is_described_in_the_same_words(golden: Callable[[str, str], None]) -> None:
-    wire = Context(PROJECT).tool().wire()
+    wire = Context(PROJECT).tools()[0].wire()
     golden("context_search.json", json.dumps(wire, indent=2, ensure_ascii=False) + "\n")
 
 

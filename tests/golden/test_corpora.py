@@ -15,5 +15,5 @@ def test_the_tools_over_rules_and_notes_are_described_in_the_same_words(
     wire = [tool.wire() for tool in (*Rules(tmp_path).tools(), *Notes(tmp_path / "notes").tools())]
     for tool in wire:
         words = str(tool["description"])
-        assert all(said in words for said in ("Good ", "Bad ", "Example: "))
+        assert all(said in words for said in ("Good ", "Poor ", "Example: "))
     golden("rules_and_notes_tools.json", json.dumps(wire, indent=2, ensure_ascii=False) + "\n")

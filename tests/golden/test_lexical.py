@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from onhand.lexical.bm25 import LexicalIndex
+from onhand.lexical.index import LexicalIndex
 from onhand.lexical.scoring import BM25, BM25_PLUS, Formula
-from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
+from onhand.lexical.tokenizer import IdentifierTokenizer, PlainTokenizer
 from requirements import requirement
+from stores import lexical_index
 
 SECURITY = {
     "Overview": """# Security
@@ -87,7 +88,7 @@ def scores(index: LexicalIndex, query: str, digits: int) -> list[tuple[str, floa
 
 def tools(formula: Formula = BM25_PLUS) -> LexicalIndex:
     split_only = IdentifierTokenizer(joined=False, bigrams=False)
-    index = LexicalIndex(split_only, fields=TOOL_FIELDS, formula=formula, count_repeats=True)
+    index = lexical_index(split_only, fields=TOOL_FIELDS, formula=formula, count_repeats=True)
     for name, texts in TOOLS.items():
         index.add(name, dict(zip(TOOL_FIELDS, texts, strict=True)))
     return index
@@ -97,7 +98,7 @@ def tools(formula: Formula = BM25_PLUS) -> LexicalIndex:
 @pytest.mark.parametrize("query", BM25_SCORES)
 def test_bm25_scores_of_the_security_page_are_the_published_ones(query: str) -> None:
     assert BM25 == (1.5, 0.75, 0.0)
-    index = LexicalIndex(PlainTokenizer(), count_repeats=True)
+    index = lexical_index(PlainTokenizer(), count_repeats=True)
     for heading, text in SECURITY.items():
         index.add(heading, text)
     assert scores(index, query, 4) == list(BM25_SCORES[query].items())

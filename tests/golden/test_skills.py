@@ -24,7 +24,7 @@ def test_the_skill_tools_are_described_in_the_same_words(golden: Callable[[str, 
     wire = [tool.wire() for tool in Skills(tmp_path).tools()]
     for tool in wire:
         words = str(tool["description"])
-        assert all(said in words for said in ("Good at ", "Bad at ", "Example: "))
+        assert all(said in words for said in ("Good for ", "Poor for ", "Example: "))
         assert "Cheap" in words or "Costs" in words
     golden("skill_tools.json", json.dumps(wire, indent=2, ensure_ascii=False) + "\n")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from onhand.formats import anthropic_search, openai_search
+from onhand.formats import anthropic, openai
 from onhand.formats.functions_block import functions_block
 from onhand.tools.registry import Registry
 from onhand.tools.session import Session
@@ -45,12 +45,12 @@ def test_each_provider_gets_its_form(golden: Golden) -> None:
     session = Session(catalog(), mode="all")
     forms = {
         "plain": session.wire(),
-        "anthropic": anthropic_search.request_tools(session, cache=True),
-        "anthropic bm25": anthropic_search.request_tools(session, search="bm25"),
-        "anthropic answer": anthropic_search.reference_result("toolu_1", [ISSUE, PULLS]),
-        "openai client": openai_search.request_tools(session),
-        "openai server": openai_search.request_tools(session, execution="server"),
-        "openai answer": openai_search.search_output("call_1", [ISSUE, PULLS]),
+        "anthropic": anthropic.request_tools(session, cache=True),
+        "anthropic bm25": anthropic.request_tools(session, search="bm25"),
+        "anthropic answer": anthropic.reference_result("toolu_1", [ISSUE, PULLS]),
+        "openai client": openai.request_tools(session),
+        "openai server": openai.request_tools(session, execution="server"),
+        "openai answer": openai.search_output("call_1", [ISSUE, PULLS]),
         "functions": functions_block([ISSUE, PULLS]),
     }
     golden("tool_forms.json", json.dumps(forms, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Are searches the same with and without ripgrep, and edits exact, whatever the files say?"""
+"""Properties of searches, edits and paths, whatever the files contain."""
 
 import os
 import re
@@ -13,15 +13,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from onhand import settled
-from onhand.actions.edit import Edit, apply
-from onhand.actions.files import read, write
-from onhand.actions.git_closed import attributes
-from onhand.actions.glob import glob
+from onhand.actions.edit import TextEdit, apply_edits
+from onhand.actions.files import read_file, write_file
+from onhand.actions.git_isolation import hiding_attributes
 from onhand.actions.grep import grep
-from onhand.actions.programs import found
-from onhand.actions.tree import TIMEOUT_S
-from onhand.actions.workspace import Place, Workspace
+from onhand.actions.tree import glob
+from onhand.actions.workspace import ResolvedPath, Workspace
 from onhand.errors import InputError
 from requirements import requirement
 
@@ -31,23 +28,11 @@ LINES = st.text(alphabet="abAB01_ -.\té\r日ſ", max_size=8)
 TEXTS = st.lists(LINES, max_size=6).map("\n".join).map(str.encode)
 ODD = st.sampled_from([b"a\xed\xa0\x80b", b"\xe0\x80\x80", b"0\xf4\xbf\xbf\xbf"])  # characters to some
 CONTENTS = TEXTS | st.binary(max_size=30) | ODD | TEXTS.map(lambda content: content + b"\n")
-IGNORED = st.lists(
-    st.sampled_from(["*.log", "a/", "/b.py", "!c.log", "**/x.md", "a/*", "!a", "B", "d*", "# a", "", "a/**/B"]),
-    max_size=4,
-)
 TREES = st.dictionaries(PATHS, CONTENTS, max_size=8)
-
-ATOMS = st.sampled_from(r"a b A B 0 1 _ - é 日 . \d \w \s \S \W \b \. [a-b] [^a] ^ $".split())
-PIECES = st.builds("{}{}".format, ATOMS, st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{0,1}", "*?"]))
-PATTERNS = st.recursive(
-    st.lists(PIECES, min_size=1, max_size=4).map("".join),
-    lambda inner: st.builds("(?:{}|{})".format, inner, inner) | st.builds("({})".format, inner),
-    max_leaves=4,
-)
 
 
 @contextmanager
-def workspace(files: dict[str, bytes], ignored: dict[str, list[str]]) -> Iterator[Workspace]:
+def workspace(files: dict[str, bytes]) -> Iterator[Workspace]:
     """A workspace of some files; of two that cannot both be there, the first."""
     with TemporaryDirectory() as directory:
         for name, content in files.items():
@@ -57,61 +42,7 @@ def workspace(files: dict[str, bytes], ignored: dict[str, list[str]]) -> Iterato
                 path.write_bytes(content)
             except (FileExistsError, NotADirectoryError, IsADirectoryError):
                 continue
-        for name, lines in ignored.items():
-            if Path(directory, name).is_dir():
-                Path(directory, name, ".gitignore").write_text("\n".join(lines), encoding="utf-8")
         yield Workspace(directory)
-
-
-@requirement("actions.grep-fallback")
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    TREES,
-    st.dictionaries(st.sampled_from(["", "a", "B", "a/a"]), IGNORED, max_size=2),
-    PATTERNS,
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from([None, "*.py", "a/**", "*", "**/*.{log,md}"]),
-    st.sampled_from([".", "a"]),
-    st.sampled_from([1, 2, 100]),
-    st.booleans(),
-)
-def test_ripgrep_changes_nothing_but_the_time_it_takes(
-    files: dict[str, bytes],
-    ignored: dict[str, list[str]],
-    pattern: str,
-    ignore_case: bool,
-    hidden: bool,
-    glob: str | None,
-    path: str,
-    limit: int,
-    is_old: bool,
-) -> None:
-    with workspace(files, ignored) as made, pytest.MonkeyPatch.context() as patched:
-        if is_old:  # then what ripgrep tells of lines counts
-            patched.setattr(settled, "SETTLED_NS", -TIMEOUT_S * 10**9)
-        if found("rg", made) is None:
-            pytest.skip("ripgrep is not installed")
-        assume(os.path.exists(os.path.join(made.root, path)))
-
-        def searched(use_ripgrep: bool) -> object:
-            try:
-                done = grep(
-                    made,
-                    pattern,
-                    path,
-                    glob=glob,
-                    ignore_case=ignore_case,
-                    hidden=hidden,
-                    context=1,
-                    limit=limit,
-                    use_ripgrep=use_ripgrep,
-                )
-            except InputError as error:
-                return str(error)
-            return done._replace(engine="")
-
-        assert searched(True) == searched(False)
 
 
 ODD_PIECES = (
@@ -140,21 +71,21 @@ def odd_tree() -> Iterator[Workspace]:
         yield Workspace(directory)
 
 
-def _told_by_git(root: str) -> list[str]:
+def _files_by_git(root: str) -> list[str]:
     """The files that git does not leave out."""
     command = ["git", "-c", "core.excludesFile=", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     done = subprocess.run(command, cwd=root, capture_output=True, check=True, timeout=60)
     return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
 
-@requirement("actions.grep-fallback")
+@requirement("actions.grep")
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
-@given(top=ODD_FILES, nested=ODD_FILES, is_linked=st.booleans(), limit=st.sampled_from([1, 20, 1000]))
-def test_odd_lines_of_a_gitignore_file_mean_to_ripgrep_what_they_mean_to_git(
-    odd_tree: Workspace, top: str, nested: str, is_linked: bool, limit: int
+@given(top=ODD_FILES, nested=ODD_FILES, is_linked=st.booleans())
+def test_odd_lines_of_a_gitignore_file_mean_what_they_mean_to_git(
+    odd_tree: Workspace, top: str, nested: str, is_linked: bool
 ) -> None:
-    if found("rg", odd_tree) is None:
-        pytest.skip("ripgrep is not installed")
+    assume(not UNSETTLED.search(f"{top}\n{nested}"))
     root = Path(odd_tree.root)
     (root / ".gitignore").unlink(missing_ok=True)
     (root / ".gitignore").write_bytes(os.fsencode(top))
@@ -163,13 +94,9 @@ def test_odd_lines_of_a_gitignore_file_mean_to_ripgrep_what_they_mean_to_git(
         (root / "a" / ".gitignore").symlink_to("../.gitignore")
     else:
         (root / "a" / ".gitignore").write_bytes(os.fsencode(nested))
-    helped, alone = (
-        grep(odd_tree, "needle", limit=limit, hidden=True, use_ripgrep=use_ripgrep) for use_ripgrep in (True, False)
-    )
-    assert helped._replace(engine="") == alone._replace(engine="")
-    if limit == 1000 and shutil.which("git") and not UNSETTLED.search(f"{top}\n{nested}"):
-        told = [name for name in _told_by_git(odd_tree.root) if not name.endswith(".gitignore")]
-        assert sorted(match.file for match in helped.matches) == sorted(told)
+    found = grep(odd_tree, "needle", limit=1000, hidden=True)
+    listed = [name for name in _files_by_git(odd_tree.root) if not name.endswith(".gitignore")]
+    assert sorted(match.file for match in found.matches) == sorted(listed)
 
 
 @requirement("actions.closed-in-git")
@@ -183,11 +110,11 @@ def test_whatever_is_closed_in_the_workspace_is_closed_to_git(
     odd_tree: Workspace, closed: list[str], opened: list[str]
 ) -> None:
     workspace = Workspace(odd_tree.root, deny=closed, allow=opened)
-    top = Place(workspace.roots[0], "")
-    told_git = os.fsencode(attributes(workspace.denied, workspace.allowed, top))
+    top = ResolvedPath(workspace.roots[0], "")
+    told_git = os.fsencode(hiding_attributes(workspace.denied, workspace.allowed, top))
     Path(odd_tree.root, ".git", "info", "attributes").write_bytes(told_git)
     names = [f"{one}/{other}" for one in ODD_NAMES for other in (*ODD_NAMES, "É", "A B", ".env", ".env.example")]
-    denied = [name for name in (*names, *ODD_NAMES, "B", "x.PEM") if workspace.is_denied(top.below(name))]
+    denied = [name for name in (*names, *ODD_NAMES, "B", "x.PEM") if workspace.is_denied(top.child(name))]
     asked = "".join(name + "\0" for name in denied).encode("utf-8", "surrogateescape")
     command = ["git", "check-attr", "-z", "--stdin", "diff"]
     told = subprocess.run(command, cwd=odd_tree.root, input=asked, capture_output=True, check=True, timeout=60).stdout
@@ -195,18 +122,18 @@ def test_whatever_is_closed_in_the_workspace_is_closed_to_git(
     assert denied or opened  # x.PEM at least
 
 
-@requirement("actions.grep-fallback")
+@requirement("actions.grep")
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(TREES, st.text(min_size=1, max_size=3), st.booleans())
-def test_a_literal_is_found_where_it_is(files: dict[str, bytes], text: str, use_ripgrep: bool) -> None:
+@given(TREES, st.text(min_size=1, max_size=3))
+def test_a_literal_is_found_where_it_is(files: dict[str, bytes], text: str) -> None:
     assume("\n" not in text and "\0" not in text)
-    with workspace(files, {}) as made:
+    with workspace(files) as made:
         expected = []
         for name in glob(made, "**").files:
             content = Path(made.root, name).read_bytes()
             lines = content.removesuffix(b"\n").split(b"\n") if content and b"\0" not in content else []
             expected += [(name, number) for number, line in enumerate(lines, 1) if text.encode() in line]
-        found = grep(made, text, literal=True, use_ripgrep=use_ripgrep)
+        found = grep(made, text, literal=True)
         assert [(match.file, match.line) for match in found.matches] == expected
 
 
@@ -226,7 +153,7 @@ def test_an_edit_that_differs_in_whitespace_changes_one_line_alone(
     at = data.draw(st.integers(first, last - 1))
     old = [f"{ours * depth}line  {number}" for number, depth in enumerate(depths)]
     new = [*old[:at], f"{ours * depths[at]}another", *old[at + 1 :]]
-    changed = apply("\n".join(lines), [Edit("\n".join(old[first:last]), "\n".join(new[first:last]))])
+    changed = apply_edits("\n".join(lines), [TextEdit("\n".join(old[first:last]), "\n".join(new[first:last]))])
     lines[at] = f"{theirs * depths[at]}another{trailing * (trailing == chr(13))}"
     assert changed.text == "\n".join(lines)
 
@@ -236,7 +163,7 @@ def test_an_edit_that_differs_in_whitespace_changes_one_line_alone(
 def test_an_edit_replaces_one_passage_or_none(text: str, old: str, new: str) -> None:
     count = sum(text.startswith(old, at) for at in range(len(text)))
     try:
-        changed = apply(text, [Edit(old, new)])
+        changed = apply_edits(text, [TextEdit(old, new)])
     except InputError:
         assert count != 1 or old == new
         return
@@ -254,8 +181,8 @@ def test_what_is_written_is_read_again(content: str) -> None:
     assume("\0" not in content and not content.startswith("\ufeff"))
     with TemporaryDirectory() as directory:
         made = Workspace(directory)
-        assert write(made, "file", content).hash == read(made, "file").hash
-        assert read(made, "file").content == content
+        assert write_file(made, "file", content).hash == read_file(made, "file").hash
+        assert read_file(made, "file").content == content
 
 
 @requirement("actions.confined")
@@ -272,7 +199,7 @@ def test_no_path_leads_out_of_the_workspace(parts: list[str]) -> None:
         (root / "a" / "abs").symlink_to("/")
         made = Workspace(root)
         try:
-            place = made.place("/".join(parts))
+            place = made.resolve("/".join(parts))
         except InputError:
             return
         real = os.path.realpath(place.path)

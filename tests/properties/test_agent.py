@@ -6,15 +6,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.agent.approval import Approval, Rule
+from onhand.agent.approval import Approval, ApprovalRule
 from onhand.agent.events import ENDS, STOPS, Answered, Calling, Ended, Event, Limits, Returned, Usage
 from onhand.agent.loop import Agent
 from onhand.agent.models.scripted import Line, ScriptedModel
 from onhand.agent.toolbox import Toolbox
-from onhand.agent.trace import line_of, replay
+from onhand.agent.trace import replay, serialize_event
 from onhand.formats.message import Message
 from onhand.tools import Call, Tool
-from onhand.tools.budget import policy
+from onhand.tools.loading import parse_policy
 from requirements import requirement
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -47,8 +47,8 @@ def test_a_run_ends_with_every_call_answered_and_can_be_replayed(
     lines: list[Line], limits: Limits, loading: str
 ) -> None:
     events: list[Event] = []
-    rules = [Rule("deny", "denied"), Rule("allow")]
-    toolbox = Toolbox(tools(), policy=policy(loading))
+    rules = [ApprovalRule("deny", "denied"), ApprovalRule("allow")]
+    toolbox = Toolbox(tools(), policy=parse_policy(loading))
     agent = Agent(ScriptedModel(lines), toolbox, approval=Approval(rules), limits=limits, listeners=[events.append])
     outcome = asyncio.run(agent.run("go"))
     assert outcome.end in ENDS
@@ -65,4 +65,4 @@ def test_a_run_ends_with_every_call_answered_and_can_be_replayed(
 
     again: list[Event] = []
     assert asyncio.run(replay(events, [again.append])) == outcome
-    assert list(map(line_of, again)) == list(map(line_of, events))
+    assert list(map(serialize_event, again)) == list(map(serialize_event, events))

@@ -1,19 +1,13 @@
-"""Whatever is asked and stored: does a cache keep what it must, and do questions differ both ways round?"""
+"""Properties of the cache: least recently used entries go first, and guards are symmetric."""
 
-import random
-from array import array
 from collections import OrderedDict
-from math import hypot
-from operator import mul
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.memory.cache import SemanticCache
-from onhand.memory.entry import Scope
-from onhand.memory.guards import contradict, disagreement
-from onhand.memory.shelf import Near, VectorShelf
+from onhand.cache.cache import SemanticCache
+from onhand.cache.entry import Scope
+from onhand.cache.guards import contradict, disagreement
 from requirements import requirement
 
 WORDS = st.sampled_from('is not Paris London 10 1,000 one more less from to "a" "b" x_y why ?'.split())
@@ -53,44 +47,3 @@ def test_the_same_question_gets_its_last_answer_as_long_as_it_is_among_the_last_
         if key in model:
             model.move_to_end(key)
     assert cache.stats().entries == len(model)
-
-
-def row(chance: random.Random, crowded: int, spread: float) -> "array[float]":
-    """A direction among 80, most of it in the first `crowded` ones."""
-    numbers = [chance.gauss(0.1, 1) * (1 if place < crowded else spread) for place in range(80)]
-    length = hypot(*numbers)
-    return array("f", [number / length for number in numbers])
-
-
-@requirement("cache.lookup-is-exact")
-@settings(deadline=None, max_examples=50)
-@given(st.integers(0), st.integers(1, 80), st.floats(0, 1), st.floats(-1, 1), st.floats(0, 1))
-def test_all_that_comes_near_is_found_however_the_vectors_lie(
-    seed: int, crowded: int, spread: float, floor: float, margin: float
-) -> None:
-    pytest.importorskip("numpy")
-    from onhand.memory import matrix
-
-    chance = random.Random(seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrix, "FEW", 20)
-        patch.setattr(matrix, "SHORT", 64)
-        shelf = VectorShelf()
-        rows: dict[int, array[float]] = {}
-        shelf.put(0, "", row(chance, crowded, spread))
-        shelf.near("", row(chance, crowded, spread), floor, margin)  # from now on there is a matrix, which grows
-        shelf.remove(0)
-        for number in range(1, 151):
-            twin = rows.get(number - 6) if number % 7 == 0 else None
-            rows[number] = row(chance, crowded, spread) if twin is None else twin
-            shelf.put(number, "", rows[number])
-            if number % 5 == 0:
-                gone = chance.choice(list(rows))
-                shelf.remove(gone)
-                del rows[gone]
-        for query in (row(chance, crowded, spread), chance.choice(list(rows.values()))):
-            every = [Near(number, round(min(1.0, sum(map(mul, one, query))), 9)) for number, one in rows.items()]
-            every.sort(key=lambda one: (-one.similarity, one.number))
-            best = every[0].similarity
-            within = [one for one in every if one.similarity >= best - margin] if best >= floor else every[:1]
-            assert shelf.near("", query, floor, margin) == within

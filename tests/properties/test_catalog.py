@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_files import tools_in
-from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.names import Names, is_one_off, spelling_of
+from onhand.tools.catalog_tool import CatalogTool, ToolNames, is_one_edit_apart, normalize_name
 from requirements import requirement
 
 WORDS = "get list create delete issue file user weather report send mail open close v2 http server data repo".split()
@@ -62,7 +61,7 @@ def test_a_name_in_any_spelling_comes_first(named: list[tuple[str, str]]) -> Non
     catalog = Catalog()
     catalog.add([CatalogTool(name, f"Does {name}.", server=server) for name, server in named])
     for wanted in catalog.tools():
-        alike = [tool.id for tool in catalog.tools() if spelling_of(tool.leaf) == spelling_of(wanted.leaf)]
+        alike = [tool.id for tool in catalog.tools() if normalize_name(tool.leaf) == normalize_name(wanted.leaf)]
         queries = spellings(wanted.leaf) | {wanted.id}
         if wanted.server:
             queries |= {f"mcp__{wanted.server}__{wanted.leaf}", f"{wanted.server}__{wanted.leaf}"}
@@ -78,10 +77,10 @@ def test_a_name_of_several_words_with_one_mistake_comes_first(named: list[str], 
     catalog.add([CatalogTool(name) for name in named])
     wanted = choice.choice(catalog.tools())
     asked = misspelt(wanted.name, choice)
-    assume("_" in asked.strip("_") and len(spelling_of(asked)) >= 4)
-    meant = spelling_of(asked)
-    near = [tool.id for tool in catalog.tools() if is_one_off(meant, spelling_of(tool.name))]
-    exact = [tool.id for tool in catalog.tools() if spelling_of(tool.name) == meant]
+    assume("_" in asked.strip("_") and len(normalize_name(asked)) >= 4)
+    meant = normalize_name(asked)
+    near = [tool.id for tool in catalog.tools() if is_one_edit_apart(meant, normalize_name(tool.name))]
+    exact = [tool.id for tool in catalog.tools() if normalize_name(tool.name) == meant]
     assume(not exact or wanted.id in exact)  # the mistake is another tool's name
     assert_first(catalog, asked, wanted, [*near, *exact])
 
@@ -89,11 +88,11 @@ def test_a_name_of_several_words_with_one_mistake_comes_first(named: list[str], 
 @given(st.text(LETTERS[:4], min_size=4, max_size=9), st.text(LETTERS[:4], min_size=4, max_size=9))
 @settings(max_examples=300, deadline=None)
 def test_one_mistake_is_found_whether_by_halves_or_by_comparing(name: str, asked: str) -> None:
-    names = Names()
+    names = ToolNames()
     names.add(name)
-    assert bool(names.misspelt(asked)) == (is_one_off(asked, name) or asked == name)
+    assert bool(names.find_misspelling(asked)) == (is_one_edit_apart(asked, name) or asked == name)
     names.remove(name)
-    assert names.misspelt(asked) == []
+    assert names.find_misspelling(asked) == []
 
 
 DOINGS = "send list create delete find open close read write update search count merge export import archive".split()
@@ -210,13 +209,13 @@ def test_every_tool_of_the_public_sets_is_first_by_its_name_in_any_spelling_and_
         catalog.add(tools_in(rows).tools)
         for wanted in choice.sample(catalog.tools(), min(150, len(catalog))):
             looked_at += 1
-            alike = [tool.id for tool in catalog.tools() if spelling_of(tool.leaf) == spelling_of(wanted.leaf)]
+            alike = [tool.id for tool in catalog.tools() if normalize_name(tool.leaf) == normalize_name(wanted.leaf)]
             for query in sorted(spellings(wanted.leaf)) if wanted.leaf.isascii() else [wanted.leaf]:
                 assert_first(catalog, query, wanted, alike)
             asked = misspelt(wanted.leaf, choice)
-            meant = spelling_of(asked)
-            spelled = {tool.id: spelling_of(tool.leaf) for tool in catalog.tools()}
-            near = [id for id, own in spelled.items() if own == meant or is_one_off(meant, own)]
+            meant = normalize_name(asked)
+            spelled = {tool.id: normalize_name(tool.leaf) for tool in catalog.tools()}
+            near = [id for id, own in spelled.items() if own == meant or is_one_edit_apart(meant, own)]
             if len(meant) >= 4 and len(parts(asked)) > 1 and "_" in asked.strip("_") and wanted.id in near:
                 assert_first(catalog, asked, wanted, near)
     assert looked_at or not folders

@@ -12,12 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onhand.corpora.blocks import block
-from onhand.corpora.context import Context
-from onhand.corpora.context_tool import MAX_OUTPUT_BYTES
-from onhand.corpora.manifest import Source, render
+from onhand.corpora.blocks import render_block
+from onhand.corpora.context import MAX_OUTPUT_BYTES, Context, SearchableFile, render_manifest
 from onhand.tools import Registry
-from onhand.tools.tokens import estimated_tokens
+from onhand.tools.loading import estimated_tokens
 from requirements import requirement
 
 PIECES = [
@@ -78,7 +76,9 @@ def project(pages: dict[str, str]) -> Iterator[tuple[Path, Context]]:
 @requirement("context.blocks-cannot-be-forged")
 @given(st.lists(st.tuples(anything, anything, anything), min_size=1, max_size=4))
 def test_rendered_blocks_read_back_as_what_was_meant(parts: list[tuple[str, str, str]]) -> None:
-    rendered = "\n\n".join(block("context", {"path": path, "section": section}, text) for path, section, text in parts)
+    rendered = "\n\n".join(
+        render_block("context", {"path": path, "section": section}, text) for path, section, text in parts
+    )
     read = read_back(rendered)
     # HTML knows no control characters: a few come back as something else, and none as markup.
     assert [set(attributes) for attributes, _ in read] == [{"path", "section"}] * len(parts)
@@ -108,7 +108,7 @@ def names() -> st.SearchStrategy[str]:
 def test_no_page_forges_a_block_in_an_answer_or_a_prompt(pages: dict[str, tuple[str, str]]) -> None:
     texts = {name: f"# zebra {heading}\n\n{body}\n" for name, (heading, body) in pages.items()}
     with project({**texts, "overview.md": texts[next(iter(texts))]}) as (_, context):
-        result = Registry().register(context.tool()).call("context_search", {"query": "zebra", "k": 100})
+        result = Registry(context.tools()).call("context_search", {"query": "zebra", "k": 100})
         hits = context.search("zebra", 100).hits
         assert result.ok
         if hits:
@@ -136,7 +136,7 @@ def test_no_page_forges_a_block_in_an_answer_or_a_prompt(pages: dict[str, tuple[
 def test_an_answer_is_whole_blocks_within_its_cap(bodies: list[tuple[str, int]], k: int) -> None:
     pages = {f"{number}.md": f"# zebra\n\nzebra {text * times}\n" for number, (text, times) in enumerate(bodies)}
     with project(pages) as (_, context):
-        result = Registry().register(context.tool()).call("context_search", {"query": "zebra", "k": k})
+        result = Registry(context.tools()).call("context_search", {"query": "zebra", "k": k})
         found = len(context.search("zebra", k).hits)
     assert len(result.text.encode()) <= MAX_OUTPUT_BYTES
     assert result.truncated_bytes == 0
@@ -155,12 +155,12 @@ def test_a_manifest_keeps_to_any_budget_in_lines_of_its_own(
     pages: list[tuple[str, str, list[str]]], max_tokens: int
 ) -> None:
     sources = [
-        Source(f".AGENTS/{number % 3}/{name}.md", 1, 1, description, tuple(headings))
+        SearchableFile(f".AGENTS/{number % 3}/{name}.md", 1, 1, description, tuple(headings))
         for number, (name, description, headings) in enumerate(pages)
     ]
-    text = render(sources, max_tokens, "context_search")
+    text = render_manifest(sources, max_tokens, "context_search")
     assert estimated_tokens(text) <= max_tokens
-    assert text == render(sources, max_tokens, "context_search")
+    assert text == render_manifest(sources, max_tokens, "context_search")
     assert all(line.startswith("- ") for line in text.splitlines()[2:])
     assert len(text.splitlines()) <= len(sources) + 2
     assert "<context" not in as_a_model_may_read_it(text)

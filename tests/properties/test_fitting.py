@@ -1,11 +1,18 @@
 """Whatever an answer holds: cut to any room, it fits, keeps its shape and says what is missing."""
 
+from typing import Any
+
 import jsonschema_rs
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onhand.corpora.shapes import ContextAnswer, RulesAnswer, SkillReading
-from onhand.tools.fitting import fitted, json_bytes
+from onhand.corpora.context import ContextResult, SectionHit
+from onhand.corpora.files import Problem
+from onhand.corpora.rules import RuleHit, RulesResult
+from onhand.corpora.skill_reading import SkillFileReading, SkillReading, SkillReference
+from onhand.document import Contribution, Section
+from onhand.record import to_json
+from onhand.tools.fitting import fit, fits, json_bytes
 from onhand.tools.schema import answer_schema
 from requirements import requirement
 
@@ -13,63 +20,61 @@ pytestmark = requirement("tools.structured-answers-fit")
 
 TEXT = st.text(max_size=30) | st.builds(str.__mul__, st.text(min_size=1, max_size=3), st.integers(0, 5000))
 NAME = st.text(max_size=40)
-SPAN = st.lists(st.integers(0, 10**6), min_size=2, max_size=2)
+COUNT = st.integers(0, 9)
 SCORE = st.floats(0, 100, allow_nan=False)
-PROBLEM = st.fixed_dictionaries({"path": NAME, "reason": NAME})
-SECTION = {"path": NAME, "section": TEXT, "lines": SPAN, "score": SCORE, "text": TEXT}
-SEARCHED = st.fixed_dictionaries({"sections": st.integers(0, 9), "files": st.integers(0, 9)})
-FRAME = {
-    "query": TEXT,
-    "searched": SEARCHED,
-    "reason": st.none() | NAME,
-    "notes": st.lists(NAME, max_size=2),
-    "problems": st.lists(PROBLEM, max_size=200),
-}
-TERMS = st.dictionaries(NAME, SCORE, max_size=100)
-CONTEXT = st.fixed_dictionaries(
-    {**FRAME, "hits": st.lists(st.fixed_dictionaries({**SECTION, "terms": TERMS}), max_size=8)}
-)
-LINKED = st.lists(NAME, max_size=300)
-RULES = st.fixed_dictionaries(
-    {**FRAME, "hits": st.lists(st.fixed_dictionaries({**SECTION, "kind": NAME, "linked_from": LINKED}), max_size=5)}
-)
-REFERENCE = st.fixed_dictionaries({"path": NAME, "text": TEXT, "line": st.integers(0, 9), "problem": st.none() | NAME})
-READING = st.fixed_dictionaries(
-    {
-        "skill": NAME,
-        "path": NAME,
-        "lines": SPAN,
-        "text": TEXT,
-        "headings": st.lists(TEXT, max_size=20),
-        "references": st.lists(REFERENCE, max_size=20),
-        "scripts": st.just([]),
-        "files": st.lists(NAME, max_size=200),
-        "note": st.none() | NAME,
-    }
-)
-ROOM = st.integers(4096, 20_000)
-CASES = [
-    (CONTEXT, ContextAnswer, ("hits", "query", "problems")),
-    (RULES, RulesAnswer, ("hits", "query", "problems")),
-    (READING, SkillReading, ("text", "headings", "references", "scripts", "files")),
-]
-SCHEMAS = {shape: answer_schema(shape) for _, shape, _ in CASES}
 
 
-@given(st.sampled_from(CASES).flatmap(lambda case: st.tuples(case[0], st.just(case[1:]))), ROOM)
-def test_what_is_cut_fits_and_still_validates(made: tuple[dict[str, object], tuple[type, tuple[str, ...]]],
-                                              room: int) -> None:  # fmt: skip
-    answer, (shape, parts) = made
-    cut = fitted(answer, room, *parts)
+def tuples(items: st.SearchStrategy[Any], max_size: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=max_size).map(tuple)
+
+
+SECTION = st.builds(Section, TEXT, tuples(NAME, 3), TEXT, COUNT, COUNT)
+WHY = tuples(st.builds(Contribution, NAME, NAME, SCORE), 100)
+CONTEXT_HIT = st.builds(SectionHit, NAME, SECTION, SCORE, WHY)
+RULE_HIT = st.builds(RuleHit, NAME, NAME, SECTION, SCORE, WHY, tuples(NAME, 300))
+PROBLEMS = tuples(st.builds(Problem, NAME, NAME), 200)
+REASON = st.none() | NAME
+NOTES = tuples(NAME, 2)
+LINES = st.tuples(COUNT, COUNT)
+REFERENCE = st.builds(SkillReference, NAME, TEXT, COUNT, st.none() | NAME)
+ANSWERS = st.one_of(
+    st.builds(ContextResult, TEXT, tuples(CONTEXT_HIT, 8), COUNT, COUNT, REASON, PROBLEMS, NOTES),
+    st.builds(RulesResult, TEXT, tuples(RULE_HIT, 5), COUNT, COUNT, REASON, NOTES, PROBLEMS),
+    st.builds(
+        SkillReading,
+        NAME,
+        NAME,
+        TEXT,
+        COUNT,
+        LINES,
+        tuples(TEXT, 20),
+        tuples(REFERENCE, 20),
+        st.just(()),
+        tuples(NAME, 200),
+        NOTES,
+    ),
+    st.builds(SkillFileReading, NAME, NAME, TEXT, COUNT, LINES, tuples(TEXT, 20), NOTES),
+)
+SCHEMAS = {kind: answer_schema(kind) for kind in (ContextResult, RulesResult, SkillReading, SkillFileReading)}
+
+
+# The query takes most of the room, so that the hits are not the largest field.
+LONG_QUERY = ContextResult(
+    "\x1f" * 579, (SectionHit("", Section("", (), "0" * 229, 0, 0), 0.0, ()),) * 2, 0, 0, None, ()
+)
+
+
+@given(ANSWERS, st.integers(4096, 20_000))
+@example(LONG_QUERY, 4096)
+def test_an_answer_that_is_cut_fits_and_still_validates(answer: Any, room: int) -> None:
+    cut = fit(answer, room)
     assert json_bytes(cut) <= room
-    jsonschema_rs.validate(SCHEMAS[shape], cut)
-    assert answer.keys() <= cut.keys()
-    if json_bytes(answer) <= room:
+    jsonschema_rs.validate(SCHEMAS[type(answer)], to_json(cut))
+    if fits(answer, room):
         assert cut == answer
-    else:
-        assert len(cut["notes"]) > len(answer.get("notes", ()))  # type: ignore[arg-type]
-        main, before = cut[parts[0]], answer[parts[0]]
-        if isinstance(before, list):
-            assert cut.get("left_out", 0) == len(before) - len(main)
-            whole = main[: max(len(main) - 1, 0)]  # the last may be cut
-            assert whole == before[: len(whole)]
+        return
+    assert len(cut.notes) > len(answer.notes)
+    if hasattr(answer, "hits") and len(cut.hits) < len(answer.hits):
+        assert cut.left_out == answer.left_out + len(answer.hits) - len(cut.hits)
+        whole = cut.hits[: max(len(cut.hits) - 1, 0)]  # the last may be cut
+        assert whole == answer.hits[: len(whole)]

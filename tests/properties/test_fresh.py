@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onhand.corpora import files, mirror
+from onhand.corpora import file_index, files
 from onhand.corpora.context import Context
 from onhand.corpora.notes import Notes
 from onhand.corpora.rules import Rules
@@ -62,8 +62,8 @@ edit = (
 def everything_is_settled_and_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "SETTLING_NS", -(10**18))
-        patch.setattr(mirror, "WORTH_KEEPING_BYTES", 0)
-        patch.setattr(mirror, "REST_PER_SAVE", 0)
+        patch.setattr(file_index, "WORTH_KEEPING_BYTES", 0)
+        patch.setattr(file_index, "REST_PER_SAVE", 0)
         yield
 
 
@@ -86,23 +86,23 @@ def change(project: Path, kind: str, one: str, other: str | None, now_ns: int) -
         return  # there is nothing, or something in the way: nothing is changed
 
 
-def context(project: Path, kept_at: str | None) -> Callable[[], object]:
-    one = Context(project, kept_at=kept_at)
+def context(project: Path, cache_file: str | None) -> Callable[[], object]:
+    one = Context(project, cache_file=cache_file)
     return lambda: (one.search("zebra lion", 20), one.prompt(), one.searchable(), one.problems())
 
 
-def rules(project: Path, kept_at: str | None) -> Callable[[], object]:
-    one = Rules(project, skipped=("vendored",), kept_at=kept_at)
+def rules(project: Path, cache_file: str | None) -> Callable[[], object]:
+    one = Rules(project, skipped=("vendored",), cache_file=cache_file)
     return lambda: (one.search("zebra lion", 20), one.prompt(), one.check(), one.references(), one.for_path("src/x"))
 
 
-def skills(project: Path, kept_at: str | None) -> Callable[[], object]:
-    one = Skills(project, roots=("src",), kept_at=kept_at)
+def skills(project: Path, cache_file: str | None) -> Callable[[], object]:
+    one = Skills(project, roots=("src",), cache_file=cache_file)
     return lambda: (one.search("zebra lion", 20), one.all(), one.problems(), one.validate(), one.catalog())
 
 
-def notes(project: Path, kept_at: str | None) -> Callable[[], object]:
-    one = Notes(project / "notes", kept_at=kept_at)
+def notes(project: Path, cache_file: str | None) -> Callable[[], object]:
+    one = Notes(project / "notes", cache_file=cache_file)
     return lambda: (one.search("zebra lion", 20), one.all(), one.problems(), one.prompt())
 
 
@@ -119,11 +119,11 @@ def test_who_looked_before_answers_as_a_newcomer(
     with tempfile.TemporaryDirectory() as directory:
         project = Path(directory, "project")
         project.mkdir()
-        kept_at = os.path.join(directory, "kept", "it")
+        cache_file = os.path.join(directory, "kept", "it")
         long_running = corpus(project, None)
         for together in edits:
             for kind, one, other in together:
                 change(project, kind, one, other, next(clock_ns))
             new = corpus(project, None)()
             assert long_running() == new
-            assert corpus(project, kept_at)() == new
+            assert corpus(project, cache_file)() == new

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onhand.corpora.ignored import Ignored
+from onhand.corpora.rules import IgnoreFiles
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="compares with git")
 
@@ -55,6 +55,6 @@ def test_git_and_we_leave_out_the_same(tree: Path, top: list[str], nested: list[
         check=False,
     )
     assert done.returncode in (0, 1), done.stderr
-    ignored = Ignored(str(tree))
+    ignored = IgnoreFiles(str(tree))
     ours = [path for path in paths if ignored.ignores(path, (tree / path).is_dir())]
     assert ours == sorted(path for path in done.stdout.split("\0") if path)

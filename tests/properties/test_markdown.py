@@ -9,10 +9,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from onhand.document import Section
-from onhand.markdown.blocks import read_page
 from onhand.markdown.frontmatter import read_front_matter
 from onhand.markdown.links import extract_links
-from onhand.markdown.sections import split_sections
+from onhand.markdown.page import read_outline, split_sections
 from onhand.markdown.strict_yaml import read_mapping
 from requirements import requirement
 
@@ -81,7 +80,7 @@ def lines_of(page: str) -> list[str]:
 
 def body_lines(page: str) -> set[int]:
     """The lines that say something, outside of front matter."""
-    outline = read_page(page)
+    outline = read_outline(page)
     skipped = outline.text.count("\n", 0, outline.body)
     return {number for number, line in enumerate(lines_of(page), 1) if number > skipped and line.strip()}
 
@@ -123,7 +122,7 @@ def test_parts_are_short_and_together_lose_no_text(page: str, max_chars: int) ->
 @example("# long heading\n```\nx\n\ny\n```\nafter", 16)
 @requirement("markdown.code-stays-whole")
 def test_code_that_fits_stays_in_one_part(page: str, max_chars: int) -> None:
-    outline = read_page(page)
+    outline = read_outline(page)
     parts = [part.text for part in split_sections(page, max_chars=max_chars)]
     for start, end in outline.verbatim:
         code = outline.text[start:end].rstrip()

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onhand.mcp.guard import Guard
+from onhand.mcp.http import Guard
 from requirements import requirement
 
 OURS = {"localhost", "127.0.0.1", "::1"}

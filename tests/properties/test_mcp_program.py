@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.mcp.program import MAX_LEVELS, _flattened
+from onhand.mcp.upstream_transport import MAX_LEVELS, _flattened
 from requirements import requirement
 
 VALUES = st.recursive(

@@ -5,7 +5,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onhand.corpora.note import accepted, file_name, line_of, page_of, parsed
+from onhand.corpora.notes import file_name, make_note, note_line, parse_note, render_note
 from onhand.errors import InputError
 from requirements import requirement
 
@@ -35,14 +35,14 @@ hostile = st.lists(st.sampled_from(PIECES), max_size=12).map("".join) | st.text(
 @settings(max_examples=300, deadline=None)
 def test_a_note_comes_back_as_it_was_written_or_is_refused(name: str, description: str, body: str, source: str) -> None:
     try:
-        note = accepted(name, description, body, "fact", source)
+        note = make_note(name, description, body, "fact", source)
     except InputError:
         return
-    read, problem = parsed(note.path, page_of(note))
+    read, problem = parse_note(note.path, render_note(note))
     assert (read, problem) == (note, None)
     assert file_name(note.name) == note.path
-    assert not re.search(r"<\s*/?\s*(rules|context|agent_note)", line_of(note), re.IGNORECASE)
-    assert "\n" not in line_of(note)
+    assert not re.search(r"<\s*/?\s*(rules|context|agent_note)", note_line(note), re.IGNORECASE)
+    assert "\n" not in note_line(note)
 
 
 @requirement("notes.form")

@@ -1,4 +1,4 @@
-"""Does the graph agree with a plain reading of its rules, whatever is done to it, and with its journal?"""
+"""The graph agrees with a plain model of its rules, and with its journal, after any changes."""
 
 from functools import partial
 from pathlib import Path
@@ -8,11 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onhand.errors import InputError
-from onhand.memory.journal import Journal
-from onhand.memory.node import STATUSES, Node
-from onhand.memory.plan import Plan
-from onhand.memory.readiness import CONTAINERS
-from onhand.memory.relations import Relations
+from onhand.plan.plan import Plan, PlanJournal
+from onhand.plan.relations import CONTAINERS, STATUSES, Node, Relations
 from requirements import requirement
 
 IDS = st.sampled_from("abcdefgh")
@@ -100,14 +97,14 @@ def test_the_journal_gives_the_same_graph_again(
         plan.change(partial(work, batch))
         if compact and number % 2:
             plan.compact()
-        assert sorted(follower.look(lambda relations: relations.all())) == sorted(
-            plan.look(lambda relations: relations.all())
+        assert sorted(follower.read(lambda relations: relations.all())) == sorted(
+            plan.read(lambda relations: relations.all())
         )
     again = Plan(path, sync=False)
-    assert sorted(again.look(lambda relations: relations.ready_ids())) == sorted(
-        plan.look(lambda relations: relations.ready_ids())
+    assert sorted(again.read(lambda relations: relations.ready_ids())) == sorted(
+        plan.read(lambda relations: relations.ready_ids())
     )
-    again.look(check)
+    again.read(check)
 
 
 @requirement("relations.journal")
@@ -117,10 +114,10 @@ def test_any_bytes_as_a_journal_are_read_or_refused_and_never_crash(tmp_path_fac
     from onhand.errors import StoreError
 
     path: Path = tmp_path_factory.mktemp("plan") / "plan"
-    journal = Journal(path, sync=False)
+    journal = PlanJournal(path, sync=False)
     journal.compact([[{"put": {"id": "a"}}]])
     path.write_bytes(path.read_bytes() + data)
     try:
-        assert Plan(path).look(lambda relations: relations.has("a"))
+        assert Plan(path).read(lambda relations: relations.has("a"))
     except StoreError:
         assert b"\n" in data

@@ -7,12 +7,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onhand.corpora.skill import Skill
-from onhand.corpora.skill_catalog import render
-from onhand.corpora.skill_file import load, validate
-from onhand.corpora.skill_scripts import described
-from onhand.corpora.skill_tools import MAX_OUTPUT_BYTES
-from onhand.corpora.skills import Skills
+from onhand.corpora.skill_catalog import render_catalog
+from onhand.corpora.skill_files import Skill, parse_skill, validate_skill
+from onhand.corpora.skill_reading import describe_script
+from onhand.corpora.skills import MAX_OUTPUT_BYTES, Skills
 from onhand.tools import Registry
 from requirements import requirement
 
@@ -43,7 +41,7 @@ texts = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_si
 @given(front=texts, body=texts, directory=st.text(min_size=1, max_size=20))
 def test_any_file_is_loaded_or_refused_with_a_reason(front: str, body: str, directory: str) -> None:
     for text in (front, f"---\n{front}\n---\n{body}", f"---\nname: x\ndescription: {front}\n---\n{body}"):
-        skill, verdict = load(text, directory), validate(text, directory)
+        skill, verdict = parse_skill(text, directory), validate_skill(text, directory)
         assert (skill.refused is None) == bool(skill.description)
         assert skill.name
         assert not verdict.errors or all(verdict.errors)
@@ -58,7 +56,7 @@ def test_any_file_is_loaded_or_refused_with_a_reason(front: str, body: str, dire
 )
 def test_no_catalog_passes_its_budget_or_holds_a_forged_skill(said: list[tuple[str, str]], max_chars: int) -> None:
     skills = [Skill(f"{name}{number}", text, name, "", "", {}, (), ()) for number, (name, text) in enumerate(said)]
-    catalog = render(skills, max_chars, {})
+    catalog = render_catalog(skills, max_chars, {})
     assert len(catalog.text) <= max_chars
     assert catalog.skills + catalog.left_out == len(skills)
     assert len(re.findall(r"<skill[ >]", catalog.text)) == catalog.skills
@@ -68,7 +66,7 @@ def test_no_catalog_passes_its_budget_or_holds_a_forged_skill(said: list[tuple[s
 @given(source=texts)
 def test_any_program_is_described_on_one_short_line(source: str) -> None:
     for text in (source, f"# {source}", f'"""{source}"""', f"/** {source} */"):
-        said = described(text)
+        said = describe_script(text)
         assert len(said) <= 200
         assert "\n" not in said
 

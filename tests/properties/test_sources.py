@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from onhand.corpora.sources import FORMS, Problem, Sources, read_sources
+from onhand.corpora.sources import FORMS, Sources, read_sources
+from onhand.corpora.sources.source import ImportProblem
 from onhand.document import Document
-from onhand.search.accept import accepted
+from onhand.search.validation import accepted
 from requirements import requirement
 
 # What the forms are made of, so that some of it is nearly right.
@@ -39,7 +40,7 @@ def directory() -> Iterator[Path]:
         yield Path(path)
 
 
-def read(path: Path, content: bytes, form: str) -> tuple[Sources, list[Document | Problem]]:
+def read(path: Path, content: bytes, form: str) -> tuple[Sources, list[Document | ImportProblem]]:
     path.write_bytes(content)
     sources = read_sources(path, form=form, max_record_bytes=10_000)
     return sources, list(sources)
@@ -63,7 +64,7 @@ def test_any_bytes_give_documents_that_an_index_accepts_or_problems(directory: P
     assert timeless(read(directory / "file", content, form)[1]) == timeless(items)  # a page has the time of its file
 
 
-def timeless(items: Sequence[Document | Problem]) -> list[Document | Problem]:
+def timeless(items: Sequence[Document | ImportProblem]) -> list[Document | ImportProblem]:
     return [item._replace(created_time=None) if isinstance(item, Document) else item for item in items]
 
 

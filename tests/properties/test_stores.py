@@ -22,16 +22,14 @@ from hypothesis.stateful import (
 )
 
 from onhand.document import EVERYTHING, Document, Filter, Match
-from onhand.lexical import numpy_searcher, numpy_term
-from onhand.lexical.ranking import Ranking
-from onhand.lexical.scoring import BM25
-from onhand.lexical.tokenize import IdentifierTokenizer
+from onhand.lexical import search_numpy
+from onhand.lexical.scoring import BM25, Ranking
+from onhand.lexical.tokenizer import IdentifierTokenizer
 from onhand.search.index import Index
 from onhand.search.result import Result
-from onhand.store.entry import Entry
 from onhand.store.memory import MemoryStore
 from onhand.store.sqlite import SqliteStore
-from onhand.store.store import Store
+from onhand.store.store import Entry, Store
 from requirements import requirement
 from stores import KINDS, day, directory, opened, searching, small_segments, vector
 
@@ -43,9 +41,8 @@ AUTHORS = ["Sarah Chen <sarah@x.org>", "sarah@y.net", "Bob", "", "İpek <i@x.org
 TAGS = ["red", "green", "Blue", ""]
 SCOPES = ["", "one", "two"]
 SAVINGS = [
-    *((numpy_searcher, name) for name in ("FEW", "PROBES", "PROBING_PAYS", "LOOKUP", "PASS", "MAX_KEPT_BYTES")),
-    (numpy_term, "SAMPLE"),
-    (numpy_term, "SHORT"),
+    *((search_numpy, name) for name in ("DIRECT_POSTINGS", "FEW_DOCUMENTS", "PROBES", "PROBING_PAYS", "LOOKUP")),
+    *((search_numpy, name) for name in ("PASS", "MAX_KEPT_BYTES", "SAMPLE", "SHORT")),
 ]
 IDS = [f"d{number}" for number in range(12)]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onhand import app
+from onhand.project import Project, load_config
 from onhand.tools import Registry
 from onhand.tools.catalog import Catalog
 from onhand.tools.session import Session
@@ -58,7 +58,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         patch.setenv("ONHAND_DOCUMENTS_EMBEDDER", "none")
         project = whole_project(tmp_path_factory.mktemp("hostile") / "project")
         make_trouble(project)
-        registry = app.open_registry(app.configured(str(project)))
+        registry = Project(load_config(str(project))).registry()
         for tool in Session(tools(), mode="all").tools():
             registry.register(tool)
         yield registry

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onhand.errors import InputError, ToolError
-from onhand.text import whole
-from onhand.tools.arguments import Arguments
-from onhand.tools.output import MAX_MARKER_BYTES, cap
-from onhand.tools.schema import form_of
-from onhand.tools.tool import MAX_DEPTH, Tool, _Copy, _encodable, plain
+from onhand.text import repair_surrogates
+from onhand.tools.arguments import ToolArguments
+from onhand.tools.fitting import MAX_MARKER_BYTES, cap_text
+from onhand.tools.schema import read_type
+from onhand.tools.tool import MAX_DEPTH, Tool, _Copy, _encodable, copy_json
 from requirements import requirement
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
@@ -23,8 +23,8 @@ json_like = st.recursive(scalars, lambda item: st.lists(item) | st.dictionaries(
 @requirement("tools.output-is-capped-at-a-character")
 @given(any_text, st.integers(1, 40))
 def test_a_cap_never_splits_a_character_and_accounts_for_every_byte(text: str, max_bytes: int) -> None:
-    safe = whole(text)
-    capped = cap(text, max_bytes)
+    safe = repair_surrogates(text)
+    capped = cap_text(text, max_bytes)
     if len(safe.encode()) <= max_bytes:
         assert capped == (safe, 0)
         return
@@ -40,8 +40,8 @@ def test_a_cap_never_splits_a_character_and_accounts_for_every_byte(text: str, m
 @requirement("tools.output-is-safe-to-encode")
 @given(any_text)
 def test_any_text_can_be_encoded_once_it_is_whole(text: str) -> None:
-    assert whole(whole(text)) == whole(text)
-    whole(text).encode()
+    assert repair_surrogates(repair_surrogates(text)) == repair_surrogates(text)
+    repair_surrogates(text).encode()
 
 
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {
@@ -79,9 +79,9 @@ def test_what_a_type_takes_its_schema_takes_and_builds_again(case: tuple[Any, An
         return value
 
     function.__annotations__["value"] = kind
-    form = form_of(function)
+    form = read_type(function)
     tool = Tool("t", "d", form.schema, form.build)
-    assert form.build(Arguments(tool).read(json.dumps({"value": value}))) == value
+    assert form.build(ToolArguments(tool).read(json.dumps({"value": value}))) == value
 
 
 SCHEMA: dict[str, Any] = {
@@ -93,7 +93,7 @@ SCHEMA: dict[str, Any] = {
     },
     "required": ["query"],
 }
-ARGUMENTS = Arguments(Tool("t", "d", SCHEMA, str))
+ARGUMENTS = ToolArguments(Tool("t", "d", SCHEMA, str))
 names = st.sampled_from(["query", "items", "kind", "qurey"]) | any_text
 
 
@@ -124,7 +124,7 @@ def test_a_value_is_copied_the_quick_way_as_the_careful_way_copies_it(value: Any
     except InputError as error:
         careful = str(error)
     try:
-        quick = plain(value, "it")
+        quick = copy_json(value, "it")
     except InputError as error:
         quick = str(error)
     assert repr(quick) == repr(careful)

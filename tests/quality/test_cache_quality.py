@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onhand.memory.decision import BY_MEANING, BY_WORDS
+from onhand.cache.guards import BY_MEANING, BY_WORDS
 from requirements import requirement
 
 DATA = Path(os.environ.get("ONHAND_DATA", "")) / "qqp_cache"
@@ -36,8 +36,8 @@ def test_of_many_pairs_that_differ_in_one_particular_none_hits() -> None:
     """Made-up pairs, in which the two questions share all words but the one that matters."""
     from itertools import product
 
-    from onhand.embed.hashing import HashingEmbedder
-    from onhand.memory.cache import SemanticCache
+    from onhand.cache.cache import SemanticCache
+    from onhand.embed.embedder import HashingEmbedder
 
     frames = (
         "how do I send {} to the office today",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.quality import by_words, load, measure
 
-from onhand.lexical.ranking import ranking
+from onhand.lexical.scoring import get_ranking
 from requirements import requirement
 
 FLOOR = 0.565  # mean nDCG@10; the best of bm25s, FTS5 and tantivy has .552 on the eight sets this was set on
@@ -18,6 +18,6 @@ def test_keyword_search_ranks_public_document_sets_better_than_its_peers() -> No
     if "ONHAND_DATA" not in os.environ:
         pytest.skip("ONHAND_DATA names no directory of judged sets")
     sets = [load(path.parent, None) for path in sorted(Path(os.environ["ONHAND_DATA"]).glob("*/qrels.tsv"))]
-    found = [measure(judged, by_words(judged, ranking())).ndcg for judged in sets if not judged.is_of_tools]
+    found = [measure(judged, by_words(judged, get_ranking())).ndcg for judged in sets if not judged.is_of_tools]
     assert found
     assert sum(found) / len(found) >= FLOOR

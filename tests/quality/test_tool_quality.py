@@ -8,7 +8,7 @@ from benchmarks.quality import RememberingEmbedder
 from benchmarks.tool_search import loses, quality
 from benchmarks.tool_sets import Judged, ids_of, judged_sets, recall
 
-from onhand.embed.choose import chosen
+from onhand.embed.choose import choose_embedder
 from onhand.tools.catalog import Catalog
 from requirements import requirement
 
@@ -44,7 +44,7 @@ def test_by_words_alone_recall_reaches_the_floors() -> None:
 @requirement("catalog.quality")
 @pytest.mark.timeout(1800)
 def test_with_the_packaged_embedder_recall_reaches_the_floors_and_loses_to_neither_arm() -> None:
-    embedder, unavailable = chosen("minilm")
+    embedder, unavailable = choose_embedder("minilm")
     if embedder is None:
         pytest.skip(str(unavailable))
     remembering = RememberingEmbedder(embedder, Path(VECTORS) if VECTORS else None)

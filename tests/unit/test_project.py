@@ -1,343 +1,467 @@
-"""Does the project keep together: its package, its layers, its commands, its gate?"""
+"""Which project is meant, and does the configuration reach the parts that do the work?"""
 
-import ast
+import inspect
+import json
 import os
-import re
-import shutil
-import subprocess
-import sys
-import tomllib
-from importlib import import_module
-from importlib.metadata import distribution
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from benchmarks.__main__ import LONG, TABLES, measured
 
 import onhand
-from onhand.errors import MissingExtra
+from onhand import Context, Document, Notes, Rules
+from onhand.config.settings import ContextSettings, NotesSettings, RulesSettings
+from onhand.errors import ConfigError, InputError
+from onhand.mcp.gateway import fixed_tools
+from onhand.project import Project, load_config, open_index
 from requirements import requirement
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src"
-PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
-NEEDS_A_SHELL = pytest.mark.skipif(os.name == "nt", reason="make and .ci/run need a POSIX shell")
-
-
-def run(*command: str | Path, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as from a fresh terminal: nothing of a make around the tests."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    return subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env={**inherited, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-8", **environ},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=100,
-        check=False,
-    )
-
-
-def python(code: str) -> subprocess.CompletedProcess[str]:
-    return run(sys.executable, "-c", code)
-
-
-@requirement("project.typed")
-def test_every_public_name_is_importable_typed_and_listed() -> None:
-    found = {name: getattr(onhand, name) for name in onhand.__all__}
-    assert all(getattr(value, "__name__", "") == name for name, value in found.items())
-    assert set(onhand.__all__) <= set(dir(onhand))
-
-    tree = ast.parse((SOURCE / "onhand" / "__init__.py").read_text(encoding="utf-8"))
-    (typed,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    names = [alias.name for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names]
-    assert sorted(names) == sorted(onhand.__all__)
-
-
-@requirement("project.typed")
-def test_the_errors_of_the_tree_are_all_public() -> None:
-    from onhand import errors
-
-    raised = {name for name, value in vars(errors).items() if isinstance(value, type)}
-    assert raised <= set(onhand.__all__)
-
-
-@requirement("project.typed")
-def test_the_package_says_that_it_is_typed() -> None:
-    assert (SOURCE / "onhand" / "py.typed").is_file()
-    assert "Typing :: Typed" in PYPROJECT["project"]["classifiers"]
-
-
-def test_a_name_that_is_not_public_is_refused_as_in_any_module() -> None:
-    with pytest.raises(AttributeError, match="'onhand' has no attribute 'Contxt'"):
-        onhand.Contxt  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_importing_the_package_imports_nothing_else() -> None:
-    done = python("import sys; before = set(sys.modules); import onhand; print(*set(sys.modules) - before)")
-    assert done.stdout.split() == ["onhand"]
-
-
-@requirement("project.base-install-is-light")
-def test_the_base_install_needs_two_packages() -> None:
-    names = [re.split(r"[<>=~! ]", requirement)[0] for requirement in PYPROJECT["project"]["dependencies"]]
-    assert sorted(names) == ["jsonschema-rs", "pyyaml"]
-    always = [need for need in distribution("onhand").requires or [] if "extra ==" not in need]
-    assert len(always) == 2
-
-
-@requirement("project.base-install-is-light")
-def test_the_demo_and_the_commands_run_where_nothing_but_the_base_is_installed() -> None:
-    done = python("""if True:
-        import runpy, sys
-        base = {*sys.stdlib_module_names, "onhand", "yaml", "_yaml", "jsonschema_rs", "sitecustomize", "usercustomize"}
-
-        class OnlyTheBase:
-            def find_spec(self, name, path=None, target=None):
-                if name.partition(".")[0] not in base:
-                    raise ModuleNotFoundError(f"not in the base install: {name}", name=name)
-
-        sys.meta_path.insert(0, OnlyTheBase())
-        from onhand.cli.main import NOUNS, main
-        assert main(["context", "search", "--root", "examples/sample-project", "roll", "back"]) == 0
-        assert main(["doctor"]) == 0
-        runpy.run_path("examples/demo.py", run_name="__main__")
-    """)
-    assert done.stderr == ""
-    assert done.returncode == 0
-    assert "note: only words were compared: " in done.stdout
-    assert "\n   lexical " in done.stdout  # so does the cache
-    assert "saved: " in done.stdout
-
-
-@requirement("project.extras-exist")
-def test_the_extras_are_there_and_all_is_their_union() -> None:
-    single = set(EXTRAS) - {"all"}
-    assert single == {"semantic", "gguf", "mcp", "grpc", "acp", "console", "actions", "telemetry"}
-    (union,) = EXTRAS["all"]
-    assert set(union.removeprefix("onhand[").removesuffix("]").split(",")) == single
-    assert set(distribution("onhand").metadata.get_all("Provides-Extra") or []) == set(EXTRAS)
-
-
-@requirement("project.missing-extra-names-its-command")
-@pytest.mark.parametrize("extra", sorted(EXTRAS))
-def test_a_feature_without_its_extra_says_which_command_installs_it(extra: str) -> None:
-    error = MissingExtra("this feature", extra)
-    assert str(error) == f"this feature needs the '{extra}' extra: pip install 'onhand[{extra}]'"
-    assert isinstance(error, onhand.OnhandError)
-
-
-@requirement("project.missing-extra-names-its-command", "cli.doctor")
-def test_the_doctor_names_the_command_for_an_extra_that_is_not_installed(tmp_path: Path) -> None:
-    metadata = tmp_path / "onhand-0.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text(
-        "Metadata-Version: 2.4\nName: onhand\nVersion: 0\n"
-        "Provides-Extra: wings\nRequires-Dist: no-such-feathers>=2; extra == 'wings'\n"
-    )
-    done = run(sys.executable, "-m", "onhand", "doctor", PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCE}")
-    assert done.returncode == 0
-    (row,) = (line for line in done.stdout.splitlines() if line.startswith("wings"))
-    assert row.split() == ["wings", "missing", "pip", "install", "'onhand[wings]'", "no-such-feathers"]
-
-
-def lint_imports(project: Path) -> subprocess.CompletedProcess[str]:
-    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    source = str(project / "src")
-    return run(sys.executable, "-c", code, "--no-cache", "--no-logo", cwd=project, PYTHONPATH=source)
-
-
-@requirement("project.layers-point-one-way")
-def test_imports_follow_the_contract() -> None:
-    done = lint_imports(ROOT)
-    assert done.returncode == 0, done.stdout
-    assert " 0 broken" in done.stdout
-
-
-@requirement("project.layers-point-one-way")
-@pytest.mark.parametrize(
-    ("file", "code", "complaint"),
-    [
-        ("lexical/upwards.py", "import onhand.tools", "onhand.lexical is not allowed to import onhand.tools"),
-        ("markdown/sideways.py", "import onhand.lexical", "onhand.markdown is not allowed to import onhand.lexical"),
-        ("corpora/asks.py", "import onhand.config", "onhand.corpora is not allowed to import onhand.config"),
-        ("helpers/__init__.py", "", "helpers"),
-    ],
-)
-def test_an_import_the_wrong_way_and_a_room_outside_the_contract_are_found(
-    tmp_path: Path, file: str, code: str, complaint: str
-) -> None:
-    shutil.copytree(SOURCE, tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    module = tmp_path / "src" / "onhand" / file
-    module.parent.mkdir(exist_ok=True)
-    module.write_text(code)
-    done = lint_imports(tmp_path)
-    assert done.returncode == 1
-    assert complaint in done.stdout
-
-
-def script(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
+Write = Callable[[str, str], None]
+ALWAYS = ["context_search", "search_notes", "write_note", "delete_note"]
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Path:
-    """A directory with a `python3` that writes down what it was asked, and makes environments of itself."""
-    script(
-        tmp_path / "python3",
-        f'echo "$*" >> "{tmp_path}/asked"\n'
-        'if [ "$1 $2" = "-m venv" ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; fi',
-    )
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def make(machine: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
-    """Run make on that machine; what Python was asked, without the check of its version."""
-    asked = machine / "asked"
-    asked.write_text("")
-    done = run("make", f"PYTHON={machine / 'python3'}", f"VENV={machine / 'venv'}", *words)
-    return done, [line for line in asked.read_text().splitlines() if not line.startswith("-c ")]
+@pytest.fixture
+def write(home: Path) -> Write:
+    def write(name: str, text: str) -> None:
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    return write
 
 
-@NEEDS_A_SHELL
-@requirement("project.fresh-machine")
-def test_the_demo_sets_itself_up_once(machine: Path) -> None:
-    first, asked = make(machine, "demo")
-    assert first.returncode == 0, first.stderr
-    assert asked[0] == f"-m venv {machine / 'venv'}"
-    assert any(line.endswith("install -c constraints.txt -e .") for line in asked[1:-1])
-    assert asked[-1] == "examples/demo.py"
-
-    second, asked = make(machine, "demo")
-    assert second.returncode == 0
-    assert asked == ["examples/demo.py"]
+def paths(root: str | None = None) -> list[str]:
+    return [hit.path for hit in Project(load_config(root)).context.search("zebra", 10).hits]
 
 
-@NEEDS_A_SHELL
-@requirement("project.fresh-machine")
-def test_the_tests_add_their_tools_to_what_the_demo_set_up(machine: Path) -> None:
-    make(machine, "demo")
-    done, asked = make(machine, "test")
-    assert done.returncode == 0, done.stderr
-    assert asked[0].endswith("install -c constraints.txt --group dev")
-    assert asked[1:] == ["-m pytest -n auto tests"]
-    assert make(machine, "test")[1] == ["-m pytest -n auto tests"]
+@requirement("context.directory")
+def test_the_project_is_found_from_a_directory_inside_its_repository(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("repo/.git/HEAD", "")
+    write("repo/.AGENTS/a.md", "# Zebra\n")
+    write("repo/src/deep/code.py", "")
+    monkeypatch.chdir(home / "repo/src/deep")
+    assert load_config().project == str(home / "repo")
+    assert paths() == [".AGENTS/a.md"]
 
 
-@NEEDS_A_SHELL
-@requirement("project.fresh-machine")
-def test_a_set_up_that_failed_is_tried_again(machine: Path) -> None:
-    good = (machine / "python3").read_text()
-    script(machine / "python3", good.partition("\n")[2] + '\ncase "$*" in *"-e ."*) exit 1;; esac')
-    failed, asked = make(machine, "demo")
-    assert failed.returncode != 0
-    assert "examples/demo.py" not in asked
+def test_the_nearest_context_wins_and_a_repository_ends_the_search(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("outer/.AGENTS/a.md", "# Zebra\n")
+    write("outer/repo/.git/HEAD", "")
+    write("outer/repo/part/.AGENTS/b.md", "# Zebra\n")
+    write("outer/repo/part/src/code.py", "")
+    monkeypatch.chdir(home / "outer/repo/part/src")
+    assert load_config().project == str(home / "outer/repo/part")
+    monkeypatch.chdir(home / "outer/repo")
+    assert load_config().project == str(home / "outer/repo")
+    assert paths() == []
 
-    script(machine / "venv" / "bin" / "python", good.partition("\n")[2])
-    done, asked = make(machine, "demo")
-    assert done.returncode == 0
-    assert asked[-1] == "examples/demo.py"
+
+def test_outside_of_a_repository_nothing_above_is_looked_for(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("common/.AGENTS/a.md", "# Zebra\n")
+    write("common/part/code.py", "")
+    monkeypatch.chdir(home / "common/part")
+    assert load_config().project == str(home / "common/part")
+    assert paths() == []
 
 
-@NEEDS_A_SHELL
-@requirement("project.old-python-is-refused")
-@pytest.mark.parametrize("command", ["demo", "test", "check"])
-def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path, command: str) -> None:
-    old = "import sys; sys.version_info = (3, 10, 14, 'final', 0); exec(sys.argv[1])"
-    python3 = script(
-        tmp_path / "python3",
-        f'if [ "$1" != -c ]; then mkdir -p "{tmp_path}/venv"; exit; fi\nexec "{sys.executable}" -c "{old}" "$2"',
+@requirement("trust.nothing-planted")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no owners of this kind")
+@pytest.mark.parametrize("planted", [".git", ".AGENTS"])
+def test_a_repository_that_another_user_put_above_is_not_the_users(
+    write: Write, home: Path, planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(".git/HEAD", "ref")
+    write(".AGENTS/a.md", "zebra")
+    write("work/notes.txt", "")
+    monkeypatch.chdir(home / "work")
+    assert paths() == [".AGENTS/a.md"]
+    strangers = os.stat_result((*os.lstat(home)[:4], 4711, *os.lstat(home)[5:]))
+    real = os.lstat
+    monkeypatch.setattr(
+        os, "lstat", lambda path, **where: strangers if path == str(home / planted) else real(path, **where)
     )
-    done = run("make", f"PYTHON={python3}", f"VENV={tmp_path / 'venv'}", command)
-    assert done.returncode != 0
-    assert "onhand needs Python 3.11 or newer; set PYTHON=" in done.stderr
-    assert not (tmp_path / "venv").exists()
+    assert paths() == []
 
 
-@NEEDS_A_SHELL
-@requirement("project.ci-runs-tests-and-checks")
+def test_a_configuration_file_above_says_where_the_project_is(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("repo/onhand.toml", "[context]\nroot = 'notes'\n")
+    write("repo/notes/a.md", "# Zebra\n")
+    write("repo/src/code.py", "")
+    monkeypatch.chdir(home / "repo/src")
+    assert paths() == ["notes/a.md"]
+
+
+@requirement("cli.root")
+def test_a_named_directory_is_a_project_or_a_directory_of_pages(write: Write) -> None:
+    write("project/.AGENTS/a.md", "# Zebra\n")
+    write("notes/b.md", "# Zebra\n")
+    assert paths("project") == [".AGENTS/a.md"]
+    assert paths("project/.AGENTS") == ["a.md"]
+    assert paths("notes") == ["b.md"]
+
+
+@requirement("cli.root")
+def test_a_named_directory_counts_also_inside_a_configured_project(write: Write) -> None:
+    write("repo/onhand.toml", "[context]\nlimit = 1\n")
+    write("repo/.AGENTS/a.md", "# Zebra\n")
+    write("repo/docs/b.md", "# Zebra\n")
+    write("repo/part/.AGENTS/c.md", "# Zebra\n")
+    assert paths("repo") == [".AGENTS/a.md"]
+    assert paths("repo/docs") == ["docs/b.md"]
+    assert paths("repo/part") == ["part/.AGENTS/c.md"]
+    assert load_config("repo/docs").context.limit == 1
+
+
+@requirement("cli.root")
+def test_a_name_that_is_no_directory_is_refused(write: Write) -> None:
+    write("file.md", "# Zebra\n")
+    for name in ("file.md", "missing", ""):
+        with pytest.raises(InputError, match="is not a directory: name a project, or a directory of context files"):
+            load_config(name)
+
+
+@requirement("context.directory")
+def test_the_environment_names_the_directory(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("notes/a.md", "# Zebra\n")
+    monkeypatch.setenv("AGENTS_DIR", "notes")
+    assert paths() == ["notes/a.md"]
+    monkeypatch.setenv("ONHAND_CONTEXT_ROOT", "other")
+    assert paths() == []
+
+
+def test_every_setting_reaches_the_context(write: Write) -> None:
+    settings = {
+        "root": "notes",
+        "extra_roots": ["docs"],
+        "pinned": ["rules.md"],
+        "pinned_max_bytes": 300,
+        "manifest_max_tokens": 80,
+        "limit": 2,
+        "max_file_bytes": 3000,
+        "ranking": "seed",
+    }
+    write("onhand.toml", "[context]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+    write("notes/rules.md", "r" * 1000)
+    for number in range(4):
+        write(f"docs/{number}.md", f"# Page\n\nzebras {number}\n\n" + "## A heading\n\nx\n\n" * 30)
+    write("docs/large.md", "zebras " * 1000)
+    asked = load_config()
+    assert set(asked.context._fields) == set(settings), "a new setting needs a line here"
+    context = Project(asked).context
+    pinned = context.pinned()
+    assert [(file.path, file.bytes, file.shown_bytes) for file in pinned.files] == [("notes/rules.md", 1000, 300)]
+    assert pinned.max_bytes == 300
+    assert [hit.path for hit in context.search("zebras").hits] == ["docs/0.md", "docs/1.md"]
+    assert context.search("zebra").hits == ()
+    assert context.problems()[0].path == "docs/large.md"
+    assert context.manifest().endswith("\n- docs/: 4 files, 124 sections")
+
+
+def test_from_python_a_context_has_the_same_defaults() -> None:
+    parameters = inspect.signature(Context).parameters
+    wired = ("project", "cache_file", "embedder", "unavailable")  # of the whole house, not of context
+    defaults = {name: parameter.default for name, parameter in parameters.items() if name not in wired}
+    assert defaults == ContextSettings()._asdict()
+
+
+def test_from_python_rules_and_notes_have_the_same_defaults() -> None:
+    wired = ("project", "directory", "cache_file", "embedder", "unavailable")
+    for made, said in ((Rules, RulesSettings()), (Notes, NotesSettings())):
+        parameters = inspect.signature(made).parameters
+        defaults = {name: parameter.default for name, parameter in parameters.items() if name not in wired}
+        assert defaults == {name: value for name, value in said._asdict().items() if name != "path"}
+
+
+@requirement("rules.root-always")
+def test_the_rules_are_those_of_the_repository_around_the_project(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("repo/.git/HEAD", "")
+    write("repo/AGENTS.md", "# All\n")
+    write("repo/part/AGENTS.md", "# Part\n")
+    write("repo/part/.AGENTS/a.md", "# Zebra\n")
+    write("AGENTS.md", "# Outside of the repository\n")
+    monkeypatch.chdir(home / "repo/part")
+    rules = Project(load_config()).rules
+    assert rules.paths() == ("AGENTS.md", "part/AGENTS.md")
+    assert Project(load_config()).rules_of("../part").paths() == ("AGENTS.md",)
+    monkeypatch.chdir(home)
+    assert Project(load_config(str(home / "repo/part"))).rules.project == str(home / "repo")
+
+
+@requirement("rules.override-and-fallback")
+def test_the_names_of_rule_files_can_be_configured(write: Write) -> None:
+    write("RULES.md", "# Zebra\n")
+    write("onhand.toml", "[rules]\nnames = ['RULES.md']\n")
+    assert Project(load_config()).rules.paths() == ("RULES.md",)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX links")
+def test_a_directory_of_notes_that_a_clone_links_elsewhere_is_not_used(write: Write, home: Path) -> None:
+    write("project/onhand.toml", "")
+    write("elsewhere/a.md", "")
+    (home / "project/.onhand").mkdir()
+    (home / "project/.onhand/notes").symlink_to(home / "elsewhere")
+    asked = load_config(str(home / "project"))
+    with pytest.raises(ConfigError, match="link out of the project"):
+        _ = Project(asked).notes
+    assert "write_note" not in Project(asked).registry().names()
+
+
 @pytest.mark.parametrize(
-    ("failing", "called", "passes"),
+    ("path", "reason"),
     [
-        ("nothing", ["test", "check", "peers", "conformance"], True),
-        ("test", ["test"], False),
-        ("check", ["test", "check"], False),
-        ("peers", ["test", "check", "peers"], False),
-        ("conformance", ["test", "check", "peers", "conformance"], False),
+        (".git/notes", "the directory of a repository"),
+        (".GIT", "the directory of a repository"),
+        ("part/../.git/hooks", "the directory of a repository"),
+        ("part/.hg/notes", "the directory of a repository"),
+        (".", "is the project itself: name a place in it"),
+        ("part/..", "is the project itself: name a place in it"),
     ],
 )
-def test_the_gate_runs_the_tests_and_then_the_checks_and_fails_with_either(
-    tmp_path: Path, failing: str, called: list[str], passes: bool
+def test_nothing_is_kept_where_a_repository_or_everything_is(write: Write, home: Path, path: str, reason: str) -> None:
+    write("onhand.toml", f"[notes]\npath = '{path}'\n[documents]\npath = '{path}'\n")
+    asked = load_config()
+    assert [reason in warning for warning in asked.warnings] == [True, True]
+    with pytest.raises(ConfigError, match=reason):
+        _ = Project(asked).notes
+    with pytest.raises(ConfigError, match=reason):
+        _ = Project(asked).documents
+    Project(asked).prepare_notes()
+    assert "write_note" not in Project(asked).registry().names()
+    assert [found.name for found in home.rglob("*") if found.name != "onhand.toml"] == []
+
+
+def test_a_broken_configuration_is_refused(write: Write) -> None:
+    write("onhand.toml", "[context]\nlimit = 0\n")
+    with pytest.raises(ConfigError, match="at least 1"):
+        load_config()
+
+
+@requirement("context.stays-in-root")
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX links")
+def test_a_context_directory_that_a_clone_links_elsewhere_is_held_back(write: Write, home: Path) -> None:
+    write("private/diary.md", "# Zebra\n")
+    (home / "clone").mkdir()
+    (home / "clone/.AGENTS").symlink_to(home / "private")
+    asked = load_config("clone")
+    assert "held back" in asked.warnings[0]
+    context = Project(asked).context
+    assert context.search("zebra").hits == ()
+    assert "a link out of the project" in context.problems()[0].reason
+
+
+@requirement("trust.programs-are-held-back")
+def test_a_clone_does_not_choose_who_is_given_the_documents(write: Write) -> None:
+    write("onhand.toml", "[documents]\nembedder = 'https://elsewhere.example/v1'\n")
+    asked = load_config()
+    assert asked.documents.embedder == "auto"
+    assert "chooses who receives what your documents say" in asked.warnings[0]
+    write("onhand.toml", "[documents]\nembedder = 'auto'\n")
+    assert load_config().warnings == ()
+
+
+@requirement("documents.four-layers-as-tools")
+def test_the_registry_offers_documents_where_the_project_has_some(
+    write: Write, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script(tmp_path / "make", f'echo "$*" >> "{tmp_path}/called"; [ "$1" != "{failing}" ]')
-    done = run(ROOT / ".ci" / "run", cwd=tmp_path, PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert (tmp_path / "called").read_text().split() == called
-    assert (done.returncode == 0) is passes
+    write(".onhand/documents.db", "")
+    (home / ".onhand/documents.db").unlink()
+    assert Project(load_config()).registry().names() == ALWAYS
+    with open_index(home / ".onhand/documents.db", None) as index:
+        index.put([Document("1", text="zebra")])
+    registry = Project(load_config()).registry()
+    assert registry.names()[len(ALWAYS) :] == [
+        "keyword_search",
+        "semantic_search",
+        "filter_documents",
+        "fused_search",
+        "get_document",
+    ]
+    assert registry.call("keyword_search", {"query": "zebra"}).structured["hits"][0]["document_id"] == "1"
+    monkeypatch.setenv("ONHAND_DOCUMENTS_MAX_OUTPUT_BYTES", "5000")
+    tools = Project(load_config()).registry()
+    assert {tool.max_output_bytes for tool in tools if tool.name not in ALWAYS} == {5000}
 
 
-@NEEDS_A_SHELL
-@requirement("project.cold-start-is-measured")
-def test_the_cold_start_benchmark_prints_our_commands_beside_plain_python_as_ratios() -> None:
-    done = run(sys.executable, "-m", "benchmarks.coldstart", "--runs", "1", ONHAND_DATA="")
-    assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if line.endswith("×")]
-    names = [row[:26].strip() for row in rows]
-    assert names[:4] == ["python -c pass", "onhand --help", "onhand context search", "the first time"]
-    assert names[4:] == ["… with dashes and accents", "the first time"]
-    ratios = [float(row.rstrip("×").split()[-1]) for row in rows]
-    assert ratios[0] == 1
-    assert all(ratio > 0 for ratio in ratios)
+@requirement("rules.search-tools")
+def test_the_registry_offers_rules_where_there_are_some(write: Write) -> None:
+    assert Project(load_config()).registry().names() == ALWAYS
+    write("src/AGENTS.md", "# Style\n\nTabs.\n")
+    names = Project(load_config()).registry().names()
+    assert names == ["context_search", "search_rules", "rules_for_path", *ALWAYS[1:]]
 
 
-@requirement("mcp.start-is-measured")
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads CPU time from /proc")
-def test_the_benchmark_of_serving_prints_us_beside_a_bare_server_as_a_ratio() -> None:
-    done = run(sys.executable, "-m", "benchmarks.mcp_start", "--runs", "1")
-    assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if line.endswith("×")]
-    assert [row[:28].strip() for row in rows] == ["a bare server of the SDK", "onhand serve", "the first time"]
-    ratios = [float(row.rstrip("×").split()[-1]) for row in rows]
-    assert ratios[0] == 1
-    assert all(ratio > 0 for ratio in ratios)
+@requirement("context.registered-like-any-tool")
+def test_the_registry_offers_the_search(write: Write) -> None:
+    write(".AGENTS/a.md", "# Zebra\n")
+    registry = Project(load_config()).registry()
+    assert registry.names() == ALWAYS
+    assert 'path=".AGENTS/a.md"' in registry.call("context_search", {"query": "zebra"}).text
 
 
-def test_every_benchmark_is_run_by_one_command_and_what_it_leaves_out_is_named() -> None:
-    sources = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "benchmarks").glob("*.py")}
-    runnable = {name for name, text in sources.items() if "\ndef main(" in text} - {"__main__"}
-    assert sorted([*TABLES, *LONG]) == sorted(runnable)
+@requirement("skills.tools", "skills.scan")
+def test_a_model_gets_the_tools_of_skills_where_there_are_some(write: Write, home: Path) -> None:
+    (home / "project").mkdir()
+    asked = load_config(str(home / "project"))
+    names = {"search_skills", "read_skill", "read_skill_reference"}
+    assert not names & set(Project(asked).registry().names())
+    write("project/.agents/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: zebra\n---\n")
+    write(".claude/skills/mine/SKILL.md", "---\nname: mine\ndescription: zebra\n---\n")
+    registry = Project(asked).registry()
+    assert names <= set(registry.names())
+    text = registry.call("search_skills", {"query": "zebra"}).text
+    assert '<skill name="pdf"' in text
+    assert '<skill name="mine"' in text
 
 
+@requirement("skills.scan", "trust.paths-are-held-back")
+def test_a_project_may_not_name_a_root_of_skills_outside_of_itself(write: Write, home: Path) -> None:
+    write("elsewhere/pdf/SKILL.md", "---\nname: pdf\ndescription: zebra\n---\n")
+    write("project/onhand.toml", '[skills]\nroots = ["../elsewhere"]\n')
+    asked = load_config(str(home / "project"))
+    assert Project(asked).skills.all() == ()
+    assert any("skills.roots" in warning for warning in asked.warnings)
+
+
+READING = ["read_file", "list_files", "stat_file", "glob", "grep", "git"]
+WRITING = ["write_file", "edit_file"]
+
+
+@requirement("actions.offered-on-request")
+def test_tools_over_files_are_offered_only_when_the_user_asks_for_them(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Project(load_config()).registry().names() == ALWAYS
+    for said, offered in (("read", READING), ("write", READING + WRITING), ("none", [])):
+        monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", said)
+        assert Project(load_config()).registry().names() == ALWAYS + offered
+    assert Project(load_config()).registry(workspace_tools="read").names() == ALWAYS + READING
+    monkeypatch.setenv("ONHAND_WORKSPACE_TOOLS", "all")
+    with pytest.raises(ConfigError, match="'none', 'read', 'write'"):
+        load_config()
+
+
+@requirement("actions.offered-on-request", "trust.programs-are-held-back")
+def test_a_clone_neither_offers_tools_over_files_nor_opens_what_is_closed(write: Write) -> None:
+    write("onhand.toml", "[workspace]\ntools = 'write'\nallow = ['.env']\nwritable_roots = ['/']\ndeny = ['*.db']\n")
+    asked = load_config()
+    assert (asked.workspace.tools, asked.workspace.allow, asked.workspace.writable_roots) == ("none", (), ())
+    assert asked.workspace.deny == ("*.db",)  # to close more is anybody's right
+    assert sum("lets a model or a caller do more" in warning for warning in asked.warnings) == 2
+    write("onhand.toml", "[workspace]\ntools = 'none'\n")
+    assert load_config().warnings == ()
+
+
+@requirement("actions.confined")
+def test_the_workspace_is_as_the_configuration_asks(write: Write, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("project/src/a.txt", "")
+    write("project/onhand.toml", "[workspace]\nroot = 'src'\nprotect = ['*.lock']\n")
+    write("more/b.txt", "")
+    monkeypatch.setenv("ONHAND_WORKSPACE_READ_ONLY_ROOTS", str(home / "more"))
+    monkeypatch.setenv("ONHAND_WORKSPACE_ALLOW", ".env.test")
+    workspace = Project(load_config(str(home / "project"))).workspace
+    assert workspace.root == str(home / "project" / "src")
+    assert workspace.resolve(str(home / "more" / "b.txt")).root.writable is False
+    assert workspace.resolve_for_writing(".env.test").inner == ".env.test"
+    for path in ("a.lock", "../onhand.toml", str(home / "more" / "b.txt")):
+        with pytest.raises(InputError):
+            workspace.resolve_for_writing(path)
+
+
+@requirement("actions.confined", "trust.limits-are-kept")
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("settings", "path"),
     [
-        ("find", ["--trees"]),
-        ("vectors", ["--base"]),
-        *((name, []) for name in ("everything", "quality", "skills", "tool_held_out", "tool_search")),
+        ("root = 'src'\nwritable_roots = ['.git']", ".git/hooks/pre-commit"),
+        ("root = 'src'\nwritable_roots = ['link']", ".git/config"),
+        ("root = '.git'", ".git/config"),
+        ("root = '.github'", ".github/copilot-instructions.md"),
+        ("root = 'src'\nwritable_roots = ['.config']", ".config/gh/hosts.yml"),
     ],
 )
-def test_a_benchmark_of_a_directory_that_is_not_there_says_which_one_it_needs(
-    name: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_clone_opens_nothing_by_beginning_in_what_is_closed(
+    write: Write, home: Path, settings: str, path: str
 ) -> None:
-    missing = str(tmp_path / "missing")
-    with pytest.raises(SystemExit) as ended:
-        import_module(f"benchmarks.{name}").main([*words, missing])
-    assert (ended.value.code, list(tmp_path.iterdir())) == (2, [])
-    assert re.search(rf"error: .*{re.escape(missing)} (has|is not) .*: name ", capsys.readouterr().err)
+    for name in ("src/a.txt", ".git/hooks/a", ".github/a", ".config/gh/hosts.yml"):
+        write(f"project/{name}", "")
+    (home / "project" / "link").symlink_to(".git")
+    write("project/onhand.toml", f"[workspace]\n{settings}\n")
+    asked = load_config(str(home / "project"))
+    assert asked.warnings == ()  # all of it is in the project
+    workspace = Project(asked).workspace
+    with pytest.raises(InputError, match=r"protected|closed"):
+        workspace.resolve_for_writing(str(home / "project" / path))
+    write("project/onhand.toml", "[workspace]\nroot = 'src'\n")
+    assert Project(load_config(str(home / "project"))).workspace.resolve_for_writing("a.txt").inner == "a.txt"
 
 
-@pytest.mark.parametrize(("code", "went_well"), [("None", True), ("0", True), ("1", False), ("'no server'", False)])
-def test_a_benchmark_that_finds_a_failure_fails_the_command(
-    code: str, went_well: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "trial.py").write_text(f'"""A trial."""\nimport sys\ndef main(argv): sys.exit({code})\n')
-    monkeypatch.setattr("benchmarks.__path__", [str(tmp_path)])
-    monkeypatch.delitem(sys.modules, "benchmarks.trial", raising=False)
-    assert measured("trial") is went_well
-    monkeypatch.delitem(sys.modules, "benchmarks.trial")
-    assert capsys.readouterr().out.startswith("\n# A trial.\n")
+@requirement("mcp.stable-surface")
+def test_no_tool_of_ours_has_the_name_of_one_that_the_gateway_adds(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SHELL_ENABLED": "true", "WEB_ENABLED": "true", "WORKSPACE_TOOLS": "write"}.items():
+        monkeypatch.setenv(f"ONHAND_{name}", value)
+    ours = {tool.name for tool in Project(load_config()).registry()}
+    assert {"run_command", "http_get", "edit_file"} <= ours
+    assert ours.isdisjoint(tool.name for tool in fixed_tools(()))
+
+
+@requirement("project.opened-once")
+def test_a_project_of_python_has_every_part_and_closes_what_it_opened(home: Path, write: Write) -> None:
+    write(".AGENTS/a.md", "# Zebra\n\nStripes.\n")
+    with onhand.open(settings={"documents.embedder": "none", "context.limit": 1}) as project:
+        assert project.directory == str(home)
+        assert project.config.context.limit == 1
+        project.plan.change(lambda relations: relations.add("step", context={"description": "d", "status": "pending"}))
+        project.cache.store("How many stripes?", "Many.")
+        project.index.put([Document("a", "Zebra", "in a document")])
+        assert {"plan_add", "keyword_search", "context_search"} <= {tool.name for tool in project.tools()}
+        assert {tool.name for tool in project.tools("read")} >= {"read_file", "grep"}
+        assert [hit.kind for hit in project.search("zebra", kinds=["documents"]).hits] == ["documents"]
+    assert (home / ".onhand/cache.json").is_file()
+    with onhand.open(home) as again:
+        assert again.cache.lookup("How many stripes?").hit
+
+
+@requirement("project.opened-once")
+def test_two_threads_that_ask_for_a_part_open_it_once(home: Path) -> None:
+    opened: list[object] = []
+    barrier = threading.Barrier(4)
+    project = onhand.open(home)
+
+    def look() -> None:
+        barrier.wait()
+        opened.append(project.context)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(context) for context in opened}) == 1
+
+
+@requirement("project.opened-once")
+def test_a_directory_that_is_in_a_project_opens_that_project(home: Path, write: Write) -> None:
+    write("repo/.AGENTS/a.md", "# Zebra\n")
+    write("repo/src/deep/x.py", "")
+    (home / "repo/.git").mkdir()
+    assert onhand.open(home / "repo/src/deep").directory == str(home / "repo")
+    with pytest.raises(InputError, match="is not a directory"):
+        onhand.open(home / "nowhere")

@@ -4,11 +4,14 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
 from typing import Any, NamedTuple
 
 import pytest
 
-from onhand.record import Record
+from onhand.record import Record, to_json
 from requirements import requirement
 
 
@@ -92,3 +95,26 @@ def test_it_can_be_matched_by_its_fields() -> None:
 def test_it_does_not_import_typing() -> None:
     program = "import onhand.record, sys; sys.exit('typing' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@dataclass
+class Data:
+    at: date
+
+
+class Color(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "json"),
+    [
+        (Light("a", tags=("x",)), {"name": "a", "size": 3, "tags": ["x"]}),
+        (Twin("a"), {"name": "a", "size": 3, "tags": []}),
+        ([(Light("a"),), {"b": (1, None)}], [[{"name": "a", "size": 3, "tags": []}], {"b": [1, None]}]),
+        (Data(date(2026, 1, 31)), {"at": "2026-01-31"}),
+        (Color.RED, "red"),
+    ],
+)  # fmt: skip
+def test_it_becomes_json(value: Any, json: Any) -> None:
+    assert to_json(value) == json

@@ -19,7 +19,7 @@ def store(tmp_path: Path) -> str:
 
 
 def test_without_a_store_nothing_is_trusted(store: str) -> None:
-    assert trust.trusted(store) == frozenset()
+    assert trust.trusted_directories(store) == frozenset()
     assert not trust.remove(store, "/a")
 
 
@@ -28,10 +28,10 @@ def test_what_is_added_is_trusted_until_it_is_removed(store: str, tmp_path: Path
     one, two = str(tmp_path.resolve() / "one"), str(tmp_path.resolve() / "two")
     for directory in (one, two, one):
         trust.add(store, directory)
-    assert trust.trusted(store) == {one, two}
+    assert trust.trusted_directories(store) == {one, two}
     assert trust.remove(store, one)
     assert not trust.remove(store, one)
-    assert trust.trusted(store) == {two}
+    assert trust.trusted_directories(store) == {two}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
@@ -57,7 +57,7 @@ def test_a_store_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match=r"cannot be written .*: make its directory writable"):
         trust.add(str(tmp_path / "file" / "trusted.json"), "/a")
     with pytest.raises(ConfigError, match="cannot be read"):
-        trust.trusted(str(tmp_path))
+        trust.trusted_directories(str(tmp_path))
     (tmp_path / "trusted.json").mkdir()
     with pytest.raises(ConfigError, match="cannot be read"):
         trust.add(str(tmp_path / "trusted.json"), "/a")
@@ -69,4 +69,4 @@ def test_a_directory_of_any_name_is_found_again(tmp_path_factory: pytest.TempPat
     store = str(tmp_path_factory.mktemp("state") / "trusted.json")
     directory = os.path.realpath(os.fsdecode(b"/nowhere/" + name))
     trust.add(store, directory)
-    assert trust.trusted(store) == {directory}
+    assert trust.trusted_directories(store) == {directory}

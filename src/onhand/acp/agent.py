@@ -1,6 +1,6 @@
-"""What may an editor ask of us? The methods of ACP version 1, each turned into a call of what does the work.
+"""The methods of the Agent Client Protocol, version 1, each translated into a call to a session.
 
-It translates and nothing else: sessions work, history keeps, the app opens projects.
+Sessions do the work, the history stores conversations, and a function that is passed in opens projects.
 """
 
 import os
@@ -13,31 +13,71 @@ from acp.exceptions import RequestError
 from acp.interfaces import Client
 
 from onhand.acp import updates
-from onhand.acp.history import History, title_of
-from onhand.acp.prompts import Block, text_of
-from onhand.acp.session import MODES, Conversation, Session
-from onhand.agent.conversation import messages_of
+from onhand.acp.history import History, conversation_title
+from onhand.acp.session import MODES, Conversation, EditorSession
+from onhand.agent.loop import rebuild_messages
+from onhand.corpora.blocks import render_block
 from onhand.errors import InputError, NotFound, OnhandError
+from onhand.text import repair_surrogates
+
+PromptBlock = (
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
+)
+
+
+def prompt_text(prompt: Sequence[PromptBlock]) -> str:
+    """Return the blocks of a prompt as one text; attached files are in blocks that their content cannot close."""
+    text = "\n\n".join(part for one in prompt if (part := _block_text(one)).strip())
+    if not text:
+        raise RequestError.invalid_params({"details": "the prompt is empty: send some text"})
+    return repair_surrogates(text)
+
+
+def _block_text(one: PromptBlock) -> str:
+    match one:
+        case schema.TextContentBlock():
+            return one.text
+        case schema.ResourceContentBlock():
+            about = {"uri": one.uri, "name": one.name, "description": one.description}
+            return render_block("resource_link", {name: value for name, value in about.items() if value}, "")
+        case schema.EmbeddedResourceContentBlock():
+            return _embedded_text(one.resource)
+    kind = "an image" if isinstance(one, schema.ImageContentBlock) else "audio"
+    raise RequestError.invalid_params({"details": f"{kind} is not supported, as promptCapabilities says: send text"})
+
+
+def _embedded_text(resource: schema.TextResourceContents | schema.BlobResourceContents) -> str:
+    about = {"uri": resource.uri}
+    if isinstance(resource, schema.TextResourceContents):
+        return render_block("resource", about, resource.text)
+    return render_block(
+        "resource", about, f"(binary content of about {len(resource.blob) * 3 // 4:,} bytes, not shown)"
+    )
+
 
 PROTOCOL_VERSION = 1
-MAX_SESSIONS = 100  # open at a time in one editor
-PAGE = 50  # sessions of a list
+MAX_SESSIONS = 100  # open at the same time in one editor
+PAGE = 50  # sessions per page of a list
 
-Server = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
-
-
-class Wanted(NamedTuple):
-    """What an editor wants opened."""
-
-    session: Session
-    servers: tuple[Server, ...] = ()
+EditorMcpServer = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
 
-Open = Callable[[Wanted], Awaitable[Conversation]]
+class SessionRequest(NamedTuple):
+    """The session to open and the MCP servers that the editor wants connected to it."""
+
+    session: EditorSession
+    servers: tuple[EditorMcpServer, ...] = ()
 
 
-def entries_of(servers: Sequence[Server]) -> dict[str, dict[str, Any]]:
-    """The servers that an editor wants connected, in the form of the familiar configuration."""
+OpenConversation = Callable[[SessionRequest], Awaitable[Conversation]]
+
+
+def server_entries(servers: Sequence[EditorMcpServer]) -> dict[str, dict[str, Any]]:
+    """Return the MCP servers of an editor in the usual `mcpServers` format."""
     entries: dict[str, dict[str, Any]] = {}
     for server in servers:
         if isinstance(server, schema.McpServerStdio):
@@ -50,19 +90,19 @@ def entries_of(servers: Sequence[Server]) -> dict[str, dict[str, Any]]:
 
 
 class EditorAgent:
-    """The agent of one editor. `open` makes what is behind a session: a project's agent."""
+    """The agent of one editor; `open` opens the project and its agent for each session."""
 
-    def __init__(self, open: Open, history: History, version: str) -> None:
+    def __init__(self, open: OpenConversation, history: History, version: str) -> None:
         self._open = open
         self._history = history
         self._version = version
         self._client: Client | None = None
         self._abilities: schema.ClientCapabilities | None = None
         self._is_initialized = False
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, EditorSession] = {}
 
     def on_connect(self, client: Client) -> None:
-        """Who is on the other end."""
+        """Remember the client at the other end."""
         self._client = client
 
     async def initialize(
@@ -72,9 +112,9 @@ class EditorAgent:
         client_info: schema.Implementation | None = None,
         **_: Any,
     ) -> schema.InitializeResponse:
-        """Say which version is spoken, whichever was asked for, and what can be done."""
+        """Return our protocol version, whichever was requested, and our capabilities."""
         self._is_initialized = True
-        self._abilities = _offered(client_capabilities)
+        self._abilities = _valid_capabilities(client_capabilities)
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=schema.Implementation(name="onhand", title="onhand", version=self._version),
@@ -92,213 +132,221 @@ class EditorAgent:
         )
 
     async def authenticate(self, method_id: str, **_: Any) -> None:
-        """There is no way to log in: the model's key is in the environment."""
-        raise _wrong(f"there is no way to authenticate called {method_id[:80]!r}: initialize named none")
+        """Refuse: there is nothing to log in to, because the model's key is in the environment."""
+        raise _invalid_params(f"unknown authentication method {method_id[:80]!r}: initialize listed none")
 
     async def new_session(
         self,
         cwd: str,
         additional_directories: list[str] | None = None,
-        mcp_servers: list[Server] | None = None,
+        mcp_servers: list[EditorMcpServer] | None = None,
         **_: Any,
     ) -> schema.NewSessionResponse:
-        """Begin a conversation about a project."""
+        """Start a conversation about a project."""
         session_id = token_hex(16)
-        session = await self._begun(session_id, cwd, mcp_servers or [])
-        session.keep(self._history.begin(session_id, cwd))
+        session = await self._open_session(session_id, cwd, mcp_servers or [])
+        session.record_to(self._history.begin(session_id, cwd))
         return schema.NewSessionResponse(
-            session_id=session.session_id, modes=_modes(session), config_options=_options(session)
+            session_id=session.session_id, modes=_mode_state(session), config_options=_config_options(session)
         )
 
     async def load_session(
         self,
         cwd: str,
         session_id: str,
-        mcp_servers: list[Server] | None = None,
+        mcp_servers: list[EditorMcpServer] | None = None,
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> schema.LoadSessionResponse:
-        """Open a conversation again and tell all of it."""
-        session = await self._again(session_id, cwd, mcp_servers or [], is_told=True)
-        return schema.LoadSessionResponse(modes=_modes(session), config_options=_options(session))
+        """Reopen a conversation and replay all of it to the editor."""
+        session = await self._reopen_session(session_id, cwd, mcp_servers or [], replay=True)
+        return schema.LoadSessionResponse(modes=_mode_state(session), config_options=_config_options(session))
 
     async def resume_session(
         self,
         session_id: str,
         cwd: str,
         additional_directories: list[str] | None = None,
-        mcp_servers: list[Server] | None = None,
+        mcp_servers: list[EditorMcpServer] | None = None,
         **_: Any,
     ) -> schema.ResumeSessionResponse:
-        """Open a conversation again; the editor still knows what was said."""
-        session = await self._again(session_id, cwd, mcp_servers or [], is_told=False)
-        return schema.ResumeSessionResponse(modes=_modes(session), config_options=_options(session))
+        """Reopen a conversation without replaying it, because the editor still knows it."""
+        session = await self._reopen_session(session_id, cwd, mcp_servers or [], replay=False)
+        return schema.ResumeSessionResponse(modes=_mode_state(session), config_options=_config_options(session))
 
     async def fork_session(
         self,
         session_id: str,
         cwd: str,
         additional_directories: list[str] | None = None,
-        mcp_servers: list[Server] | None = None,
+        mcp_servers: list[EditorMcpServer] | None = None,
         **_: Any,
     ) -> schema.ForkSessionResponse:
-        """The protocol has not settled on it."""
+        """Refuse: forking is not yet stable in the protocol."""
         raise RequestError.method_not_found("session/fork")
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """The conversations that can be opened again, the newest first."""
+        """Return the conversations that can be reopened, newest first."""
         self._check_initialized()
-        kept = self._history.listed(cwd)
+        saved = self._history.list_conversations(cwd)
         start = int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 9 else 0
         if cursor and not start:
-            raise _wrong("cursor is none that a list gave: leave it out to begin anew")
-        page = kept[start : start + PAGE]
+            raise _invalid_params("unknown cursor: leave it out to start from the beginning")
+        page = saved[start : start + PAGE]
         infos = [
             schema.SessionInfo(session_id=one.session_id, cwd=one.directory, title=one.title, updated_at=one.updated)
             for one in page
         ]
-        more = str(start + PAGE) if start + PAGE < len(kept) else None
+        more = str(start + PAGE) if start + PAGE < len(saved) else None
         return schema.ListSessionsResponse(sessions=infos, next_cursor=more)
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
-        """Stop what is at work in a session and let go of it; it can be opened again."""
+        """Stop and close a session; it can be reopened."""
         session = self._session(session_id)
         del self._sessions[session_id]
         await session.close()
         return schema.CloseSessionResponse()
 
-    async def prompt(self, session_id: str, prompt: list[Block], **_: Any) -> schema.PromptResponse:
-        """Work on what a person said until there is an answer, or a reason to stop."""
+    async def prompt(self, session_id: str, prompt: list[PromptBlock], **_: Any) -> schema.PromptResponse:
+        """Run the agent on a prompt until it answers or has a reason to stop."""
         session = self._session(session_id)
-        text = text_of(prompt)
+        text = prompt_text(prompt)
         is_first = not session.agent.messages
         outcome = await session.prompt(text)
         if is_first:
-            await session.tell([schema.SessionInfoUpdate(session_update="session_info_update", title=title_of(text))])
+            await session.send_updates(
+                [schema.SessionInfoUpdate(session_update="session_info_update", title=conversation_title(text))]
+            )
         if outcome.end == "error":
             raise RequestError(-32603, outcome.detail or "the agent failed")
         if outcome.detail and outcome.end not in ("answer", "cancelled"):
-            await session.tell([updates.said(f"\n\n[{outcome.detail}]")])
+            await session.send_updates([updates.message_chunk(f"\n\n[{outcome.detail}]")])
         return schema.PromptResponse(stop_reason=updates.STOP_REASONS[outcome.end])
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop what is at work in a session; its prompt is then answered."""
+        """Cancel the prompt that a session is working on, which is then answered."""
         session = self._sessions.get(session_id)
         if session is not None:
             session.cancel()
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
-        """Ask more, or less, from the next call on."""
+        """Change the approval mode from the next call on."""
         session = self._session(session_id)
         _set_mode(session, mode_id)
-        await session.tell([_option_update(session)])
+        await session.send_updates([_option_update(session)])
         return schema.SetSessionModeResponse()
 
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> schema.SetSessionConfigOptionResponse:
-        """Set the one option there is: the mode."""
+        """Set an option; `mode` is the only one."""
         session = self._session(session_id)
         if config_id != "mode":
-            raise _wrong(f"there is no option {config_id[:80]!r}: only mode can be set")
+            raise _invalid_params(f"unknown option {config_id[:80]!r}: only mode can be set")
         _set_mode(session, str(value))
         update = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=session.mode)
-        await session.tell([update])
-        return schema.SetSessionConfigOptionResponse(config_options=_options(session))
+        await session.send_updates([update])
+        return schema.SetSessionConfigOptionResponse(config_options=_config_options(session))
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """We have no methods of our own."""
+        """Refuse: we have no extension methods."""
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """What we do not know, we ignore."""
+        """Ignore extension notifications."""
 
     async def close(self) -> None:
-        """Let go of every session: the editor has gone."""
+        """Close every session, because the editor has disconnected."""
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.close()
 
-    async def _begun(self, session_id: str, cwd: str, servers: Sequence[Server]) -> Session:
+    async def _open_session(self, session_id: str, cwd: str, servers: Sequence[EditorMcpServer]) -> EditorSession:
         self._check_initialized()
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-            raise _wrong(f"cwd has to be the absolute path of a directory that is there, not {cwd[:200]!r}")
+            raise _invalid_params(f"cwd must be the absolute path of an existing directory, not {cwd[:200]!r}")
         if len(self._sessions) >= MAX_SESSIONS:
-            raise _wrong(f"{MAX_SESSIONS} sessions are open: close one first")
+            raise _invalid_params(f"{MAX_SESSIONS} sessions are open: close one first")
         unknown = next((one for one in servers if isinstance(one, schema.SseMcpServer | schema.AcpMcpServer)), None)
         if unknown is not None:
-            raise _wrong(f"the server {unknown.name[:80]!r} speaks {unknown.type}: only stdio and http are supported")
-        assert self._client is not None, "the SDK tells us of the client first"
-        session = Session(session_id, os.path.normpath(cwd), self._client, self._abilities)
+            raise _invalid_params(
+                f"the server {unknown.name[:80]!r} uses {unknown.type}: only stdio and http are supported"
+            )
+        assert self._client is not None, "the SDK calls on_connect first"
+        session = EditorSession(session_id, os.path.normpath(cwd), self._client, self._abilities)
         try:
-            session.begin(await self._open(Wanted(session, tuple(servers))))
+            session.begin(await self._open(SessionRequest(session, tuple(servers))))
         except InputError as error:
-            raise _wrong(str(error)) from None
+            raise _invalid_params(str(error)) from None
         except OnhandError as error:
             raise RequestError(-32603, str(error)) from None
         self._sessions[session_id] = session
         return session
 
-    async def _again(self, session_id: str, cwd: str, servers: Sequence[Server], *, is_told: bool) -> Session:
+    async def _reopen_session(
+        self, session_id: str, cwd: str, servers: Sequence[EditorMcpServer], *, replay: bool
+    ) -> EditorSession:
         self._check_initialized()
         if session_id in self._sessions:
-            raise _wrong("this session is open: close it first")
+            raise _invalid_params("this session is open: close it first")
         journal = None
         try:
-            journal = self._history.go_on(session_id)  # before it is read: from now on nobody else adds to it
+            journal = self._history.reopen(session_id)  # before it is read: from now on no other process appends to it
             directory, events = self._history.read(session_id)
             if os.path.realpath(directory) != os.path.realpath(cwd):
-                raise _wrong(f"this session belongs to another directory: {directory}")
-            session = await self._begun(session_id, cwd, servers)
+                raise _invalid_params(f"this session belongs to another directory: {directory}")
+            session = await self._open_session(session_id, cwd, servers)
         except BaseException as error:
             if journal is not None:
                 journal.close()
             if isinstance(error, NotFound):
                 raise RequestError(-32002, str(error)) from None
             if isinstance(error, InputError):
-                raise _wrong(str(error)) from None
+                raise _invalid_params(str(error)) from None
             raise
-        session.keep(journal)
-        session.agent.messages[:] = messages_of(events)
-        if is_told:
-            await session.remember(events)
+        session.record_to(journal)
+        session.agent.messages[:] = rebuild_messages(events)
+        if replay:
+            await session.replay_events(events)
         return session
 
-    def _session(self, session_id: str) -> Session:
+    def _session(self, session_id: str) -> EditorSession:
         self._check_initialized()
         session = self._sessions.get(session_id)
         if session is None:
-            raise RequestError(-32002, f"there is no open session {session_id[:80]!r}: begin or load one")
+            raise RequestError(-32002, f"session {session_id[:80]!r} is not open: start or load one")
         return session
 
     def _check_initialized(self) -> None:
         if not self._is_initialized:
-            raise RequestError(-32600, "initialize comes first")
+            raise RequestError(-32600, "call initialize first")
 
 
-def _offered(said: object) -> schema.ClientCapabilities | None:
-    """What an editor can do for us. Where it says so in a form that is none, the SDK leaves a dict, and it is not."""
-    if not isinstance(said, schema.ClientCapabilities):
+def _valid_capabilities(given: object) -> schema.ClientCapabilities | None:
+    """Return the editor's capabilities. Where they are malformed, the SDK leaves a dict, which counts as none."""
+    if not isinstance(given, schema.ClientCapabilities):
         return None
-    files: object = said.fs
-    return said if isinstance(files, schema.FileSystemCapabilities | None) else said.model_copy(update={"fs": None})
+    files: object = given.fs
+    return given if isinstance(files, schema.FileSystemCapabilities | None) else given.model_copy(update={"fs": None})
 
 
-def _set_mode(session: Session, mode: str) -> None:
+def _set_mode(session: EditorSession, mode: str) -> None:
     if mode not in MODES:
-        raise _wrong(f"there is no mode {mode[:80]!r}: choose one of {', '.join(MODES)}")
+        raise _invalid_params(f"unknown mode {mode[:80]!r}: choose one of {', '.join(MODES)}")
     session.set_mode(mode)
 
 
-def _modes(session: Session) -> schema.SessionModeState:
+def _mode_state(session: EditorSession) -> schema.SessionModeState:
     known = [schema.SessionMode(id=id, name=mode.name, description=mode.description) for id, mode in MODES.items()]
     return schema.SessionModeState(current_mode_id=session.mode, available_modes=known)
 
 
-def _options(session: Session) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
-    """The mode once more, as newer editors ask for it."""
+def _config_options(
+    session: EditorSession,
+) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
+    """Return the mode as a configuration option, which newer editors expect."""
     known = [
         schema.SessionConfigSelectOption(value=id, name=mode.name, description=mode.description)
         for id, mode in MODES.items()
@@ -310,10 +358,10 @@ def _options(session: Session) -> list[schema.SessionConfigOptionSelect | schema
     ]
 
 
-def _option_update(session: Session) -> schema.ConfigOptionUpdate:
-    return schema.ConfigOptionUpdate(session_update="config_option_update", config_options=_options(session))
+def _option_update(session: EditorSession) -> schema.ConfigOptionUpdate:
+    return schema.ConfigOptionUpdate(session_update="config_option_update", config_options=_config_options(session))
 
 
-def _wrong(details: str) -> RequestError:
-    """What was asked for cannot be; editors show the message."""
+def _invalid_params(details: str) -> RequestError:
+    """Return an invalid-params error, whose message editors show."""
     return RequestError(-32602, details)

@@ -1,7 +1,7 @@
-"""Which conversations were there? One file for each, a line for each event, in a directory of the user's own.
+"""Saved conversations: one file each, one line per event, in a directory of the user.
 
-A session that was begun can be listed, and once it is closed opened again, by another process too. What cannot be
-written is not kept, and the conversation goes on; a line that cannot be read is passed over.
+A conversation can be listed and, once it is closed, reopened by any process. If writing fails, the conversation
+continues without being saved; a line that cannot be read is skipped.
 """
 
 import json
@@ -13,20 +13,21 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from onhand.agent.events import Answered, Asked, Began, Calling, Ended, Event, Returned
-from onhand.agent.trace import event_of, line_of
+from onhand.agent.trace import parse_event, serialize_event
 from onhand.errors import InputError, NotFound
-from onhand.lines import write_all
-from onhand.regular import open_file
+from onhand.fsio import open_regular
+from onhand.serving import write_all
+from onhand.text import one_line
 
-MAX_SESSIONS = 500  # that are kept; the oldest go
+MAX_SESSIONS = 500  # saved; the oldest are deleted
 MAX_BYTES = 64 << 20  # of one conversation
 MAX_TITLE_CHARS = 80
-KEPT = (Began, Answered, Asked, Calling, Returned, Ended)
+SAVED_EVENTS = (Began, Answered, Asked, Calling, Returned, Ended)
 ID = re.compile(r"[0-9a-f]{32}")
 
 
-class Kept(NamedTuple):
-    """A conversation that can be opened again."""
+class SavedConversation(NamedTuple):
+    """A conversation that can be reopened."""
 
     session_id: str
     directory: str
@@ -35,53 +36,53 @@ class Kept(NamedTuple):
 
 
 class History:
-    """The conversations of a directory; without one, none are kept."""
+    """The saved conversations in a directory; without a directory, nothing is saved."""
 
     def __init__(self, directory: str | None) -> None:
         self._directory = directory
 
-    def begin(self, session_id: str, directory: str) -> "Journal | None":
-        """A file for a conversation that begins; None if there can be none."""
+    def begin(self, session_id: str, directory: str) -> "ConversationFile | None":
+        """Create the file of a new conversation; return None if that is impossible."""
         if self._directory is None:
             return None
         with suppress(OSError):
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
-            self._forget_oldest()
+            self._delete_oldest()
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
-            journal = Journal(os.open(self._path(session_id), flags, 0o600))
+            journal = ConversationFile(os.open(self._path(session_id), flags, 0o600))
             journal.write((json.dumps({"directory": directory}) + "\n").encode())
             return journal
         return None
 
-    def go_on(self, session_id: str) -> "Journal | None":
-        """The file of a conversation that goes on, if there is one; InputError where it goes on in another process."""
+    def reopen(self, session_id: str) -> "ConversationFile | None":
+        """Open the file of a conversation, if there is one; raise InputError if another process has it open."""
         if self._directory is None or not ID.fullmatch(session_id):
             return None
         with suppress(OSError):
             flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-            return Journal(os.open(self._path(session_id), flags))
+            return ConversationFile(os.open(self._path(session_id), flags))
         return None
 
-    def listed(self, directory: str | None = None) -> list[Kept]:
-        """The conversations, of one project or of all, the newest first."""
-        kept = [one for name in self._names() if (one := self._kept(name.removesuffix(".jsonl"))) is not None]
-        wanted = [one for one in kept if directory in (None, one.directory)]
-        return sorted(wanted, key=lambda one: (one.updated, one.session_id), reverse=True)
+    def list_conversations(self, directory: str | None = None) -> list[SavedConversation]:
+        """Return the conversations of one project or of all, newest first."""
+        saved = [one for name in self._names() if (one := self._read_summary(name.removesuffix(".jsonl"))) is not None]
+        matching = [one for one in saved if directory in (None, one.directory)]
+        return sorted(matching, key=lambda one: (one.updated, one.session_id), reverse=True)
 
     def read(self, session_id: str) -> tuple[str, list[Event]]:
-        """The project of a conversation, and what happened in it; NotFound if there is none of that id."""
+        """Return the directory and the events of a conversation; raise NotFound for an unknown id."""
         if self._directory is None or not ID.fullmatch(session_id):
-            raise NotFound(f"there is no session {session_id[:80]!r}: list them, or begin a new one")
+            raise NotFound(f"session {session_id[:80]!r} does not exist: list the sessions, or start a new one")
         try:
-            with open_file(self._path(session_id)) as file:
+            with open_regular(self._path(session_id)) as file:
                 raw = file.read(MAX_BYTES)
             head, *lines = raw.splitlines()
             directory: str = json.loads(head)["directory"]
         except FileNotFoundError:
-            raise NotFound(f"there is no session {session_id}: list them, or begin a new one") from None
+            raise NotFound(f"session {session_id} does not exist: list the sessions, or start a new one") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"session {session_id} cannot be read ({error}): begin a new one") from None
-        return directory, list(_events(lines))
+            raise InputError(f"session {session_id} cannot be read ({error}): start a new one") from None
+        return directory, list(_read_events(lines))
 
     def _names(self) -> list[str]:
         if self._directory is None:
@@ -91,10 +92,10 @@ class History:
         except OSError:
             return []
 
-    def _kept(self, session_id: str) -> Kept | None:
-        """What a list says of a conversation: only its first lines are read."""
+    def _read_summary(self, session_id: str) -> SavedConversation | None:
+        """Read the summary of a conversation from its first lines."""
         try:
-            with open_file(self._path(session_id)) as file:
+            with open_regular(self._path(session_id)) as file:
                 directory = json.loads(file.readline(64 * 1024))["directory"]
                 began = json.loads(file.readline(64 * 1024) or b"{}")
                 changed = os.fstat(file.fileno()).st_mtime
@@ -102,41 +103,45 @@ class History:
             return None
         goal = began.get("goal", "") if isinstance(began, dict) else ""
         when = datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
-        return Kept(session_id, directory, title_of(str(goal)), when) if isinstance(directory, str) else None
+        return (
+            SavedConversation(session_id, directory, conversation_title(str(goal)), when)
+            if isinstance(directory, str)
+            else None
+        )
 
-    def _forget_oldest(self) -> None:
-        for kept in self.listed()[MAX_SESSIONS - 1 :]:
+    def _delete_oldest(self) -> None:
+        for saved in self.list_conversations()[MAX_SESSIONS - 1 :]:
             with suppress(OSError):
-                os.unlink(self._path(kept.session_id))
+                os.unlink(self._path(saved.session_id))
 
     def _path(self, session_id: str) -> str:
         assert self._directory is not None and ID.fullmatch(session_id)
         return os.path.join(self._directory, f"{session_id}.jsonl")
 
 
-class Journal:
-    """A listener that writes down what happens, until that fails or grows too large; nobody else does meanwhile."""
+class ConversationFile:
+    """A listener that appends events to a file until writing fails or the file is too large; it holds a lock on it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
-        if not _is_ours(descriptor):
+        if not _lock_exclusively(descriptor):
             self.close()
             raise InputError("this session is open in another process: close it there first")
         if os.fstat(descriptor).st_size:
             os.lseek(descriptor, -1, os.SEEK_END)
-            if os.read(descriptor, 1) != b"\n":  # whoever wrote last was stopped in the middle
+            if os.read(descriptor, 1) != b"\n":  # the last writer was stopped in the middle of a line
                 self.write(b"\n")
 
     def __call__(self, event: Event) -> None:
         """Write an event that belongs to the conversation itself."""
-        if self._descriptor is None or not isinstance(event, KEPT):
+        if self._descriptor is None or not isinstance(event, SAVED_EVENTS):
             return
         if isinstance(event, Began):
-            event = event._replace(parts=())  # they are made anew when it is opened again
-        self.write(line_of(event).encode("utf-8", "backslashreplace"))
+            event = event._replace(parts=())  # they are rebuilt when the conversation is reopened
+        self.write(serialize_event(event).encode("utf-8", "backslashreplace"))
 
     def write(self, line: bytes) -> None:
-        """Add a line; if that cannot be, it was the last."""
+        """Append a line; if that fails, close the file."""
         if self._descriptor is None:
             return
         try:
@@ -148,33 +153,32 @@ class Journal:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
-def _is_ours(descriptor: int) -> bool:
-    """Whether no other process has the file; where none can be asked, it is ours."""
+def _lock_exclusively(descriptor: int) -> bool:
+    """Lock the file; return False if another process has it. Where there are no locks, return True."""
     try:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except (ImportError, OSError):  # Windows, or a disk that knows no locks
+    except (ImportError, OSError):  # Windows, or a file system without locks
         pass
     return True
 
 
-def title_of(goal: str) -> str:
-    """What a conversation is called: the beginning of its first words."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in goal[:1000]).split())
-    return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1] + "…"
+def conversation_title(goal: str) -> str:
+    """Return the title of a conversation: the beginning of its first prompt."""
+    return one_line(goal, MAX_TITLE_CHARS)
 
 
-def _events(lines: list[bytes]) -> Iterator[Event]:
-    """The events, without lines that were never finished or that somebody meddled with."""
+def _read_events(lines: list[bytes]) -> Iterator[Event]:
+    """Yield the events, skipping incomplete or damaged lines."""
     for number, line in enumerate(lines, 2):
         with suppress(InputError):
-            yield event_of(line, f"line {number}")
+            yield parse_event(line, f"line {number}")

@@ -1,6 +1,7 @@
-"""How does an editor that started us talk to us? A message on each line of the standard streams, until their end.
+"""The ACP transport over standard input and output: one JSON message per line.
 
-It shields the SDK: what is no message is answered instead of ending the connection, and a line is never endless.
+It protects the SDK: an invalid message is answered with an error instead of ending the connection, and lines have a
+maximum length.
 """
 
 import asyncio
@@ -11,9 +12,9 @@ from acp.agent.connection import AgentSideConnection
 
 from onhand.acp.agent import EditorAgent
 from onhand.errors import InputError
-from onhand.lines import EndlessLine, Lines, TooLong, Worker, claimed_streams, write_all
-from onhand.text import whole
-from onhand.tools.tool import plain
+from onhand.serving import BlockingWorker, EndlessLine, LineReader, LongLine, claim_stdio, write_all
+from onhand.text import repair_surrogates
+from onhand.tools.tool import copy_json
 
 MAX_LINE_BYTES = 32 * 1024 * 1024  # an editor may embed whole files in a prompt
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
@@ -21,29 +22,29 @@ PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 Json = dict[str, Any]
 
 
-class Refused(NamedTuple):
-    """What is answered in the place of the SDK."""
+class ErrorResponse(NamedTuple):
+    """An error response that is sent instead of passing the message to the SDK."""
 
     id: str | int | None
     code: int
     message: str
 
     def as_json(self) -> Json:
-        """The answer."""
+        """Return the JSON-RPC message."""
         return {"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.message}}
 
 
-class Wire:
-    """One editor over a pair of descriptors, in the form that the SDK calls a transport."""
+class EditorTransport:
+    """A transport for the SDK over a pair of file descriptors."""
 
     def __init__(self, reading: int, writing: int) -> None:
-        self._lines = Lines(reading, MAX_LINE_BYTES)
+        self._lines = LineReader(reading, MAX_LINE_BYTES)
         self._writing = writing
-        self._reader, self._writer = Worker("acp reader"), Worker("acp writer")
+        self._reader, self._writer = BlockingWorker("acp reader"), BlockingWorker("acp writer")
         self._is_closed = False
 
     async def receive(self) -> Json | None:
-        """The next message that the SDK can take; None when the editor has gone."""
+        """Return the next valid message, or None when the editor has disconnected."""
         while True:
             try:
                 line = await self._reader.run(self._lines.next)
@@ -51,7 +52,7 @@ class Wire:
                 return None
             if line is None:
                 return None
-            message = parsed(line) if isinstance(line, bytes) else too_long(line)
+            message = parse_message(line) if isinstance(line, bytes) else reject_long_line(line)
             if isinstance(message, dict):
                 return message
             if message is not None:
@@ -60,79 +61,83 @@ class Wire:
     async def send(self, message: Json) -> None:
         """Write a message as a line."""
         if self._is_closed:
-            raise ConnectionError("the editor has gone")
+            raise ConnectionError("the editor has disconnected")
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         await self._writer.run(lambda: write_all(self._writing, line))
 
     async def close(self) -> None:
-        """Nothing is sent any more."""
+        """Stop sending."""
         self._is_closed = True
 
 
-def parsed(line: bytes) -> Json | Refused | None:
-    """A message for the SDK, or what is answered instead; None for a line that says nothing."""
+def parse_message(line: bytes) -> Json | ErrorResponse | None:
+    """Return a message for the SDK, an error response instead, or None for an empty line."""
     if not line.strip():
         return None
     try:
-        said = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        return Refused(None, PARSE_ERROR, "this line is no JSON: send one message on each line, in UTF-8")
-    if not isinstance(said, dict):
-        return Refused(None, INVALID_REQUEST, "a message is a JSON object; batches are not part of this protocol")
-    id = said.get("id") if isinstance(said.get("id"), str | int) and not isinstance(said.get("id"), bool) else None
-    is_answer = "method" not in said
+        return ErrorResponse(None, PARSE_ERROR, "this line is not JSON: send one message per line, in UTF-8")
+    if not isinstance(value, dict):
+        return ErrorResponse(None, INVALID_REQUEST, "a message must be a JSON object; this protocol has no batches")
+    id = value.get("id") if isinstance(value.get("id"), str | int) and not isinstance(value.get("id"), bool) else None
+    is_response = "method" not in value
     try:
-        message: Json = plain(said, "", lambda text, _: whole(text))
+        message: Json = copy_json(value, "", lambda text, _: repair_surrogates(text))
     except InputError as error:
-        return _unusable(id, str(error)) if is_answer else Refused(id, INVALID_REQUEST, str(error))
-    return _answer(message, id) if is_answer else _problem(message, id) or message
+        return _error_response(id, str(error)) if is_response else ErrorResponse(id, INVALID_REQUEST, str(error))
+    return _check_response(message, id) if is_response else _find_problem(message, id) or message
 
 
-def too_long(line: TooLong) -> Refused:
-    """The answer to a line that is longer than any honest one."""
-    return Refused(None, INVALID_REQUEST, f"a line has more than {MAX_LINE_BYTES:,} bytes: send less at once")
+def reject_long_line(line: LongLine) -> ErrorResponse:
+    """Return the error for a line that is too long."""
+    return ErrorResponse(None, INVALID_REQUEST, f"a line has more than {MAX_LINE_BYTES:,} bytes: send less at once")
 
 
-def _answer(message: Json, id: str | int | None) -> Json | Refused:
-    """An answer to one of our requests, or nothing at all."""
+def _check_response(message: Json, id: str | int | None) -> Json | ErrorResponse:
+    """Return a valid response to one of our requests, or an error."""
     if id is None:
-        return Refused(None, INVALID_REQUEST, "a message has a method, or the id of the request that it answers")
+        return ErrorResponse(
+            None, INVALID_REQUEST, "a message needs a method, or the id of the request that it answers"
+        )
     error = message.get("error")
     if "result" in message or error is None:
         return message
     code, text = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
     is_whole = type(code) is int and isinstance(text, str)
-    return message if is_whole else _unusable(id, "its error has no code and message")
+    return message if is_whole else _error_response(id, "its error has no code and message")
 
 
-def _unusable(id: str | int | None, why: str) -> Json:
-    """What whoever waits for an answer gets in its place: it must not wait for ever."""
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": INVALID_REQUEST, "message": f"the answer is none: {why}"}}
+def _error_response(id: str | int | None, why: str) -> Json:
+    """Return an error in place of an invalid response, so that the caller does not wait forever."""
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": INVALID_REQUEST, "message": f"invalid response: {why}"}}
 
 
-def _problem(message: Json, id: str | int | None) -> Refused | None:
-    """What the SDK would fall over, or take for something else."""
+def _find_problem(message: Json, id: str | int | None) -> ErrorResponse | None:
+    """Return an error for what the SDK would crash on or misread."""
     if not isinstance(message["method"], str):
-        return Refused(id, INVALID_REQUEST, "method is a text")
+        return ErrorResponse(id, INVALID_REQUEST, "method must be a string")
     if "id" in message and id is None:
-        return Refused(None, INVALID_REQUEST, "the id of a request is a text or a whole number")
+        return ErrorResponse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
     if not isinstance(message.get("params", {}), dict | None):
-        return Refused(id, INVALID_PARAMS, "params is an object") if "id" in message else None
+        return ErrorResponse(id, INVALID_PARAMS, "params must be an object") if "id" in message else None
     version = (message.get("params") or {}).get("protocolVersion")
     if message["method"] == "initialize" and not (type(version) is int and 0 <= version < 2**16):
-        return Refused(id, INVALID_PARAMS, f"protocolVersion is a whole number such as 1, not {str(version)[:40]!r}")
+        return ErrorResponse(
+            id, INVALID_PARAMS, f"protocolVersion must be an integer such as 1, not {str(version)[:40]!r}"
+        )
     return None
 
 
 async def serve(agent: EditorAgent) -> None:
     """Serve one editor over the standard streams until it closes them."""
-    with claimed_streams() as (reading, writing):
-        await converse(agent, Wire(reading, writing))
+    with claim_stdio() as (reading, writing):
+        await converse(agent, EditorTransport(reading, writing))
 
 
-async def converse(agent: EditorAgent, wire: Wire) -> None:
-    """Serve one editor until it has gone."""
-    # Closing and resuming sessions are stable in the protocol; the SDK still calls them unstable.
+async def converse(agent: EditorAgent, wire: EditorTransport) -> None:
+    """Serve one editor until it disconnects."""
+    # Closing and resuming sessions are stable in the protocol, but the SDK still calls them unstable.
     connection = AgentSideConnection(agent, wire, listening=False, use_unstable_protocol=True)
     try:
         await connection.listen()

@@ -1,6 +1,7 @@
-"""What is in a file or a directory, and how is a file written? Plain functions over a workspace.
+"""Read, write, list and describe files in a workspace.
 
-They know no tool and no model: what cannot be done is an InputError, what is not there a NotFound.
+These are plain functions without tools or models. A path that does not exist raises NotFound, everything else that
+cannot be done an InputError.
 """
 
 import os
@@ -12,23 +13,21 @@ from heapq import nsmallest
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from onhand import wanted
-from onhand.actions.workspace import Place, Workspace, kind, shown, told
-from onhand.digest import digest
-from onhand.encoding import GUESS, decoded, guess_of, mark_of
+from onhand import cancellation
+from onhand.actions.workspace import ResolvedPath, Workspace, describe_kind, display, explain_os_errors, path_line
 from onhand.errors import InputError, NotFound
-from onhand.regular import read_whole
-from onhand.replace import replace_file
+from onhand.fsio import read_stable, write_atomic
+from onhand.text import FALLBACK_ENCODING, byte_order_mark, decode_leniently, digest, guess_encoding
 
-MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; text by hand has a hundredth of it
-MAX_CONTENT_BYTES = 48 * 1024  # of what one reading gives: some 12,000 tokens
-MAX_ENTRIES = 500  # of what one listing gives
-PIECE_CHARS = 64 * 1024  # in which lines are counted at once
-LOCK_S, POLL_S = 10.0, 0.005  # to wait for others who write in the same directory: each takes milliseconds
+MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; hand-written text has a hundredth of it
+MAX_CONTENT_BYTES = 48 * 1024  # that one call returns: some 12,000 tokens
+MAX_ENTRIES = 500  # that one listing returns
+PIECE_CHARS = 64 * 1024  # in which line feeds are counted at once
+LOCK_S, POLL_S = 10.0, 0.005  # to wait for other writers in the same directory: each takes milliseconds
 
 
-class Reading(NamedTuple):
-    """What a file says, or the lines of it that were asked for."""
+class FileContent(NamedTuple):
+    """The text of a file, or of the lines that were requested."""
 
     path: str
     content: str
@@ -37,39 +36,67 @@ class Reading(NamedTuple):
     lines: int  # of the whole file
     size_bytes: int = 0
     encoding: str = "utf-8"
-    hash: str = ""  # of the whole file; an edit can ask that it is still the same
-    is_cut: bool = False  # more was asked for than may be given at once
-    problem: str | None = None
+    hash: str | None = None  # of the whole file; pass it to an edit to make sure that the file has not changed
+    is_cut: bool = False  # more was requested than fits
+    notes: tuple[str, ...] = ()
+    exists: bool = True
+    success: bool = True
+
+    def to_text(self) -> str:
+        """Return the content exactly as it is and, on lines of their own, the notes."""
+        text = self.content or "(the file is empty)"
+        return "\n".join([text.removesuffix("\n"), *(f"[{note}]" for note in self.notes)]) if self.notes else text
 
 
-class Written(NamedTuple):
-    """What became of a file."""
+class WrittenFile(NamedTuple):
+    """A file that was written."""
 
     path: str
     bytes_written: int
     created: bool
     hash: str
+    exists: bool = True
+    success: bool = True
+
+    def to_text(self) -> str:
+        """Return one sentence."""
+        return f"{'created' if self.created else 'wrote'} {display(self.path)}: {self.bytes_written:,} bytes"
 
 
-class Entry(NamedTuple):
-    """Something in a directory."""
+class DirectoryEntry(NamedTuple):
+    """An entry of a directory."""
 
     name: str
     kind: str  # file, directory, link, pipe, socket or device
     size_bytes: int | None = None
     is_closed: bool = False  # no tool reads it
 
+    def to_text(self) -> str:
+        """Return one line."""
+        mark = {"directory": "/", "file": ""}.get(self.kind, f"  ({self.kind})")
+        size = f"  {self.size_bytes:,} bytes" if self.size_bytes is not None else ""
+        return f"{path_line(self.name)}{mark}{size}{'  (closed)' if self.is_closed else ''}"
 
-class Listing(NamedTuple):
-    """What is in a directory: the first entries by name."""
+
+class DirectoryListing(NamedTuple):
+    """The first entries of a directory, by name."""
 
     path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
     total: int
+    left_out: int = 0
+    exists: bool = True
+    success: bool = True
+
+    def to_text(self) -> str:
+        """Return a line for each entry."""
+        lines = [entry.to_text() for entry in self.entries] or ["(the directory is empty)"]
+        more = [f"[{self.left_out:,} more entries; narrow them with glob]"] if self.left_out else []
+        return "\n".join([*lines, *more])
 
 
-class Status(NamedTuple):
-    """What is known of a path without reading what it says."""
+class FileStatus(NamedTuple):
+    """What is known about a path without reading its content."""
 
     path: str
     exists: bool
@@ -77,66 +104,81 @@ class Status(NamedTuple):
     size_bytes: int | None = None
     modified: str | None = None  # in UTC
     mode: str | None = None
+    success: bool = True
+
+    def to_text(self) -> str:
+        """Return one sentence."""
+        if not self.exists:
+            return f"{display(self.path)} does not exist"
+        size = f", {self.size_bytes:,} bytes" if self.size_bytes is not None else ""
+        return f"{display(self.path)}: {self.kind}{size}, modified {self.modified}, {self.mode}"
 
 
-class Text(NamedTuple):
-    """A file as text that can be written back without a change in what nobody touched."""
+class EditableText(NamedTuple):
+    """The text of a file in a form that can be written back without changing the parts that were not edited."""
 
-    text: str  # without a mark, and with bare line feeds if every line ended in CRLF
+    text: str  # without byte order mark, and with bare line feeds if every line ended in CRLF
     mark: bytes
     encoding: str
     is_crlf: bool
 
-    def encoded(self, text: str) -> bytes:
-        """Another text in the same form."""
+    def encode(self, text: str) -> bytes:
+        """Encode another text in the same form."""
         if self.is_crlf:
             text = text.replace("\n", "\r\n")
         try:
-            return self.mark + text.encode(self.encoding, _kept(self.encoding))
+            return self.mark + text.encode(self.encoding, _error_handler(self.encoding))
         except UnicodeEncodeError as error:
-            letters = shown(text[error.start : error.end])
+            letters = display(text[error.start : error.end])
             raise InputError(
-                f"the file is in {self.encoding}, which has no {letters}: do without, or write all of it anew as UTF-8"
+                f"the file is in {self.encoding}, which cannot encode {letters}: do without it, or rewrite the whole "
+                "file as UTF-8"
             ) from None
 
 
-def read(
+def read_file(
     workspace: Workspace,
     path: str,
     start_line: int | None = None,
     end_line: int | None = None,
     max_bytes: int = MAX_CONTENT_BYTES,
-) -> Reading:
-    """The text of a file, whole or from one line to another; a range beyond its end is cut."""
-    place = workspace.place(path)
-    content = contents(workspace, place, path)
-    text, encoding, problem = text_of(content, path)
-    reading = excerpt(workspace.name(place), text, start_line, end_line, max_bytes)
-    return reading._replace(size_bytes=len(content), encoding=encoding, hash=digest(content), problem=problem)
+) -> FileContent:
+    """Return the text of a file, whole or a range of lines; the part of a range beyond the end is ignored."""
+    place = workspace.resolve(path)
+    content = read_bytes(workspace, place, path)
+    text, encoding, problem = decode_text(content, path)
+    reading = select_lines(workspace.name(place), text, start_line, end_line, max_bytes)
+    notes = (problem, *reading.notes) if problem else reading.notes
+    return reading._replace(size_bytes=len(content), encoding=encoding, hash=digest(content), notes=notes)
 
 
-def excerpt(
+def select_lines(
     name: str, text: str, start_line: int | None = None, end_line: int | None = None, max_bytes: int = MAX_CONTENT_BYTES
-) -> Reading:
-    """The same of a text that somebody else has read."""
+) -> FileContent:
+    """Return a range of lines of a text that the caller has read, as far as it fits in `max_bytes`."""
     total = text.count("\n") + (not text.endswith("\n") and text != "")
     first, last = _range(start_line, end_line, total)
     start = _start_of(text, first)
-    rest = text[start : start + max_bytes + 1]  # what it has beyond that does not fit anyway
-    asked = lines_of(rest)[: last - first + 1]
-    given, count = _within(asked, max_bytes)
-    return Reading(
-        name,
-        given,
-        start_line=min(first, total),
-        end_line=first - 1 + count,
-        lines=total,
-        is_cut=len(given) < sum(map(len, asked)),
-    )
+    rest = text[start : start + max_bytes + 1]  # more than that does not fit anyway
+    requested = split_lines(rest)[: last - first + 1]
+    content, count = _fit_lines(requested, max_bytes)
+    is_cut = len(content) < sum(map(len, requested))
+    part = FileContent(name, content, min(first, total), first - 1 + count, total, is_cut=is_cut)
+    return part._replace(notes=_describe_part(part))
+
+
+def _describe_part(part: FileContent) -> tuple[str, ...]:
+    """Say which part of a file this is, and where to go on."""
+    lines = f"lines {part.start_line} to {part.end_line} of {part.lines}"
+    if not part.is_cut:
+        return () if (part.start_line, part.end_line) == (min(1, part.lines), part.lines) else (lines,)
+    if part.content.endswith("\n"):
+        return (f"{lines}; continue with start_line={part.end_line + 1}",)
+    return (f"only the beginning of line {part.start_line} of {part.lines}, which is long; grep finds a passage",)
 
 
 def _start_of(text: str, line: int) -> int:
-    """Where a line begins: most of the text is only counted, since millions of lines would take a gigabyte."""
+    """Return where a line starts. Line feeds are counted, not split at: millions of lines would take a gigabyte."""
     start, missing = 0, line - 1
     while (found := text.count("\n", start, start + PIECE_CHARS)) < missing:
         start, missing = start + PIECE_CHARS, missing - found
@@ -145,8 +187,8 @@ def _start_of(text: str, line: int) -> int:
     return start
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of a text with their ends; only a line feed ends one, as in editors and compilers."""
+def split_lines(text: str) -> list[str]:
+    """Split a text into lines with their ends; only a line feed ends a line, as in editors and compilers."""
     *ended, last = text.split("\n")
     return [line + "\n" for line in ended] + [last] * bool(last)
 
@@ -155,14 +197,16 @@ def _range(start: int | None, end: int | None, lines: int) -> tuple[int, int]:
     first = 1 if start is None else start
     last = lines if end is None else min(end, lines)
     if first < 1 or (end is not None and end < first):
-        raise InputError(f"lines {start} to {end} are no range: lines are counted from 1, the first one comes first")
+        raise InputError(
+            f"lines {start} to {end} are not a range: lines are counted from 1, and start_line comes before end_line"
+        )
     if first > max(lines, 1):
         raise InputError(f"Start line {first} exceeds file length ({lines} lines)")
     return first, last
 
 
-def _within(lines: list[str], max_bytes: int) -> tuple[str, int]:
-    """As many whole lines as fit, and their number; of a first line that alone does not fit, its beginning."""
+def _fit_lines(lines: list[str], max_bytes: int) -> tuple[str, int]:
+    """Return as many whole lines as fit and their number; if not even one fits, the beginning of the first."""
     size = 0
     for number, line in enumerate(lines):
         size += len(line.encode("utf-8", "replace"))
@@ -173,98 +217,100 @@ def _within(lines: list[str], max_bytes: int) -> tuple[str, int]:
     return "".join(lines), len(lines)
 
 
-def contents(workspace: Workspace, place: Place, path: str) -> bytes:
-    """The bytes of a file at one moment."""
+def read_bytes(workspace: Workspace, place: ResolvedPath, path: str) -> bytes:
+    """Return the content of a file as it was at one moment."""
     number = workspace.open_file(place, path)
     try:
-        with told(path):
+        with explain_os_errors(path):
             size = os.fstat(number).st_size
             if size > MAX_FILE_BYTES:
-                too_much = f"more than {MAX_FILE_BYTES:,}: it cannot be read here"
-                raise InputError(f"{shown(path)} has {size:,} bytes, {too_much}")
-            return read_whole(number, MAX_FILE_BYTES)
+                limit = f"more than {MAX_FILE_BYTES:,}: it cannot be read here"
+                raise InputError(f"{display(path)} has {size:,} bytes, {limit}")
+            return read_stable(number, MAX_FILE_BYTES)
     finally:
         os.close(number)
 
 
-def text_of(content: bytes, path: str) -> tuple[str, str, str | None]:
-    """The text of a file, its encoding, and what is wrong with it although it can be used."""
-    mark, encoding = mark_of(content)
+def decode_text(content: bytes, path: str) -> tuple[str, str, str | None]:
+    """Return the text of a file, its encoding and, if it is damaged but usable, what is wrong with it."""
+    mark, encoding = byte_order_mark(content)
     if not mark and b"\0" in content:
-        raise InputError(f"{shown(path)} is a binary file of {len(content):,} bytes, not text: it cannot be shown")
-    text, problem = decoded(content[len(mark) :], encoding or "utf-8")
+        raise InputError(f"{display(path)} is a binary file of {len(content):,} bytes, not text: it cannot be shown")
+    text, problem = decode_leniently(content[len(mark) :], encoding or "utf-8")
     return text, encoding or ("utf-8" if problem is None else "unknown"), problem
 
 
-def editable(content: bytes, path: str) -> Text:
-    """A file's text, to be changed in places."""
-    mark, encoding = mark_of(content)
+def decode_editable(content: bytes, path: str) -> EditableText:
+    """Decode a file for editing."""
+    mark, encoding = byte_order_mark(content)
     if not mark and b"\0" in content:
-        raise InputError(f"{shown(path)} is a binary file of {len(content):,} bytes, not text: it cannot be edited")
-    encoding = encoding or _unmarked(content)
+        raise InputError(f"{display(path)} is a binary file of {len(content):,} bytes, not text: it cannot be edited")
+    encoding = encoding or _detect_encoding(content)
     try:
-        text = content[len(mark) :].decode(encoding, _kept(encoding))
+        text = content[len(mark) :].decode(encoding, _error_handler(encoding))
     except UnicodeDecodeError as error:
-        raise InputError(f"{shown(path)} is not {encoding.upper()} (byte {error.start}): write it anew") from None
+        raise InputError(
+            f"{display(path)} is not {encoding.upper()} (byte {error.start}): rewrite the whole file"
+        ) from None
     is_crlf = _is_crlf(text)
-    return Text(text.replace("\r\n", "\n") if is_crlf else text, mark, encoding, is_crlf)
+    return EditableText(text.replace("\r\n", "\n") if is_crlf else text, mark, encoding, is_crlf)
 
 
-def _unmarked(content: bytes) -> str:
-    """The encoding of a text without a mark: the same that a reading shows it in."""
+def _detect_encoding(content: bytes) -> str:
+    """Return the encoding in which `read_file` shows a text without byte order mark."""
     try:
         content.decode()
     except UnicodeDecodeError:
-        return guess_of(content)
+        return guess_encoding(content)
     return "utf-8"
 
 
-def _kept(encoding: str) -> str:
-    """How bytes are kept that are no letters, where an encoding says so little of itself that there may be some."""
-    return "surrogateescape" if encoding in ("utf-8", GUESS) else "strict"
+def _error_handler(encoding: str) -> str:
+    """Return how to preserve undecodable bytes, in the encodings that we only guess."""
+    return "surrogateescape" if encoding in ("utf-8", FALLBACK_ENCODING) else "strict"
 
 
 def _is_crlf(text: str) -> bool:
-    """Whether every line ends in CRLF, and no carriage return stands anywhere else."""
+    """Whether every line ends in CRLF and there is no other carriage return."""
     return 0 < text.count("\r\n") == text.count("\n") == text.count("\r")
 
 
-def write(
+def write_file(
     workspace: Workspace,
     path: str,
     content: str,
     create_dirs: bool = False,
     expected_hash: str | None = None,
-) -> Written:
-    """Write a file whole or not at all. One that is there keeps its mode, its line ends and its byte order mark."""
-    place = workspace.place_to_write(path)
-    with target(workspace, place, path, create_dirs) as found:
+) -> WrittenFile:
+    """Write a whole file or nothing. An existing file keeps its mode, line ends and byte order mark."""
+    place = workspace.resolve_for_writing(path)
+    with open_target(workspace, place, path, create_dirs) as found:
         if expected_hash is not None:
             found.check(expected_hash)
-        raw = _in_the_form_of(found.old, content, path)
+        raw = _encode_like(found.old, content, path)
         found.replace(raw)
-    return Written(workspace.name(place), len(raw), found.old is None, digest(raw))
+    return WrittenFile(workspace.name(place), len(raw), found.old is None, digest(raw))
 
 
-def _in_the_form_of(old: bytes | None, content: str, path: str) -> bytes:
+def _encode_like(old: bytes | None, content: str, path: str) -> bytes:
     try:
         content.encode()
     except UnicodeEncodeError:
-        raise InputError("the content has half of a surrogate pair: send whole characters") from None
+        raise InputError("the content contains half of a surrogate pair: send whole characters") from None
     try:
-        form = editable(old or b"", path)
-    except InputError:  # binary, or damaged: it has no form to keep
+        form = decode_editable(old or b"", path)
+    except InputError:  # it is binary or damaged, so there is no form to keep
         return content.encode()
     if content.startswith("\ufeff") and form.mark:
         content = content[1:]
-    encoding = form.encoding if form.mark else "utf-8"  # all of it is new: nothing has to be guessed
-    return form._replace(encoding=encoding, is_crlf=form.is_crlf and "\r" not in content).encoded(content)
+    encoding = form.encoding if form.mark else "utf-8"  # everything is new, so nothing has to be guessed
+    return form._replace(encoding=encoding, is_crlf=form.is_crlf and "\r" not in content).encode(content)
 
 
-class Target:
+class WriteTarget:
     """A file that is about to be replaced, in a directory that is held open."""
 
-    def __init__(self, workspace: Workspace, directory: int, place: Place, path: str) -> None:
+    def __init__(self, workspace: Workspace, directory: int, place: ResolvedPath, path: str) -> None:
         self._directory = directory
         self._name = place.inner.rpartition("/")[2]
         self._path = path
@@ -272,28 +318,28 @@ class Target:
         self.old: bytes | None = None
         if self._before is not None:
             self._check_kind(self._before)
-            self.old = contents(workspace, place, path)
+            self.old = read_bytes(workspace, place, path)
 
     def check(self, expected_hash: str) -> None:
-        """Refuse to go on when the file is not the one that was read."""
+        """Raise an error if the file is no longer the one that was read."""
         if self.old is None:
-            raise NotFound(f"File not found: {shown(self._path)}; it was there when you read it")
+            raise NotFound(f"File not found: {display(self._path)}; it existed when you read it")
         if digest(self.old) != expected_hash:
-            raise InputError(f"{shown(self._path)} has changed since you read it: read it again, then decide anew")
+            raise InputError(f"{display(self._path)} has changed since you read it: read it again, then decide")
 
     def replace(self, raw: bytes) -> None:
-        """Put the new content in its place, unless somebody else was quicker."""
+        """Replace the content, unless somebody else has changed the file in the meantime."""
         if len(raw) > MAX_FILE_BYTES:
             raise InputError(f"{len(raw):,} bytes are more than a file may have here ({MAX_FILE_BYTES:,})")
-        with told(self._path):
-            replace_file(self._name, raw, 0o666, self._directory, self._check_same)
+        with explain_os_errors(self._path):
+            write_atomic(self._name, raw, 0o666, self._directory, self._check_same)
 
     def _check_same(self) -> None:
-        if _stamp(self._status()) != _stamp(self._before):
-            raise InputError(f"{shown(self._path)} was changed by somebody else just now: read it again")
+        if _identity(self._status()) != _identity(self._before):
+            raise InputError(f"{display(self._path)} has just been changed by somebody else: read it again")
 
     def _status(self) -> os.stat_result | None:
-        with told(self._path):
+        with explain_os_errors(self._path):
             try:
                 return os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
             except FileNotFoundError:
@@ -301,38 +347,42 @@ class Target:
 
     def _check_kind(self, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{shown(self._path)} is {kind(status.st_mode)}, not a regular file: choose another name")
+            raise InputError(
+                f"{display(self._path)} is {describe_kind(status.st_mode)}, not a regular file: choose another name"
+            )
         if not status.st_mode & 0o222:
-            raise InputError(f"{shown(self._path)} is read-only by its mode: ask the user to change that first")
+            raise InputError(f"{display(self._path)} is read-only by its mode: ask the user to change that first")
 
 
-def _stamp(status: os.stat_result | None) -> tuple[int, ...] | None:
+def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
     return status and (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 @contextmanager
-def target(workspace: Workspace, place: Place, path: str, create_dirs: bool = False) -> Iterator[Target]:
-    """The file at a place, whether it is there or not, to be replaced."""
+def open_target(
+    workspace: Workspace, place: ResolvedPath, path: str, create_dirs: bool = False
+) -> Iterator[WriteTarget]:
+    """Prepare to replace a file, whether it exists or not, and keep other writers out of its directory meanwhile."""
     if create_dirs:
-        _make(workspace, place.above(), path)
-    elif not os.path.lexists(place.above().path):
-        above = shown(workspace.name(place.above()))
-        raise NotFound(f"there is no directory {above}: send create_dirs=true to make it, or choose another")
-    with workspace.opened_directory(place.above(), path) as directory, _alone(directory):
-        yield Target(workspace, directory, place, path)
+        _create_directories(workspace, place.parent(), path)
+    elif not os.path.lexists(place.parent().path):
+        above = display(workspace.name(place.parent()))
+        raise NotFound(f"the directory {above} does not exist: send create_dirs=true to create it, or choose another")
+    with workspace.open_directory(place.parent(), path) as directory, _lock_directory(directory):
+        yield WriteTarget(workspace, directory, place, path)
 
 
 @contextmanager
-def _alone(directory: int) -> Iterator[None]:
-    """While nobody else writes in a directory so: of two who read, change and replace, one would undo the other's.
+def _lock_directory(directory: int) -> Iterator[None]:
+    """Keep others of ours from writing in a directory: of two that read, edit and replace, one would be lost.
 
-    Whoever keeps it longer than any write takes is not one of ours; then the look just before replacing has to do.
+    A lock that is held for longer than any write takes is not ours; then the check just before replacing has to do.
     """
     import fcntl
 
     ends_at = monotonic() + LOCK_S
-    while not _locked(directory) and monotonic() < ends_at:
-        wanted.check()
+    while not _try_lock(directory) and monotonic() < ends_at:
+        cancellation.check()
         sleep(POLL_S)
     try:
         yield
@@ -341,7 +391,7 @@ def _alone(directory: int) -> Iterator[None]:
             fcntl.flock(directory, fcntl.LOCK_UN)
 
 
-def _locked(directory: int) -> bool:
+def _try_lock(directory: int) -> bool:
     import fcntl
 
     try:
@@ -353,62 +403,66 @@ def _locked(directory: int) -> bool:
     return True
 
 
-def _make(workspace: Workspace, place: Place, path: str) -> None:
-    """Make a directory and those above it, each in one that is held open."""
-    at = Place(place.root, "")
+def _create_directories(workspace: Workspace, place: ResolvedPath, path: str) -> None:
+    """Create a directory and its parents, each in one that is held open."""
+    at = ResolvedPath(place.root, "")
     for part in place.inner.split("/") if place.inner else []:
-        with workspace.opened_directory(at, path) as directory, told(path), suppress(FileExistsError):
+        with workspace.open_directory(at, path) as directory, explain_os_errors(path), suppress(FileExistsError):
             os.mkdir(part, dir_fd=directory)
-        at = at.below(part)
+        at = at.child(part)
 
 
-def list_files(workspace: Workspace, path: str = ".", limit: int = MAX_ENTRIES) -> Listing:
-    """What is in a directory, by name: hidden entries too, and links as what they are."""
-    place = workspace.place(path)
+def list_files(workspace: Workspace, path: str = ".", limit: int = MAX_ENTRIES) -> DirectoryListing:
+    """List a directory by name, with hidden entries and with links as links."""
+    place = workspace.resolve(path)
     total = 0
 
-    def counted(entries: Iterator["os.DirEntry[str]"]) -> Iterator["os.DirEntry[str]"]:
+    def count(entries: Iterator["os.DirEntry[str]"]) -> Iterator["os.DirEntry[str]"]:
         nonlocal total
         for entry in entries:
             total += 1
             yield entry
 
-    with workspace.opened_directory(place, path) as directory, told(path), closing(os.scandir(directory)) as entries:
-        first = nsmallest(limit, counted(entries), key=lambda entry: os.fsencode(entry.name))
+    with (
+        workspace.open_directory(place, path) as directory,
+        explain_os_errors(path),
+        closing(os.scandir(directory)) as entries,
+    ):
+        first = nsmallest(limit, count(entries), key=lambda entry: os.fsencode(entry.name))
         listed = tuple(_entry(workspace, place, entry) for entry in first)
-    return Listing(workspace.name(place), listed, total)
+    return DirectoryListing(workspace.name(place), listed, total, total - len(listed))
 
 
-def _entry(workspace: Workspace, place: Place, entry: "os.DirEntry[str]") -> Entry:
-    is_closed = workspace.is_denied(place.below(entry.name))
+def _entry(workspace: Workspace, place: ResolvedPath, entry: "os.DirEntry[str]") -> DirectoryEntry:
+    is_closed = workspace.is_denied(place.child(entry.name))
     try:
         status = entry.stat(follow_symlinks=False)
-    except OSError:  # it went away while we looked
-        return Entry(entry.name, "gone", None, is_closed)
+    except OSError:  # it has just been removed
+        return DirectoryEntry(entry.name, "gone", None, is_closed)
     size = status.st_size if stat.S_ISREG(status.st_mode) else None
-    return Entry(entry.name, _kind(status.st_mode), size, is_closed)
+    return DirectoryEntry(entry.name, _short_kind(status.st_mode), size, is_closed)
 
 
-def stat_file(workspace: Workspace, path: str) -> Status:
-    """What is known of a path; that there is nothing is an answer."""
-    place = workspace.place(path)
+def stat_file(workspace: Workspace, path: str) -> FileStatus:
+    """Describe a path without reading it; that it does not exist is an answer too."""
+    place = workspace.resolve(path)
     above, _, name = place.inner.rpartition("/")
     try:
-        with workspace.opened_directory(Place(place.root, above), path) as directory, told(path):
+        with workspace.open_directory(ResolvedPath(place.root, above), path) as directory, explain_os_errors(path):
             status = os.stat(name or ".", dir_fd=directory, follow_symlinks=False)
     except NotFound:
-        return Status(workspace.name(place), False)
+        return FileStatus(workspace.name(place), False)
     size = status.st_size if stat.S_ISREG(status.st_mode) else None
-    kind_, mode = _kind(status.st_mode), stat.filemode(status.st_mode)
-    return Status(workspace.name(place), True, kind_, size, _time(status.st_mtime), mode)
+    kind_, mode = _short_kind(status.st_mode), stat.filemode(status.st_mode)
+    return FileStatus(workspace.name(place), True, kind_, size, _time(status.st_mtime), mode)
 
 
 def _time(seconds: float) -> str | None:
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):  # a file system may say anything
+    except (ValueError, OverflowError, OSError):  # a file system may report anything
         return None
 
 
-def _kind(mode: int) -> str:
-    return kind(mode).split()[-1]
+def _short_kind(mode: int) -> str:
+    return describe_kind(mode).split()[-1]

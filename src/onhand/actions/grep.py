@@ -1,34 +1,35 @@
-"""Which lines of which files match? Plain functions over a workspace.
+r"""Search the contents of files for a pattern, line by line.
 
-ripgrep, where it is at hand, says which files to look into, and at which lines; without it every file is looked into.
-Either way one matcher decides, in files that were opened below the workspace, so that both ways give the same.
+RE2 takes time in proportion to the text times the pattern and no more, so no pattern can hang a search. Without the
+`actions` extra, which brings it, there is no search. Patterns match within one line: `^` also matches behind a byte
+order mark and `$` before a carriage return, since a reader sees neither, and `\d`, `\w`, `\s` and `\b` are ASCII.
 """
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from time import monotonic
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from onhand import wanted
-from onhand.actions.around import Around, shown_line
-from onhand.actions.files import contents
-from onhand.actions.in_turn import InTurn
-from onhand.actions.pattern import Line, Pattern
-from onhand.actions.programs import found as found_program
-from onhand.actions.ripgrep import Naming
-from onhand.actions.survey import Survey
-from onhand.actions.tree import LATE, TIMEOUT_S, Scope, Walk, expanded, is_too_deep, matcher
-from onhand.actions.workspace import Place, Workspace, shown
-from onhand.errors import InputError, NotFound
+from onhand import cancellation
+from onhand.actions.action import workspace_tool
+from onhand.actions.files import read_bytes
+from onhand.actions.tree import TIMED_OUT, TIMEOUT_S, Walk, compile_globs
+from onhand.actions.workspace import ResolvedPath, Workspace, display, path_line
+from onhand.errors import InputError, MissingExtra, NotFound
+from onhand.tools import Tool
 
-MAX_MATCHES = 500  # more do not fit into the answer of a tool
+MAX_MATCHES = 500  # more do not fit in a tool's answer
+DEFAULT_LIMIT = 100  # matches
 MAX_CONTEXT = 20  # lines before and after a match
-PATIENCE = 64  # files in a row without a match: so long the first ones are looked into while ripgrep works
-TO_READ_S = TIMEOUT_S / 4  # for the files that ripgrep named, when it takes all of its time or hangs
-LOOK_EVERY = 16  # directories or files: a look takes almost as long as one of them
+MAX_LINE_CHARS = 500  # of a line that is shown
+MAX_PATTERN_CHARS = 10_000
+MAX_PATTERN_BYTES = 8 * 1024 * 1024  # of a compiled pattern; ten thousand words take half of it
+# A large pattern may take some nanoseconds for each of its parts and each byte, and nobody can interrupt that.
+STEPS_AT_ONCE = 500_000_000
+MIN_BYTES_AT_ONCE = 16 * 1024
+MAX_LINE_FACTOR = 4  # a line that is longer than this many times what is searched at once is not searched
 
 TYPES = {
     "c": "*.c *.h",
@@ -72,23 +73,29 @@ TYPES = {
     "yaml": "*.yaml *.yml",
     "zig": "*.zig",
 }
-_OTHER_TYPES = {"cs": "csharp", "javascript": "js", "typescript": "ts", "tsx": "ts", "jsx": "js", "python": "py"} | {
+TYPE_ALIASES = {
+    "bash": "sh",
+    "c++": "cpp",
+    "cs": "csharp",
+    "golang": "go",
+    "javascript": "js",
+    "jsx": "js",
+    "kt": "kotlin",
     "markdown": "md",
+    "python": "py",
     "rb": "ruby",
     "rs": "rust",
-    "bash": "sh",
     "shell": "sh",
-    "yml": "yaml",
-    "c++": "cpp",
-    "kt": "kotlin",
-    "golang": "go",
     "text": "txt",
     "tf": "terraform",
+    "tsx": "ts",
+    "typescript": "ts",
+    "yml": "yaml",
 }
 
 
-class Match(NamedTuple):
-    """A line that matches, and the lines around it that were asked for."""
+class GrepMatch(NamedTuple):
+    """A line that matches, and the context lines that were requested."""
 
     file: str
     line: int
@@ -97,32 +104,57 @@ class Match(NamedTuple):
     after: tuple[str, ...] = ()
 
 
-class Grepped(NamedTuple):
-    """The lines that match, by file and line."""
+class GrepResult(NamedTuple):
+    """The lines that match, ordered by file and line."""
 
-    matches: tuple[Match, ...]
-    is_cut: bool = False  # there are more
-    engine: str = "re2"  # or ripgrep, where it said which files to look into
+    matches: tuple[GrepMatch, ...]
+    count: int = 0  # type: ignore[assignment]  # the name that agents know; it hides a method of tuples
+    is_cut: bool = False  # there are more, or not everything was searched
     notes: tuple[str, ...] = ()
+    left_out: int = 0  # for lack of room
+    success: bool = True
+
+    def to_text(self) -> str:
+        """Return the matches under the names of their files, as `12: line`, with context lines as `11- line`."""
+        files: dict[str, dict[int, str]] = {}
+        for match in self.matches:
+            lines = files.setdefault(match.file, {})
+            before = enumerate(match.before, match.line - len(match.before))
+            for number, line in (*before, *enumerate(match.after, match.line + 1)):
+                lines.setdefault(number, f"  {number}- {line}")
+            lines[match.line] = f"  {match.line}: {match.content}"
+        text = [] if files else ["no line matches"]
+        for file, lines in files.items():
+            text += [path_line(file), *(lines[number] for number in sorted(lines))]
+        if files and (self.is_cut or self.left_out):
+            text.append(f"[more than these {len(self.matches):,}; narrow them by path, glob or type, or send limit]")
+        return "\n".join([*text, *(f"[{note}]" for note in self.notes)])
+
+
+class MatchedLine(NamedTuple):
+    """The number of a line that matches, and where it is in the content."""
+
+    number: int
+    start: int
+    end: int  # without the line feed
 
 
 @dataclass(slots=True)
 class _Search:
-    """What is looked for, and where; what came of it so far."""
+    """A pattern on its way through some files."""
 
-    scope: Scope
-    pattern: Pattern
-    is_wanted: Callable[[str], bool]
+    workspace: Workspace
+    pattern: "LinePattern"
     context: int
-    limit: int
-    files: InTurn
     ends_at: float
-    naming: Naming | None  # ripgrep, if it helps
-    notes: list[str] = field(default_factory=list)  # what a reader of the answer should know
-    busy: list[str] = field(default_factory=list)  # files that somebody is writing to
-    misses: int = 0  # files that a walk came through since the last match
-    ahead: dict[str, list[Match]] = field(default_factory=dict)  # of files that were read before their turn
-    ahead_count: int = 0  # of the matches in them
+    notes: list[str] = field(default_factory=list)  # for the reader of the answer
+
+    def is_late(self) -> bool:
+        cancellation.check()
+        late = monotonic() > self.ends_at
+        if late:
+            self.notes.append(TIMED_OUT)
+        return late
 
 
 def grep(
@@ -135,199 +167,319 @@ def grep(
     ignore_case: bool = False,
     literal: bool = False,
     context: int = 0,
-    limit: int = 100,
+    limit: int = DEFAULT_LIMIT,
     hidden: bool = False,
-    use_ripgrep: bool = True,
-) -> Grepped:
-    """Lines of the files below a path that match a pattern, at most `limit` of them, in order of path and line."""
-    compiled = Pattern(pattern, ignore_case, literal)
-    is_wanted, names = _filter(glob, type)
-    place = workspace.place(path)
-    is_directory = _is_directory(workspace, place, path)
-    scope, ends_at = Scope.at(workspace, place, hidden), monotonic() + TIMEOUT_S
-    naming = _naming(scope, compiled, names, limit, ends_at - TO_READ_S) if use_ripgrep and is_directory else None
-    with naming or nullcontext(), InTurn() as files:
-        search = _Search(scope, compiled, is_wanted, min(context, MAX_CONTEXT), limit, files, ends_at, naming)
-        places = _places(search) if is_directory else iter([place])
-        matches = list(islice(_matches(search, places), limit + 1))
-    if search.busy:
-        more = f" and {len(search.busy) - 1:,} more" if len(search.busy) > 1 else ""
-        search.notes.append(f"being written to, and not searched: {search.busy[0]}{more}; try again")
+) -> GrepResult:
+    """Return the lines of the files below a path that match a pattern, at most `limit`, ordered by path and line."""
+    compiled = LinePattern(pattern, ignore_case, literal)
+    is_included = _file_filter(glob, type)
+    place = workspace.resolve(path)
+    search = _Search(workspace, compiled, min(context, MAX_CONTEXT), monotonic() + TIMEOUT_S)
+    if _is_directory(workspace, place, path):
+        sources = _contents_below(search, place, hidden, is_included)
+    else:
+        sources = iter([(workspace.name(place), _text_of(workspace, place, path))])
+    matches = tuple(islice(_matches(search, sources), limit + 1))
     is_cut = len(matches) > limit or bool(search.notes)
-    engine = "ripgrep" if naming and naming.could_tell else "re2"
-    return Grepped(tuple(matches[:limit]), is_cut, engine, tuple(dict.fromkeys(search.notes)))
+    return GrepResult(matches[:limit], min(len(matches), limit), is_cut, tuple(dict.fromkeys(search.notes)))
 
 
-def _is_directory(workspace: Workspace, place: Place, path: str) -> bool:
+def grep_tool(workspace: Workspace) -> Tool:
+    """Make the tool that searches the contents of files."""
+
+    @workspace_tool(
+        workspace,
+        "grep",
+        parameters={
+            "path": {
+                "description": f"A file or a directory; the workspace by default.{workspace.describe_further_roots()}"
+            },
+            "type": {"description": f"Only files of this type: {', '.join(list(TYPES)[:12])}, …"},
+        },
+    )
+    def search_lines(
+        pattern: Annotated[str, "What to find anywhere in a line."],
+        path: str = ".",
+        glob: Annotated[str | None, "Only files like *.ts, or from the root src/**/*.ts; !*.ts for all others."] = None,
+        type: str | None = None,
+        ignore_case: Annotated[bool, "Ignore case."] = False,
+        literal: Annotated[bool, "Search for the pattern as plain text."] = False,
+        context: Annotated[int, "Lines before and after each match.", {"minimum": 0, "maximum": MAX_CONTEXT}] = 0,
+        hidden: Annotated[bool, "Include hidden files."] = False,
+        limit: Annotated[int, "At most this many matches.", {"minimum": 1, "maximum": MAX_MATCHES}] = DEFAULT_LIMIT,
+    ) -> GrepResult:
+        """Search the contents of files in the workspace with an RE2 regular expression, line by line; literal=true
+        searches for plain text. Narrow the search by path, glob or type; context adds the lines around a match. Files
+        that git ignores, hidden, binary, unreadable and closed files and files over 32 MB are left out. It finds words,
+        not meaning. Costs a line per match. Example: grep(pattern="TODO", type="py", context=2).
+        """
+        return grep(
+            workspace,
+            pattern,
+            path,
+            glob=glob,
+            type=type,
+            ignore_case=ignore_case,
+            literal=literal,
+            context=context,
+            limit=limit,
+            hidden=hidden,
+        )
+
+    return search_lines
+
+
+def _is_directory(workspace: Workspace, place: ResolvedPath, path: str) -> bool:
     try:
-        with workspace.opened_directory(place, path):
+        with workspace.open_directory(place, path):
             return True
     except NotFound:
         raise
-    except InputError:  # it is a file, or whoever reads it will be told what it is
-        if b"\0" in contents(workspace, place, path):
-            only = "only UTF-8 text is searched; read_file shows UTF-16 too"
-            raise InputError(f"{shown(path)} has NUL characters, as binary files have: {only}") from None
+    except InputError:  # it is a file, or reading it will say what it is
         return False
 
 
-def _filter(glob: str | None, type: str | None) -> tuple[Callable[[str], bool], tuple[str, ...]]:
-    """Whether a file is wanted by its path, and patterns of the names that those have."""
+def _text_of(workspace: Workspace, place: ResolvedPath, path: str) -> bytes:
+    content = read_bytes(workspace, place, path)
+    if b"\0" in content:
+        only = "only UTF-8 text is searched; read_file can show UTF-16"
+        raise InputError(f"{display(path)} contains NUL characters, as binary files do: {only}")
+    return content
+
+
+def _file_filter(glob: str | None, type: str | None) -> Callable[[str], bool]:
+    """Return a function that tells by its path whether a file is included."""
     rules: list[Callable[[str], bool]] = []
-    names: tuple[str, ...] = ()
     if glob is not None:
-        is_other, spelled = glob.startswith("!"), _spelled(glob.removeprefix("!"))
-        is_like = matcher([spelled], anchored=False)
-        rules.append(lambda inner: is_like(inner) != is_other)
-        names = () if is_other else tuple(pattern.rpartition("/")[2] for pattern in expanded(spelled))
+        is_negated = glob.startswith("!")
+        matches_glob = compile_globs([_complete_glob(glob.removeprefix("!"))], anchored=False)
+        rules.append(lambda inner: matches_glob(inner) != is_negated)
     if type is not None:
-        known = TYPES.get(_OTHER_TYPES.get(type.lower(), type.lower()))
-        if known is None:
-            raise InputError(f"there is no type '{type[:40]}': use {', '.join(TYPES)}, or a glob such as *.{type[:20]}")
-        names = tuple(known.split())
-        rules.append(matcher(names, anchored=False))
-    if not rules:
-        return (lambda inner: True), ()
-    return (lambda inner: all(is_one(inner) for is_one in rules)), names if all(map(_is_simple, names)) else ()
+        names = TYPES.get(TYPE_ALIASES.get(type.lower(), type.lower()))
+        if names is None:
+            known = ", ".join(TYPES)
+            raise InputError(f"unknown type '{type[:40]}': use {known}, or a glob such as *.{type[:20]}")
+        rules.append(compile_globs(names.split(), anchored=False))
+    return lambda inner: all(is_included(inner) for is_included in rules)
 
 
-def _spelled(glob: str) -> str:
-    """A filter as it is meant: `./a` is at the top, and `a/` all that is in such a directory."""
+def _complete_glob(glob: str) -> str:
+    """Spell out what a filter means: `./a` is at the top, and `a/` is everything in such a directory."""
     glob = glob.removeprefix(".") if glob.startswith("./") else glob
     return f"{'' if '/' in glob[:-1] else '**/'}{glob}**" if glob.endswith("/") else glob
 
 
-def _is_simple(name: str) -> bool:
-    """Whether a pattern of names means the same to everybody; to ripgrep, what ends in two dots has no name."""
-    return all(char.isalnum() or char in "*_.-" for char in name) and name[-1:] not in ("", "*", ".")
-
-
-def _naming(scope: Scope, pattern: Pattern, names: Sequence[str], limit: int, ends_at: float) -> Naming | None:
-    """ripgrep at work; None where it is not at hand, too deep, or may take the pattern for another."""
-    if pattern.for_ripgrep is None or is_too_deep(scope.start, 0):
-        return None
-    program = found_program("rg", scope.workspace)
-    if program is None:
-        return None
-    with suppress(OSError):  # the pattern is longer than a program may be told, or no program can be started now
-        return Naming(program, scope, pattern, names, limit, ends_at)
-    return None
-
-
-def _places(search: _Search) -> Iterator[Place]:
-    """The files to look into, in order: as ripgrep names them, or all of them."""
-    walk = Walk(search.scope, search.ends_at)
-    walking = iter(walk)
-    if search.naming and (yield from _named(search, search.naming, walking)):
-        return
-    yield from (place for place in walking if search.is_wanted(place.inner))
-    search.notes.extend(walk.gaps.notes())
-
-
-def _named(search: _Search, naming: Naming, walking: Iterator[Place]) -> Generator[Place, None, bool]:
-    """The files to look into, with ripgrep's help; in the end, whether it could tell all. If not, the walk goes on.
-
-    While it works, the directories are surveyed: where it might see something else, it begins again in those that are
-    meant. Then the files that it names are looked into as they come. Once it has named more than matches are asked for,
-    the first files of a walk are likely to have enough. So they are walked through while it goes on; what it says
-    counts from where the walk was when it was done. If they have none, the first of those that it named are looked into
-    instead.
-    """
-    survey, last = Survey(search.scope, search.ends_at), None
-    surveying = iter(survey)
-    for _ in islice(surveying, 0, None, LOOK_EVERY):
-        naming.look()
-        if naming.count > search.limit:
-            break
-    _correct(naming, survey)
-    while not naming.is_over and naming.count <= search.limit:
-        _read_ahead(search, naming, naming.news(), search.limit // 2)
-        naming.wait(naming.count)
-    while not naming.is_over and search.misses < PATIENCE and (place := next(walking, None)):
-        last = place
-        search.misses += 1
-        if search.is_wanted(place.inner):
-            yield place
-        naming.look()
-    if not survey.is_over:
-        deque(surveying, maxlen=0)
-        _correct(naming, survey)
-    _read_ahead(search, naming, islice(naming.so_far(last), search.limit // 2), search.limit)
-    naming.wait()
-    named = naming.named(last)
-    if named is None:
-        return False
-    search.notes.extend([LATE] * named.is_late)
-    yield from (place for place in named.places if _is_meant(search, place))
-    search.notes.extend(survey.gaps.notes())
-    return True
-
-
-def _correct(naming: Naming, survey: Survey) -> None:
-    if survey.is_over and not survey.is_clear:
-        naming.begin_again(survey.directories)
-
-
-def _read_ahead(search: _Search, naming: Naming, places: Iterable[Place], enough: int) -> None:
-    """While ripgrep works, look into files that it has named: most of them will be among the first."""
-    for number, place in enumerate(places):
-        if number % LOOK_EVERY == 0:
-            naming.look()
-        if naming.is_over or search.ahead_count > enough:
-            return
-        if place.inner not in search.ahead and _is_meant(search, place):
-            with suppress(OSError, InputError):  # to be told in its turn
-                found = search.ahead[place.inner] = list(islice(_matches_in(search, place), search.limit + 1))
-                search.ahead_count += len(found)
-
-
-def _is_meant(search: _Search, place: Place) -> bool:
-    return place.inner in search.ahead or (search.is_wanted(place.inner) and search.scope.has(place))
-
-
-def _matches(search: _Search, places: Iterable[Place]) -> Iterator[Match]:
-    for place in places:
-        if _is_late(search):
+def _contents_below(
+    search: _Search, start: ResolvedPath, hidden: bool, is_included: Callable[[str], bool]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of each text file below a directory that is included."""
+    walk = Walk(search.workspace, start, hidden=hidden, ends_at=search.ends_at)
+    busy: list[str] = []
+    for file in walk:
+        if not is_included(file.place.inner):
+            continue
+        if search.is_late():
             return
         try:
-            for match in search.ahead.pop(place.inner, None) or _matches_in(search, place):
-                search.misses = 0
-                yield match
+            content = file.read()
         except BlockingIOError:
-            search.busy.append(search.scope.workspace.name(place))
-        except OSError:  # it went away, may not be read, or is larger than anybody reads
+            busy.append(search.workspace.name(file.place))
             continue
+        except OSError:  # it is gone, unreadable or too large
+            continue
+        if b"\0" not in content:
+            yield search.workspace.name(file.place), content
+    if busy:
+        more = f" and {len(busy) - 1:,} more" if len(busy) > 1 else ""
+        search.notes.append(f"not searched because it is being written to: {busy[0]}{more}; try again")
+    search.notes += walk.gaps.notes()
+
+
+def _matches(search: _Search, sources: Iterable[tuple[str, bytes]]) -> Iterator[GrepMatch]:
+    for name, content in sources:
+        try:
+            yield from _matches_in(search, name, content)
         except InputError as error:
-            search.notes.append(f"{search.scope.workspace.name(place)}: {error}")
+            search.notes.append(f"{name}: {error}")
 
 
-def _matches_in(search: _Search, place: Place) -> Iterable[Match]:
-    content = search.files.content(place)
-    if b"\0" in content:  # it is no text, for us as for ripgrep
-        return ()
-    name, context, lines = search.scope.workspace.name(place), search.context, _lines_in(search, place, content)
-    if not context:
-        return (Match(name, number, shown_line(content, start, end)) for number, start, end in lines)
-    around = Around(content)
-    return (
-        Match(name, number, around.line(start, end), around.before(start, context), around.after(end, context))
-        for number, start, end in lines
-    )
+def _matches_in(search: _Search, name: str, content: bytes) -> Iterator[GrepMatch]:
+    lines, context = search.pattern.lines(content, search.is_late), search.context
+    rendered = ContextLines(content)
+    for number, start, end in lines:
+        before, after = (rendered.before(start, context), rendered.after(end, context)) if context else ((), ())
+        yield GrepMatch(name, number, rendered.line(start, end), before, after)
 
 
-def _lines_in(search: _Search, place: Place, content: bytes) -> Iterable[Line]:
-    """The lines that match. Where ripgrep surely read the same, no others do than those that it told of."""
-    naming, pattern = search.naming, search.pattern
-    if naming and pattern.is_quick_in(content) and search.files.was_same(naming.began_ns, naming.heard_at):
-        told = naming.lines(place)
-        if told:
-            return pattern.lines_among(content, told)
-    return pattern.lines(content, lambda: _is_late(search))
+class ContextLines:
+    """The lines of one file as they are shown.
+
+    The context of one match often overlaps that of the next. Each line is located and decoded once, so that a line of
+    megabytes between many matches costs no more than one look, and all matches share it.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._starts: dict[int, int] = {}  # of lines, by their ends
+        self._ends: dict[int, int] = {}  # of lines, by their starts
+        self._rendered: dict[int, str] = {}  # lines, by their starts
+
+    def line(self, start: int, end: int) -> str:
+        """Return a line without its line end and trailing blanks, shortened if it is very long."""
+        text = self._rendered.get(start)
+        if text is None:
+            text = self._rendered[start] = _render_line(self._content, start, end)
+        return text
+
+    def before(self, start: int, count: int) -> tuple[str, ...]:
+        """Return up to `count` lines before the one that starts there."""
+        lines: list[str] = []
+        while len(lines) < count and start > 0:
+            end, start = start - 1, self._start(start - 1)
+            lines.append(self.line(start, end))
+        return tuple(reversed(lines))
+
+    def after(self, end: int, count: int) -> tuple[str, ...]:
+        """Return up to `count` lines after the one that ends there."""
+        lines: list[str] = []
+        while len(lines) < count and end + 1 < len(self._content):
+            start, end = end + 1, self._end(end + 1)
+            lines.append(self.line(start, end))
+        return tuple(lines)
+
+    def _start(self, end: int) -> int:
+        start = self._starts.get(end)
+        if start is None:
+            start = self._starts[end] = self._content.rfind(b"\n", 0, end) + 1
+        return start
+
+    def _end(self, start: int) -> int:
+        end = self._ends.get(start)
+        if end is None:
+            found = self._content.find(b"\n", start)
+            end = self._ends[start] = len(self._content) if found < 0 else found
+        return end
 
 
-def _is_late(search: _Search) -> bool:
-    wanted.check()
-    late = monotonic() > search.ends_at
-    if late:
-        search.notes.append(LATE)
-    return late
+def _render_line(content: bytes, start: int, end: int) -> str:
+    limit = start + 4 * (MAX_LINE_CHARS + 1)  # a character has at most four bytes
+    text = content[start : min(end, limit)].decode("utf-8" if start else "utf-8-sig", "replace")
+    text = text.rstrip() if end <= limit else text
+    return text if len(text) <= MAX_LINE_CHARS else text[: MAX_LINE_CHARS - 1] + "…"
+
+
+class LinePattern:
+    """A compiled pattern that matches within single lines."""
+
+    def __init__(self, pattern: str, ignore_case: bool = False, literal: bool = False) -> None:
+        """Compile a pattern; InputError says what is wrong with it."""
+        _check_pattern(pattern, literal)
+        self._regex = _compile(pattern, ignore_case, literal)
+        steps = 1 if literal else max(1, self._regex.programsize)  # for each byte
+        self._bytes_at_once = max(MIN_BYTES_AT_ONCE, STEPS_AT_ONCE // steps)
+
+    def lines(self, content: bytes, is_over: Callable[[], bool] = lambda: False) -> Iterator[MatchedLine]:
+        """Yield the lines that match, in order, until `is_over`; InputError for a line that would take too long."""
+        last = len(content) - content.endswith(b"\n")  # where the last line ends
+        number, counted, at, until = 1, 0, 0, -1
+        while content and at <= last:
+            if at > until:
+                if is_over():
+                    return
+                until = self._end_of_piece(content, at, last)
+            match = self._regex.search(content, at, until)
+            if match is None:
+                at = until + 1
+                continue
+            start = content.rfind(b"\n", 0, match.start()) + 1
+            end = content.find(b"\n", match.start(), last)
+            end = last if end < 0 else end
+            number += content.count(b"\n", counted, start)
+            counted = start
+            yield MatchedLine(number, start, end)
+            at = end + 1
+
+    def _end_of_piece(self, content: bytes, at: int, last: int) -> int:
+        """Return the end of the line up to which the content is searched at once."""
+        enough = at + self._bytes_at_once
+        if enough >= last:
+            return last
+        end = content.find(b"\n", enough, last)
+        end = last if end < 0 else end
+        if end - at <= MAX_LINE_FACTOR * self._bytes_at_once:
+            return end
+        before = content.rfind(b"\n", at, enough)
+        if before < 0:
+            raise InputError("one of its lines is too long for such a large pattern; send a smaller one")
+        return before
+
+
+def _check_pattern(pattern: str, literal: bool) -> None:
+    if not pattern:
+        raise InputError("the pattern is empty, so it would match every line: send what to search for")
+    if len(pattern) > MAX_PATTERN_CHARS:
+        size = f"{len(pattern):,} characters, more than {MAX_PATTERN_CHARS:,}"
+        raise InputError(f"the pattern has {size}: send a shorter one")
+    if "\0" in pattern or "\n" in pattern:
+        raise InputError("the pattern contains a NUL or a line feed, but it is matched line by line: remove it")
+    try:
+        pattern.encode()
+    except UnicodeEncodeError:
+        raise InputError("the pattern contains half of a surrogate pair: send whole characters") from None
+    if not literal and (found := _ACROSS_LINES.search(pattern)):
+        place = f"at character {found.start(1) + 1}"
+        raise InputError(f"{found[1]} ({place}) looks beyond a line, but lines are matched one by one: use ^ and $")
+
+
+# Syntax that would look beyond the line: \A, \z, \C and the flag m, unless the backslash itself is escaped.
+_ACROSS_LINES = re.compile(r"(?<!\\)(?:\\\\)*(\\[AzC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m[a-zA-Z-]*[:)])")
+
+
+def _compile(pattern: str, ignore_case: bool, literal: bool) -> Any:
+    try:
+        import re2
+    except ImportError:
+        raise MissingExtra("searching in files", "actions") from None
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    options.never_capture = True
+    options.max_mem = MAX_PATTERN_BYTES
+    options.case_sensitive = not ignore_case
+    try:
+        regex = re2.escape(pattern) if literal else pattern
+        re2.compile(regex, options)  # by itself first: an error quotes it
+        return re2.compile(f"(?m){_SIGN.sub(lambda sign: _EDGES.get(sign[0], sign[0]), regex)}", options)
+    except re2.error as error:
+        raise InputError(_explain(pattern, error)) from None
+
+
+# The edges of a line: behind a byte order mark, and before a carriage return.
+_EDGES = {"^": r"(?:^\x{FEFF}?)", "$": r"(?:\r?$)"}
+# Edges and parentheses; what is written with the same signs and means something else is taken whole.
+_SIGN = re.compile(r"\\Q.*?(?:\\E|\Z)|\\[pP]\{\^|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|[\^$()]")
+
+
+def _explain(pattern: str, error: Exception) -> str:
+    """Translate an error of RE2, with its position in the pattern where that is known."""
+    message = error.args[0] if error.args else ""
+    message = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+    problem, _, piece = message.partition(": ")
+    at = len(pattern) - 1 if problem.startswith("trailing") else pattern.find(piece) if piece else -1
+    at = _find_unpaired(pattern) if problem.endswith(")") else at  # it quotes the whole pattern
+    place = f" at character {at + 1}" if at >= 0 else ""
+    advice = "RE2 has no look-around and no back-references; to search for the text itself, send literal=true"
+    return f"the pattern is invalid: {problem}{place}; {advice}"
+
+
+def _find_unpaired(pattern: str) -> int:
+    """Return the position of a parenthesis without a partner, or -1."""
+    pending: list[int] = []
+    for sign in _SIGN.finditer(pattern):
+        if sign[0] == "(":
+            pending.append(sign.start())
+        elif sign[0] == ")":
+            if not pending:
+                return sign.start()
+            pending.pop()
+    return pending[-1] if pending else -1

@@ -1,198 +1,205 @@
-"""How does a model run commands? Four tools: their words, their schemas, their answers."""
+"""The tools that run commands."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from threading import Event
-from typing import Any
+from typing import Annotated, Literal, NamedTuple
 
-from onhand.actions import shapes
-from onhand.actions.captured import beginning, whole_end
-from onhand.actions.environment import checked
-from onhand.actions.jobs import Job, Jobs
-from onhand.actions.shell import KEEP_BYTES, MAX_TIMEOUT_S, TIMEOUT_S, Ran
-from onhand.actions.spellings import SPELLINGS
-from onhand.tools import Output, Tool
-from onhand.tools.fitting import fitted, within
+from onhand.actions.action import ALIASES, MAX_OUTPUT_BYTES
+from onhand.actions.jobs import MAX_COMMAND_CHARS, Job, Jobs
+from onhand.actions.shell import (
+    KEEP_BYTES,
+    MAX_TIMEOUT_S,
+    TIMEOUT_S,
+    CommandResult,
+    check_variables,
+    fit_prefix,
+    trim_partial_character,
+)
+from onhand.tools import Output, Tool, tool
 from onhand.tools.tool import LOCAL, REPLACING
 
-MAX_OUTPUT_BYTES = 64 * 1024
-MAX_COMMAND_SHOWN = 200
-MAX_ABOUT_BYTES = 1024  # for the line above a piece of output
-
-RUN = (
-    "Run a command line with sh and wait for it. Good at builds, tests, and programs that answer and end. Bad at what "
-    "never ends (pass background=true), at what asks a person (there is nothing to read from), and at reading and "
-    "editing files, for which there are better tools. {walls} It gets no secrets of the environment. After timeout_s "
-    "it is ended with all that it started. Returns exit code, stdout and stderr; of long output the two ends, and the "
-    'rest by read_output. Example: run_command(command="python -m pytest -q tests", timeout_s=120).'
-)
-READ = (
-    "Read what a command printed: all that run_command left out, or what a background job printed so far. Good at "
-    "going on from an offset, which every answer names. Bad at searching: run the command again with a filter instead. "
-    'Example: read_output(job="job-1", stream="stderr", offset=30000).'
-)
-LIST = (
-    "List the background jobs, and commands whose long output is kept: id, state, exit code, how much each printed. "
-    "Cheap. Example: list_jobs()."
-)
-STOP = (
-    "End a background job with all that it started, within a second. Its output can still be read. "
-    'Example: stop_job(job="job-1").'
-)
-_JOB = {"type": "string", "description": "The id, such as job-1."}
-_READING = {
-    "job": _JOB,
-    "stream": {"type": "string", "enum": ["stdout", "stderr"], "description": "stdout if left out."},
-    "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin at: 0 if left out."},
-    "max_bytes": {"type": "integer", "minimum": 1, "maximum": 60_000, "description": "How much to read."},
-}
+MAX_HEADER_BYTES = 1024  # for the line above a piece of output
 
 
-def tools_over(
+class CommandAnswer(NamedTuple):
+    """The outcome of a command or, in the background, the job that runs it."""
+
+    command: str  # its beginning
+    success: bool | None  # None while it runs
+    error: str | None
+    state: str
+    exit_code: int | None
+    ended_by: str | None  # timeout or stop; None if it ended by itself
+    duration_s: float
+    stdout: str = ""
+    stderr: str = ""
+    job: str | None = None  # by which its output can be read
+    rest: str | None = None  # how to read the output that is left out
+    notes: tuple[str, ...] = ()
+
+    def to_text(self) -> str:
+        """Return how it ended and what it printed."""
+        if self.success is None:
+            return f"{self.job} {self.state}: {' '.join(self.command.split())}"
+        lines = [f"[{self.error or f'exit code {self.exit_code}'}, {self.duration_s:.2f} s]"]
+        for name, text in (("stdout", self.stdout), ("stderr", self.stderr)):
+            if text:
+                lines.append(f"{name}:\n{text.rstrip()}")
+        return "\n".join([*lines, *([f"[{self.rest}]"] if self.rest else []), *(f"[{note}]" for note in self.notes)])
+
+
+class JobList(NamedTuple):
+    """The background jobs, and the commands whose long output is kept."""
+
+    jobs: tuple[Job, ...]
+    left_out: int = 0
+    notes: tuple[str, ...] = ()
+
+    def to_text(self) -> str:
+        """Return a line for each job."""
+        return "\n".join([*(job.to_text() for job in self.jobs)] or ["there are no jobs"])
+
+
+class OutputPosition(NamedTuple):
+    """Where a piece of output ends, and how much there is."""
+
+    offset: int
+    total: int
+
+
+JobId = Annotated[str, "The id, for example job-1."]
+
+
+def shell_tools(
     jobs: Jobs,
     directory: Callable[[str], str],
     environment: Callable[[Mapping[str, str]], Mapping[str, str]],
     walls: str,
-    timeout_s: float = TIMEOUT_S,
+    default_timeout_s: float = TIMEOUT_S,
 ) -> list[Tool]:
-    """The tools over some jobs. `directory` finds one in the workspace; `walls` says what confines a command."""
+    """Make the tools over some jobs. `directory` finds one in the workspace; `walls` says what confines a command."""
 
-    async def run(arguments: dict[str, Any]) -> Output:
-        command = arguments["command"]
-        cwd = directory(arguments.get("cwd") or ".")
-        variables = environment(checked(arguments.get("env") or {}))
-        if arguments.get("background"):
-            return _job(jobs.start(command, cwd=cwd, environment=variables, timeout_s=arguments.get("timeout_s")))
-        time, stop = arguments.get("timeout_s") or timeout_s, Event()
-        waiting = asyncio.to_thread(jobs.run, command, cwd=cwd, timeout_s=time, environment=variables, stop=stop)
-        work = asyncio.ensure_future(waiting)
+    @tool(
+        max_output_bytes=MAX_OUTPUT_BYTES,
+        timeout_s=None,
+        aliases=ALIASES["run_command"],
+        description=RUN.format(walls=walls),
+        parameters={
+            "timeout_s": {
+                "description": f"Seconds until it is killed: {default_timeout_s:g} by default, "
+                f"at most {MAX_TIMEOUT_S:g}; no limit by default for a background job."
+            }
+        },
+    )
+    async def run_command(
+        command: Annotated[str, "A command line for sh."],
+        cwd: Annotated[str, "The directory to run it in, inside the workspace; its root by default."] = ".",
+        timeout_s: Annotated[float | None, {"exclusiveMinimum": 0, "maximum": MAX_TIMEOUT_S}] = None,
+        env: Annotated[dict[str, str] | None, "Environment variables for this command."] = None,
+        background: Annotated[bool, "Do not wait; return a job id at once."] = False,
+    ) -> CommandAnswer:
+        working_directory = directory(cwd or ".")
+        variables = environment(check_variables(env or {}))
+        if background:
+            job = jobs.start(command, cwd=working_directory, environment=variables, timeout_s=timeout_s)
+            return CommandAnswer(job.command, None, None, job.state, None, None, job.duration_s, job=job.id)
+        seconds, stop = timeout_s or default_timeout_s, Event()
+        work = asyncio.ensure_future(
+            asyncio.to_thread(
+                jobs.run, command, cwd=working_directory, timeout_s=seconds, environment=variables, stop=stop
+            )
+        )
         try:
-            ran, id = await asyncio.shield(work)
-            return _ran(ran, id, _rest(jobs, id) if id else "", time)
+            result, id = await asyncio.shield(work)
         except asyncio.CancelledError:
             stop.set()
             await asyncio.wait({work})  # it ends at once, and everything that it started with it
             raise
+        return _describe_result(result, seconds, id, _describe_rest(jobs, id) if id else None)
 
-    def read(arguments: dict[str, Any]) -> Output:
-        return _read(jobs, **arguments)
+    @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
+    def read_output(
+        job: JobId,
+        stream: Annotated[Literal["stdout", "stderr"], "Which stream to read."] = "stdout",
+        offset: Annotated[int, "The byte to start at.", {"minimum": 0}] = 0,
+        max_bytes: Annotated[int, "How much to read.", {"minimum": 1, "maximum": 60_000}] = KEEP_BYTES,
+    ) -> Output[OutputPosition]:
+        """Read what a command printed: everything that run_command left out, or what a background job has printed so
+        far. Good for continuing from an offset, which every answer names. Poor for searching: run the command again
+        with a filter instead. Example: read_output(job="job-1", stream="stderr", offset=30000).
+        """
+        return _read_output(jobs, job, stream, offset, max_bytes)
 
-    def listed(arguments: dict[str, Any]) -> Output:
-        found = jobs.all()
-        text = "\n".join(map(_line, found)) or "there are no jobs"
-        return Output(text, fitted({"jobs": [_as_json(job) for job in found]}, MAX_OUTPUT_BYTES, "jobs"))
+    @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
+    def list_jobs() -> JobList:
+        """List the background jobs, and the commands whose long output is kept: id, state, exit code, and how much each
+        has printed. Cheap. Example: list_jobs().
+        """
+        return JobList(tuple(jobs.all()))
 
-    def stop(arguments: dict[str, Any]) -> Output:
-        return _job(jobs.stop(arguments["job"]))
+    @tool(hints=REPLACING, max_output_bytes=MAX_OUTPUT_BYTES)
+    def stop_job(job: JobId) -> Job:
+        """Kill a background job and everything that it started, within a second. Its output can still be read.
+        Example: stop_job(job="job-1").
+        """
+        return jobs.stop(job)
 
-    running = {
-        "command": {"type": "string", "description": "A line for sh."},
-        "cwd": {
-            "type": "string",
-            "description": "The directory to run it in, inside the workspace; its root if left out.",
-        },
-        "timeout_s": {
-            "type": "number",
-            "exclusiveMinimum": 0,
-            "maximum": MAX_TIMEOUT_S,
-            "description": f"Seconds until it is ended: {timeout_s:g} by default, {MAX_TIMEOUT_S:g} at most. "
-            "A background job has no limit by default.",
-        },
-        "env": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "Variables for this command.",
-        },
-        "background": {"type": "boolean", "description": "Do not wait: give a job id at once."},
-    }
-    return [
-        _tool("run_command", RUN.format(walls=walls), running, ["command"], run, shapes.Ran, timeout_s=None),
-        _tool("read_output", READ, _READING, ["job"], read, shapes.Piece, read_only=True, hints=LOCAL),
-        _tool("list_jobs", LIST, {}, [], listed, shapes.Jobs, read_only=True, hints=LOCAL),
-        _tool("stop_job", STOP, {"job": _JOB}, ["job"], stop, shapes.Job, hints=REPLACING),
-    ]
+    return [run_command, read_output, list_jobs, stop_job]
 
 
-def _tool(
-    name: str,
-    description: str,
-    properties: dict[str, Any],
-    required: list[str],
-    handler: Any,
-    shape: type,
-    **options: Any,
-) -> Tool:
-    from onhand.tools.schema import answer_schema
-
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    options = {"aliases": SPELLINGS.get(name, {}), "output_schema": answer_schema(shape), **options}
-    return Tool(name, description, schema, handler, max_output_bytes=MAX_OUTPUT_BYTES, **options)
+RUN = (
+    "Run a command line with sh and wait for it. Good for builds, tests and programs that answer and end. Poor for "
+    "commands that never end (pass background=true) or that ask questions (there is no input), and for reading and "
+    "editing files, which other tools do better. {walls} It gets no secrets from the environment. After timeout_s it "
+    "is killed with everything that it started. Returns the exit code, stdout and stderr; of long output both ends, "
+    'and the rest by read_output. Example: run_command(command="python -m pytest -q tests", timeout_s=120).'
+)
 
 
-def _read(jobs: Jobs, job: str, stream: str = "stdout", offset: float = 0, max_bytes: float = KEEP_BYTES) -> Output:
-    """A part of what a command printed, up to the last whole character where more may come."""
-    start, more_may_come = int(offset), jobs.get(job).state == "running"
-    piece = beginning(jobs.output(job, stream, start, int(max_bytes)), MAX_OUTPUT_BYTES - MAX_ABOUT_BYTES)
+def _describe_result(result: CommandResult, timeout_s: float, job: str, rest: str | None) -> CommandAnswer:
+    error = {
+        "timeout": f"killed: it took longer than {timeout_s:g} s",
+        "stop": "killed: it was stopped",
+        "": None if result.ok else f"exit code {result.exit_code}",
+    }[result.ended_by]
+    return CommandAnswer(
+        result.command[:MAX_COMMAND_CHARS],
+        result.ok,
+        error,
+        "stopped" if result.ended_by else "ended",
+        result.exit_code,
+        result.ended_by or None,
+        round(result.duration_s, 3),
+        result.stdout,
+        result.stderr,
+        job or None,
+        rest,
+        result.notes,
+    )
+
+
+def _describe_rest(jobs: Jobs, id: str) -> str:
+    """Say where the output that was left out can be read, and how much of it."""
+    job = jobs.get(id)
+    readable, printed = jobs.readable_bytes(id), (job.stdout_bytes, job.stderr_bytes)
+    what = (
+        "all of it" if readable == printed else f"its first {readable[0]} bytes of stdout and {readable[1]} of stderr"
+    )
+    return f'{what}: read_output(job="{id}")'
+
+
+def _read_output(jobs: Jobs, job: str, stream: str, start: int, max_bytes: int) -> Output[OutputPosition]:
+    """Return a part of what a command printed, up to the last whole character where more may come."""
+    more_may_come = jobs.get(job).state == "running"
+    piece = fit_prefix(jobs.output(job, stream, start, max_bytes), MAX_OUTPUT_BYTES - MAX_HEADER_BYTES)
     now = jobs.get(job)
     total = now.stderr_bytes if stream == "stderr" else now.stdout_bytes
     if more_may_come or start + len(piece) < total:
-        half = b"" if more_may_come and len(piece) < max_bytes else piece
-        piece = whole_end(piece) or half  # the next one begins with the character that it cuts
+        partial = b"" if more_may_come and len(piece) < max_bytes else piece
+        piece = trim_partial_character(piece) or partial  # the next piece starts with the character that it cuts
     end = start + len(piece)
-    about = f"{job} {stream}, bytes {start} to {end} of {total}{' so far' if now.state == 'running' else ''}"
-    kept = jobs.kept(job)[stream == "stderr"]
-    more = f", of which the first {kept} are kept" if kept < total else ""
-    return Output(f"[{about}{more}]\n{piece.decode('utf-8', 'replace')}", {"offset": end, "total": total})
-
-
-def _rest(jobs: Jobs, id: str) -> str:
-    """Where what was left out can be read, and how much of it."""
-    job = jobs.get(id)
-    kept, printed = jobs.kept(id), (job.stdout_bytes, job.stderr_bytes)
-    what = "all of it" if kept == printed else f"its first {kept[0]} bytes of stdout and {kept[1]} of stderr"
-    return f'[{what}: read_output(job="{id}")]'
-
-
-def _ran(ran: Ran, job: str, rest: str, timeout_s: float) -> Output:
-    how = {
-        "timeout": f"ended: its time of {timeout_s:g} s was over",
-        "stop": "ended: it was stopped",
-        "": f"exit code {ran.exit_code}",
-    }[ran.ended_by]
-    lines = [f"[{how}, {ran.duration_s:.2f} s]"]
-    for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
-        if text:
-            lines.append(f"{name}:\n{text.rstrip()}")
-    if rest:
-        lines.append(rest)
-    lines += [f"[{note}]" for note in ran.notes]
-    structured = {
-        "success": ran.ok,
-        "error": None if ran.ok else how,
-        "command": ran.command[:MAX_COMMAND_SHOWN],
-        "exit_code": ran.exit_code,
-        "ended_by": ran.ended_by or None,
-        "duration_s": round(ran.duration_s, 3),
-        "stdout": ran.stdout,
-        "stderr": ran.stderr,
-        "job": job or None,
-        "notes": list(ran.notes),
-    }
-    return Output("\n".join(lines), within(structured, MAX_OUTPUT_BYTES))
-
-
-def _job(job: Job) -> Output:
-    return Output(_line(job), _as_json(job))
-
-
-def _as_json(job: Job) -> dict[str, Any]:
-    return job._asdict() | {"command": job.command[:MAX_COMMAND_SHOWN], "notes": list(job.notes)}
-
-
-def _line(job: Job) -> str:
-    code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
-    problem = f": {job.problem}" if job.problem else ""
-    printed = f"{job.stdout_bytes} bytes of stdout, {job.stderr_bytes} of stderr"
-    command = " ".join(job.command[:MAX_COMMAND_SHOWN].split())
-    notes = "".join(f"\n  [{note}]" for note in job.notes)
-    return f"{job.id} {job.state}{code}{problem}, {job.duration_s:.1f} s, {printed}: {command}{notes}"
+    header = f"{job} {stream}, bytes {start} to {end} of {total}{' so far' if now.state == 'running' else ''}"
+    readable = jobs.readable_bytes(job)[stream == "stderr"]
+    more = f", of which the first {readable} are kept" if readable < total else ""
+    return Output(f"[{header}{more}]\n{piece.decode('utf-8', 'replace')}", OutputPosition(end, total))

@@ -1,185 +1,224 @@
-"""Which files are below a directory? A walk that follows no link, in the same order every time.
+"""Walk the files below a directory, and find files by glob patterns.
 
-Left out are what `.gitignore` files say, hidden entries unless they are asked for, `.git` always, and what is closed in
-the workspace. Only the `.gitignore` files from the workspace's root downwards count.
+A walk follows no links and meets the files in the same order every time. It leaves out what `.gitignore` files exclude
+(those from the workspace's root downwards), hidden entries unless they are requested, `.git` always, and whatever the
+workspace denies.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from time import monotonic
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from onhand import wanted
-from onhand.actions.files import contents
-from onhand.actions.workspace import Place, Root, Workspace
-from onhand.amounts import counted
+from onhand import cancellation
+from onhand.actions.action import workspace_tool
+from onhand.actions.files import MAX_FILE_BYTES, read_bytes
+from onhand.actions.workspace import (
+    FILE_FLAGS,
+    LIST_FLAGS,
+    NOFOLLOW,
+    ResolvedPath,
+    Workspace,
+    WorkspaceRoot,
+    check_path,
+    display,
+    path_line,
+)
 from onhand.errors import InputError
-from onhand.gitignore import MAX_BYTES, NAME, Block, Tree, blocks_in, blocks_of, is_clear, verdict
+from onhand.fsio import read_stable
+from onhand.path_rules import (
+    GITIGNORE,
+    MAX_GITIGNORE_BYTES,
+    IgnoreTree,
+    PatternBlock,
+    compile_patterns,
+    last_match,
+    parse_gitignore,
+)
+from onhand.text import quantity
+from onhand.tools import Tool
 
-MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so that no honest tree comes near
-MAX_DIRECTORY_BYTES = 3_800  # of its path below the root: whatever is in it has one that Linux takes
-MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
-TIMEOUT_S = 20.0  # of one search: a tree can be made so that every entry takes long to judge
-LATE = "the search took too long and was ended before it had seen all; choose a smaller path"
-MAX_BRACES = 256  # patterns that one with braces may stand for
+MAX_FILES = 1_000  # that one glob returns
+DEFAULT_LIMIT = 200  # files for a model that names no limit
+MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so no honest tree comes near it
+MAX_DIRECTORY_BYTES = 3_800  # of a directory's path below the root, so that every entry's path is one that Linux takes
+MAX_ENTRIES = 1_000_000  # that one walk looks at: some seconds
+TIMEOUT_S = 20.0  # for one search: a tree can be built so that every entry takes long to judge
+TIMED_OUT = "the search timed out before it had seen everything; choose a smaller path"
+MAX_ALTERNATIVES = 256  # patterns that one pattern with braces may expand to
+_EXCLUDED_ANYWHERE = ".git"
 
 
-class Said(NamedTuple):
-    """What a `.gitignore` file says."""
+class GlobResult(NamedTuple):
+    """The files that match a pattern, in the order of their paths."""
 
-    blocks: tuple[Block, ...] = ()
-    is_clear: bool = False  # everybody who reads it would say the same
+    files: tuple[str, ...]  # as every tool of the workspace accepts them
+    pattern: str = ""
+    count: int = 0  # type: ignore[assignment]  # the name that agents know; it hides a method of tuples
+    is_cut: bool = False  # there are more, or not everything was looked at
+    notes: tuple[str, ...] = ()
+    left_out: int = 0  # for lack of room
+    success: bool = True
+
+    def to_text(self) -> str:
+        """Return a line for each file, and what the reader should know."""
+        lines = [path_line(file) for file in self.files] or [f"no file matches {display(self.pattern)}"]
+        if self.is_cut or self.left_out:
+            lines.append(f"[more than these {len(self.files):,}; narrow the pattern, or send limit]")
+        return "\n".join([*lines, *(f"[{note}]" for note in self.notes)])
 
 
-NOTHING_SAID = Said(is_clear=True)
+class WalkedFile(NamedTuple):
+    """A file that a walk has come to."""
 
+    place: ResolvedPath
+    directory: int  # a descriptor of its directory, open until the walk goes on
 
-class Ignored:
-    """What the `.gitignore` files of a root leave out, each read once."""
-
-    def __init__(self, workspace: Workspace, root: Root) -> None:
-        self._workspace = workspace
-        self._root = root
-        self._read: dict[str, Said] = {}
-        self._tree = Tree(lambda directory: self.said_in(directory).blocks)
-
-    def leaves_out(self, inner: str, is_directory: bool) -> bool:
-        """Whether an entry is left out, for whoever has come there through directories that are not."""
-        return self._tree.leaves_out(inner, is_directory)
-
-    def has_none(self, directory: str) -> None:
-        """Take note that a directory has no such file, which saves a look."""
-        self._read.setdefault(directory, NOTHING_SAID)
-
-    def said_in(self, directory: str) -> Said:
-        """What the file in a directory says."""
-        said = self._read.get(directory)
-        if said is None:
-            said = self._read[directory] = self._said_at(Place(self._root, directory).below(NAME))
-        return said
-
-    def _said_at(self, place: Place) -> Said:
+    def read(self) -> bytes:
+        """Return the content; OSError if it is no longer a regular file, cannot be read or is too large."""
+        name = self.place.inner.rpartition("/")[2]
+        descriptor = os.open(name, FILE_FLAGS | NOFOLLOW, dir_fd=self.directory)
         try:
-            content = contents(self._workspace, place, place.inner)
-        except InputError:  # it is not there, or no file: as in git, a link is not followed
-            return Said()
-        return Said(blocks_in(content), is_clear(content)) if len(content) <= MAX_BYTES else Said()
-
-
-class Scope(NamedTuple):
-    """Which of the files below a directory are meant."""
-
-    workspace: Workspace
-    start: Place
-    hidden: bool
-    ignored: Ignored
-    directories: dict[str, bool]  # whether they are meant, of those that `has` met
-
-    @classmethod
-    def at(cls, workspace: Workspace, start: Place, hidden: bool = False) -> "Scope":
-        """The files below a place."""
-        return cls(workspace, start, hidden, Ignored(workspace, start.root), {})
-
-    def has_entry(self, place: Place, is_directory: bool) -> bool:
-        """Whether an entry is meant, for whoever has come there through directories that are."""
-        name = place.inner.rpartition("/")[2]
-        if name == ".git" or (name.startswith(".") and not self.hidden):
-            return False
-        return not self.ignored.leaves_out(place.inner, is_directory) and not self.workspace.denies_entry(place)
-
-    def has(self, place: Place) -> bool:
-        """Whether a file is meant, wherever it came from."""
-        known = self.directories.get(place.inner.rpartition("/")[0])
-        return (self.has_directory(place.above()) if known is None else known) and self.has_entry(place, False)
-
-    def has_directory(self, place: Place) -> bool:
-        """Whether a directory is meant, and all on the way to it."""
-        if place.inner in ("", self.start.inner):
-            return True
-        known = self.directories.get(place.inner)
-        if known is None:
-            known = self.directories[place.inner] = self.has_directory(place.above()) and self.has_entry(place, True)
-        return known
-
-    def enters(self, place: Place) -> bool:
-        """The same for whoever has come there through directories that are meant."""
-        self.directories[place.inner] = is_meant = self.has_entry(place, True)
-        return is_meant
+            return read_stable(descriptor, MAX_FILE_BYTES)
+        finally:
+            os.close(descriptor)
 
 
 @dataclass(slots=True)
 class Gaps:
     """What a walk did not look at."""
 
-    skipped: int = 0  # directories that may not be read, or are too deep
-    is_cut: bool = False  # there were more entries than are looked at
-    is_late: bool = False  # there was no time for all of them
+    skipped: int = 0  # directories that cannot be read or are too deep
+    is_cut: bool = False  # there were more than MAX_ENTRIES
+    is_late: bool = False  # there was no time left
 
     def notes(self) -> list[str]:
-        """What a reader of the answer should know."""
-        notes = [f"{counted(self.skipped, 'directory')} could not be looked into"] if self.skipped else []
-        notes += [f"only {MAX_ENTRIES:,} entries were looked at; choose a smaller path"] * self.is_cut
-        return notes + [LATE] * self.is_late
+        """Describe the gaps to the reader of an answer."""
+        notes = [f"{quantity(self.skipped, 'directory')} could not be read"] if self.skipped else []
+        notes += [f"only {MAX_ENTRIES:,} entries were examined; choose a smaller path"] * self.is_cut
+        return notes + [TIMED_OUT] * self.is_late
 
 
 class Walk:
-    """The files of a scope, by their parts' bytes; afterwards, what could not be looked at."""
+    """The files below a directory in the order of their paths' bytes, and afterwards the gaps."""
 
     def __init__(
-        self, scope: Scope, ends_at: float | None = None, leaves_out: Callable[[Place, bool], bool] | None = None
+        self,
+        workspace: Workspace,
+        start: ResolvedPath,
+        *,
+        hidden: bool = False,
+        ends_at: float | None = None,
+        excludes: Callable[[ResolvedPath, bool], bool] = lambda place, is_directory: False,
     ) -> None:
-        """It ends at a moment of the monotonic clock, TIMEOUT_S from now if none is given.
+        """Walk until `ends_at` on the monotonic clock, by default TIMEOUT_S from now.
 
-        What it `leaves_out` besides, given an entry and whether it is a directory, is not looked into either.
+        `excludes` gets an entry and whether it is a directory, and leaves out more than the usual rules do.
         """
-        self._scope = scope
-        self._leaves_out = leaves_out or (lambda place, is_directory: False)
-        self._room = MAX_ENTRIES
-        self._ends_at = monotonic() + TIMEOUT_S if ends_at is None else ends_at
         self.gaps = Gaps()
+        self._workspace = workspace
+        self._start = start
+        self._hidden = hidden
+        self._ends_at = monotonic() + TIMEOUT_S if ends_at is None else ends_at
+        self._excludes = excludes
+        self._ignore_files = _IgnoreFiles(workspace, start.root)
+        self._room = MAX_ENTRIES
 
-    def __iter__(self) -> Iterator[Place]:
-        waiting = [self._entries(self._scope.start)]
-        while waiting:
-            place, is_directory = next(waiting[-1], (None, False))
-            if place is None:
-                waiting.pop()
-            elif not is_directory:
-                yield place
-            elif is_too_deep(place, len(waiting)):
-                self.gaps.skipped += 1
-            else:
-                waiting.append(self._entries(place))
-
-    def _entries(self, directory: Place) -> Iterator[tuple[Place, bool]]:
-        """The files and directories in a directory that are meant."""
+    def __iter__(self) -> Generator[WalkedFile, None, None]:
+        """Yield the files; close the iterator early to close the directories that it holds open."""
         try:
-            with self._scope.workspace.opened_directory(directory) as number, os.scandir(number) as entries:
-                some = islice(entries, self._room + 1)
-                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in some if _is_plain(entry)]
-        except (InputError, OSError):  # it may not be read, or went away
+            with self._workspace.open_directory(self._start) as descriptor:
+                yield from self._files_in(self._start, descriptor, 1)
+        except InputError:  # it cannot be read, or is gone by now
             self.gaps.skipped += 1
-            return
-        if NAME not in (name for name, _ in found):
-            self._scope.ignored.has_none(directory.inner)
-        self._room -= len(found)
-        if self._room < 0:
-            self.gaps.is_cut = True
-            return
-        for name, is_directory in sorted(found, key=lambda entry: os.fsencode(entry[0])):
-            wanted.check()
+
+    def _files_in(self, directory: ResolvedPath, descriptor: int, depth: int) -> Iterator[WalkedFile]:
+        """Yield the files at any depth. Each directory is opened from the one above, which is held open: nobody can
+        lead the walk elsewhere by replacing a directory by a link."""
+        for name, is_directory in self._entries(directory, descriptor):
+            cancellation.check()
             if monotonic() > self._ends_at:
                 self.gaps.is_late = True
                 return
-            place = directory.below(name)
-            if self._scope.has_entry(place, is_directory) and not self._leaves_out(place, is_directory):
-                yield place, is_directory
+            place = directory.child(name)
+            if not self._includes(name, place, is_directory):
+                continue
+            if not is_directory:
+                yield WalkedFile(place, descriptor)
+            elif is_too_deep(place, depth):
+                self.gaps.skipped += 1
+            else:
+                yield from self._files_below(place, name, descriptor, depth)
+
+    def _files_below(self, place: ResolvedPath, name: str, parent: int, depth: int) -> Iterator[WalkedFile]:
+        try:
+            descriptor = os.open(name, LIST_FLAGS | NOFOLLOW, dir_fd=parent)
+        except OSError:
+            self.gaps.skipped += 1
+            return
+        try:
+            yield from self._files_in(place, descriptor, depth + 1)
+        finally:
+            os.close(descriptor)
+
+    def _entries(self, directory: ResolvedPath, descriptor: int) -> list[tuple[str, bool]]:
+        """Return the names of the files and directories in a directory, sorted, and which ones are directories."""
+        try:
+            with os.scandir(descriptor) as entries:
+                some = islice(entries, self._room + 1)
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in some if _is_plain(entry)]
+        except OSError:
+            self.gaps.skipped += 1
+            return []
+        if GITIGNORE not in (name for name, _ in found):
+            self._ignore_files.set_absent(directory.inner)
+        self._room -= len(found)
+        if self._room < 0:
+            self.gaps.is_cut = True
+            return []
+        return sorted(found, key=lambda entry: os.fsencode(entry[0]))
+
+    def _includes(self, name: str, place: ResolvedPath, is_directory: bool) -> bool:
+        """Whether an entry of an included directory is included too."""
+        if name == _EXCLUDED_ANYWHERE or (name.startswith(".") and not self._hidden):
+            return False
+        if self._ignore_files.tree.ignores(place.inner, is_directory) or self._workspace.denies_entry(place):
+            return False
+        return not self._excludes(place, is_directory)
 
 
-def is_too_deep(place: Place, depth: int) -> bool:
-    """Whether a directory, so many below where a walk begins, is not looked into: nor could ripgrep name all in it."""
+class _IgnoreFiles:
+    """The `.gitignore` files below a root, each read once."""
+
+    def __init__(self, workspace: Workspace, root: WorkspaceRoot) -> None:
+        self.tree = IgnoreTree(self._blocks)
+        self._workspace = workspace
+        self._root = root
+        self._read: dict[str, tuple[PatternBlock, ...]] = {}
+
+    def set_absent(self, directory: str) -> None:
+        """Record that a directory has no such file, which saves an attempt to open it."""
+        self._read.setdefault(directory, ())
+
+    def _blocks(self, directory: str) -> tuple[PatternBlock, ...]:
+        blocks = self._read.get(directory)
+        if blocks is None:
+            blocks = self._read[directory] = self._load(ResolvedPath(self._root, directory).child(GITIGNORE))
+        return blocks
+
+    def _load(self, place: ResolvedPath) -> tuple[PatternBlock, ...]:
+        try:
+            content = read_bytes(self._workspace, place, place.inner)
+        except InputError:  # it is not there, or not a file: like git, we do not follow a link
+            return ()
+        return parse_gitignore(content) if len(content) <= MAX_GITIGNORE_BYTES else ()
+
+
+def is_too_deep(place: ResolvedPath, depth: int) -> bool:
+    """Whether a directory that is `depth` levels below the start of a walk is left out."""
     if depth >= MAX_DEPTH:
         return True
     return 4 * len(place.inner) > MAX_DIRECTORY_BYTES and len(os.fsencode(place.inner)) > MAX_DIRECTORY_BYTES
@@ -189,50 +228,137 @@ def _is_plain(entry: "os.DirEntry[str]") -> bool:
     return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
 
 
-def rank(path: bytes) -> bytes:
-    """What a path is sorted by, to come where a walk comes to it: part by part."""
-    return path.replace(b"/", b"\0")
+def glob(
+    workspace: Workspace,
+    pattern: str,
+    path: str = ".",
+    ignore: Sequence[str] = (),
+    hidden: bool = False,
+    limit: int = MAX_FILES,
+) -> GlobResult:
+    """Return the files below a directory whose path from there matches: `*` within a name, `**` across directories."""
+    alternatives = expand_braces(pattern.removeprefix("./"))
+    parts = check_path(pattern).split("/")
+    if not parts[0] or ".." in parts:
+        raise InputError(f"{display(pattern)} is not a pattern below a directory: begin it with a name, and send path")
+    start = workspace.resolve(path)
+    with workspace.open_directory(start, path):
+        pass
+    naming_hidden = alternatives if hidden else [one for one in alternatives if _is_hidden(one)]
+    matches = compile_globs(alternatives, anchored=True)
+    matches_hidden = compile_globs(naming_hidden, anchored=True)
+    is_ignored = _compile_ignore(ignore)
+    prefix = len(start.inner) + 1 if start.inner else 0
+
+    def is_match(file: WalkedFile) -> bool:
+        inner = file.place.inner[prefix:]
+        return (matches_hidden if _is_hidden(inner) else matches)(inner)
+
+    walk = Walk(
+        workspace,
+        start,
+        hidden=bool(naming_hidden),
+        excludes=lambda place, is_directory: is_ignored(place.inner[prefix:], is_directory),
+    )
+    with closing(iter(walk)) as walking:
+        files = [workspace.name(file.place) for file in islice(filter(is_match, walking), limit + 1)]
+    notes = walk.gaps.notes() + ([] if files else _hints(workspace, pattern, start))
+    is_cut = len(files) > limit or walk.gaps.is_cut or walk.gaps.is_late
+    return GlobResult(tuple(files[:limit]), pattern, min(len(files), limit), is_cut, tuple(notes))
 
 
-def unranked(ranked: bytes) -> bytes:
-    """The path again."""
-    return ranked.replace(b"\0", b"/")
+def glob_tool(workspace: Workspace) -> Tool:
+    """Make the tool that finds files by their paths."""
+
+    @workspace_tool(
+        workspace,
+        "glob",
+        parameters={
+            "path": {
+                "description": f"The directory to search; the workspace by default.{workspace.describe_further_roots()}"
+            }
+        },
+    )
+    def find_files(
+        pattern: Annotated[str, "For example **/*.py, relative to path."],
+        path: str = ".",
+        ignore: Annotated[
+            list[str] | None, "Patterns to leave out, as in a .gitignore file.", {"maxItems": 100}
+        ] = None,
+        hidden: Annotated[bool, "Include hidden files."] = False,
+        limit: Annotated[int, "At most this many files.", {"minimum": 1, "maximum": MAX_FILES}] = DEFAULT_LIMIT,
+    ) -> GlobResult:
+        """Find files in the workspace by their path, sorted by path. * matches within a name, ** across directories,
+        {a,b} either alternative. Files that git ignores, hidden files (unless the pattern names them) and closed files
+        are left out. To search file contents, use grep. Cheap. Example: glob(pattern="src/**/*.{ts,tsx}").
+        """
+        return glob(workspace, pattern, path, ignore or (), hidden, limit)
+
+    return find_files
 
 
-def matcher(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:
-    """Whether a path matches one of some patterns; anchored ones match whole paths only, others names at any depth."""
-    blocks = blocks_of([_line(one, anchored) for pattern in patterns for one in expanded(pattern)])
-    return lambda inner: bool(verdict(blocks, inner, False))
+def _is_hidden(path: str) -> bool:
+    """Whether a path has a hidden part, or a pattern such as `.github/**` names one."""
+    return path.startswith(".") or "/." in path
 
 
-def _line(pattern: str, anchored: bool) -> str:
-    """A pattern as a line of a .gitignore file, where it can be neither a comment nor an exception."""
+def _compile_ignore(lines: Sequence[str]) -> Callable[[str, bool], bool]:
+    """Compile lines of a .gitignore file; the result tells for an entry of an included directory."""
+    blocks = compile_patterns(
+        [f"\\{one}" if one.startswith("#") else one for line in lines for one in expand_braces(line)]
+    )
+    return lambda inner, is_directory: bool(last_match(blocks, inner, is_directory))
+
+
+def _hints(workspace: Workspace, pattern: str, start: ResolvedPath) -> list[str]:
+    """Explain why a pattern may have matched nothing."""
+    with suppress(InputError):  # it leads outside, or to something denied
+        named = workspace.resolve(os.path.join(start.path, pattern)).path
+        if os.path.isdir(named):
+            return [f"this names a directory; to find the files in it, send {display(pattern.rstrip('/'))}/**"]
+        if os.path.isfile(named):
+            return [f"{display(pattern)} is a file that is ignored here or has pattern characters; try read_file"]
+    if pattern.endswith("/"):
+        return [f"this names a directory; to find the files in it, send {display(pattern)}**"]
+    if "/" not in pattern and pattern != "**":
+        return [f"this searches one directory only; to include those below it, send **/{display(pattern)}"]
+    return []
+
+
+def compile_globs(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:
+    """Compile patterns of which a path has to match one: the whole path if anchored, else a name at any depth."""
+    blocks = compile_patterns([_ignore_line(one, anchored) for pattern in patterns for one in expand_braces(pattern)])
+    return lambda inner: bool(last_match(blocks, inner, False))
+
+
+def _ignore_line(pattern: str, anchored: bool) -> str:
+    """Return a pattern as a line of a .gitignore file in which it is neither a comment nor a negation."""
     bare = pattern.rstrip(" ")
-    kept = bare + "\\ " * (len(pattern) - len(bare))  # spaces at the end count
-    return f"/{kept.removeprefix('/')}" if anchored else kept if kept[:1] not in ("#", "!") else "\\" + kept
+    line = bare + "\\ " * (len(pattern) - len(bare))  # spaces at the end count
+    return f"/{line.removeprefix('/')}" if anchored else line if line[:1] not in ("#", "!") else "\\" + line
 
 
-def expanded(pattern: str) -> list[str]:
-    """What a pattern with braces stands for: `*.{ts,tsx}` is `*.ts` and `*.tsx`."""
+def expand_braces(pattern: str) -> list[str]:
+    """Expand the braces in a pattern: `*.{ts,tsx}` is `*.ts` and `*.tsx`."""
     if not pattern or "\0" in pattern or "\n" in pattern or len(pattern) > 1000:
-        raise InputError("a glob pattern has 1 to 1000 characters on one line: send such a one, such as **/*.py")
-    done, waiting = list[str](), [pattern]
-    while waiting:
-        one = waiting.pop()
+        raise InputError("a glob pattern is one line of 1 to 1000 characters, for example **/*.py")
+    done, pending = list[str](), [pattern]
+    while pending:
+        one = pending.pop()
         alternatives = _alternatives(one)
         if alternatives is None:
             done.append(one)
         else:
-            waiting += alternatives
-        if len(done) + len(waiting) > MAX_BRACES:
-            raise InputError(f"the braces of the pattern stand for more than {MAX_BRACES} patterns: send fewer")
-    return [one for one in dict.fromkeys(done) if one]  # that one of `{a,}` names nothing
+            pending += alternatives
+        if len(done) + len(pending) > MAX_ALTERNATIVES:
+            raise InputError(f"the braces expand to more than {MAX_ALTERNATIVES} patterns: send fewer alternatives")
+    return [one for one in dict.fromkeys(done) if one]  # `{a,}` has an empty alternative, which names nothing
 
 
 def _alternatives(pattern: str) -> list[str] | None:
-    """The patterns that the innermost first braces stand for; None if there are none that close."""
+    """Expand the first innermost pair of braces; None if there is none."""
     close = pattern.find("}")
-    opened = pattern.rfind("{", 0, close) if close >= 0 else -1
-    if opened < 0:
+    start = pattern.rfind("{", 0, close) if close >= 0 else -1
+    if start < 0:
         return None
-    return [pattern[:opened] + one + pattern[close + 1 :] for one in pattern[opened + 1 : close].split(",")]
+    return [pattern[:start] + one + pattern[close + 1 :] for one in pattern[start + 1 : close].split(",")]

@@ -1,8 +1,10 @@
-"""Which paths may be touched? Roots, and rules about what is closed in them; every action asks here.
+"""Decide which paths may be used, and open them.
 
-A path that a model sends is first worked out: links are read, and rules are held against where they lead. Then exactly
-that is opened, following no link at all (beneath.py). Whoever swaps links meanwhile causes an error and no escape.
-What is mounted inside a root belongs to it; a hard link does too, and writing replaces it instead of what it shares.
+A workspace has roots and rules about what is closed in them. A path that a model sends is resolved first: links are
+read, and the rules are applied to where they lead. Then exactly that path is opened without following any link, by one
+system call where the kernel has openat2, else step by step, each from a directory that is held open. So whoever swaps
+links in the meantime causes an error, never an escape. Whatever is mounted inside a root belongs to it; so does a hard
+link, and writing replaces it instead of the file that it shares.
 """
 
 import errno
@@ -12,30 +14,101 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
+from unicodedata import normalize
 
-from onhand.actions.beneath import DIRECTORY, FILE, LISTED, open_beneath
-from onhand.closed import Closed, Patterns
 from onhand.errors import InputError, NotFound
-from onhand.protected import PROTECTED
-from onhand.text import whole
+from onhand.path_rules import PathPatterns, PathRules
+from onhand.sensitive_names import HIDDEN_FROM_TOOLS, READ_ONLY_FOR_TOOLS
+from onhand.text import escape_unprintable, repair_surrogates
+
+OPENAT2 = 437  # the same on every architecture
+NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08  # linux/openat2.h
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+DIRECTORY_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
+LIST_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a directory to be listed
+# O_NONBLOCK: opening a pipe must not wait for a writer. O_NOCTTY: a terminal must not become ours.
+FILE_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+
+
+def open_beneath(directory: int, inner: str, flags: int, mode: int = 0) -> int:
+    """Open a path below an open directory; a link anywhere in the path is an OSError.
+
+    The path has no `..` and no empty part; an empty path is the directory itself.
+    """
+    open_path = _openat2() or open_stepwise
+    return open_path(directory, inner, flags, mode)
+
+
+def open_stepwise(directory: int, inner: str, flags: int, mode: int = 0) -> int:
+    """Do the same without openat2."""
+    *parents, name = split_parts(inner)
+    held = os.dup(directory)
+    try:
+        for part in parents:
+            lower = os.open(part, DIRECTORY_FLAGS | NOFOLLOW, dir_fd=held)
+            os.close(held)
+            held = lower
+        return os.open(name, flags | NOFOLLOW, mode, dir_fd=held)
+    finally:
+        os.close(held)
+
+
+@cache
+def _openat2() -> Any:
+    """Return openat2 as a function, or None where the kernel does not have it or forbids it."""
+    try:
+        import ctypes
+
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        call.restype = ctypes.c_long
+    except (ImportError, OSError, AttributeError, TypeError):  # no such libc, as on Windows
+        return None
+
+    class How(ctypes.Structure):
+        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+    def open_with_openat2(directory: int, inner: str, flags: int, mode: int = 0) -> int:
+        path = os.fsencode("/".join(split_parts(inner)))
+        how = How(flags | os.O_CLOEXEC, mode, BENEATH | NO_SYMLINKS | NO_MAGICLINKS)
+        arguments = ctypes.c_long(directory), ctypes.c_char_p(path), ctypes.byref(how)
+        number: int = call(ctypes.c_long(OPENAT2), *arguments, ctypes.c_size_t(ctypes.sizeof(how)))
+        if number < 0:
+            raise _os_error(ctypes.get_errno(), inner)
+        return number
+
+    return open_with_openat2 if _is_supported(open_with_openat2) else None
+
+
+def _is_supported(open_path: Any) -> bool:
+    """Check the call: an older kernel does not know it, and a sandbox may forbid it."""
+    root = os.open("/", DIRECTORY_FLAGS)
+    try:
+        os.close(open_path(root, "", DIRECTORY_FLAGS))
+    except OSError:
+        return False
+    finally:
+        os.close(root)
+    return True
+
+
+def split_parts(inner: str) -> list[str]:
+    """Split a path into names, none of which may lead up or elsewhere."""
+    parts = inner.split("/") if inner else ["."]
+    if "" in parts or ".." in parts or any("\0" in part for part in parts):
+        raise _os_error(errno.EXDEV, inner)
+    return parts
+
+
+def _os_error(number: int, inner: str) -> OSError:
+    return OSError(number, os.strerror(number), inner)
+
 
 MAX_PATH_BYTES = 4096  # Linux takes no longer one
 MAX_LINKS = 40  # on one way, as in Linux
 MAX_SHOWN = 200  # characters of a path in a message
 
-# Patterns as in a .gitignore file, compared without regard to case. Neither read nor written:
-DENIED = (
-    *(".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist", ".envrc"),
-    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk"),
-    *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
-    *(".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd"),
-    *(".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/", ".docker/", ".dockercfg", ".vault-token", ".boto", ".s3cfg"),
-    *("**/.config/gcloud/", "**/.config/gh/", ".terraform.d/", ".terraformrc", ".password-store/"),
-    *("secrets.yml", "secrets.yaml", "secrets.json", "kubeconfig", "*.p8", "*.ovpn", "service-account*.json"),
-    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history"),
-    *("**/.cargo/credentials", "**/.cargo/credentials.toml", "**/.gem/credentials", "auth.json", "credentials.json"),
-)
 # What makes a directory a repository for git, and what git obeys in one.
 _OF_BARE = frozenset(
     {"head", "objects", "refs", "config", "config.worktree", "hooks", "info", "commondir", "worktrees"}
@@ -44,19 +117,19 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class Root(NamedTuple):
+class WorkspaceRoot(NamedTuple):
     """A directory that may be worked in."""
 
     path: str  # absolute, with all links followed
     given: str  # absolute, as the user typed it: a model may know it by that
     writable: bool = True
-    within: str = ""  # its path below the project, if it is inside of it: rules are held against that too
+    within: str = ""  # its path below the project, if it is inside: the rules apply to that too
 
 
-class Place(NamedTuple):
+class ResolvedPath(NamedTuple):
     """Where a path leads once links are followed: at that moment there was no link on the way."""
 
-    root: Root
+    root: WorkspaceRoot
     inner: str  # below the root, with forward slashes; the root itself is empty
 
     @property
@@ -64,13 +137,13 @@ class Place(NamedTuple):
         """The whole path, for messages and for programs of our own."""
         return os.path.join(self.root.path, *self.inner.split("/")) if self.inner else self.root.path
 
-    def below(self, name: str) -> "Place":
-        """What has this name in here."""
-        return Place(self.root, f"{self.inner}/{name}" if self.inner else name)
+    def child(self, name: str) -> "ResolvedPath":
+        """Return the entry of this name."""
+        return ResolvedPath(self.root, f"{self.inner}/{name}" if self.inner else name)
 
-    def above(self) -> "Place":
-        """The directory that it is in."""
-        return Place(self.root, self.inner.rpartition("/")[0])
+    def parent(self) -> "ResolvedPath":
+        """Return the directory that contains it."""
+        return ResolvedPath(self.root, self.inner.rpartition("/")[0])
 
 
 class Workspace:
@@ -89,7 +162,7 @@ class Workspace:
         project: str = "",
         never_written: Sequence[str] = (),
     ) -> None:
-        """`deny` and `protect` add to what is closed anyway, `allow` opens some of it; all have .gitignore's form.
+        """`deny` and `protect` add to the built-in rules, `allow` makes exceptions; all are .gitignore patterns.
 
         What is closed in a `project` is closed to a root inside of it too: none opens `.git` by beginning there.
         `never_written` are directories by their whole paths, which `allow` does not open.
@@ -102,210 +175,207 @@ class Workspace:
             *(_root(path, False, project) for path in read_only_roots),
         )
         self.root = self.roots[0].path
-        closed = Closed(tuple(deny), tuple(protect), tuple(allow)).checked()
-        self.denied, self.allowed = (*DENIED, *closed.deny), closed.allow  # for programs that have rules of their own
-        self._denied = Patterns(self.denied)
-        self._protected = Patterns([*map(_at_any_depth, PROTECTED), *closed.protect])
-        self._allowed = Patterns(self.allowed)
+        closed = PathRules(tuple(deny), tuple(protect), tuple(allow)).validate()
+        self.denied = (*HIDDEN_FROM_TOOLS, *closed.deny)  # public, like `allowed`, for git, which has rules of its own
+        self.allowed = closed.allow
+        self._denied = PathPatterns(self.denied)
+        self._protected = PathPatterns([*READ_ONLY_FOR_TOOLS, *closed.protect])
+        self._allowed = PathPatterns(self.allowed)
         self._never_written = tuple(os.path.join(os.path.realpath(path), "") for path in never_written)
 
-    def place(self, path: str) -> Place:
-        """Where a path leads; InputError when that is outside, closed, or no path at all."""
-        given = checked(path)
-        place = self._followed(self._start(given), path)
+    def resolve(self, path: str) -> ResolvedPath:
+        """Return where a path leads; InputError if that is outside or closed, or if it is not a path."""
+        given = check_path(path)
+        place = self._follow_links(self._start(given), path)
         if not os.path.isdir(place.root.path):
-            raise NotFound(f"the workspace {place.root.path} is not there any more: ask the user to bring it back")
+            raise NotFound(f"the workspace {place.root.path} no longer exists: ask the user to restore it")
         if given.rpartition("/")[2] in ("", ".", "..") and not os.path.isdir(place.path):
-            raise InputError(f"{shown(path)} is not a directory: end it with a name")
+            raise InputError(f"{display(path)} is not a directory: end it with a name")
         if self.is_denied(place):
             raise InputError(
-                f"{shown(path)} is closed: it may hold secrets, and no tool reads or writes it; do without it"
+                f"{display(path)} is closed: it may contain secrets, and no tool reads or writes it; do without it"
             )
         return place
 
-    def place_to_write(self, path: str) -> Place:
-        """The same for something that is to be written."""
-        place = self.place(path)
+    def resolve_for_writing(self, path: str) -> ResolvedPath:
+        """Return where a path leads that is to be written; InputError if it must not be."""
+        place = self.resolve(path)
         if not self._innermost(place).writable:
-            raise InputError(f"{shown(path)} is in a root that is read-only: write below {self.root}")
+            raise InputError(f"{display(path)} is in a root that is read-only: write below {self.root}")
         if not place.inner:
-            raise InputError(f"{shown(path)} is a root of the workspace: name a file in it")
+            raise InputError(f"{display(path)} is a root of the workspace: name a file in it")
         if self.is_protected(place):
             raise InputError(
-                f"{shown(path)} is protected: programs run or obey it unseen; ask the user to change it, "
+                f"{display(path)} is protected, because programs run or obey it unseen: ask the user to change it, "
                 "or to allow it in workspace.allow"
             )
         return place
 
-    def is_denied(self, place: Place) -> bool:
-        """Whether a place is neither read nor written."""
+    def is_denied(self, place: ResolvedPath) -> bool:
+        """Whether a path may be neither read nor written."""
         return _is_among(self._denied, place) and not _is_among(self._allowed, place)
 
-    def denies_entry(self, place: Place) -> bool:
-        """The same for whoever has come there through directories that are not denied: a look at one name is enough."""
-        for path in paths_of(place):  # of every file that a search finds
+    def denies_entry(self, place: ResolvedPath) -> bool:
+        """Whether an entry of a directory that is not denied is denied: one name is enough to tell."""
+        for path in rule_paths(place):  # of every file that a search finds
             if self._denied.match(path):
                 return self.is_denied(place)
         return False
 
-    def is_protected(self, place: Place) -> bool:
-        """Whether a place is read and never written: also when nothing is there yet."""
+    def is_protected(self, place: ResolvedPath) -> bool:
+        """Whether a path may be read but never written, whether it exists or not."""
         if _is_of_this_python(place) or os.path.join(place.path, "").startswith(self._never_written):
             return True
         is_obeyed = _is_among(self._protected, place) or _is_of_a_bare_repository(place)
         return is_obeyed and not _is_among(self._allowed, place)
 
     def directory(self, path: str = ".") -> str:
-        """The whole path of a directory, such as one to run a program in; InputError when it is none of ours."""
-        place = self.place(path)
-        with self.opened_directory(place, path):
+        """Return the absolute path of a directory in the workspace, for example to run a program in."""
+        place = self.resolve(path)
+        with self.open_directory(place, path):
             return place.path
 
-    def further_roots(self) -> str:
-        """What a model is told of the roots besides the first, which nothing else would lead it to."""
+    def describe_further_roots(self) -> str:
+        """Tell a model about the roots after the first, which it would not find otherwise."""
         told = [f"{root.path}{'' if root.writable else ' (read-only)'}" for root in self.roots[1:]]
-        return f" By their whole paths, also what is below {', '.join(told)}." if told else ""
+        return f" Absolute paths below these are allowed too: {', '.join(told)}." if told else ""
 
-    def name(self, place: Place) -> str:
-        """What a place is called: relative to the workspace's root where it can be, with forward slashes."""
+    def name(self, place: ResolvedPath) -> str:
+        """Return the name of a path: relative to the workspace's root if it is below it, with forward slashes."""
         return place.inner or "." if place.root.path == self.root else place.path
 
-    def open_file(self, place: Place, path: str | None = None) -> int:
-        """A descriptor of a regular file, to read; anything else is an error, and nothing blocks."""
+    def open_file(self, place: ResolvedPath, path: str | None = None) -> int:
+        """Open a regular file for reading; anything else is an error, and nothing blocks."""
         asked = path if path is not None else self.name(place)
-        with told(asked):
-            number = open_place(place, FILE)
+        with explain_os_errors(asked):
+            number = open_place(place, FILE_FLAGS)
             if not stat.S_ISREG(mode := os.fstat(number).st_mode):
                 os.close(number)
-                raise InputError(f"{shown(asked)} is {kind(mode)}, not a regular file: name a file")
+                raise InputError(f"{display(asked)} is {describe_kind(mode)}, not a regular file: name a file")
         return number
 
     @contextmanager
-    def opened_directory(self, place: Place, path: str | None = None) -> Iterator[int]:
-        """A descriptor of a directory, for as long as it is needed."""
-        with told(path if path is not None else self.name(place)):
-            number = open_place(place, LISTED)
+    def open_directory(self, place: ResolvedPath, path: str | None = None) -> Iterator[int]:
+        """Hold a directory open."""
+        with explain_os_errors(path if path is not None else self.name(place)):
+            number = open_place(place, LIST_FLAGS)
         try:
             yield number
         finally:
             os.close(number)
 
-    def _innermost(self, place: Place) -> Root:
-        """The smallest root that a place is in: a read-only one counts inside of one that may be written."""
+    def _innermost(self, place: ResolvedPath) -> WorkspaceRoot:
+        """Return the innermost root that contains a path: a read-only one counts inside a writable one."""
         path = os.path.join(place.path, "")
         around = [root for root in self.roots if path.startswith(os.path.join(root.path, ""))]
         return max(around, key=lambda root: (len(root.path), not root.writable))
 
-    def _start(self, path: str) -> Place:
-        """The root that a path begins in, and the rest of it as it was given."""
+    def _start(self, path: str) -> ResolvedPath:
+        """Return the root that a path starts in, with the rest of the path as given."""
         if not os.path.isabs(path):
-            return Place(self.roots[0], path)
+            return ResolvedPath(self.roots[0], path)
         for root in self.roots:
             for spelled in (root.path, root.given):
                 if path == spelled or path.startswith(spelled.rstrip("/") + "/"):
-                    return Place(root, path[len(spelled) :])
-        raise self._outside(path)
+                    return ResolvedPath(root, path[len(spelled) :])
+        raise self._outside_error(path)
 
-    def _followed(self, start: Place, asked: str) -> Place:
-        """Where a path leads, link by link, never leaving the roots on the way."""
+    def _follow_links(self, start: ResolvedPath, asked: str) -> ResolvedPath:
+        """Follow a path link by link without ever leaving the roots."""
         root, done, links = start.root, list[str](), 0
         waiting = start.inner.split("/")[::-1]
         while waiting:
             if links > MAX_LINKS:
-                raise InputError(f"{shown(asked)} goes through more than {MAX_LINKS} links, or a loop of them")
+                raise InputError(f"{display(asked)} goes through more than {MAX_LINKS} links, or a loop of them")
             part = waiting.pop()
             if part in ("", "."):
                 continue
             if part == "..":
                 if not done:
-                    raise self._outside(asked)
+                    raise self._outside_error(asked)
                 done.pop()
                 continue
-            directory = Place(root, "/".join(done))
-            if not part.isascii() and not os.path.lexists(directory.below(part).path):
-                part = _meant(directory, part)
-                links += 1  # a look through a directory: not without end either
-            target = _target(directory.below(part), asked)
+            directory = ResolvedPath(root, "/".join(done))
+            if not part.isascii() and not os.path.lexists(directory.child(part).path):
+                part = _match_unicode_form(directory, part)
+                links += 1  # listing a directory counts too, so that there is an end
+            target = _read_link(directory.child(part), asked)
             if target is None:
                 done.append(part)
                 continue
             links += 1
             if os.path.isabs(target):
-                root, target = self._linked(target, asked)
+                root, target = self._start_of_link(target, asked)
                 done = []
             waiting += target.split("/")[::-1]
-        return Place(root, "/".join(done))
+        return ResolvedPath(root, "/".join(done))
 
-    def _linked(self, target: str, asked: str) -> tuple[Root, str]:
+    def _start_of_link(self, target: str, asked: str) -> tuple[WorkspaceRoot, str]:
         try:
             return self._start(target)
         except InputError:
-            raise self._outside(asked) from None
+            raise self._outside_error(asked) from None
 
-    def _outside(self, path: str) -> InputError:
+    def _outside_error(self, path: str) -> InputError:
         roots = ", ".join(root.path for root in self.roots)
-        return InputError(
-            f"{shown(path)} is outside of the workspace ({roots}): no path and no link may lead out of it"
-        )
+        return InputError(f"{display(path)} is outside of the workspace ({roots}), which no path and no link may leave")
 
 
-def _root(path: str, writable: bool, project: str) -> Root:
+def _root(path: str, writable: bool, project: str) -> WorkspaceRoot:
     given = os.path.abspath(os.path.expanduser(path))
     real = os.path.realpath(given)
     if not os.path.isdir(real):
         raise InputError(f"{path} is not a directory: name one to work in")
     around = os.path.join(os.path.realpath(project), "") if project else real
-    return Root(real, given, writable, real[len(around) :] if real.startswith(around) else "")
+    return WorkspaceRoot(real, given, writable, real[len(around) :] if real.startswith(around) else "")
 
 
-def checked(path: object) -> str:
-    """A path that may be worked out; InputError says why another may not."""
+def check_path(path: object) -> str:
+    """Return a path that can be resolved; InputError says what is wrong with any other."""
     if not isinstance(path, str) or not path.strip():
         raise InputError("the path is empty: name a file or a directory of the workspace, such as README.md")
     if "\0" in path:
-        raise InputError("the path has a NUL character, which no path has: leave it out")
+        raise InputError("the path contains a NUL character: remove it")
     try:
         size = len(os.fsencode(path))
     except UnicodeEncodeError:
-        raise InputError("the path has half of a surrogate pair, which no path has: send whole characters") from None
+        raise InputError("the path contains half of a surrogate pair: send whole characters") from None
     if size > MAX_PATH_BYTES:
         raise InputError(f"the path has {size:,} bytes: no path has more than {MAX_PATH_BYTES:,}")
     if path == "~" or path.startswith("~/"):
-        raise InputError(f"{shown(path)} is outside of the workspace: ~ is not looked up; send a path inside of it")
+        raise InputError(f"{display(path)} is outside of the workspace: ~ is not expanded; send a path inside it")
     if _SCHEME.match(path):
-        raise InputError(f"{shown(path)} is a URL and outside of the workspace: send a path inside of it")
+        raise InputError(f"{display(path)} is a URL and outside of the workspace: send a path inside it")
     if _DRIVE.match(path):
-        raise InputError(f"{shown(path)} is a path of Windows and outside of the workspace: send one inside of it")
+        raise InputError(f"{display(path)} is a Windows path and outside of the workspace: send a path inside it")
     return path
 
 
-def _meant(directory: Place, name: str) -> str:
-    """A name as it is in a directory, if only one there looks so: a model composes letters, which a file's name may
-    have in parts, and one that is no UTF-8 is told with U+FFFD."""
-    from unicodedata import normalize
-
+def _match_unicode_form(directory: ResolvedPath, name: str) -> str:
+    """Return the one name in a directory that looks like this: a model composes letters that a file's name may have
+    in decomposed form, and a name that is not UTF-8 is shown with U+FFFD."""
     composed = normalize("NFC", name)
     try:
-        alike = [one for one in os.listdir(directory.path) if normalize("NFC", whole(one)) == composed]
+        alike = [one for one in os.listdir(directory.path) if normalize("NFC", repair_surrogates(one)) == composed]
     except OSError:
         return name
     return alike[0] if len(alike) == 1 else name
 
 
-def _target(place: Place, asked: str) -> str | None:
-    """What a link says, or None when it is none."""
+def _read_link(place: ResolvedPath, asked: str) -> str | None:
+    """Return the target of a link, or None if it is not a link."""
     try:
         return os.readlink(place.path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             most = f"a name has at most 255 bytes, a whole path {MAX_PATH_BYTES:,}"
-            raise InputError(f"{shown(asked)} is too long: {most}") from None
-        return None  # not a link, or not there; whoever opens it will be told
+            raise InputError(f"{display(asked)} is too long: {most}") from None
+        return None  # it is not a link or does not exist; opening it will tell
 
 
-def open_place(place: Place, flags: int) -> int:
-    """Open what is at a place, following no link; an OSError if there is one by now."""
-    root = os.open(place.root.path, DIRECTORY)
+def open_place(place: ResolvedPath, flags: int) -> int:
+    """Open a resolved path without following links; OSError if it contains one by now."""
+    root = os.open(place.root.path, DIRECTORY_FLAGS)
     try:
         return open_beneath(root, place.inner, flags)
     finally:
@@ -313,35 +383,35 @@ def open_place(place: Place, flags: int) -> int:
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
-    """Say what the system refuses in words of ours."""
+def explain_os_errors(path: str) -> Iterator[None]:
+    """Turn errors of the system into errors of ours that say what to do next."""
     try:
         yield
     except FileNotFoundError:
-        raise NotFound(f"File not found: {shown(path)}; list_files and glob say what there is") from None
+        raise NotFound(f"File not found: {display(path)}; list_files and glob show what exists") from None
     except OSError as error:
-        raise InputError(f"{shown(path)}: {_spoken(error)}") from None
+        raise InputError(f"{display(path)}: {_describe_os_error(error)}") from None
 
 
-def _spoken(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     if error.errno in (errno.ELOOP, errno.EXDEV, errno.EMLINK):
         return "it became a link while it was opened; try again"
     if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):
         return "a socket or a device, not a regular file: name a file"
-    return (error.strerror or str(error)).lower() + _NEXT.get(error.errno or 0, "")
+    return (error.strerror or str(error)).lower() + _ADVICE.get(error.errno or 0, "")
 
 
-_NEXT = {
-    errno.ENOTDIR: ", or something on the way is none; list_files says what is in the one above",
+_ADVICE = {
+    errno.ENOTDIR: ", or a part of its path is not one; list_files shows its parent",
     errno.EACCES: "; do without it, or ask the user to allow it",
     errno.EPERM: "; do without it, or ask the user to allow it",
     errno.ENOSPC: "; nothing was written",
-    errno.EROFS: "; nothing was written: do without it, or ask the user for a place that can be",
+    errno.EROFS: "; nothing was written: do without it, or ask the user for a writable place",
 }
 
 
-def kind(mode: int) -> str:
-    """What a mode stands for, with its article."""
+def describe_kind(mode: int) -> str:
+    """Name the kind of file that a mode describes, with its article."""
     for is_one, name in _KINDS:
         if is_one(mode):
             return name
@@ -359,52 +429,47 @@ _KINDS = (
 )
 
 
-def shown(path: str) -> str:
-    """A path for a message: short, on one line, and nothing in it that a terminal obeys."""
-    line = on_one_line(path)
+def display(path: str) -> str:
+    """Return a path for a message: short, on one line, and without control characters."""
+    line = path_line(path)
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
 
 
-def on_one_line(path: str) -> str:
-    """The same of any length, for an answer: whoever reads it wants to use it."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in whole(path))
+def path_line(path: str) -> str:
+    """Return a path of any length on one line, for an answer from which it will be used."""
+    return escape_unprintable(repair_surrogates(path))
 
 
-def _at_any_depth(name: str) -> str:
-    """A name as a pattern; one of several parts would mean the top alone."""
-    return f"**/{name}" if "/" in name.rstrip("/") else name
+def _is_among(patterns: PathPatterns, place: ResolvedPath) -> bool:
+    """Whether a path or one of its parents matches."""
+    return any(patterns.cover(path) for path in rule_paths(place))
 
 
-def _is_among(patterns: Patterns, place: Place) -> bool:
-    """Whether a place, or a directory that it is in, matches."""
-    return any(patterns.cover(path) for path in paths_of(place))
-
-
-def paths_of(place: Place) -> tuple[str, ...]:
-    """The paths that rules are held against: below the root and, if that is another, below the project."""
+def rule_paths(place: ResolvedPath) -> tuple[str, ...]:
+    """Return the paths that rules apply to: the one below the root and, if it differs, below the project."""
     within = place.root.within
     return (place.inner, f"{within}/{place.inner}".rstrip("/")) if within else (place.inner,)
 
 
-def _is_of_this_python(place: Place) -> bool:
-    """Whether a place is in the environment that runs us, when that is in the workspace: who writes there runs it."""
+def _is_of_this_python(place: ResolvedPath) -> bool:
+    """Whether a path is in the Python environment that runs us: to write there is to run code."""
     prefix = os.path.realpath(sys.prefix)
     within = os.path.join(place.root.path, "")
     return prefix.startswith(within) and os.path.join(place.path, "").startswith(os.path.join(prefix, ""))
 
 
-def _is_of_a_bare_repository(place: Place) -> bool:
-    """Whether a place is of a directory that git takes for a repository, or makes one of it: whoever asks git anything
-    in there runs what its configuration says."""
+def _is_of_a_bare_repository(place: ResolvedPath) -> bool:
+    """Whether a path is in a directory that git takes for a repository, or makes it one: any git command in there runs
+    what its configuration says."""
     parts = place.inner.split("/")
     for depth, name in enumerate(map(str.casefold, parts)):
-        if name in _OF_BARE and is_bare(Place(place.root, "/".join(parts[:depth])).path, name):
+        if name in _OF_BARE and is_bare_repository(ResolvedPath(place.root, "/".join(parts[:depth])).path, name):
             return True
     return False
 
 
-def is_bare(directory: str, coming: str = "") -> bool:
-    """Whether git takes a directory for a repository, or would once it has something of that name too."""
+def is_bare_repository(directory: str, coming: str = "") -> bool:
+    """Whether git takes a directory for a repository, or would if it had an entry of that name too."""
 
     def has(name: str) -> bool:
         return name.casefold() == coming or os.path.lexists(os.path.join(directory, name))

@@ -1,1 +1,1 @@
-"""Who decides? The loop that asks a model, runs the tools that it calls, and tells what happens."""
+"""Agents: the loop that asks a model, runs the tools that it calls, and reports events."""

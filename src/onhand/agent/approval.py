@@ -1,6 +1,6 @@
-"""May this call run? A policy of rules allows, asks or denies; whoever is there is asked, and the answer gates it.
+"""Approval of calls: a policy of rules allows, denies, or asks a person, whose answer decides.
 
-It knows tools and paths, but no door: how a person is asked is a function that the door gives.
+How a person is asked is up to the caller.
 """
 
 import os
@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple, Protocol
 
 from onhand.agent.events import Asked, Listener
-from onhand.agent.nested_rules import paths_of
+from onhand.agent.nested_rules import call_paths
 from onhand.errors import InputError
 from onhand.tools.registry import Call
 from onhand.tools.tool import Tool
@@ -18,14 +18,14 @@ ACTIONS = ("allow", "ask", "deny")
 ANSWERS = ("allow_once", "allow_always", "reject_once", "reject_always")  # as ACP names them
 
 Ask = Callable[[Call, Tool, str], Awaitable[str]]
-"""Asks whoever is there about a call, of that tool and for that reason; gives one of ANSWERS."""
+"""Asks a person about a call of a tool, with the reason, and returns one of ANSWERS."""
 
 
-class Rule(NamedTuple):
-    """What to do about calls of tools whose name fits a pattern; the first rule that fits decides.
+class ApprovalRule(NamedTuple):
+    """What to do about calls of tools whose name matches a pattern; the first rule that matches decides.
 
-    With a `path`, a pattern from the project's root, the paths that a call names have to fit too: all of them where it
-    allows, any of them where it does not.
+    With a `path`, a pattern relative to the project's root, the paths in the arguments have to match too: all of them
+    for a rule that allows, any of them for the others.
     """
 
     action: str
@@ -34,79 +34,85 @@ class Rule(NamedTuple):
     read_only: bool | None = None
 
 
-DEFAULT = (Rule("allow", read_only=True), Rule("ask"))
+DEFAULT_RULES = (ApprovalRule("allow", read_only=True), ApprovalRule("ask"))
 
 
-class Refusal(NamedTuple):
-    """Why a call does not run, for the model to read."""
+def rules_for(allow: Iterable[str], deny: Iterable[str]) -> tuple[ApprovalRule, ...]:
+    """Return the rules that deny and allow tools by name or pattern, before any other rule is consulted."""
+    return (*(ApprovalRule("deny", name) for name in deny), *(ApprovalRule("allow", name) for name in allow))
+
+
+class CallRefusal(NamedTuple):
+    """Why a call is not run, as the model reads it."""
 
     text: str
     by_person: bool
 
 
 class Gatekeeper(Protocol):
-    """Who decides about calls."""
+    """Decides about calls."""
 
-    async def check(self, call: Call, tool: Tool, tell: Listener) -> Refusal | None:
-        """Why a call may not run; None if it may."""
+    async def check(self, call: Call, tool: Tool, notify: Listener) -> CallRefusal | None:
+        """Return why a call may not run, or None if it may."""
 
 
 class Approval:
-    """A policy, and somebody to ask. Without anybody, what would be asked is refused."""
+    """A policy, and a function that asks a person. Without one, calls that need approval are refused."""
 
-    def __init__(self, rules: Iterable[Rule] = DEFAULT, ask: Ask | None = None, root: str = ".") -> None:
+    def __init__(self, rules: Iterable[ApprovalRule] = DEFAULT_RULES, ask: Ask | None = None, root: str = ".") -> None:
         self._ask = ask
         self._root = os.path.realpath(root)
         self._always: dict[tuple[str, str, str], str] = {}
-        self.decide_by(rules)
+        self.set_rules(rules)
 
-    def decide_by(self, rules: Iterable[Rule]) -> None:
-        """Decide by these rules from the next call on; what was answered for always stays answered."""
+    def set_rules(self, rules: Iterable[ApprovalRule]) -> None:
+        """Use these rules from the next call on; earlier answers for always still hold."""
         self._rules = tuple(rules)
         for rule in self._rules:
             if rule.action not in ACTIONS:
-                raise InputError(f"a rule allows, asks or denies: {rule.action[:60]!r} is none of {', '.join(ACTIONS)}")
+                raise InputError(f"the action of a rule must be one of {', '.join(ACTIONS)}, not {rule.action[:60]!r}")
 
-    async def check(self, call: Call, tool: Tool, tell: Listener) -> Refusal | None:
-        """Why a call may not run; None if it may. An answer for always holds for this tool as it is now."""
-        rule = next((rule for rule in self._rules if self._fits(rule, call, tool)), Rule("ask"))
+    async def check(self, call: Call, tool: Tool, notify: Listener) -> CallRefusal | None:
+        """Return why a call may not run, or None. An answer for always holds as long as the tool does not change."""
+        rule = next((rule for rule in self._rules if self._matches(rule, call, tool)), ApprovalRule("ask"))
         if rule.action == "allow":
             return None
         if rule.action == "deny":
-            return Refusal(f"{tool.name} is denied here by a rule ({_spelled(rule)}): do it another way", False)
-        # Not by the name alone: another tool may come to have it.
-        known = (tool.name, tool.description, repr(tool.input_schema))
-        answer = self._always.get(known)
+            return CallRefusal(f"{tool.name} is denied by a rule ({_describe_rule(rule)}): do it another way", False)
+        # Not by the name alone: another tool may take it later.
+        identity = (tool.name, tool.description, repr(tool.input_schema))
+        answer = self._always.get(identity)
         if answer is None:
             if self._ask is None:
-                return Refusal(
-                    f"{tool.name} needs somebody's approval, and nobody is there to ask: do it another way, or say "
-                    "what should be done",
+                return CallRefusal(
+                    f"{tool.name} needs approval, and there is no one to ask: do it another way, or describe what "
+                    "should be done",
                     False,
                 )
-            reason = f"{tool.name} may change something" if not tool.read_only else f"a rule asks ({_spelled(rule)})"
+            required = f"a rule requires approval ({_describe_rule(rule)})"
+            reason = required if tool.read_only else f"{tool.name} may change something"
             answer = await self._ask(call, tool, reason)
-            tell(Asked(call, reason, answer))
+            notify(Asked(call, reason, answer))
             if answer in ("allow_always", "reject_always"):
-                self._always[known] = answer
+                self._always[identity] = answer
         if answer in ("allow_once", "allow_always"):
             return None
-        return Refusal(f"the user does not allow this call of {tool.name}: ask what to do instead", True)
+        return CallRefusal(f"the user rejected this call of {tool.name}: ask what to do instead", True)
 
-    def _fits(self, rule: Rule, call: Call, tool: Tool) -> bool:
+    def _matches(self, rule: ApprovalRule, call: Call, tool: Tool) -> bool:
         if not fnmatchcase(tool.name, rule.tool) or rule.read_only not in (None, tool.read_only):
             return False
         if not rule.path:
             return True
-        fits = [fnmatchcase(self._in_project(path), rule.path) for path in paths_of(call)]
-        return bool(fits) and all(fits) if rule.action == "allow" else any(fits)
+        matches = [fnmatchcase(self._relative_path(path), rule.path) for path in call_paths(call)]
+        return bool(matches) and all(matches) if rule.action == "allow" else any(matches)
 
-    def _in_project(self, path: str) -> str:
-        """A path from the root, after links; what leads out of there stays absolute, and fits no relative pattern."""
+    def _relative_path(self, path: str) -> str:
+        """Resolve a path relative to the root; one outside stays absolute, so that no relative pattern matches it."""
         real = os.path.realpath(os.path.join(self._root, path))
         inside = real == self._root or real.startswith(os.path.join(self._root, ""))
         return os.path.relpath(real, self._root).replace(os.sep, "/") if inside else real
 
 
-def _spelled(rule: Rule) -> str:
+def _describe_rule(rule: ApprovalRule) -> str:
     return f"{rule.action} {rule.tool}{' in ' + rule.path if rule.path else ''}"

@@ -1,15 +1,13 @@
-"""What happens while an agent works? Immutable events, for whoever prints, traces or passes them on.
-
-The loop tells; listeners only listen. Nothing here knows a door.
-"""
+"""The events of a run: immutable records for listeners that print, trace or forward them."""
 
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, NamedTuple
 
-from onhand.formats.message import Message
+from onhand.formats.message import Message, as_mapping, as_text
+from onhand.tools.arguments import shorten
 from onhand.tools.registry import Call, Result
 
-# How a model ends: it has said all, it wants calls run, it ran out of room, it refuses, or it wants to be asked again.
+# How a model's turn ends: with an answer, with calls, out of room, with a refusal, or to be continued.
 STOPS = ("end", "calls", "max_tokens", "context_full", "refusal", "pause")
 # How a run ends.
 ENDS = (
@@ -27,7 +25,7 @@ class Usage(NamedTuple):
     written: int = 0  # into it
 
     def plus(self, other: "Usage") -> "Usage":
-        """Both together."""
+        """Return the sum of both."""
         return Usage(*(one + more for one, more in zip(self, other, strict=True)))
 
     @property
@@ -36,8 +34,8 @@ class Usage(NamedTuple):
         return self.input + self.output
 
 
-class Part(NamedTuple):
-    """A part of the prompt, and about how many tokens it costs in every request."""
+class PromptPart(NamedTuple):
+    """A part of the system prompt, and about how many tokens it costs in every request."""
 
     name: str
     text: str
@@ -45,7 +43,7 @@ class Part(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended: one of ENDS, the last words of the model, and a sentence for people when it was no answer."""
+    """How a run ended: one of ENDS, the last words of the model, and a sentence for people if it is not an answer."""
 
     end: str
     text: str = ""
@@ -66,31 +64,31 @@ class Began(NamedTuple):
     """A run begins."""
 
     goal: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PromptPart, ...] = ()
     limits: Limits = Limits()
 
 
 class Text(NamedTuple):
-    """Some of what the model says."""
+    """A piece of what the model says."""
 
     text: str
 
 
 class Thought(NamedTuple):
-    """Some of what the model thinks aloud."""
+    """A piece of the model's visible reasoning."""
 
     text: str
 
 
 class Retrying(NamedTuple):
-    """The model is asked again, and what it has said in this turn does not count."""
+    """The request is repeated, and what the model has said in this turn does not count."""
 
     reason: str
     wait_s: float
 
 
 class Answered(NamedTuple):
-    """All that the model said in a turn, and why it stopped: one of STOPS."""
+    """Everything that the model said in a turn, and why it stopped: one of STOPS."""
 
     message: Message
     stop: str = "end"
@@ -98,7 +96,7 @@ class Answered(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Somebody decided about a call that needs approval."""
+    """A person has decided about a call that needs approval."""
 
     call: Call
     reason: str
@@ -106,7 +104,7 @@ class Asked(NamedTuple):
 
 
 class Calling(NamedTuple):
-    """A call is about to run, of a tool that only reads or not."""
+    """A call is about to run."""
 
     call: Call
     read_only: bool = False
@@ -126,7 +124,7 @@ class Ended(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """Something that happened to a sub-agent of this name."""
+    """An event of the sub-agent with this name."""
 
     agent: str
     event: Any
@@ -136,3 +134,24 @@ Event = Began | Text | Thought | Retrying | Answered | Asked | Calling | Returne
 ModelEvent = Text | Thought | Retrying | Answered
 Listener = Callable[[Event], None]
 Stream = AsyncGenerator[ModelEvent, None]
+
+MAX_ARGUMENTS_CHARS = 400  # a trace has all of them
+MAX_NAME_CHARS = 128  # no tool has a longer name, but a model may call anything
+
+
+def render_event(event: Event) -> str:
+    """Return an event as a line for an operator, or an empty text if it is of no interest."""
+    if isinstance(event, Nested):
+        inner = render_event(event.event)
+        return f"{shorten(event.agent, 60)}: {inner}" if inner else ""
+    if isinstance(event, Returned):
+        arguments = shorten(as_text(as_mapping(event.call.arguments)), MAX_ARGUMENTS_CHARS)
+        name = shorten(event.call.name, MAX_NAME_CHARS)
+        return f"> {name} {arguments} -> {'ok' if event.result.ok else 'err'}"
+    if isinstance(event, Asked):
+        return f"? {event.call.name}: {event.answer.replace('_', ' ')}"
+    if isinstance(event, Retrying):
+        return f"# the model {event.reason}: trying again in {event.wait_s:g} s"
+    if isinstance(event, Ended) and event.outcome.end != "answer":
+        return f"# {event.outcome.detail}"
+    return ""

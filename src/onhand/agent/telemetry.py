@@ -1,7 +1,7 @@
-"""How is a run seen by OpenTelemetry? As spans: a run, in it each request to the model, and each call of a tool.
+"""OpenTelemetry spans of a run: the run itself, each request to the model, and each call of a tool.
 
-Names are those of its conventions for generative AI. No text of a conversation is in a span: only names, counts and how
-it ended. Who exports spans, and where to, is for the program that sets OpenTelemetry up.
+Names follow the conventions for generative AI. A span contains names, counts and how it ended, never the text of a
+conversation. Exporting spans is up to the program that sets OpenTelemetry up.
 """
 
 import time
@@ -11,8 +11,8 @@ from onhand.agent.events import Answered, Began, Calling, Ended, Event, Nested, 
 from onhand.errors import MissingExtra
 
 
-class Telemetry:
-    """A listener. `tracer` is one of OpenTelemetry; by default that of the program's own set-up."""
+class AgentTelemetry:
+    """A listener. `tracer` is by default that of the program's OpenTelemetry setup."""
 
     def __init__(self, model: str, tracer: Any = None) -> None:
         try:
@@ -24,27 +24,27 @@ class Telemetry:
         self._model = model
         self._run: Any = None
         self._calls: dict[str, Any] = {}
-        self._children: dict[str, Telemetry] = {}
+        self._children: dict[str, AgentTelemetry] = {}
         self._parent: Any = None
-        self._asked_ns = 0
+        self._request_ns = 0
 
     def __call__(self, event: Event) -> None:
-        """Begin or end the span that an event is about."""
+        """Begin or end the span of an event."""
         if isinstance(event, Began):
             self._run = self._begin("invoke_agent", self._parent, {"gen_ai.request.model": self._model})
-            self._asked_ns = time.time_ns()
+            self._request_ns = time.time_ns()
         elif isinstance(event, Answered):
             self._end_request(event)
         elif isinstance(event, Calling):
-            about = {"gen_ai.tool.name": event.call.name, "gen_ai.tool.call.id": event.call.id}
-            self._calls[event.call.id] = self._begin("execute_tool", self._run, about, event.call.name)
+            attributes = {"gen_ai.tool.name": event.call.name, "gen_ai.tool.call.id": event.call.id}
+            self._calls[event.call.id] = self._begin("execute_tool", self._run, attributes, event.call.name)
         elif isinstance(event, Returned):
             span = self._calls.pop(event.call.id, None)
             if span:
                 self._end(span, "" if event.result.ok else "tool_error")
-            self._asked_ns = time.time_ns()
+            self._request_ns = time.time_ns()
         elif isinstance(event, Nested):
-            self._child(event)
+            self._forward_to_child(event)
         elif isinstance(event, Ended):
             for span in self._calls.values():
                 self._end(span, "cancelled")
@@ -52,30 +52,30 @@ class Telemetry:
             self._end(self._run, "" if event.outcome.end == "answer" else event.outcome.end)
 
     def _end_request(self, answered: Answered) -> None:
-        about = {
+        attributes = {
             "gen_ai.request.model": self._model,
             "gen_ai.usage.input_tokens": answered.usage.input,
             "gen_ai.usage.output_tokens": answered.usage.output,
             "gen_ai.usage.cache_read.input_tokens": answered.usage.cached,
             "gen_ai.response.finish_reasons": [answered.stop],
         }
-        self._begin("chat", self._run, about, self._model, self._asked_ns).end()
+        self._begin("chat", self._run, attributes, self._model, self._request_ns).end()
 
-    def _child(self, event: Nested) -> None:
+    def _forward_to_child(self, event: Nested) -> None:
         if isinstance(event.event, Began):
-            child = self._children[event.agent] = Telemetry(self._model, self._tracer)
+            child = self._children[event.agent] = AgentTelemetry(self._model, self._tracer)
             child._parent = self._run
         if event.agent in self._children:
             self._children[event.agent](event.event)
 
     def _begin(
-        self, operation: str, parent: Any, about: dict[str, Any], name: str = "", begin_ns: int | None = None
+        self, operation: str, parent: Any, attributes: dict[str, Any], name: str = "", begin_ns: int | None = None
     ) -> Any:
         context = self._trace.set_span_in_context(parent) if parent else None
         return self._tracer.start_span(
             f"{operation} {name}".strip(),
             context=context,
-            attributes={"gen_ai.operation.name": operation, **about},
+            attributes={"gen_ai.operation.name": operation, **attributes},
             start_time=begin_ns,
         )
 

@@ -1,6 +1,6 @@
-"""What may one conversation call, and how are its calls run? Tools that are loaded, and tools that wait to be found.
+"""The tools of a conversation: those that are loaded, and those that can be found.
 
-It joins the registry, which runs tools, to the session, which says what a model has. The loop knows neither.
+A Toolbox combines the registry, which runs tools, with the session, which decides what a model sees.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,9 +15,9 @@ from onhand.tools.tool import Tool
 
 
 class Toolbox:
-    """The tools of one conversation. `settings` are those of a Session, such as its policy, frozen from then on.
+    """The tools of one conversation. `settings` are those of a Session, such as its policy.
 
-    A `catalog` says more of the tools than they do themselves, such as of which server each is.
+    A `catalog` knows more about the tools than they do themselves, such as the server of each.
     """
 
     def __init__(
@@ -43,60 +43,60 @@ class Toolbox:
         return iter(self._tools)
 
     def add(self, tool: Tool, server: str = "") -> None:
-        """Give the conversation one more tool, such as one that needs the agent itself, or one of an MCP server."""
+        """Add a tool, such as one that needs the agent itself, or one of an MCP server."""
         self._registry.register(tool)
         self._tools += (tool,)
         self._catalog.add(catalog_tool(tool, "mcp" if server else "builtin", server))
 
     def remove(self, name: str) -> None:
-        """Take a tool from the conversation, such as one that its server no longer has."""
+        """Remove a tool, such as one that its server no longer has."""
         self._tools = tuple(tool for tool in self._tools if tool.name != name)
         self._registry.remove(name)
         self._catalog.remove([name])
 
     def begin(self, conversation_tokens: int = 0) -> None:
-        """A person has said something: what was found for one turn only goes."""
+        """Begin a turn of the user: tools that were found for one turn only are unloaded."""
         self.session.begin_turn(conversation_tokens)
         self._add_finders()
 
     def wire(self) -> list[dict[str, Any]]:
-        """What the model may call now; what was found comes last, so that the beginning stays as it was."""
+        """Return what the model may call now; found tools come last, so that the beginning stays the same."""
         return self.session.wire()
 
     def index(self) -> str:
-        """What the prompt says of tools that wait to be found."""
+        """Return what the prompt says about tools that can be found."""
         return self.session.section().words
 
     def get(self, name: str) -> Tool | None:
-        """The tool of that name, also one that waits: it may be found by the time that its call runs."""
+        """Return the tool with this name, even if it is not loaded yet: it may be when its call runs."""
         return self._registry.get(name)
 
-    async def run(self, calls: Sequence[Call], tell: Callable[[int, Result], None]) -> list[Result]:
-        """Run the calls of one turn; results in their order, and each told as soon as it is there.
+    async def run(self, calls: Sequence[Call], on_result: Callable[[int, Result], None]) -> list[Result]:
+        """Run the calls of one turn, and return the results in their order; `on_result` gets each at once.
 
-        Tools that find tools run first: what they find can be called in the same turn.
+        Tools that find tools run first, so that what they find can be called in the same turn.
         """
         notes = [self._nested_rules(call) if self._nested_rules else "" for call in calls]
         results: dict[int, Result] = {}
         early = [place for place, call in enumerate(calls) if call.name in self._finders]
         for places in (early, [place for place in range(len(calls)) if place not in early]):
 
-            def keep(number: int, result: Result, places: Sequence[int] = places) -> None:
+            def collect(number: int, result: Result, places: Sequence[int] = places) -> None:
                 place = places[number]
                 below = f"\n\n{notes[place]}" if notes[place] else ""
                 results[place] = result._replace(text=result.text + below)
-                tell(place, results[place])
+                on_result(place, results[place])
 
             if places:
-                await self._registry.dispatch([calls[place] for place in places], self.session, keep)
+                await self._registry.dispatch([calls[place] for place in places], self.session, collect)
         return [results[place] for place in range(len(calls))]
 
     def child(self, names: Collection[str] | None = None) -> "Toolbox":
-        """A toolbox for a sub-agent: some of the tools, by the same policy, and from then on its own."""
+        """Return a toolbox for a sub-agent: some of the tools, with the same policy and its own state."""
         chosen = [tool for tool in self._tools if names is None or tool.name in names]
-        nested_rules = self._nested_rules.anew() if self._nested_rules else None
-        catalog, given = Catalog(), {tool.name for tool in chosen}
-        catalog.add(tool for tool in self._catalog.tools() if tool.name in given)
+        nested_rules = self._nested_rules.fresh_copy() if self._nested_rules else None
+        catalog, chosen_names = Catalog(), {tool.name for tool in chosen}
+        catalog.add(tool for tool in self._catalog.tools() if tool.name in chosen_names)
         return Toolbox(chosen, catalog=catalog, nested_rules=nested_rules, **self._settings)
 
     def _add_finders(self) -> None:

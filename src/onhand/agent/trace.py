@@ -1,7 +1,7 @@
-"""What happened, for later? Every event of a run as a line of JSON, and the same run again from these lines.
+"""Traces: every event of a run as a line of JSON, and the replay of a run from these lines.
 
-A trace has no times of day and no addresses: a replay of it writes the same bytes. In a replay no model is asked, no
-tool is run and nobody is asked for approval.
+A trace contains no times and no addresses, so a replay writes the same bytes. A replay asks no model and no person, and
+runs no tool.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, TypeVar
 
-from onhand.agent.approval import Refusal
+from onhand.agent.approval import CallRefusal
 from onhand.agent.events import (
     Answered,
     Asked,
@@ -23,7 +23,7 @@ from onhand.agent.events import (
     Listener,
     Nested,
     Outcome,
-    Part,
+    PromptPart,
     Retrying,
     Returned,
     Stream,
@@ -31,15 +31,15 @@ from onhand.agent.events import (
     Thought,
     Usage,
 )
-from onhand.agent.loop import Agent, Tell
+from onhand.agent.loop import Agent, OnResult
 from onhand.errors import InputError, ModelError
 from onhand.formats.message import Message
-from onhand.regular import open_file
+from onhand.fsio import open_regular
 from onhand.tools.registry import Call, Result
 from onhand.tools.tool import MAX_DEPTH, Tool
 
 MAX_TRACE_BYTES = 256 << 20
-MAX_LEVELS = 2 * MAX_DEPTH  # of an event: its own, and those of arguments that a tool would take
+MAX_LEVELS = 2 * MAX_DEPTH  # of an event: its own, and those of arguments
 _KINDS: dict[str, Any] = {
     kind.__name__.lower(): kind
     for kind in (Began, Text, Thought, Retrying, Answered, Asked, Calling, Returned, Ended, Nested)
@@ -52,128 +52,130 @@ _FIELDS: dict[str, Any] = {
     "outcome": Outcome,
     "limits": Limits,
 }
-_LISTS: dict[str, Any] = {"calls": Call, "results": Result, "parts": Part}
+_LISTS: dict[str, Any] = {"calls": Call, "results": Result, "parts": PromptPart}
 _TEXTS = {"goal", "text", "name", "id", "reason", "answer", "stop", "end", "detail", "agent"}
 _ROLES = ("system", "user", "assistant", "tool")
 Kind = TypeVar("Kind")
 
 
 class Trace:
-    """A listener that writes a file, anew, and readable for its owner alone: a trace has what tools returned."""
+    """A listener that writes a new file, which only its owner can read: a trace contains what tools returned."""
 
     def __init__(self, path: str) -> None:
         try:
-            # Not through a link that somebody else has put there.
+            # Do not follow a link that someone else has put there.
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
             descriptor = os.open(path, flags, 0o600)
         except OSError as error:
             raise InputError(f"the trace {path} cannot be written: {error.strerror}") from None
-        # Half a character, which a model's JSON may have in it, is spelled as JSON spells it.
+        # A lone surrogate, which a model's JSON may contain, is escaped as JSON does.
         self._file: IO[str] = open(descriptor, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
 
     def __call__(self, event: Event) -> None:
-        """Write an event; it is in the file when this returns, whatever happens next."""
-        self._file.write(line_of(event))
+        """Write an event; it is in the file when this returns."""
+        self._file.write(serialize_event(event))
         self._file.flush()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
-def line_of(event: Event) -> str:
-    """An event as a line of JSON."""
-    return json.dumps(_as_json(event), ensure_ascii=False) + "\n"
+def serialize_event(event: Event) -> str:
+    """Return an event as a line of JSON."""
+    return json.dumps(_to_json(event), ensure_ascii=False) + "\n"
 
 
 def read_trace(path: str) -> list[Event]:
-    """The events of a trace; InputError names the line that is none."""
+    """Read the events of a trace; InputError names a line that is not an event."""
     try:
-        with open_file(path) as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_TRACE_BYTES + 1)
     except OSError as error:
         raise InputError(f"the trace {path} cannot be read: {error.strerror}") from None
     if len(raw) > MAX_TRACE_BYTES:
-        raise InputError(f"the trace {path} has more than {MAX_TRACE_BYTES >> 20} MiB: replay a shorter run")
-    return [event_of(line, f"{path}, line {number}") for number, line in enumerate(raw.splitlines(), 1)]
+        raise InputError(f"the trace {path} is larger than {MAX_TRACE_BYTES >> 20} MiB: replay a shorter run")
+    return [parse_event(line, f"{path}, line {number}") for number, line in enumerate(raw.splitlines(), 1)]
 
 
 async def replay(recorded: Sequence[Event], listeners: Sequence[Listener] = ()) -> Outcome:
-    """The runs of a trace again; InputError when the loop now does something else than it did then."""
-    past = _Past(recorded, listeners)
+    """Replay the runs of a trace; InputError when the loop does something else than it did then."""
+    recording = _Recording(recorded, listeners)
     agent: Agent | None = None
     outcome: Outcome | None = None
-    while began := past.next(Began):
-        agent = agent or Agent(past, past, began.parts, approval=past, limits=began.limits, listeners=listeners)
+    while began := recording.next(Began):
+        agent = agent or Agent(
+            recording, recording, began.parts, approval=recording, limits=began.limits, listeners=listeners
+        )
         outcome = await agent.run(began.goal)
-        ended = past.next(Ended)
+        ended = recording.next(Ended)
         if ended is None or ended.outcome != outcome:
-            raise InputError(f"the replay ends otherwise ({outcome.end}: {outcome.detail}): was the trace changed?")
+            raise InputError(f"the replay ends differently ({outcome.end}: {outcome.detail}): was the trace changed?")
     if outcome is None:
-        raise InputError("the trace has no run in it: give a file that --trace has written")
+        raise InputError("the trace contains no run: use a file that --trace has written")
     return outcome
 
 
-class _Past:
-    """Stands in for the model, the tools and the person of runs that are over: what they did, one after the other."""
+class _Recording:
+    """Stands in for the model, the tools and the person of recorded runs, and repeats what they did."""
 
     name = "replay"
 
     def __init__(self, recorded: Sequence[Event], listeners: Sequence[Listener]) -> None:
-        self._ahead = deque(recorded)
+        self._events = deque(recorded)
         self._read_only = {event.call.name: event.read_only for event in recorded if isinstance(event, Calling)}
         self._listeners = listeners
 
     def next(self, kind: type[Kind], call: Call | None = None) -> Kind | None:
-        """The next event, if it is of this kind and about this call."""
-        event = self._ahead[0] if self._ahead else None
+        """Return the next event, if it is of this kind and about this call."""
+        event = self._events[0] if self._events else None
         if not isinstance(event, kind) or (call and getattr(event, "call", call).id != call.id):
             return None
-        self._ahead.popleft()
+        self._events.popleft()
         return event
 
     async def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """What the model said then, and how it failed if it did."""
-        while self._ahead and isinstance(self._ahead[0], Text | Thought | Retrying):
-            yield self._ahead.popleft()  # type: ignore[misc]  # it is one of these
+        """Yield what the model said, and fail as it did."""
+        while self._events and isinstance(self._events[0], Text | Thought | Retrying):
+            yield self._events.popleft()  # type: ignore[misc]  # it is one of these
         answered = self.next(Answered)
         if answered:
             yield answered
             return
-        end = self._ahead[0] if self._ahead else None
+        end = self._events[0] if self._events else None
         if isinstance(end, Ended) and end.outcome.end == "error":
             raise ModelError(end.outcome.detail)
         raise CancelledError
 
     def begin(self, conversation_tokens: int = 0) -> None:
-        """Nothing has to be made ready."""
+        """There is nothing to prepare."""
 
     def wire(self) -> list[dict[str, object]]:
-        """Nobody reads it."""
+        """No model reads it."""
         return []
 
     def index(self) -> str:
-        """Nobody reads it."""
+        """No model reads it."""
         return ""
 
     def get(self, name: str) -> Tool | None:
-        """Something that stands for the tool of that name, and is never run."""
+        """Return a stand-in for the tool with this name."""
         only_reads = self._read_only.get(name, True)
-        return Tool("replayed", "It is never run.", {"type": "object"}, lambda _: "", read_only=only_reads)
+        return Tool("replayed", "Stand-in for a recorded tool.", {"type": "object"}, lambda _: "", read_only=only_reads)
 
-    async def check(self, call: Call, tool: Tool, tell: Listener) -> Refusal | None:
-        """What was decided then."""
+    async def check(self, call: Call, tool: Tool, notify: Listener) -> CallRefusal | None:
+        """Return what was decided."""
         asked = self.next(Asked, call)
         if asked:
-            tell(asked)
+            notify(asked)
         returned = self.next(Returned, call)
-        return Refusal(returned.result.text, by_person=asked is not None) if returned else None
+        return CallRefusal(returned.result.text, by_person=asked is not None) if returned else None
 
-    async def run(self, calls: Sequence[Call], tell: Tell) -> list[Result]:
-        """What the tools returned then, in the order in which they did."""
+    async def run(self, calls: Sequence[Call], on_result: OnResult) -> list[Result]:
+        """Return what the tools returned, in the order in which they did."""
         places = {call.id: place for place, call in enumerate(calls)}
         results: dict[str, Result] = {}
-        while self.next(Returned):  # of calls that were one too many
+        while self.next(Returned):  # of calls beyond the limit of a turn
             pass
         while self.next(Calling):
             pass
@@ -183,39 +185,39 @@ class _Past:
                 listener(nested)  # type: ignore[arg-type]  # it is one
             if returned and returned.call.id in places:
                 results[returned.call.id] = returned.result
-                tell(places[returned.call.id], returned.result)
+                on_result(places[returned.call.id], returned.result)
             elif not nested:
                 raise CancelledError
         return [results[call.id] for call in calls]
 
 
-def _as_json(value: Any, levels_left: int = MAX_LEVELS) -> Any:
+def _to_json(value: Any, levels_left: int = MAX_LEVELS) -> Any:
     if isinstance(value, list | tuple | Mapping) and not levels_left:
-        return "…"  # no call of a model that goes so deep is ever run
+        return "…"  # arguments nested so deeply are never run
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        named = {name: _as_json(getattr(value, name), levels_left - 1) for name in value._fields}
+        named = {name: _to_json(getattr(value, name), levels_left - 1) for name in value._fields}
         return {"kind": type(value).__name__.lower(), **named} if type(value) in _KINDS.values() else named
     if isinstance(value, list | tuple):
-        return [_as_json(one, levels_left - 1) for one in value]
+        return [_to_json(one, levels_left - 1) for one in value]
     if isinstance(value, Mapping):
-        return {name: _as_json(one, levels_left - 1) for name, one in value.items()}
+        return {name: _to_json(one, levels_left - 1) for name, one in value.items()}
     return value
 
 
-def event_of(line: bytes, where: str) -> Event:
-    """The event of a line; InputError if it is none."""
+def parse_event(line: bytes, where: str) -> Event:
+    """Parse a line of a trace; InputError if it is not an event."""
     try:
-        made: Event = _made(json.loads(line))
+        event: Event = _parse_event_record(json.loads(line))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise InputError(f"{where}: this is no event of a trace; give a file that --trace has written") from None
-    return made
+        raise InputError(f"{where}: this is not an event of a trace; use a file that --trace has written") from None
+    return event
 
 
-def _made(said: dict[str, Any]) -> Any:
-    return _inner(_KINDS[said.pop("kind")], said)
+def _parse_event_record(fields: dict[str, Any]) -> Any:
+    return _parse_record(_KINDS[fields.pop("kind")], fields)
 
 
-def _field(name: str, value: Any) -> Any:
+def _parse_field(name: str, value: Any) -> Any:
     if name in _TEXTS and not isinstance(value, str):
         raise TypeError(name)
     if name == "role" and value not in _ROLES:
@@ -223,13 +225,13 @@ def _field(name: str, value: Any) -> Any:
     if name == "arguments" and not isinstance(value, dict | str | None):
         raise TypeError(name)
     if name == "event":
-        return _made(value)
+        return _parse_event_record(value)
     if name in _FIELDS:
-        return _inner(_FIELDS[name], value)
+        return _parse_record(_FIELDS[name], value)
     if name in _LISTS:
-        return tuple(_inner(_LISTS[name], one) for one in value)
+        return tuple(_parse_record(_LISTS[name], one) for one in value)
     return tuple(value) if name == "kept" else value
 
 
-def _inner(kind: Any, said: dict[str, Any]) -> Any:
-    return kind(**{name: _field(name, value) for name, value in said.items()})
+def _parse_record(kind: Any, fields: dict[str, Any]) -> Any:
+    return kind(**{name: _parse_field(name, value) for name, value in fields.items()})

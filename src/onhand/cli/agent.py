@@ -1,14 +1,16 @@
-"""An agent over this project: it searches, calls tools and answers. Without a goal it talks with you, line by line."""
+"""An agent over this project: it searches, calls tools and answers. Without a goal it is a conversation."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from onhand import app
 from onhand.cli import terminal
-from onhand.cli.model_flags import add_model_arguments, model_flags
+from onhand.cli.interrupts import unwind_on_signals
+from onhand.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK
+from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, positive
+from onhand.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,47 +19,51 @@ if TYPE_CHECKING:
 
     from onhand.agent.events import Event, Outcome
     from onhand.agent.loop import Agent
-    from onhand.config import Config
-    from onhand.config.options import Agent as Options
+    from onhand.config.settings import AgentSettings
+    from onhand.project import Project
     from onhand.tools.registry import Call
     from onhand.tools.tool import Tool
 
+MODEL_FLAGS = ("model", "base_url", "api_key_env")
 ANSWERS = {"y": "allow_once", "a": "allow_always", "n": "reject_once", "v": "reject_always"}
 QUESTION = "allow it? [y]es, [a]lways, [n]o, ne[v]er: "
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the goal, the model and the limits."""
-    parser.add_argument("goal", metavar="GOAL", nargs="*", help="what to do, or to find out; without it, talk")
+    parser.add_argument(
+        "goal", metavar="GOAL", nargs="*", help="what to do or find out; without one, it is a conversation"
+    )
     add_model_arguments(parser)
-    parser.add_argument("--max-turns", metavar="N", type=positive, help="end after so many turns (agent.max_turns)")
-    parser.add_argument("--allow", metavar="TOOL", action="append", help="let it run without asking; may be repeated")
-    parser.add_argument("--trace", metavar="FILE", help="write every event to a file, as lines of JSON")
-    parser.add_argument("--replay", metavar="FILE", help="show the run of a trace again, without a model or tools")
-    parser.add_argument("--report", action="store_true", help="what each part of the prompt costs; nothing is asked")
-    parser.add_argument("--root", metavar="DIR", help="the directory of the project")
+    parser.add_argument("--max-turns", metavar="N", type=positive, help="stop after this many turns (agent.max_turns)")
+    parser.add_argument(
+        "--allow", metavar="TOOL", action="append", help="let this tool run without asking; may be repeated"
+    )
+    parser.add_argument("--trace", metavar="FILE", help="write every event to a file, as JSON lines")
+    parser.add_argument("--replay", metavar="FILE", help="replay a trace, without a model or tools")
+    parser.add_argument(
+        "--report", action="store_true", help="show what each part of the prompt costs, without calling the model"
+    )
+    parser.add_argument("--root", metavar="DIR", help="the project directory")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run one goal, or one after the other; 0 when there was an answer to the last."""
+    """Run one goal, or one after the other; 0 if the last one was answered."""
     if arguments.replay:
         return _replay(arguments)
-    asked = app.configured(arguments.root)
-    terminal.warn(asked.warnings)
+    project = open_project(arguments.root)
     if arguments.report:
-        return _report(asked, arguments)
+        return _report(project, arguments)
     goal = " ".join(arguments.goal)
     if arguments.goal and not goal.strip():
-        from onhand.errors import InputError
-
         raise InputError("the goal is empty: say what to do, or leave it out to talk")
-    options = _options(asked, arguments)
+    settings = _read_settings(project, arguments)
     if arguments.sandbox:
-        from onhand.cli.confined import run_confined
+        from onhand.cli.sandbox import run_confined
 
-        return run_confined(asked, options, sys.argv[1:])
-    agent = app.open_agent(asked, options=options, ask=_ask if sys.stdin and sys.stdin.isatty() else None)
+        return run_confined(project, settings, sys.argv[1:])
+    agent = project.agent(settings=settings, ask=_ask if sys.stdin and sys.stdin.isatty() else None)
     agent.listeners.append(_show)
     trace = None
     if arguments.trace:
@@ -65,50 +71,47 @@ def run(arguments: argparse.Namespace) -> int:
 
         trace = Trace(arguments.trace)
         agent.listeners.append(trace)
-    _show_opening(asked)
+    _show_opening(project)
     goals = [goal] if arguments.goal else _lines()
     import asyncio
 
-    from onhand.cli.ending import unwound
-
     try:
-        with unwound():
-            code = asyncio.run(_talked(asked, agent, goals, arguments.json))
+        with unwind_on_signals():
+            code = asyncio.run(_work_on(project, agent, goals, arguments.json))
     finally:
         if trace:
             trace.close()
-    terminal.warn(f"something that listened failed: {failure}" for failure in agent.listener_failures)
+    terminal.warn(f"a listener failed: {failure}" for failure in agent.listener_failures)
     return code
 
 
-def _options(asked: Config, arguments: argparse.Namespace) -> Options:
-    """What is configured, with the flags in its place."""
+def _read_settings(project: Project, arguments: argparse.Namespace) -> AgentSettings:
+    """Return the configured settings, overridden by the flags."""
     flags = model_flags(arguments)
     if arguments.max_turns is not None:
         flags["max_turns"] = arguments.max_turns
     if arguments.allow:
-        flags["allow"] = (*asked.agent.allow, *arguments.allow)
-    return app.agent_options(asked, flags)
+        flags["allow"] = (*project.config.agent.allow, *arguments.allow)
+    return project.agent_settings(flags)
 
 
-async def _talked(asked: Config, agent: Agent, goals: Iterable[str], as_json: bool) -> int:
-    """Work on one goal after the other, with the MCP servers of the user; the exit code of the last."""
+async def _work_on(project: Project, agent: Agent, goals: Iterable[str], as_json: bool) -> int:
+    """Work on one goal after the other, with the user's MCP servers; return the exit code of the last."""
     code, servers = 0, None
-    if app.has_servers(asked):
-        registry, unusable = app.open_mcp(asked)
-        servers, problems = await app.join_servers(agent, registry)
-        terminal.warn([*unusable, *problems])
+    if project.has_servers:
+        servers = project.join_servers(agent)
+        terminal.warn([*project.server_list.problems, *await servers.open()])
     try:
         for goal in goals:
-            code = _print(await _worked(agent, goal), as_json)
+            code = _print(await _run_goal(agent, goal), as_json)
     finally:
         if servers:
             await servers.close()
     return code
 
 
-async def _worked(agent: Agent, goal: str) -> Outcome:
-    """Run a goal; an interrupt cancels it and nothing else."""
+async def _run_goal(agent: Agent, goal: str) -> Outcome:
+    """Run a goal; an interrupt cancels only it."""
     import asyncio
     import signal
 
@@ -124,13 +127,13 @@ async def _worked(agent: Agent, goal: str) -> Outcome:
 
 
 def _lines() -> Iterator[str]:
-    """What a person types, or what comes through a pipe, one goal a line."""
+    """Yield the goals that a person types or that come through a pipe, one per line."""
     is_person = sys.stdin.isatty()
     if is_person:
-        terminal.complain("Say what to do; an empty line ends it.")
+        terminal.complain("Say what to do; an empty line ends the conversation.")
     while True:
         try:
-            line = _typed("> ") if is_person else input()
+            line = _read_line("> ") if is_person else input()
         except EOFError:
             return
         if line.strip():
@@ -140,24 +143,23 @@ def _lines() -> Iterator[str]:
 
 
 async def _ask(call: Call, tool: Tool, reason: str) -> str:
-    """Ask in the terminal; who interrupts or closes it says no."""
+    """Ask in the terminal; to interrupt or close it means no."""
     from onhand.formats.message import as_text
 
     terminal.complain(f"{reason}: {terminal.one_line(tool.name)} {terminal.one_line(as_text(call.arguments))}")
     try:
         while True:
-            answer = ANSWERS.get(_typed(QUESTION).strip().lower()[:1])
+            answer = ANSWERS.get(_read_line(QUESTION).strip().lower()[:1])
             if answer:
                 return answer
     except (EOFError, KeyboardInterrupt):
         return "reject_once"
 
 
-def _typed(prompt: str) -> str:
-    """The line that a person types. An interrupt meanwhile is raised right here, even one just before the wait.
+def _read_line(prompt: str) -> str:
+    """Read a line that a person types. An interrupt is raised here, even one just before the wait.
 
-    The event loop, which stands still, never hears of it: it would take it for one that came later, and cancel what is
-    at work then.
+    The event loop, which is blocked, must not see it: it would handle it later and cancel what is running then.
     """
     import os
     import select
@@ -169,7 +171,7 @@ def _typed(prompt: str) -> str:
     wakeup = signal.set_wakeup_fd(waking)
     try:
         print(prompt, end="", file=sys.stderr, flush=True)
-        if os.name != "nt":  # where only sockets can be waited for
+        if os.name != "nt":  # which can only wait for sockets
             select.select([sys.stdin, woken], [], [])
         return input()
     finally:
@@ -179,24 +181,22 @@ def _typed(prompt: str) -> str:
         os.close(waking)
 
 
-def _show_opening(asked: Config) -> None:
-    from onhand.agent.operator import opening
+def _show_opening(project: Project) -> None:
+    from onhand.agent.prompt import describe_context
 
-    for line in opening(app.open_context(asked)):
+    for line in describe_context(project.context):
         terminal.complain(terminal.one_line(line))
 
 
 def _show(event: Event) -> None:
-    from onhand.agent.operator import line_of
+    from onhand.agent.events import render_event
 
-    line = line_of(event)
+    line = render_event(event)
     if line:
         terminal.complain(terminal.one_line(line))
 
 
 def _print(outcome: Outcome, as_json: bool) -> int:
-    from onhand.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK
-
     if as_json:
         terminal.print_json({**outcome._asdict(), "usage": outcome.usage._asdict()})
     elif outcome.text:
@@ -213,17 +213,30 @@ def _replay(arguments: argparse.Namespace) -> int:
     return _print(asyncio.run(replay(read_trace(arguments.replay), [_show])), arguments.json)
 
 
-def _report(asked: Config, arguments: argparse.Namespace) -> int:
+def _report(project: Project, arguments: argparse.Namespace) -> int:
     from onhand.agent.models.scripted import ScriptedModel
-    from onhand.agent.prompt import report
+    from onhand.agent.prompt import report_tokens
 
-    agent = app.open_agent(asked, model=ScriptedModel([]))
-    parts = report(agent.parts, agent.tools.index(), agent.tools.wire())
+    agent = project.agent(ScriptedModel([]))
+    parts = report_tokens(agent.parts, agent.tools.index(), agent.tools.wire())
     total = sum(part.tokens for part in parts)
     if arguments.json:
         shown: list[dict[str, Any]] = [{"name": part.name, "tokens": part.tokens} for part in parts]
         terminal.print_json({"parts": shown, "tokens": total})
         return 0
     rows = [(part.name, f"{part.tokens:,}", f"{part.tokens / total:.0%}") for part in parts]
-    terminal.print_table([*rows, ("together", f"{total:,}", "")], header=("PART", "TOKENS", "SHARE"))
+    terminal.print_table([*rows, ("total", f"{total:,}", "")], header=("PART", "TOKENS", "SHARE"))
     return 0
+
+
+def add_model_arguments(parser: Parser) -> None:
+    """Declare the model, its server, and the sandbox around the whole agent."""
+    parser.add_argument("--model", metavar="MODEL", help="anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE")
+    parser.add_argument("--base-url", metavar="URL", help="the address of the model's server (agent.base_url)")
+    parser.add_argument("--api-key-env", metavar="NAME", help="the variable with its key (agent.api_key_env)")
+    parser.add_argument("--sandbox", action="store_true", help="run the whole agent inside the sandbox")
+
+
+def model_flags(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the flags that were given, by the name of the setting that each overrides."""
+    return {name: value for name in MODEL_FLAGS if (value := getattr(arguments, name)) is not None}

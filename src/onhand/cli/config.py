@@ -3,7 +3,11 @@
 import os
 from typing import TYPE_CHECKING
 
+from onhand import config
 from onhand.cli import terminal
+from onhand.cli.opening import open_project
+from onhand.config import REASONS, SECTIONS, SETTINGS
+from onhand.config.files import user_file
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -13,10 +17,10 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: "Parser") -> None:
     verbs = parser.add_verbs("verb", "VERB")
-    show = verbs.add_parser("show", help="every setting, its value and where it came from")
+    show = verbs.add_parser("show", help="show every setting, its value and where it came from")
     show.add_argument("--json", action="store_true", help='as {key: {"value", "source"}}')
     show.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")
-    path = verbs.add_parser("path", help="which files are read")
+    path = verbs.add_parser("path", help="show which files are read")
     path.add_argument("--json", action="store_true", help="as an object: user, project, found")
 
 
@@ -25,27 +29,21 @@ def run(arguments: "Namespace") -> int:
 
 
 def _show(arguments: "Namespace") -> int:
-    from onhand import app, config
-
-    loaded = app.configured(arguments.root)
-    terminal.warn(loaded.warnings)
+    loaded = open_project(arguments.root).config
     values = {
-        option.key: getattr(getattr(loaded, section), name)
-        for option in config.OPTIONS
-        for section, _, name in [option.key.rpartition(".")]
+        setting.key: getattr(getattr(loaded, section), name)
+        for setting in config.SETTINGS
+        for section, _, name in [setting.key.rpartition(".")]
     }
     if arguments.json:
         terminal.print_json({key: {"value": values[key], "source": loaded.sources[key]} for key in values})
     else:
-        rows = [(key, written(value), loaded.sources[key]) for key, value in values.items()]
+        rows = [(key, to_toml(value), loaded.sources[key]) for key, value in values.items()]
         terminal.print_table(rows, header=("KEY", "VALUE", "FROM"))
     return 0
 
 
 def _path(arguments: "Namespace") -> int:
-    from onhand import config
-    from onhand.config.files import user_file
-
     loaded = config.load()
     terminal.warn(loaded.warnings)
     user = user_file(os.environ)
@@ -53,48 +51,46 @@ def _path(arguments: "Namespace") -> int:
     if arguments.json:
         terminal.print_json({"user": user, "project": project, "found": list(loaded.files)})
         return 0
-    terminal.say(f"user     {user}{'' if user in loaded.files else ' (not there)'}")
+    terminal.say(f"user     {user}{'' if user in loaded.files else ' (does not exist)'}")
     terminal.say(f"project  {project or 'none: `onhand init` writes one'}")
     return 0
 
 
-def written(value: object) -> str:
-    """A value as TOML writes it."""
+def to_toml(value: object) -> str:
+    """Return a value as TOML writes it."""
     import json
 
-    return json.dumps(value, ensure_ascii=False)  # of texts, lists of texts, numbers and booleans the same in both
+    return json.dumps(value, ensure_ascii=False)  # the same for texts, lists of texts, numbers and booleans
 
 
 def reference() -> str:
-    """The reference page of all settings, in Markdown."""
-    from onhand.config import OPTIONS, REASONS
-    from onhand.config.options import SECTIONS
+    """Return the reference page of all settings, in Markdown."""
 
     lines = ["# Settings", "", _INTRODUCTION]
     for section, fields in SECTIONS.items():
         lines += ["", f"## [{section}]", "", fields.__doc__.strip()]
-        for option in OPTIONS:
-            if option.key.rpartition(".")[0] == section:
-                variables = ", ".join(f"`{name}`" for name in option.variables)
-                lines += ["", f"### `{option.key}`", "", option.about.text, ""]
-                lines += [f"- default: `{written(option.default)}`", f"- expected: {option.expected}"]
+        for setting in SETTINGS:
+            if setting.key.rpartition(".")[0] == section:
+                variables = ", ".join(f"`{name}`" for name in setting.variables)
+                lines += ["", f"### `{setting.key}`", "", setting.text, ""]
+                lines += [f"- default: `{to_toml(setting.default)}`", f"- expected: {setting.expected}"]
                 lines += [f"- environment: {variables}"]
-                reason = REASONS.get(option.about.role)
-                lines += [f"- trust: from a project file it needs `onhand trust` where it {reason}"] if reason else []
+                reason = REASONS.get(setting.role)
+                lines += [f"- trust: from a project file it needs `onhand trust` if it {reason}"] if reason else []
     return "\n".join(lines) + "\n"
 
 
 _INTRODUCTION = """\
-A value comes from the last of these that gives one: the default, the user's file, the project's file, the
+A value comes from the last of these that sets it: the default, the user's file, the project's file, the
 environment, a flag. `onhand config show` prints every value with where it came from.
 
 The project's file is `onhand.toml`, `.onhand/config.toml`, or the table `[tool.onhand]` of `pyproject.toml`,
 in the nearest directory that has one, from the working directory upwards; the search ends below the home
-directory. Two of them in one directory are refused, and one that another user has put above the working
-directory is not read. The user's file is `$XDG_CONFIG_HOME/onhand/config.toml`,
+directory. Two of them in one directory are refused, and one that another user put above the working directory
+is not read. The user's file is `$XDG_CONFIG_HOME/onhand/config.toml`,
 usually `~/.config/onhand/config.toml`; on Windows `%APPDATA%\\onhand\\config.toml`.
 
 A path is relative to the project's directory, in a flag to the working directory; `~/` is the home directory.
 In an environment variable, lists are separated as in `PATH`, booleans are `true`, `false`, `1` or `0`, and an
-empty variable counts as not set. A secret is never written into a file: a setting ending in `_env` names the
+empty variable counts as not set. A secret is never written to a file: a setting ending in `_env` names the
 environment variable that holds it."""

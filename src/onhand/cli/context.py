@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from onhand import app
-from onhand.amounts import counted
 from onhand.cli import terminal
-from onhand.cli.sections import explained, print_section
+from onhand.cli.opening import open_project
 from onhand.corpora.context import Context, PinnedFile
+from onhand.record import to_json
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from onhand.cli.parser import Parser
+    from onhand.corpora.context import SectionHit
+    from onhand.corpora.rules import RuleHit
 
+MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 ALL_PROBLEMS = "onhand context show --json"
-_NO_ROOM = "not even one line fits into context.manifest_max_tokens, so no prompt says what can be searched"
+_NO_ROOM = "not even one line fits in context.manifest_max_tokens, so no prompt says what can be searched"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -24,17 +27,17 @@ def add_arguments(parser: Parser) -> None:
     from onhand.cli.parser import add_query, add_to_all
 
     verbs = parser.add_verbs("verb", "VERB")
-    show = verbs.add_parser("show", help="what is pinned, what is searchable, and what both cost")
-    show.add_argument("--prompt", action="store_true", help="print the text that belongs into the system prompt")
-    verbs.add_parser("manifest", help="the list of what can be searched, as the system prompt has it")
-    search = verbs.add_parser("search", help="the sections that match a query best")
+    show = verbs.add_parser("show", help="show what is pinned, what is searchable, and what both cost")
+    show.add_argument("--prompt", action="store_true", help="print the text for the system prompt")
+    verbs.add_parser("manifest", help="print the list of searchable files, as the system prompt has it")
+    search = verbs.add_parser("search", help="find the sections that match a query best")
     add_query(search, "sections (context.limit)")
     add_to_all(verbs, "a project directory, or a directory of context files")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked; a search without a match is a success."""
-    context = _opened(arguments.root)
+    """Run the verb; a search without a match is a success."""
+    context = open_project(arguments.root).context
     if arguments.verb == "search":
         _search(context, arguments.query, arguments.limit, arguments.explain, arguments.json)
     elif arguments.verb == "manifest":
@@ -45,15 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def search(query: list[str]) -> int:
-    """Do what `run` does when words are all that was given: to take a command line apart costs a tenth of a search."""
-    _search(_opened(None), query)
+    """Search for words without options: to parse a command line costs a tenth of a search."""
+    _search(open_project().context, query)
     return 0
-
-
-def _opened(root: str | None) -> Context:
-    asked = app.configured(root)
-    terminal.warn(asked.warnings)
-    return app.open_context(asked)
 
 
 def _search(
@@ -61,21 +58,18 @@ def _search(
 ) -> None:
     result = context.search(" ".join(query), limit)
     if as_json:
-        from onhand.corpora.found import context_as_json
-
-        answer = context_as_json(result)
-        terminal.print_json(explained(answer, result.hits) if explain else answer)
+        terminal.print_json(to_json(result))
         return
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
         print_section(number, hit, explain)
-    found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
+    found = f"{len(result.hits)} of {quantity(result.sections, 'section')} in {quantity(result.files, 'file')}"
     terminal.say(result.reason or found)
 
 
 def _manifest(context: Context, arguments: argparse.Namespace) -> None:
-    from onhand.tools.tokens import estimated_tokens
+    from onhand.tools.loading import estimated_tokens
 
     text = context.manifest()
     if arguments.json:
@@ -87,7 +81,7 @@ def _manifest(context: Context, arguments: argparse.Namespace) -> None:
 
 
 def _show(context: Context, arguments: argparse.Namespace) -> None:
-    from onhand.tools.tokens import BYTES_PER_TOKEN, estimated_tokens
+    from onhand.tools.loading import BYTES_PER_TOKEN, estimated_tokens
 
     if arguments.prompt:
         text = context.prompt()
@@ -109,8 +103,8 @@ def _show(context: Context, arguments: argparse.Namespace) -> None:
                 "pinned": [_pinned_as_json(file) for file in pinned.files],
                 "pinned_max_bytes": pinned.max_bytes,
                 "missing": list(pinned.missing),
-                "searchable": [source._asdict() for source in searchable],
-                "problems": [problem._asdict() for problem in problems],
+                "searchable": to_json(searchable),
+                "problems": to_json(problems),
                 "tokens": tokens,
             }
         )
@@ -120,15 +114,15 @@ def _show(context: Context, arguments: argparse.Namespace) -> None:
     terminal.say(f"Pinned into every prompt ({used:,} of {pinned.max_bytes:,} bytes)", heading=True)
     terminal.print_table([(f"  {file.path}", f"{file.bytes:,} B", _cut_note(file)) for file in pinned.files])
     for path in pinned.missing:
-        terminal.say(f"  {terminal.one_line(path)}  not there")
+        terminal.say(f"  {terminal.one_line(path)}  does not exist")
     sections = sum(source.sections for source in searchable)
     terminal.say()
-    found = f"{counted(sections, 'section')} in {counted(len(searchable), 'file')}"
+    found = f"{quantity(sections, 'section')} in {quantity(len(searchable), 'file')}"
     terminal.say(f"Searchable ({found})", heading=True)
     if reason := context.why_nothing_is_searchable():
         terminal.say(f"  {reason}")
     terminal.print_table(
-        [(f"  {source.path}", f"{source.bytes:,} B", counted(source.sections, "section")) for source in searchable]
+        [(f"  {source.path}", f"{source.bytes:,} B", quantity(source.sections, "section")) for source in searchable]
     )
     terminal.say()
     terminal.say(
@@ -145,3 +139,13 @@ def _cut_note(file: PinnedFile) -> str:
     if file.shown_bytes == file.bytes:
         return "whole"
     return f"cut: {file.bytes - file.shown_bytes:,} B over the budget" if file.shown_bytes else "left out: no room"
+
+
+def print_section(number: int, hit: SectionHit | RuleHit, explain: bool, more: str = "") -> None:
+    """Print where a section is, its score, and its text."""
+    section = hit.section
+    place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
+    terminal.say(f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}{more}", heading=True)
+    for contribution in hit.contributions if explain else ():
+        terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
+    terminal.print_excerpt(section.text, MAX_SHOWN_LINES)

@@ -1,17 +1,17 @@
-"""What is installed, what is missing, what to do about it."""
+"""Check what is installed, what is missing and what to do about it."""
 
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from onhand import __version__
+from onhand import __version__, config
 from onhand.cli import terminal
-from onhand.errors import install_command
+from onhand.errors import ConfigError, install_command
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 
-NOT_SHOWN = ("all", "console")  # the sum of the others, and a name that is kept for what is not there yet
+NOT_SHOWN = ("all", "console")  # the union of the others, and a reserved name
 
 
 class Extra(NamedTuple):
@@ -27,7 +27,7 @@ class Extra(NamedTuple):
 
 
 def add_arguments(parser: "ArgumentParser") -> None:
-    parser.add_argument("--json", action="store_true", help="as an object, for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: "Namespace") -> int:
@@ -73,7 +73,7 @@ def _sqlite() -> str:
 def _git() -> str:
     from shutil import which
 
-    return which("git") or "missing: install git, or do without the tool of that name"
+    return which("git") or "missing: install git to use the git tool"
 
 
 def _sandbox() -> str:
@@ -81,29 +81,26 @@ def _sandbox() -> str:
     from onhand.sandbox.sandbox import choose
 
     name = choose(Policy()).name
-    return "none works here, so commands are refused; why: onhand sandbox check" if name == "refuse" else name
+    return "none works here, so commands are refused; `onhand sandbox check` says why" if name == "refuse" else name
 
 
 def _config() -> str:
-    from onhand import config
-    from onhand.errors import ConfigError
-
     try:
         loaded = config.load()
     except ConfigError as error:
-        return f"cannot be used: {error}"
+        return f"unusable: {error}"
     terminal.warn(loaded.warnings)
-    return ", ".join(loaded.files) or "no file: all defaults"
+    return ", ".join(loaded.files) or "no file; all settings have their defaults"
 
 
 def installed_extras() -> list[Extra]:
-    """The extras that this installation has a use for, each with what it has and lacks."""
+    """Return the extras of this installation, each with what is installed and missing."""
     from importlib import metadata
 
     try:
         ours = metadata.distribution("onhand")
     except metadata.PackageNotFoundError:
-        terminal.warn(["onhand runs from its source and is not installed, so its extras are not known"])
+        terminal.warn(["onhand runs from its source and is not installed, so its extras are unknown"])
         return []
     extras = []
     for name in ours.metadata.get_all("Provides-Extra") or []:

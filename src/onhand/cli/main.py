@@ -1,4 +1,4 @@
-"""Which noun was asked for? The first word picks the module; nothing else is imported."""
+"""The command line: the first word names the module of a command, and no other is imported."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ import os
 import sys
 
 from onhand import __version__
-from onhand.errors import InputError, OnhandError
+from onhand.errors import InputError, NotFound, OnhandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-# noun → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).
+# command → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).
 NOUNS = {
-    "context": "project context: what is pinned, what is searchable, search it",
-    "search": "one search across rules, context, skills, documents and notes",
-    "rules": "rules: what AGENTS.md files ask for everywhere, in one place or about one topic",
-    "notes": "notes that agents wrote for their own future: list, read, search, write, delete",
-    "docs": "documents: import them, find them by words, by meaning or by filter, read them",
-    "serve": "serve tools, resources and prompts to an agent's client over MCP",
-    "mcp": "other MCP servers behind us: list, add, try, approve them; install us into a client",
-    "tools": "tools: list those of a catalog, find the ones that fit, read how one is called",
-    "plan": "a plan of steps that wait for each other: what can begin, and why not the rest",
-    "cache": "the semantic cache: find the threshold and margin for your own traffic",
-    "skills": "Agent Skills: list, search and read them, check them against the specification",
-    "agent": "an agent over this project: give it a goal, or talk to it",
-    "acp": "the agent inside an editor: speak the Agent Client Protocol, or enter us into its settings",
-    "run": "call a tool with JSON arguments and print what came of it",
-    "config": "every setting, its value and where it came from",
+    "context": "project context: see what is pinned and what is searchable, and search it",
+    "search": "search rules, context, skills, documents and notes at once",
+    "rules": "rules: what AGENTS.md files say everywhere, for one path or about one topic",
+    "notes": "notes that agents keep for later: list, read, search, write and delete them",
+    "docs": "documents: import them, find them by words, meaning or filter, and read them",
+    "serve": "serve tools, resources and prompts over MCP, and document search over gRPC",
+    "mcp": "other MCP servers: list, add, test and approve them; install onhand in a client",
+    "tools": "tool catalogs: list tools, find the ones that fit, and see what they cost",
+    "plan": "a plan of steps that depend on each other: what can begin, and why the rest cannot",
+    "cache": "the semantic cache: find the threshold and margin that suit your traffic",
+    "skills": "Agent Skills: list, search, read and validate them",
+    "agent": "an agent for this project: give it a goal, or talk to it",
+    "acp": "the agent inside an editor, over the Agent Client Protocol",
+    "run": "call a tool with JSON arguments and print the result",
+    "config": "show every setting, its value and where it came from",
     "init": "write a commented configuration file",
-    "sandbox": "the walls around commands: what this machine can do, and run one behind them",
-    "trust": "allow this directory's configuration to give a model more, start programs and reach outside it",
-    "doctor": "what is installed, what is missing, what to do about it",
+    "sandbox": "the sandbox for commands: check what this machine supports, and run a command in it",
+    "trust": "let this directory's configuration start programs, reach outside it and give models more",
+    "doctor": "check what is installed, what is missing and what to do about it",
 }
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
 def script() -> NoReturn:
-    """The command `onhand`: run and end at once, without taking apart what the system frees anyway."""
+    """Run the command `onhand` and exit at once, without freeing what the system frees anyway."""
     import gc
 
     gc.set_threshold(100_000)  # a short command has nothing to collect
     code = main()
-    if "atexit" in sys.modules:  # somebody may have files to remove or a job to end
+    if "atexit" in sys.modules:  # there may be files to remove or jobs to end
         sys.modules["atexit"]._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -58,23 +58,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_streams()
     try:
         code = _run(words)
-        sys.stdout.flush()  # here, where a reader that has gone is no surprise
+        sys.stdout.flush()  # here, where a closed pipe is handled
         return code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
-        if isinstance(error, BrokenPipeError):  # the reader of a pipe has gone: not our failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest of the buffer
+        if isinstance(error, BrokenPipeError):  # the reader closed the pipe, which is not a failure
             return EXIT_OK
-        return _failed(error, EXIT_FAILURE)  # such as a full disk under the output
+        return _report_failure(error, EXIT_FAILURE)  # such as a full disk under the output
     except OnhandError as error:
-        return _failed(error, EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILURE)
+        return _report_failure(
+            error, EXIT_USAGE if isinstance(error, InputError) and not isinstance(error, NotFound) else EXIT_FAILURE
+        )
 
 
 def _open_streams() -> None:
-    """Whoever started us may have closed them; then there is nobody to talk to, which is no failure.
+    """Replace standard streams that the parent process closed: a missing one is not a failure.
 
-    Nor may anything else that is opened get their numbers, and be taken for them by a program that is started.
+    Otherwise the next file to be opened would get its number, and a child process would take it for the stream.
     """
     for descriptor in range(3):
         try:
@@ -86,7 +88,7 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until we end
 
 
-def _failed(error: Exception, code: int) -> int:
+def _report_failure(error: Exception, code: int) -> int:
     from onhand.cli import terminal
 
     terminal.complain(f"onhand: {error}")
@@ -95,7 +97,7 @@ def _failed(error: Exception, code: int) -> int:
 
 def _run(words: list[str]) -> int:
     if words[:2] == ["context", "search"] and len(words) > 2 and not any(word.startswith("-") for word in words):
-        return int(_module("context").search(words[2:]))  # what agents ask most needs no parser
+        return int(_import_noun("context").search(words[2:]))  # what agents run most often needs no parser
     from onhand.cli.parser import Parser
 
     parser = Parser(
@@ -104,10 +106,10 @@ def _run(words: list[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"onhand {__version__}")
     nouns = parser.add_verbs("noun", "COMMAND")
-    asked = words[0] if words else ""
-    if asked in NOUNS:  # the only one that is built: a parser of everything would cost more than a search
-        module = _module(asked)
-        module.add_arguments(nouns.add_parser(asked, description=module.__doc__))
+    noun = words[0] if words else ""
+    if noun in NOUNS:  # the only parser that is built: all of them would cost more than a search
+        module = _import_noun(noun)
+        module.add_arguments(nouns.add_parser(noun, description=module.__doc__))
     else:
         for noun, summary in NOUNS.items():
             nouns.add_parser(noun, help=summary, add_help=False)
@@ -115,9 +117,9 @@ def _run(words: list[str]) -> int:
         arguments = parser.parse_args(words)
     except SystemExit as stop:  # argparse ends this way, after it has printed
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
-    result: int = _module(arguments.noun).run(arguments)
+    result: int = _import_noun(arguments.noun).run(arguments)
     return result
 
 
-def _module(noun: str) -> Any:
+def _import_noun(noun: str) -> Any:
     return __import__(f"onhand.cli.{noun}", fromlist=["run"])

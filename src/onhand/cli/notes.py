@@ -1,80 +1,67 @@
-"""Notes: what agents wrote down for their own future. List, read, search, write and delete them."""
+"""Notes that agents keep for later: list, read, search, write and delete them."""
 
 from __future__ import annotations
 
 import argparse
 
-from onhand import app
-from onhand.amounts import counted
 from onhand.cli import terminal
+from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_query, add_to_all
+from onhand.record import to_json
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.corpora.notes import Notes
 
 MAX_SHOWN_LINES = 12  # of a note, in a terminal; a pipe gets all of it
-MAX_READ_BYTES = 1024 * 1024  # from a pipe: what is longer is no note, and is refused as that
+MAX_READ_BYTES = 1024 * 1024  # from a pipe; longer input is refused as too long for a note
 ALL_PROBLEMS = "onhand notes list --json"
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    verbs.add_parser("list", help="every note, and files that are none")
-    show = verbs.add_parser("show", help="one note")
+    verbs.add_parser("list", help="list every note, and files that are not notes")
+    show = verbs.add_parser("show", help="show one note")
     show.add_argument("name", metavar="NAME", help="the name that the list shows")
-    search = verbs.add_parser("search", help="the notes that match a query best")
+    search = verbs.add_parser("search", help="find the notes that match a query best")
     add_query(search, "notes (notes.limit)", explains=False)
-    write = verbs.add_parser("write", help="keep a note; one of the same name is corrected")
+    write = verbs.add_parser("write", help="write a note, or replace the one of that name")
     write.add_argument("name", metavar="NAME", help="a few words")
-    write.add_argument("body", metavar="TEXT", nargs="?", help="the note, in Markdown; from the input if not given")
+    write.add_argument(
+        "body", metavar="TEXT", nargs="?", help="the note, in Markdown; by default read from standard input"
+    )
     write.add_argument("--description", metavar="LINE", required=True, help="what the note is about")
-    write.add_argument("--type", metavar="TYPE", help="fact, preference or decision (what it was, or fact)")
-    write.add_argument("--source", metavar="WHO", default="command line", help="who says so")
-    delete = verbs.add_parser("delete", help="take a note out")
+    write.add_argument("--type", metavar="TYPE", help="fact, preference or decision (unchanged, or fact)")
+    write.add_argument("--source", metavar="WHO", default="command line", help="who wrote it")
+    delete = verbs.add_parser("delete", help="delete a note")
     delete.add_argument("name", metavar="NAME", help="the name that the list shows")
-    add_to_all(verbs, "the directory of the project")
+    add_to_all(verbs, "the project directory")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked; a search without a match is a success."""
-    asked = app.configured(arguments.root)
-    terminal.warn(asked.warnings)
-    return _VERBS[arguments.verb](app.open_notes(asked), arguments)
+    """Run the verb; a search without a match is a success."""
+    return _VERBS[arguments.verb](open_project(arguments.root).notes, arguments)
 
 
 def _list(notes: Notes, arguments: argparse.Namespace) -> int:
     found, problems = notes.all(), notes.problems()
     if arguments.json:
-        from onhand.corpora.found import note_as_json
-
-        terminal.print_json(
-            {
-                "notes": [note_as_json(note) for note in found],
-                "problems": [problem._asdict() for problem in problems],
-            }
-        )
+        terminal.print_json({"notes": to_json(found), "problems": to_json(problems)})
         return 0
     terminal.warn_of(problems, ALL_PROBLEMS)
     terminal.print_table([(note.name, note.type, note.updated, note.description) for note in found])
-    terminal.say(f"{counted(len(found), 'note')} in {notes.directory}, written by agents")
+    terminal.say(f"{quantity(len(found), 'note')} in {notes.directory}, written by agents")
     return 0
 
 
 def _show(notes: Notes, arguments: argparse.Namespace) -> int:
     from onhand.corpora.notes import MARK
-    from onhand.errors import NotFound
 
-    try:
-        note = notes.get(arguments.name)
-    except NotFound as error:
-        terminal.complain(f"onhand: {error}")
-        return 1
+    note = notes.get(arguments.name)
     if arguments.json:
-        from onhand.corpora.found import note_as_json
-
-        terminal.print_json(note_as_json(note))
+        terminal.print_json(to_json(note))
         return 0
     terminal.say(f"{note.name} ({MARK})", heading=True)
     rows = [("description", note.description), ("type", note.type), ("source", note.source)]
@@ -87,9 +74,7 @@ def _show(notes: Notes, arguments: argparse.Namespace) -> int:
 def _search(notes: Notes, arguments: argparse.Namespace) -> int:
     result = notes.search(" ".join(arguments.query), arguments.limit)
     if arguments.json:
-        from onhand.corpora.found import notes_as_json
-
-        terminal.print_json(notes_as_json(result))
+        terminal.print_json(to_json(result))
         return 0
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
@@ -97,43 +82,33 @@ def _search(notes: Notes, arguments: argparse.Namespace) -> int:
         terminal.say(f"{number}. {note.name}: {note.description}  score {score:.2f}", heading=True)
         terminal.say(f"   {note.type}, written by {note.source}, an agent's note, {note.updated}")
         terminal.print_excerpt(note.body, MAX_SHOWN_LINES)
-    terminal.say(result.reason or f"{len(result.hits)} of {counted(result.searched, 'note')}")
+    terminal.say(result.reason or f"{len(result.hits)} of {quantity(result.searched, 'note')}")
     return 0
 
 
 def _write(notes: Notes, arguments: argparse.Namespace) -> int:
-    body = _typed() if arguments.body is None else arguments.body
+    body = _read_input() if arguments.body is None else arguments.body
     kept = notes.write(arguments.name, arguments.description, body, arguments.type, arguments.source)
-    note, replaced = kept
+    note, replaced = kept.note, kept.replaced
     if arguments.json:
-        from onhand.corpora.found import kept_as_json
-
-        terminal.print_json(kept_as_json(kept))
+        terminal.print_json(to_json(kept))
     else:
-        terminal.say(f"{'corrected' if replaced else 'kept'} {note.name!r} in {notes.directory}: {note.path}")
+        terminal.say(f"{'replaced' if replaced else 'wrote'} {note.name!r} in {notes.directory}: {note.path}")
     return 0
 
 
-def _typed() -> str:
+def _read_input() -> str:
     import sys
 
     return sys.stdin.buffer.read(MAX_READ_BYTES).decode("utf-8", "replace")
 
 
 def _delete(notes: Notes, arguments: argparse.Namespace) -> int:
-    from onhand.errors import NotFound
-
-    try:
-        note = notes.delete(arguments.name)
-    except NotFound as error:
-        terminal.complain(f"onhand: {error}")
-        return 1
+    answer = notes.delete(arguments.name)
     if arguments.json:
-        from onhand.corpora.found import note_as_json
-
-        terminal.print_json({"deleted": note_as_json(note)})
+        terminal.print_json(to_json(answer))
     else:
-        terminal.say(f"deleted {note.name!r}, which said: {note.description}")
+        terminal.say(f"deleted {answer.deleted.name!r}: {answer.deleted.description}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""How are words on a command line taken apart? argparse, quicker to start and with a suggestion for a misspelt word."""
+"""Parse command lines: argparse, made quicker to start and with suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose sub-parsers are like itself."""
+    """An ArgumentParser whose sub-parsers are of the same class."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _formatter, **options})
 
     def add_verbs(self, dest: str, metavar: str) -> Any:
-        """Let one of several words follow; each gets a parser of its own."""
-        # Naming `prog` keeps argparse from formatting help, and from the imports which that needs, on every start.
+        """Let one of several verbs follow, each with its own parser."""
+        # With `prog`, argparse does not format help on every start, nor import what that needs.
         return self.add_subparsers(prog=self.prog, dest=dest, metavar=metavar, required=True)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Refuse what is unknown here, where the verb is known: argparse leaves that to the parser of all commands."""
+        """Refuse unknown words here, where the verb is known: argparse leaves that to the parser of all commands."""
         words = list(sys.argv[1:] if args is None else args)
         self._refuse_unknown_options(words)
         found, unknown = super().parse_known_args(words, namespace)
         if unknown:
-            self.error("nothing here takes " + " ".join(f"'{word}'" for word in unknown)[:200])
+            self.error("unexpected: " + " ".join(f"'{word}'" for word in unknown)[:200])
         return found, unknown
 
     def _refuse_unknown_options(self, words: list[str]) -> None:
-        """Before argparse complains of what is missing: it may be there, but misspelt."""
+        """Refuse misspelt options before argparse complains that something is missing."""
         known = self._option_string_actions
         is_of_verbs = self._subparsers is not None
         for word in words:
             option = word.partition("=")[0]
             if word == "--" or (is_of_verbs and not word.startswith("-")):
-                return  # what follows is no option, or one of the verb
-            is_option = option.startswith("--") and " " not in word  # with a space it is a text, as argparse has it
+                return  # the rest are not options, or options of the verb
+            is_option = option.startswith("--") and " " not in word  # argparse takes a word with a space for text
             if is_option and not any(one.startswith(option) for one in known):
                 from difflib import get_close_matches
 
-                names = {one.lstrip("-"): one for one in known}  # the dashes alone would make any two alike
+                names = {one.lstrip("-"): one for one in known}  # two dashes alone would look similar
                 near = [names[name] for name in get_close_matches(option.lstrip("-"), names, 1)]
                 advice = f"did you mean '{near[0]}'?" if near else self._advice
                 self.error(f"there is no option '{option[:100]}'" + (f": {advice}" if advice else ""))
 
     @property
     def _advice(self) -> str:
-        """What to do with an option that belongs to another program."""
+        """What to do with an option that is meant for another program."""
         takes_command = any(action.dest == "command" and action.nargs in ("+", "*") for action in self._actions)
-        return "put -- before a command that has options of its own" if takes_command else ""
+        return "put -- before a command that has its own options" if takes_command else ""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse, and say where all that can be asked is listed."""
+        """Exit with an error that names the command for help."""
         super().error(f"{message} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Help and errors quote the command line, which may hold anything; and a full disk is not to be passed over."""
+        """Print safely, because help and errors quote the command line, and do not ignore a full disk."""
         show = terminal.say if file is sys.stdout else terminal.complain
         show(message.removesuffix("\n"))
 
     def _match_arguments_partial(self, actions: Any, arg_strings_pattern: str) -> list[int]:
-        """Keep a word that may be missing for what stands behind the options, as newer versions of Python do."""
+        """Leave optional words for after the options, as newer versions of Python do."""
         counts: list[int] = super()._match_arguments_partial(actions, arg_strings_pattern)
         while counts and not counts[-1] and "A" in arg_strings_pattern[sum(counts) :]:
             counts.pop()
@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_query(search: Parser, most: str, explains: bool = True) -> None:
-    """Let a search be asked: for words, for at most so many things, and why each was found."""
+    """Declare the query of a search, how many hits it returns, and whether it explains them."""
     search.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
     search.add_argument("-k", "--limit", metavar="N", type=positive, help=f"at most this many {most}")
     if explains:
@@ -89,17 +89,17 @@ def add_query(search: Parser, most: str, explains: bool = True) -> None:
 
 
 def add_to_all(verbs: Any, root: str) -> None:
-    """Let every verb be told where to look, and to print JSON."""
+    """Declare for every verb where to look, and whether to print JSON."""
     for verb in verbs.choices.values():
         verb.add_argument("--root", metavar="DIR", help=root)
         verb.add_argument("--json", action="store_true", help="print JSON")
 
 
 def positive(text: str) -> int:
-    """For `type`: a number from 1 up."""
+    """Parse a positive whole number, for `type`."""
     number = int(text) if text.isdecimal() and len(text) < 20 else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
+        raise argparse.ArgumentTypeError(f"{text[:100]!r} is not a positive whole number")
     return number
 
 

@@ -1,4 +1,4 @@
-"""How far is it? A bar on the error stream of a terminal, and nothing anywhere else."""
+"""Show progress as a bar on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-PERIOD_S = 0.1  # between two drawings: more would cost time and show no more
+PERIOD_S = 0.1  # between two updates
 BAR_CHARS = 24
 _BACK, _CLEAR_LINE = "\r", "\x1b[K"
 
 
 class Progress:
-    """A line that is drawn again and again, and is gone in the end."""
+    """A line that is redrawn, and removed at the end."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -24,7 +24,7 @@ class Progress:
         self._next_s = 0.0
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Draw the line, if a person can see it and the last drawing is some time ago."""
+        """Redraw the line, if it is visible and the last update was some time ago."""
         if not self._is_shown:
             return
         from time import monotonic
@@ -35,7 +35,7 @@ class Progress:
             self._write(f"{_BACK}{line(text, done, total, terminal.width())}{_CLEAR_LINE}")
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._is_shown and self._next_s:
             self._write(f"{_BACK}{_CLEAR_LINE}")
 
@@ -43,12 +43,12 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError, UnicodeEncodeError):  # nobody looks any more
+        except (OSError, ValueError, UnicodeEncodeError):  # the terminal is closed
             self._is_shown = False
 
 
 def line(text: str, done: int, total: int, columns: int) -> str:
-    """`[#####-----]  50%  text`, without the bar where the total is not known, as wide as the terminal at most."""
+    """Return `[#####-----]  50%  text`, without the bar if the total is unknown, at most as wide as the terminal."""
     shown = terminal.clean(text).replace("\n", " ")
     if total > 0:
         share = min(done / total, 1.0)

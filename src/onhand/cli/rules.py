@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from onhand import app
-from onhand.amounts import counted
 from onhand.cli import terminal
+from onhand.cli.context import print_section
+from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_query, add_to_all
-from onhand.cli.sections import explained, print_section
+from onhand.record import to_json
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,26 +21,27 @@ ALL_PROBLEMS = "onhand rules check"
 def add_arguments(parser: Parser) -> None:
     """Declare `show`, `for`, `search` and `check`."""
     verbs = parser.add_verbs("verb", "VERB")
-    show = verbs.add_parser("show", help="which files have rules, what they link to, and what they cost")
-    show.add_argument("--prompt", action="store_true", help="print the text that belongs into the system prompt")
-    for_path = verbs.add_parser("for", help="the rules for one file or directory, which need not exist yet")
+    show = verbs.add_parser("show", help="show which files have rules, what they link to, and what they cost")
+    show.add_argument("--prompt", action="store_true", help="print the text for the system prompt")
+    for_path = verbs.add_parser("for", help="show the rules for a file or directory, which need not exist yet")
     for_path.add_argument("path", metavar="PATH", help="relative to the working directory, or to --root")
-    search = verbs.add_parser("search", help="the sections of rules, and of what they link to, that match a query best")
+    search = verbs.add_parser(
+        "search", help="find the sections of rules, and of the files they link to, that match a query best"
+    )
     add_query(search, "sections (rules.limit)")
-    verbs.add_parser("check", help="links that lead nowhere or out, files that cannot be used; exits 1 if any")
-    add_to_all(verbs, "the directory of the project (the repository's)")
+    verbs.add_parser("check", help="report broken links and unusable files; exits 1 if there are any")
+    add_to_all(verbs, "the project directory (the repository's)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked; a search without a match is a success."""
-    asked = app.configured(arguments.root)
-    terminal.warn(asked.warnings)
-    rules = app.open_rules(asked, arguments.root)
+    """Run the verb; a search without a match is a success."""
+    project = open_project(arguments.root)
+    rules = project.rules_of(arguments.root) if arguments.root else project.rules
     return _VERBS[arguments.verb](rules, arguments)
 
 
 def _show(rules: Rules, arguments: argparse.Namespace) -> int:
-    from onhand.tools.tokens import estimated_tokens
+    from onhand.tools.loading import estimated_tokens
 
     prompt = rules.prompt()
     if arguments.prompt:
@@ -53,8 +55,8 @@ def _show(rules: Rules, arguments: argparse.Namespace) -> int:
         terminal.print_json(
             {
                 "files": list(paths),
-                "references": [reference._asdict() for reference in references],
-                "problems": [problem._asdict() for problem in problems],
+                "references": to_json(references),
+                "problems": to_json(problems),
                 "tokens": estimated_tokens(prompt),
             }
         )
@@ -67,7 +69,7 @@ def _show(rules: Rules, arguments: argparse.Namespace) -> int:
     linked = sorted({reference.path for reference in references if not reference.problem})
     broken = sum(1 for reference in references if reference.problem)
     terminal.say()
-    terminal.say(f"Linked from them ({len(linked)}, and {broken} that cannot be followed)", heading=True)
+    terminal.say(f"Linked from them ({len(linked)}, and {broken} broken)", heading=True)
     terminal.print_table([(f"  {path}",) for path in linked])
     terminal.say()
     terminal.say(f"In every prompt: about {estimated_tokens(prompt):,} tokens.")
@@ -80,9 +82,7 @@ def _for(rules: Rules, arguments: argparse.Namespace) -> int:
     path = arguments.path if arguments.root else os.path.join(os.getcwd(), arguments.path)
     found = rules.for_path(path)
     if arguments.json:
-        from onhand.corpora.found import path_rules_as_json
-
-        terminal.print_json(path_rules_as_json(found))
+        terminal.print_json(to_json(found))
         return 0
     terminal.warn_of(found.problems, ALL_PROBLEMS)
     for file in found.files:
@@ -91,7 +91,7 @@ def _for(rules: Rules, arguments: argparse.Namespace) -> int:
             terminal.say(file.text)
             terminal.say()
     terminal.warn(found.notes)
-    rules_found = counted(sum(1 for file in found.files if file.shown_bytes), "rule file")
+    rules_found = quantity(sum(1 for file in found.files if file.shown_bytes), "rule file")
     terminal.say(f"{rules_found} for {terminal.one_line(found.path)}, the nearest last")
     return 0
 
@@ -99,17 +99,14 @@ def _for(rules: Rules, arguments: argparse.Namespace) -> int:
 def _search(rules: Rules, arguments: argparse.Namespace) -> int:
     result = rules.search(" ".join(arguments.query), arguments.limit)
     if arguments.json:
-        from onhand.corpora.found import rules_as_json
-
-        answer = rules_as_json(result)
-        terminal.print_json(explained(answer, result.hits) if arguments.explain else answer)
+        terminal.print_json(to_json(result))
         return 0
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
         linked = f"  linked from {terminal.one_line(hit.linked_from[0])}" if hit.linked_from else ""
         print_section(number, hit, arguments.explain, linked)
-    found = f"{len(result.hits)} of {counted(result.sections, 'section')} in {counted(result.files, 'file')}"
+    found = f"{len(result.hits)} of {quantity(result.sections, 'section')} in {quantity(result.files, 'file')}"
     terminal.say(result.reason or found)
     return 0
 
@@ -117,11 +114,11 @@ def _search(rules: Rules, arguments: argparse.Namespace) -> int:
 def _check(rules: Rules, arguments: argparse.Namespace) -> int:
     problems, checked = rules.check(), len(rules.references())
     if arguments.json:
-        terminal.print_json({"links": checked, "problems": [problem._asdict() for problem in problems]})
+        terminal.print_json({"links": checked, "problems": to_json(problems)})
     else:
         for problem in problems:
             terminal.say(f"{terminal.one_line(problem.path)}: {terminal.one_line(problem.reason)}")
-        terminal.say(f"{counted(len(problems), 'problem')}; {counted(checked, 'link')} looked at")
+        terminal.say(f"{quantity(len(problems), 'problem')}; {quantity(checked, 'link')} checked")
     return 1 if problems else 0
 
 

@@ -1,39 +1,63 @@
-"""The walls around commands: what this machine can do, and run one behind them."""
+"""The sandbox around commands: what this machine supports, and run a command in it."""
+
+from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from onhand.cli import terminal
+from onhand.cli.interrupts import unwind_on_signals
+from onhand.cli.opening import open_project
+from onhand.config.files import state_directory
 from onhand.errors import InputError
+from onhand.fsio import open_regular
+from onhand.project import Project
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from onhand.config import Config
+    from onhand.config.settings import AgentSettings
+    from onhand.project import Project
     from onhand.sandbox.policy import Policy
+    from onhand.sandbox.sandbox import Command, Sandbox
+
+SANDBOX_FLAG = "--sandbox"
 
 
-def add_arguments(parser: "ArgumentParser") -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     from onhand.sandbox.policy import MAX_NUMBER
 
     verbs = parser.add_verbs("verb", "VERB")  # type: ignore[attr-defined]  # of our Parser
-    check = verbs.add_parser("check", help="what this machine can do, and why not more", description=_check.__doc__)
-    check.add_argument("--json", action="store_true", help="as an object, for programs")
-    run = verbs.add_parser("run", help="run a command behind the walls", description=_run.__doc__)
-    for flag, about in (("--read", "may read"), ("--write", "may write"), ("--deny", "may not see")):
-        run.add_argument(flag, metavar="PATH", type=_path, action="append", default=[], help=f"more that it {about}")
-    run.add_argument("--domain", metavar="DOMAIN", action="append", default=[], help="what it may reach")
-    most = "the most memory of its processes and its /tmp together"
+    check = verbs.add_parser(
+        "check", help="check which backends work here, and why others do not", description=_check.__doc__
+    )
+    check.add_argument("--json", action="store_true", help="print JSON")
+    run = verbs.add_parser("run", help="run a command in the sandbox", description=_run.__doc__)
+    for flag, about in (("--read", "may read"), ("--write", "may write to"), ("--deny", "may not see")):
+        run.add_argument(
+            flag,
+            metavar="PATH",
+            type=_path,
+            action="append",
+            default=[],
+            help=f"another path that it {about}; may be repeated",
+        )
+    run.add_argument(
+        "--domain", metavar="DOMAIN", action="append", default=[], help="a domain that it may reach; may be repeated"
+    )
+    most = "the most memory for its processes and its /tmp together"
     run.add_argument("--memory", metavar="MIB", type=_up_to(MAX_NUMBER >> 20), help=most)
-    most = "the most processor time of its processes together"
+    most = "the most processor time for its processes together"
     run.add_argument("--cpu", metavar="SECONDS", type=_up_to(MAX_NUMBER), help=most)
     run.add_argument("--processes", metavar="N", type=_up_to(MAX_NUMBER), help="the most processes and threads")
-    run.add_argument("--time", metavar="SECONDS", type=_seconds, help="end it after so long")
+    run.add_argument("--time", metavar="SECONDS", type=_seconds, help="stop it after this time")
     run.add_argument("--backend", choices=("auto", "bubblewrap", "landlock"), help="what confines it")
-    run.add_argument("--all-variables", action="store_true", help="give it the whole environment, secrets and all")
-    run.add_argument("command", metavar="CMD", nargs="+", help="the command and its words, after --")
+    run.add_argument("--all-variables", action="store_true", help="give it the whole environment, including secrets")
+    run.add_argument("command", metavar="CMD", nargs="+", help="the command and its arguments, after --")
 
 
 def _path(text: str) -> str:
@@ -42,7 +66,7 @@ def _path(text: str) -> str:
     return text
 
 
-def _up_to(most: int) -> "Callable[[str], int]":
+def _up_to(most: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         if not (text.isdecimal() and len(text) < 20 and 1 <= int(text) <= most):
             raise ArgumentTypeError(f"{text[:100]!r} is not a whole number from 1 to {most}")
@@ -57,26 +81,24 @@ def _seconds(text: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise ArgumentTypeError(f"{text[:100]!r} is not a number of seconds above 0")
+        raise ArgumentTypeError(f"{text[:100]!r} is not a positive number of seconds")
     return number
 
 
-def run(arguments: "Namespace") -> int:
+def run(arguments: Namespace) -> int:
     return _check(arguments) if arguments.verb == "check" else _run(arguments)
 
 
-def _check(arguments: "Namespace") -> int:
-    """Try every backend with the project's policy, and say which one commands would get."""
-    from onhand.app import configured, open_policy
-    from onhand.sandbox.sandbox import tries
+def _check(arguments: Namespace) -> int:
+    """Try every backend with the project's policy, and show which one commands would get."""
+    from onhand.sandbox.sandbox import check_backends
 
-    asked = configured()
-    terminal.warn(asked.warnings)
-    policy = open_policy(asked)
-    found = tries(policy)
-    used = _used(asked.sandbox.backend, [one.sandbox.name for one in found if one.refusal is None])
-    problem = _problem(policy, used)
-    notes = [] if used in ("none", "refuse") else _notes(policy)
+    project = open_project()
+    policy = project.sandbox_policy()
+    found = check_backends(policy)
+    used = _choose_backend(project.config.sandbox.backend, [one.sandbox.name for one in found if one.refusal is None])
+    problem = _find_problem(policy, used)
+    notes = [] if used in ("none", "refuse") else _collect_notes(policy)
     if arguments.json:
         backends = {one.sandbox.name: {"works": one.refusal is None, "reason": one.refusal} for one in found}
         terminal.print_json({"used": used, "problem": problem, "backends": backends, "notes": notes})
@@ -86,63 +108,65 @@ def _check(arguments: "Namespace") -> int:
         ]
         terminal.print_table(rows, header=("BACKEND", "STATE", "REASON"))
         terminal.say()
-        said = {"refuse": "commands are refused: nothing here can confine them", "none": "commands are NOT confined"}
+        said = {"refuse": "commands are refused, because no backend works here", "none": "commands are NOT confined"}
         terminal.say(said.get(used, f"commands are confined by {used}"))
         if problem:
-            terminal.say(f"but none starts in this project: {problem}")
+            terminal.say(f"but no command can start in this project: {problem}")
         for note in notes:
             terminal.say(f"note: {note}")
     return 1 if used == "refuse" or problem else 0
 
 
-def _problem(policy: "Policy", used: str) -> str | None:
-    """Why a command that does nothing cannot be started in this very project; None if it can, or need not be tried."""
-    from onhand.cli.ending import unwound
-    from onhand.sandbox.sandbox import choose, trial
+def _find_problem(policy: Policy, used: str) -> str | None:
+    """Return why a trivial command cannot be started in this project; None if it can, or need not be tried."""
+    from onhand.sandbox.sandbox import choose, try_sandbox
 
     if used in ("none", "refuse"):
         return None
-    with unwound():
-        return trial(choose(policy, used), policy, policy.writable[0])
+    with unwind_on_signals():
+        return try_sandbox(choose(policy, used), policy, policy.writable[0])
 
 
-def _used(wanted: str, working: list[str]) -> str:
-    """The backend that commands get, of those that work."""
+def _choose_backend(wanted: str, working: list[str]) -> str:
+    """Return the backend that commands get, of those that work."""
     if wanted == "none":
         return "none"
     return next((name for name in working if wanted in ("auto", name)), "refuse")
 
 
-def _notes(policy: "Policy") -> list[str]:
-    """What a user would wonder about, where commands are confined."""
+def _collect_notes(policy: Policy) -> list[str]:
+    """Return what a user should know about confined commands."""
     import sys
 
     if sys.platform != "linux":
         return []
-    from onhand.sandbox import kernel, rules
+    from onhand.sandbox import kernel, landlock
 
     notes = [
         f"memory ({policy.memory_bytes >> 20} MiB) and processor time ({policy.cpu_s} s) of all processes of a command "
-        "together are watched, and may be passed for a moment; those of each process the kernel keeps"
+        "together are polled, so they may be exceeded briefly; the kernel enforces those of each process"
     ]
-    notes += [f"git needs {path}, where commands cannot look: add it to sandbox.writable" for path in _unseen(policy)]
+    notes += [
+        f"git needs {path}, which commands cannot read: add it to sandbox.writable"
+        for path in _unreadable_repositories(policy)
+    ]
     version = kernel.landlock_version()
-    if rules.LEAST_VERSION <= version < rules.SIGNAL_VERSION:
-        notes.append("with landlock, commands can send signals to your other processes: Linux 6.12 would stop that")
+    if landlock.MIN_VERSION <= version < landlock.SIGNAL_VERSION:
+        notes.append("with landlock, commands can send signals to your other processes; Linux 6.12 prevents that")
     if version:
         notes.append(
-            "with landlock, commands can change the modes and times of your files elsewhere, not what they say"
+            "with landlock, commands can change the modes and times of your other files, but not their contents"
         )
-        notes.append("with landlock, a directory that holds protected names takes no new files; its sub-directories do")
+        notes.append("with landlock, no file can be created next to a protected name; in sub-directories it can")
     if os.geteuid() == 0:
         root_owned = [path for path in policy.writable if os.path.exists(path) and os.stat(path).st_uid == 0]
-        notes.append("root gives up its rights for commands: they run as the owner of the project, or as nobody")
-        notes += [f"{path} belongs to root, so commands can read it and not change it" for path in root_owned]
+        notes.append("root drops its privileges for commands: they run as the owner of the project, or as nobody")
+        notes += [f"{path} belongs to root, so commands can read but not change it" for path in root_owned]
     return notes
 
 
-def _unseen(policy: "Policy") -> list[str]:
-    """Repositories of working trees that commands may write, where they cannot look."""
+def _unreadable_repositories(policy: Policy) -> list[str]:
+    """Return the repositories of writable working trees that commands cannot read."""
     named = [(root, _first_line(os.path.join(root, ".git"))) for root in policy.writable]
     found = [os.path.join(root, line.removeprefix("gitdir: ")) for root, line in named if line.startswith("gitdir: ")]
     whole = [os.path.realpath(os.path.join(path, _first_line(os.path.join(path, "commondir")))) for path in found]
@@ -151,48 +175,106 @@ def _unseen(policy: "Policy") -> list[str]:
 
 
 def _first_line(path: str) -> str:
-    """What a file of one line says; nothing if it is none, or not to be read."""
-    from onhand.regular import open_file
+    """Return the first line of a file; nothing if it cannot be read."""
 
     try:
-        with open_file(path) as file:
+        with open_regular(path) as file:
             return os.fsdecode(file.readline(4096)).strip()
     except OSError:
         return ""
 
 
-def _run(arguments: "Namespace") -> int:
-    """Run a command that can write only in the project, see no secrets, and reach what is allowed and nothing else."""
-    from onhand.actions.environment import environment_of
-    from onhand.app import configured, open_policy
-    from onhand.cli.confined import ended
+def _run(arguments: Namespace) -> int:
+    """Run a command that can write only to the project, sees no secrets, and reaches only what is allowed."""
+    from onhand.actions.shell import command_environment
     from onhand.sandbox.sandbox import Command, choose
 
-    asked = configured()
-    terminal.warn(asked.warnings)
-    policy = open_policy(_with_flags(asked, arguments))._replace(wall_s=arguments.time)
-    configured_backend = "auto" if asked.sandbox.backend == "none" else asked.sandbox.backend
+    config = open_project().config
+    policy = Project(_with_flags(config, arguments)).sandbox_policy()._replace(wall_s=arguments.time)
+    configured_backend = "auto" if config.sandbox.backend == "none" else config.sandbox.backend
     sandbox = choose(policy, arguments.backend or configured_backend)
     variables = (
-        dict(os.environ) if arguments.all_variables else environment_of(os.environ, ("HOME", *asked.shell.environment))
+        dict(os.environ)
+        if arguments.all_variables
+        else command_environment(os.environ, ("HOME", *config.shell.environment))
     )
-    return ended(sandbox, policy, Command(arguments.command, os.getcwd(), variables))
+    return run_in_sandbox(sandbox, policy, Command(arguments.command, os.getcwd(), variables))
 
 
-def _with_flags(asked: "Config", arguments: "Namespace") -> "Config":
-    """What the configuration would say with the flags in it: what they open has the same walls inside."""
+def _with_flags(config: Config, arguments: Namespace) -> Config:
+    """Return the configuration with the flags added: what they open is protected in the same way."""
 
     def whole(paths: list[str]) -> tuple[str, ...]:
         return tuple(os.path.realpath(os.path.expanduser(path)) for path in paths)
 
     if missing := next((path for path in whole(arguments.read) if not os.path.exists(path)), None):
-        raise InputError(f"{missing} is to be readable and is not there: look at its spelling")
+        raise InputError(f"{missing} does not exist, so it cannot be readable: check its spelling")
     numbers = {"memory_mb": arguments.memory, "cpu_s": arguments.cpu, "processes": arguments.processes}
-    sandbox = asked.sandbox._replace(
-        readable=(*asked.sandbox.readable, *whole(arguments.read)),
-        writable=(*asked.sandbox.writable, *whole(arguments.write)),
-        denied=(*asked.sandbox.denied, *whole(arguments.deny)),
-        domains=(*asked.sandbox.domains, *arguments.domain),
+    sandbox = config.sandbox._replace(
+        readable=(*config.sandbox.readable, *whole(arguments.read)),
+        writable=(*config.sandbox.writable, *whole(arguments.write)),
+        denied=(*config.sandbox.denied, *whole(arguments.deny)),
+        domains=(*config.sandbox.domains, *arguments.domain),
         **{name: value for name, value in numbers.items() if value is not None},
     )
-    return asked._replace(sandbox=sandbox)
+    return config._replace(sandbox=sandbox)
+
+
+def run_confined(project: Project, settings: AgentSettings, words: Sequence[str]) -> int:
+    """Run this command again in the sandbox, without the flag, and return its exit code.
+
+    Where no backend works, it fails and says why.
+    """
+    from onhand.actions.shell import command_environment
+    from onhand.agent.models.choose import host_and_key
+    from onhand.sandbox.sandbox import Command, choose
+
+    config, policy = project.config, project.sandbox_policy()
+    host, key = host_and_key(settings.model, settings.base_url, settings.api_key_env)
+    kept = state_directory(os.environ)
+    os.makedirs(kept, mode=0o700, exist_ok=True)
+    project.prepare_notes()
+    policy = policy._replace(
+        readable=(*policy.readable, *needed_paths(policy)),
+        writable=(*policy.writable, kept),
+        domains=tuple(dict.fromkeys((*policy.domains, *([host] if host else [])))),
+        cpu_s=24 * 3600,  # of a whole conversation
+    ).validate()
+    inherited = [name for name in os.environ if name.startswith(("ONHAND_", "XDG_", "PYTHON"))]
+    variables = command_environment(
+        os.environ, ("HOME", *inherited, *([key] if key else []), *config.shell.environment)
+    )
+    if config.web.enabled:
+        terminal.warn(["http_get is not available in the sandbox, where nothing may connect directly"])
+        variables["ONHAND_WEB_ENABLED"] = "false"
+    backend = "auto" if config.sandbox.backend == "none" else config.sandbox.backend
+    if backend == "bubblewrap":  # which does not work inside itself: there, commands get another
+        variables["ONHAND_SANDBOX_BACKEND"] = "auto"
+    command = [sys.executable, "-m", "onhand", *(word for word in words if word != SANDBOX_FLAG)]
+    return run_in_sandbox(choose(policy, backend), policy, Command(command, os.getcwd(), variables))
+
+
+def run_in_sandbox(sandbox: Sandbox, policy: Policy, command: Command) -> int:
+    """Run a command and return its exit code; if this process is stopped, the command is stopped and cleaned up."""
+
+    with unwind_on_signals():
+        process = sandbox.start(policy, command)
+        try:
+            code = process.wait() or 0
+            terminal.warn(process.notes)
+            return code
+        except BaseException:
+            process.kill()
+            raise
+
+
+def needed_paths(policy: Policy) -> list[str]:
+    """Return what this interpreter needs and the policy does not let it read: itself, its packages and onhand.
+
+    Paths in the project are left out: to name them would open the secrets in them.
+    """
+    import onhand
+
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(onhand.__file__)))
+    paths = [sys.prefix, sys.base_prefix, ours, *(path for path in sys.path if os.path.isdir(path))]
+    return [path for path in dict.fromkeys(map(os.path.realpath, paths)) if not policy.may_read(path)]

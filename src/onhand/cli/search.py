@@ -1,18 +1,18 @@
-"""One search across everything on hand: rules, context, skills, documents and notes, in one list."""
+"""Search everything on hand at once: rules, context, skills, documents and notes, in one list."""
 
 from __future__ import annotations
 
 import argparse
 
-from onhand import app
 from onhand.cli import terminal
+from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, positive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from onhand.corpora.everything import EverythingHit, Searched
+    from onhand.corpora.federated import FederatedHit, SearchedCorpus
 
 
 def add_arguments(parser: Parser) -> None:
@@ -21,15 +21,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--kind", metavar="KIND", action="append", default=[], help="only this kind; may be repeated")
     parser.add_argument("-k", "--limit", metavar="N", type=positive, default=10, help="at most this many (10)")
     parser.add_argument("--explain", action="store_true", help="show each hit's rank in its corpus and among all")
-    parser.add_argument("--root", metavar="DIR", help="the directory of the project")
+    parser.add_argument("--root", metavar="DIR", help="the project directory")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Search; one without a match is a success, one in which no corpus could be asked is not."""
-    asked = app.configured(arguments.root)
-    terminal.warn(asked.warnings)
-    result = app.open_everything(asked).search(" ".join(arguments.query), arguments.kind, arguments.limit)
+    """Search; no match is a success, but it is a failure if no corpus could be searched."""
+    result = open_project(arguments.root).search(" ".join(arguments.query), arguments.kind, arguments.limit)
     failed = [one for one in result.searched if one.failure]
     if arguments.json:
         terminal.print_json(
@@ -41,20 +39,20 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
     else:
-        terminal.warn(_told(result.searched))
+        terminal.warn(_list_warnings(result.searched))
         for number, hit in enumerate(result.hits, 1):
             _print_hit(number, hit, arguments.explain)
         found = ", ".join(f"{one.found} {one.kind}" for one in result.searched if not one.failure)
-        terminal.say(result.reason or f"the best {len(result.hits)} of what was found: {found}")
+        terminal.say(result.reason or f"the best {len(result.hits)} hits; found: {found}")
     return 1 if len(failed) == len(result.searched) else 0
 
 
-def _told(searched: tuple[Searched, ...]) -> list[str]:
+def _list_warnings(searched: tuple[SearchedCorpus, ...]) -> list[str]:
     failures = [f"{one.kind} could not be searched: {one.failure}" for one in searched if one.failure]
     return failures + [f"{one.kind}: {note}" for one in searched for note in one.notes]
 
 
-def _hit_as_json(hit: EverythingHit) -> dict[str, Any]:
+def _hit_as_json(hit: FederatedHit) -> dict[str, Any]:
     finding = hit.finding
     return {
         "kind": hit.kind,
@@ -68,7 +66,7 @@ def _hit_as_json(hit: EverythingHit) -> dict[str, Any]:
     }
 
 
-def _print_hit(number: int, hit: EverythingHit, explain: bool) -> None:
+def _print_hit(number: int, hit: FederatedHit, explain: bool) -> None:
     finding = hit.finding
     mark = f" ({finding.mark})" if finding.mark else ""
     heading = f"{number}. [{hit.kind}]{mark} {terminal.one_line(finding.title or '(no title)')}"

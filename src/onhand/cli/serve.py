@@ -1,84 +1,188 @@
-"""Serve what is on hand: MCP over the standard streams or to several clients over HTTP, document search over gRPC.
+"""Serve MCP over the standard streams or over HTTP, and document search over gRPC.
 
-Tools for files, commands and pages are served once workspace.tools, shell.enabled and web.enabled ask for them.
+Tools for files, commands and pages are served if workspace.tools, shell.enabled and web.enabled say so.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING
 
-from onhand import app
 from onhand.cli import terminal
+from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser
+from onhand.doors import grpc_server
+from onhand.errors import MissingExtra
+from onhand.net import ListenAddress, is_loopback, parse_listen_address, read_token
+from onhand.serving import handle_stop_signals, run_until_stopped
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from onhand.config import Config
     from onhand.mcp.surface import Surface
+    from onhand.project import Project
+
+PATIENCE_S = 5.0  # for a reader of the log that does not read, at the end
+LOG_EVERY_S = 0.2  # writing each line by itself would cost more than the call
+LOG_LINES = 10_000  # may wait for a slow reader; then the oldest are dropped
 
 
 def add_arguments(parser: Parser) -> None:
-    """Declare the doors; without any, it is MCP over the standard streams."""
+    """Declare what to serve; by default MCP over the standard streams."""
     parser.add_argument(
-        "--http", metavar="HOST:PORT", nargs="?", const="", help="MCP over HTTP instead (127.0.0.1:8321)"
+        "--http", metavar="HOST:PORT", nargs="?", const="", help="serve MCP over HTTP instead (127.0.0.1:8321)"
     )
     parser.add_argument(
         "--grpc",
         metavar="HOST:PORT",
         nargs="?",
         const="",
-        help="search over gRPC (127.0.0.1:50051), alone or beside --http; the settings [grpc] say who may ask",
+        help="serve document search over gRPC (127.0.0.1:50051), alone or with --http; see the settings in [grpc]",
     )
-    parser.add_argument("--token-env", metavar="NAME", help="the variable with the token that clients of MCP must send")
-    parser.add_argument("--db", metavar="PATH", help="the database file of --grpc (documents.path)")
-    parser.add_argument("--root", metavar="DIR", help="the directory of the project")
+    parser.add_argument(
+        "--token-env", metavar="NAME", help="the environment variable with the token that MCP clients must send"
+    )
+    parser.add_argument("--db", metavar="PATH", help="the database file (documents.path)")
+    parser.add_argument("--root", metavar="DIR", help="the project directory")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until the client has gone, or until we are told to end."""
-    asked = app.configured(arguments.root)
-    terminal.warn(asked.warnings)
+    """Serve until the client disconnects or a signal stops the server."""
+    db = None if arguments.db is None else os.path.abspath(arguments.db)
+    project = open_project(arguments.root, {"documents.path": db})
     if arguments.grpc is None and arguments.http is None:
-        surface = _surface(asked)
+        surface = _open_surface(project)
         import anyio
 
         from onhand.mcp import stdio
-        from onhand.signals import until_asked_to_end
 
-        return anyio.run(until_asked_to_end, stdio.serve(surface))
+        return anyio.run(run_until_stopped, stdio.serve(surface))
     import asyncio
 
-    asyncio.run(_served(asked, arguments))
+    asyncio.run(_serve(project, arguments))
     return 0
 
 
-async def _served(asked: Config, arguments: argparse.Namespace) -> None:
-    """One door, or both in one process."""
+async def _serve(project: Project, arguments: argparse.Namespace) -> None:
+    """Serve over HTTP, gRPC or both in one process."""
     if arguments.http is None:
-        from onhand.cli.serve_grpc import serve_grpc
-
-        await serve_grpc(asked, arguments.grpc, arguments.db)
+        await serve_grpc(project, arguments.grpc)
         return
-    surface = _surface(asked)
-    from onhand.listening import address_of, token_in
+    surface = _open_surface(project)
     from onhand.mcp import http
 
-    address = address_of(arguments.http, http.DEFAULT_PORT)
-    token = token_in(arguments.token_env or asked.serve.token_env)
+    address = parse_listen_address(arguments.http, http.DEFAULT_PORT)
+    token = read_token(arguments.token_env or project.config.serve.token_env)
     if arguments.grpc is None:
         await http.serve(surface, address, token, _announce)
         return
-    from onhand.cli.serve_grpc import grpc_served
 
-    async with grpc_served(asked, arguments.grpc, arguments.db):
-        await http.serve(surface, address, token, _announce)  # a signal ends it, and then the other
+    async with open_grpc_door(project, arguments.grpc):
+        await http.serve(surface, address, token, _announce)  # a signal stops it, and then the other
 
 
-def _surface(asked: Config) -> Surface:
-    surface, problems = app.open_surface(asked)
-    terminal.warn(problems)
+def _open_surface(project: Project) -> Surface:
+    from onhand.doors import mcp_surface
+
+    surface = mcp_surface(project)
+    if project.has_servers:
+        terminal.warn(project.server_list.problems)
     return surface
 
 
 def _announce(url: str) -> None:
     terminal.complain(f"onhand: serving MCP at {url}")
+
+
+async def serve_grpc(project: Project, address: str) -> None:
+    """Serve until a signal, then finish the calls that have begun."""
+    ended = asyncio.Event()
+    with handle_stop_signals(lambda _: ended.set()):
+        async with open_grpc_door(project, address):
+            await ended.wait()
+
+
+@asynccontextmanager
+async def open_grpc_door(project: Project, address: str) -> AsyncIterator[None]:
+    """Serve gRPC in the current event loop while this context is open."""
+
+    try:
+        from onhand.grpc import DEFAULT_PORT
+    except ModuleNotFoundError as error:
+        raise MissingExtra("search over gRPC", "grpc") from error
+    host, port = parse_listen_address(address, DEFAULT_PORT)
+    settings = project.config.grpc
+    server = grpc_server(project)
+    with _log_to_stderr() as start_logging, _serve_metrics(settings.metrics):
+        bound = await server.start(host, port)
+        try:
+            if not is_loopback(host) and not settings.tls_cert:
+                terminal.warn(["tokens and documents are sent unencrypted: set grpc.tls_cert and grpc.tls_key"])
+            terminal.complain(f"onhand: serving gRPC on {ListenAddress(host, bound)}")
+            start_logging()
+            yield
+        finally:
+            await server.stop(settings.shutdown_s)
+            server.close()
+
+
+@contextmanager
+def _serve_metrics(address: str) -> Iterator[None]:
+    if not address:
+        yield
+        return
+    from onhand.grpc.telemetry import DEFAULT_PORT, serve_metrics
+
+    host, port = parse_listen_address(address, DEFAULT_PORT)
+    server, bound = serve_metrics(host, port)
+    terminal.complain(f"onhand: metrics at http://{ListenAddress(host, bound)}/metrics")
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def _log_to_stderr() -> Iterator[Callable[[], None]]:
+    """Log JSON lines to standard error, from the moment the yielded function is called."""
+    logger, lines = logging.getLogger("onhand.grpc"), _BatchedLog()
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield lines.thread.start
+    finally:
+        logger.removeHandler(lines)
+        lines.end()
+
+
+class _BatchedLog(logging.Handler):
+    """Collects log lines that a thread writes in batches, so that no call waits for the log or its reader."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = Thread(target=self._write, daemon=True)
+        self._waiting: deque[logging.LogRecord] = deque(maxlen=LOG_LINES)
+        self._has_ended = Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._waiting.append(record)
+
+    def end(self) -> None:
+        self._has_ended.set()
+        if self.thread.is_alive():
+            self.thread.join(PATIENCE_S)
+
+    def _write(self) -> None:
+        is_last = False
+        while not is_last:
+            is_last = self._has_ended.wait(LOG_EVERY_S)
+            lines = [self._waiting.popleft().getMessage() for _ in range(len(self._waiting))]
+            if lines:
+                terminal.complain("\n".join(lines))

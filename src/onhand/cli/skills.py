@@ -1,22 +1,19 @@
-"""Agent Skills: what there is, search it, read it step by step, check it, and what a prompt says of it."""
+"""Agent Skills: list, search, read and validate them, and show the list that a prompt has."""
 
 from __future__ import annotations
 
 import argparse
 
-from onhand import app
-from onhand.amounts import counted
 from onhand.cli import terminal
+from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_query, add_to_all, positive
-from onhand.corpora.skill_file import SKILL_FILE
-from onhand.errors import NotFound
+from onhand.corpora.skill_files import SKILL_FILE
+from onhand.record import to_json
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from onhand.corpora.skill import Matched, Skill
-    from onhand.corpora.skills import Skills
+    from onhand.corpora.skills import SkillMatch, Skills
 
 ALL_PROBLEMS = "onhand skills list --json"
 
@@ -24,50 +21,47 @@ ALL_PROBLEMS = "onhand skills list --json"
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    verbs.add_parser("list", help="every skill, what it is for and where it is")
-    search = verbs.add_parser("search", help="the skills that fit a task best")
+    verbs.add_parser("list", help="list every skill, what it is for and where it is")
+    search = verbs.add_parser("search", help="find the skills that fit a task best")
     add_query(search, "skills (skills.limit)")
-    search.add_argument("--references", action="store_true", help="sections of the skills' references instead")
-    search.add_argument("--skill", metavar="NAME", help="with --references: of this skill alone")
-    read = verbs.add_parser("read", help="a skill's instructions and what belongs to them, or one of its files")
+    search.add_argument("--references", action="store_true", help="search the skills' reference files instead")
+    search.add_argument("--skill", metavar="NAME", help="with --references: only those of this skill")
+    read = verbs.add_parser("read", help="show a skill's instructions and its other files, or one of these")
     read.add_argument("name", metavar="NAME", help="the skill")
     read.add_argument("--reference", metavar="PATH", help="a file inside the skill")
-    read.add_argument("--section", metavar="HEADING", help="of the file, only what is under this heading")
-    validate = verbs.add_parser("validate", help="check skills against the specification; exits 1 if one breaks it")
+    read.add_argument("--section", metavar="HEADING", help="only the part of the file under this heading")
+    validate = verbs.add_parser("validate", help="check skills against the specification; exits 1 if one is invalid")
     validate.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
-    validate.add_argument("--user", action="store_true", help="with --root: your own skills too")
-    catalog = verbs.add_parser("catalog", help="the list of skills, as the system prompt has it")
+    validate.add_argument("--user", action="store_true", help="with --root: also your own skills")
+    catalog = verbs.add_parser("catalog", help="show the list of skills, as the system prompt has it")
     catalog.add_argument(
-        "--window", metavar="TOKENS", type=positive, help="of a model with such a window, instead of catalog_max_chars"
+        "--window",
+        metavar="TOKENS",
+        type=positive,
+        help="the model's context window, which sets the length instead of catalog_max_chars",
     )
     add_to_all(verbs, "a project directory, a directory of skills, or a skill")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked; a search without a match is a success."""
-    asked = app.configured(arguments.root)
-    terminal.warn(asked.warnings)
-    if arguments.verb == "validate" and arguments.root and not arguments.user:
-        asked = asked._replace(skills=asked.skills._replace(user=False))  # who names a project asks about it alone
-    skills = app.open_skills(asked, arguments.root)
-    try:
-        return _VERBS[arguments.verb](skills, arguments)
-    except NotFound as error:
-        terminal.complain(f"onhand: {error}")
-        return 1
+    """Run the verb; a search without a match is a success."""
+    is_about_project = arguments.verb == "validate" and arguments.root and not arguments.user
+    project = open_project(arguments.root, {"skills.user": False} if is_about_project else None)
+    skills = project.skills_of(arguments.root) if arguments.root else project.skills
+    return _VERBS[arguments.verb](skills, arguments)
 
 
 def _list(skills: Skills, arguments: argparse.Namespace) -> int:
     listed, problems = skills.all(), skills.problems()
     if arguments.json:
-        found = [_skill_as_json(skill) for skill in listed]
-        terminal.print_json({"skills": found, "problems": [problem._asdict() for problem in problems]})
+        found = [{**to_json(skill), "path": skill.path} for skill in listed]
+        terminal.print_json({"skills": found, "problems": to_json(problems)})
         return 0
     terminal.warn_of(problems, ALL_PROBLEMS)
     for skill in listed:
         terminal.say(f"{terminal.flowing(skill.name)}  {terminal.flowing(skill.path)}", heading=True)
         terminal.say(f"   {terminal.flowing(skill.description)}")
-    terminal.say(counted(len(listed), "skill") if listed else skills.why_empty() or "")
+    terminal.say(quantity(len(listed), "skill") if listed else skills.why_empty() or "")
     return 0
 
 
@@ -77,41 +71,36 @@ def _search(skills: Skills, arguments: argparse.Namespace) -> int:
         return _search_references(skills, query, arguments)
     result = skills.search(query, arguments.limit)
     if arguments.json:
-        from onhand.corpora.found import skills_as_json
-
-        terminal.print_json(skills_as_json(result))
+        terminal.print_json(to_json(result))
         return 0
     terminal.warn_of(result.problems, ALL_PROBLEMS)
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
-        name, path = terminal.flowing(hit.skill.name), terminal.flowing(hit.skill.path)
+        name, path = terminal.flowing(hit.name), terminal.flowing(hit.path)
         terminal.say(f"{number}. {name}  {path}  score {hit.score:.2f}", heading=True)
-        terminal.say(f"   {terminal.flowing(hit.skill.description)}")
+        terminal.say(f"   {terminal.flowing(hit.description)}")
         for match in hit.matches:
             _print_match(match, arguments.explain)
         terminal.say()
-    terminal.say(result.reason or f"{len(result.hits)} of {counted(result.skills, 'skill')}")
+    terminal.say(result.reason or f"{len(result.hits)} of {quantity(result.skills, 'skill')}")
     return 0
 
 
 def _search_references(skills: Skills, query: str, arguments: argparse.Namespace) -> int:
     result = skills.search_references(query, arguments.skill, arguments.limit)
     if arguments.json:
-        from onhand.corpora.found import match_as_json
-
-        hits = [{"skill": hit.skill, **match_as_json(hit.match)} for hit in result.hits]
-        terminal.print_json({"query": query, "hits": hits, "reason": result.reason, "notes": list(result.notes)})
+        terminal.print_json(to_json(result))
         return 0
     terminal.warn(result.notes)
     for number, hit in enumerate(result.hits, 1):
         terminal.say(f"{number}. {terminal.flowing(hit.skill)}  score {hit.match.score:.2f}", heading=True)
         _print_match(hit.match, arguments.explain)
         terminal.say()
-    terminal.say(result.reason or counted(len(result.hits), "section"))
+    terminal.say(result.reason or quantity(len(result.hits), "section"))
     return 0
 
 
-def _print_match(match: Matched, explain: bool) -> None:
+def _print_match(match: SkillMatch, explain: bool) -> None:
     place = f"{terminal.flowing(match.path)}:{match.lines[0]}-{match.lines[1]}"
     where = "name and description" if match.kind == "skill" else f"{place}  {' › '.join(match.heading_path)}"
     terminal.say(f"   {match.score:8.4f}  {terminal.one_line(where)}")
@@ -124,24 +113,26 @@ def _print_match(match: Matched, explain: bool) -> None:
 
 
 def _read(skills: Skills, arguments: argparse.Namespace) -> int:
-    if arguments.reference is None and arguments.section is None:
-        reading = skills.read(arguments.name)
-    else:
-        reading = skills.reference_content(arguments.name, arguments.reference or SKILL_FILE, arguments.section)
+    if arguments.reference is not None or arguments.section is not None:
+        file = skills.reference_content(arguments.name, arguments.reference or SKILL_FILE, arguments.section)
+        if arguments.json:
+            terminal.print_json(to_json(file))
+        else:
+            terminal.say(file.text)
+        return 0
+    reading = skills.read(arguments.name)
     if arguments.json:
-        from onhand.corpora.found import skill_reading_as_json
-
-        terminal.print_json(skill_reading_as_json(reading))
+        terminal.print_json(to_json(reading))
         return 0
     terminal.say(reading.text)
     if not (reading.references or reading.scripts or reading.files):
         return 0
     terminal.say()
-    terminal.say("Belongs to it", heading=True)
+    terminal.say("Other files", heading=True)
     rows = [(f"  {one.path}", one.problem or one.text) for one in reading.references]
     rows += [(f"  {script.path}", f"{script.qualified_name}  {script.description}") for script in reading.scripts]
     terminal.print_table(rows + [(f"  {path}", "") for path in reading.files])
-    terminal.warn([reading.note] if reading.note else [])
+    terminal.warn(reading.notes)
     return 0
 
 
@@ -150,11 +141,11 @@ def _validate(skills: Skills, arguments: argparse.Namespace) -> int:
     checked = [one for one in skills.validate() if not only or one.path in only]
     broken = sum(1 for one in checked if one.verdict.errors)
     if arguments.json:
-        verdicts = [{"path": one.path, "valid": not one.verdict.errors, **_plain(one.verdict)} for one in checked]
+        verdicts = [{"path": one.path, "valid": not one.verdict.errors, **to_json(one.verdict)} for one in checked]
         terminal.print_json({"skills": verdicts})
         return 1 if broken else 0
     for path, verdict in checked:
-        terminal.say(f"{terminal.flowing(path)}: {'breaks the specification' if verdict.errors else 'valid'}")
+        terminal.say(f"{terminal.flowing(path)}: {'invalid' if verdict.errors else 'valid'}")
         for text in verdict.errors:
             terminal.say(f"   error: {terminal.flowing(text)}")
         for text in verdict.warnings:
@@ -162,12 +153,12 @@ def _validate(skills: Skills, arguments: argparse.Namespace) -> int:
     if not checked:
         terminal.say(skills.why_empty() or "there is nothing to check")
     else:
-        terminal.say(f"{len(checked) - broken} of {counted(len(checked), 'skill')} valid")
+        terminal.say(f"{len(checked) - broken} of {quantity(len(checked), 'skill')} valid")
     return 1 if broken else 0
 
 
 def _catalog(skills: Skills, arguments: argparse.Namespace) -> int:
-    from onhand.tools.tokens import estimated_tokens
+    from onhand.tools.loading import estimated_tokens
 
     catalog = skills.catalog(arguments.window)
     if arguments.json:
@@ -175,18 +166,9 @@ def _catalog(skills: Skills, arguments: argparse.Namespace) -> int:
     elif catalog.text:
         terminal.say(catalog.text)
     else:
-        no_room = f"not even one skill fits into {catalog.max_chars:,} characters"
+        no_room = f"not even one skill fits in {catalog.max_chars:,} characters"
         terminal.say(f"there is no catalog: {skills.why_empty() or no_room}")
     return 0
 
 
 _VERBS = {"list": _list, "search": _search, "read": _read, "validate": _validate, "catalog": _catalog}
-
-
-def _skill_as_json(skill: Skill) -> dict[str, Any]:
-    return {**_plain(skill), "path": skill.path, "links": [_plain(link) for link in skill.links]}
-
-
-def _plain(record: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = record._asdict()
-    return fields

@@ -1,6 +1,6 @@
-"""How is it shown? Output that is safe for a terminal, plain in a pipe, and UTF-8 as JSON.
+"""Print output that is safe for a terminal, plain in a pipe, and UTF-8 as JSON.
 
-What is shown may come from files that someone else wrote: every text goes through `clean`.
+What is printed may come from files that someone else wrote, so every text goes through `clean`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from onhand.amounts import counted
+from onhand.text import make_visible, quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,44 +19,31 @@ if TYPE_CHECKING:
 
 MAX_WARNINGS = 20  # more would push the answer out of sight
 
-# What moves the cursor, changes the terminal's state or turns the direction of text: the control characters
-# but tab and newline, line and paragraph separator, and the marks and isolates of bidirectional text.
-_UNSAFE = [
-    *range(0x20),
-    *range(0x7F, 0xA0),
-    0x061C,
-    0x200E,
-    0x200F,
-    *range(0x2028, 0x202F),
-    *range(0x2066, 0x206A),
-]
-_SPELLED_OUT = {code: f"\\u{code:04x}" for code in _UNSAFE if chr(code) not in "\t\n"}
-
 _BOLD, _RESET = "\x1b[1m", "\x1b[0m"
 
 
 def clean(text: str) -> str:
-    """The text with everything spelled out that a terminal would obey; newlines and tabs stay."""
+    """Return the text with everything escaped that a terminal would obey; newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    text = text.replace("\r\n", "\n").translate(_SPELLED_OUT)
+    text = make_visible(text.replace("\r\n", "\n"))
     return text.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates cannot be encoded
 
 
 def colour(stream: TextIO | None = None) -> bool:
-    """Whether to colour: a terminal that can, and a person who does not mind (NO_COLOR)."""
+    """Return whether to use colour: the stream is a terminal that has it, and NO_COLOR is not set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return (stream or sys.stdout).isatty()
 
 
 def is_terminal() -> bool:
-    """Whether a person reads the output as it comes."""
+    """Return whether the output is a terminal."""
     return sys.stdout.isatty()
 
 
 def width() -> int:
-    """Columns of the terminal; 80 where there is none."""
+    """Return the number of columns of the terminal; 80 if there is none."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and len(columns) < 6 and int(columns) > 0:
         return int(columns)
@@ -67,7 +54,7 @@ def width() -> int:
 
 
 def say(text: str = "", *, heading: bool = False, file: TextIO | None = None) -> None:
-    """Print untrusted text, cleaned; what the stream's encoding cannot say is spelled out. A heading is bold."""
+    """Print untrusted text, cleaned, with what the stream's encoding lacks escaped. A heading is bold."""
     stream = file or sys.stdout
     shown = clean(text)
     _write(f"{_BOLD}{shown}{_RESET}" if heading and colour(stream) else shown, stream)
@@ -80,28 +67,28 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def complain(text: str) -> None:
-    """Print to the error stream; when nobody can read that, the output and the exit code are still what they were."""
+    """Print to the error stream; if it is closed, the output and the exit code stay the same."""
     try:
         say(text, file=sys.stderr)
         sys.stderr.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # for what is still buffered
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # for the rest of the buffer
 
 
 def warn_of(problems: Sequence[Problem], command: str) -> None:
-    """Print what is wrong with which file, up to a number; `command` lists them all."""
+    """Print the problems of files, up to a limit; `command` lists them all."""
     warn(f"{one_line(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
     if len(problems) > MAX_WARNINGS:
         warn([f"and {len(problems) - MAX_WARNINGS:,} more: `{command}` lists them all"])
 
 
 def one_line(text: str) -> str:
-    """A text that cannot pass for a line of ours."""
+    """Return a text on one line, so that it cannot be mistaken for a line of ours."""
     return text.replace("\n", "\\n")
 
 
 def flowing(text: str) -> str:
-    """Prose as one line: what was on several lines is one sentence after the other."""
+    """Return prose on one line, with all white space collapsed."""
     return " ".join(text.split())
 
 
@@ -112,7 +99,7 @@ def print_excerpt(text: str, max_lines: int) -> None:
     for line in shown:
         say(f"   {line}".rstrip())
     if len(shown) < len(lines):
-        say(f"   … {counted(len(lines) - len(shown), 'more line')}")
+        say(f"   … {quantity(len(lines) - len(shown), 'more line')}")
     say()
 
 
@@ -131,7 +118,7 @@ def print_json(value: object) -> None:
     """Print as JSON: always UTF-8 whatever the locale, in the order given, and safe for a terminal."""
     import json
 
-    # Inside a JSON text only strings can hold what `clean` spells out, and \uXXXX is how JSON spells it too.
+    # In JSON only strings can contain what `clean` escapes, and \uXXXX is JSON's own escape.
     text = clean(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
@@ -155,7 +142,7 @@ def _cell(text: str) -> str:
 
 
 def _columns(text: str) -> int:
-    """How many columns a text takes: wide East Asian characters take two, combining ones none."""
+    """Return how many columns a text takes: wide East Asian characters take two, combining ones none."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width

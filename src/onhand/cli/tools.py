@@ -1,97 +1,107 @@
-"""Tools: list those of a catalog, find the ones that fit, and read how one is called."""
+"""Tools: list those of a catalog, find the ones that fit, read how one is called, and see what they cost."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from onhand.amounts import counted
-from onhand.cli import terminal, tool_matches, tools_tokens
-from onhand.cli.parser import Parser
+from onhand.cli import terminal
+from onhand.cli.parser import Parser, positive
+from onhand.errors import InputError, NotFound
+from onhand.record import to_json
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from argparse import ArgumentParser, Namespace
 
-    from onhand.tools.catalog import Catalog, CatalogTool, Found, ToolHit
+    from onhand.tools.catalog import Catalog, ToolHit, ToolSearchResult
+    from onhand.tools.catalog_tool import CatalogTool
+    from onhand.tools.forecast import Forecast
 
+TOKENS_HELP = "show what they cost in a prompt, all loaded or found on demand"
+FALLBACK = "Tool discovery completed"
+NO_MATCH = "No matching tools found."
+EMPTY_CORPUS = "No discoverable tools are currently loaded."
+DESCRIPTION_CHARS = 96
+LABEL_CHARS = 72
+COLLAPSED_MATCHES = 5
 SHOWN_CHARS = 200  # of a description
 SHOWN_SERVERS = 10
-DEFAULT_LIMIT = 8  # as the catalog has it, which is not imported for the sake of a number
+DEFAULT_LIMIT = 8  # the catalog's; not imported, to start fast
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    verbs.add_parser("list", help="every tool, by server and name")
-    search = verbs.add_parser("search", help="the tools that fit a query best")
+    verbs.add_parser("list", help="list every tool, by server and name")
+    search = verbs.add_parser("search", help="find the tools that fit a query best")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words, select:A,B, +WORD, server:NAME or re:PATTERN")
-    search.add_argument("-k", "--limit", metavar="N", type=_count, help=f"at most this many tools ({DEFAULT_LIMIT})")
-    search.add_argument("--exclude", metavar="NAME", action="append", default=[], help="not this tool; may be repeated")
+    search.add_argument("-k", "--limit", metavar="N", type=positive, help=f"at most this many tools ({DEFAULT_LIMIT})")
+    search.add_argument(
+        "--exclude", metavar="NAME", action="append", default=[], help="leave this tool out; may be repeated"
+    )
     search.add_argument(
         "--profile", choices=("default", "seed"), default="default", help="how tools are ranked (default)"
     )
     search.add_argument("--explain", action="store_true", help="show what each word added to each score")
-    search.add_argument("--embedder", metavar="NAME", default="none", help="compare meaning too, by this embedder")
-    describe = verbs.add_parser("describe", help="all that is known of a tool, with its schema")
-    describe.add_argument("name", metavar="NAME", help="the name of a tool, with its server where several have it")
-    tools_tokens.add_arguments(verbs.add_parser("tokens", help=tools_tokens.HELP))
+    search.add_argument("--embedder", metavar="NAME", default="none", help="also compare meaning, with this embedder")
+    describe = verbs.add_parser("describe", help="show a tool with its schema")
+    describe.add_argument(
+        "name", metavar="NAME", help="the name of a tool, with its server if several have one of that name"
+    )
+    _add_tokens_arguments(verbs.add_parser("tokens", help=TOKENS_HELP))
     for verb in verbs.choices.values():
         verb.add_argument(
             "--catalog",
             metavar="FILE",
             action="append",
             required=True,
-            help="a tools/list result of MCP, or an array of tools of OpenAI, Anthropic or onhand; may be repeated",
+            help="an MCP tools/list result, or an array of tools of OpenAI, Anthropic or onhand; may be repeated",
         )
         verb.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked; a search without a match is a success."""
-    from onhand import app
+    """Run the verb; a search without a match is a success."""
+    from onhand.tools.catalog_files import open_catalog
 
-    catalog, problems = app.open_catalog(arguments.catalog, getattr(arguments, "embedder", "none"))
+    catalog, problems = open_catalog(arguments.catalog, getattr(arguments, "embedder", "none"))
     terminal.warn(problems[: terminal.MAX_WARNINGS])
     if len(problems) > terminal.MAX_WARNINGS:
         terminal.warn([f"and {len(problems) - terminal.MAX_WARNINGS:,} more that cannot be used"])
     with catalog:
-        does = {"list": _list, "search": _search, "describe": _describe, "tokens": tools_tokens.run}
+        does = {"list": _list, "search": _search, "describe": _describe, "tokens": _print_forecast}
         return does[arguments.verb](catalog, arguments)
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isdecimal() and len(text) < 10 else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
-    return number
 
 
 def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
     tools = catalog.tools()
     if arguments.json:
-        terminal.print_json({"tools": [_known(tool) for tool in tools], "servers": catalog.servers()})
+        terminal.print_json({"tools": [_to_json(tool) for tool in tools], "servers": catalog.servers()})
         return 0
     terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
     servers = catalog.servers()
-    together = tools_tokens.amount(len(tools), len(servers), sum(servers.values()))
+    together = _describe_amount(len(tools), len(servers), sum(servers.values()))
     terminal.say(together if tools else "the catalog is empty")
     return 0
 
 
 def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
-    from onhand.tools.found import found_as_json
+    from onhand.tools.search_tools import search_answer
 
     query = " ".join(arguments.query)
     is_explained = arguments.json or arguments.explain
     limit = arguments.limit or DEFAULT_LIMIT
     found = catalog.search(query, limit, arguments.exclude, arguments.profile, is_explained)
-    found = found._replace(notes=(*found.notes, *_idle_exclusions(catalog, arguments.exclude)))
+    found = found._replace(notes=(*found.notes, *_unmatched_exclusions(catalog, arguments.exclude)))
     if arguments.json:
-        terminal.print_json(found_as_json(found))
+        terminal.print_json(to_json(search_answer(found)))
         return 0
     is_tree = terminal.is_terminal() and not arguments.explain
     if is_tree:
-        tool_matches.show(_details(found), expanded=arguments.limit is not None)
+        print_matches(_details(found), expanded=arguments.limit is not None)
     else:
         for number, hit in enumerate(found.hits, 1):
             _print_hit(number, hit, arguments.explain)
@@ -99,22 +109,22 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     if found.unknown:
         _say_unknown(found, catalog)
     if not found.unknown or found.hits:
-        is_cut = is_tree and arguments.limit is None and len(found.hits) > tool_matches.COLLAPSED_MATCHES
+        is_cut = is_tree and arguments.limit is None and len(found.hits) > COLLAPSED_MATCHES
         more = f"; --limit {len(found.hits)} shows them all" if is_cut else ""
-        terminal.say(found.reason or f"{len(found.hits):,} of {counted(found.total_tools, 'tool')}{more}")
+        terminal.say(found.reason or f"{len(found.hits):,} of {quantity(found.total_tools, 'tool')}{more}")
     return 0
 
 
-def _idle_exclusions(catalog: Catalog, names: list[str]) -> list[str]:
-    """What is to be left out and is not there: most likely it is another tool's name, misspelt."""
+def _unmatched_exclusions(catalog: Catalog, names: list[str]) -> list[str]:
+    """Return notes about exclusions that match no tool: most likely misspelt names."""
     unknown = [name for name in dict.fromkeys(names) if name not in catalog]
     return [
         f"--exclude {name[:200]!r} leaves nothing out: no tool has that name (onhand tools list)" for name in unknown
     ]
 
 
-def _say_unknown(found: Found, catalog: Catalog) -> None:
-    """Which names nothing has, and what may be meant."""
+def _say_unknown(found: ToolSearchResult, catalog: Catalog) -> None:
+    """Print the unknown names, and what may be meant."""
     what = "tool" if found.form == "select" else "server"
     servers = [f"{name} ({count:,})" for name, count in catalog.servers().items()]
     listed = f"there are {', '.join(servers[:SHOWN_SERVERS])}" if servers else "the tools here have no server"
@@ -123,16 +133,16 @@ def _say_unknown(found: Found, catalog: Catalog) -> None:
         terminal.say(f"there is no {what} {name!r}" + (f": {advice}" if advice else ""))
 
 
-def _details(found: Found) -> dict[str, object]:
-    """An answer as the tool for models gives it, which is what can be shown as a tree."""
-    from onhand.tools.signature import signature
+def _details(found: ToolSearchResult) -> dict[str, object]:
+    """Return an answer in the form of the model's tool, which can be shown as a tree."""
+    from onhand.tools.prompt import signature
 
     tools = [
         {
             "label": signature(hit.name, hit.tool.input_schema),
             "server_name": hit.tool.server,
             "description": hit.tool.summary,
-            **({"score": hit.score} if hit.score else {}),  # what was named was not scored
+            **({"score": hit.score} if hit.score else {}),  # a tool selected by name has no score
         }
         for hit in found.hits
     ]
@@ -140,7 +150,7 @@ def _details(found: Found) -> dict[str, object]:
 
 
 def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:
-    from onhand.tools.signature import signature
+    from onhand.tools.prompt import signature
 
     server = f"  of {_short(hit.tool.server)}" if hit.tool.server else ""
     score = f"  score {hit.score:.4f}" if hit.score else ""
@@ -152,14 +162,12 @@ def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:
 
 
 def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
-    from onhand.errors import NotFound
-
     try:
         tool = catalog.get(arguments.name)
     except NotFound as error:
         terminal.complain(f"onhand: {error}")
         return 1
-    known = _known(tool)
+    known = _to_json(tool)
     if arguments.json:
         terminal.print_json(known)
         return 0
@@ -169,18 +177,18 @@ def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
     rows = [(name, known[name]) for name in ("name", "label", "server", "source") if known.get(name)]
     claims = ", ".join(f"{name}: {json.dumps(value)}" for name, value in tool.annotations.items())
     terminal.print_table([*rows, ("claims", claims)] if claims else rows)
-    terminal.say(f"\n{tool.description}" if tool.description else "\nit says nothing of itself")
+    terminal.say(f"\n{tool.description}" if tool.description else "\n(no description)")
     terminal.say(f"\n{json.dumps(tool.input_schema, ensure_ascii=False, indent=2)}")
     if tool.output_schema:
-        terminal.say(f"\nit answers with\n{json.dumps(tool.output_schema, ensure_ascii=False, indent=2)}")
+        terminal.say(f"\noutput schema\n{json.dumps(tool.output_schema, ensure_ascii=False, indent=2)}")
     return 0
 
 
-def _known(tool: CatalogTool) -> dict[str, Any]:
-    """All that is known of a tool, as it can be read again as a catalog."""
-    from onhand.tools.found import tool_as_json
+def _to_json(tool: CatalogTool) -> dict[str, Any]:
+    """Return all that is known about a tool, in a form that can be read as a catalog."""
+    from onhand.tools.search_tools import summarize_tool
 
-    known: dict[str, Any] = {**tool_as_json(tool), "source": tool.source, "input_schema": tool.input_schema}
+    known: dict[str, Any] = {**summarize_tool(tool)._asdict(), "source": tool.source, "input_schema": tool.input_schema}
     said = {
         "label": tool.label if tool.label != tool.name else "",
         "summary": tool.summary if not tool.description.startswith(tool.summary) else "",
@@ -194,3 +202,145 @@ def _known(tool: CatalogTool) -> dict[str, Any]:
 def _short(text: str) -> str:
     line = " ".join(text[: 4 * SHOWN_CHARS].split())
     return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"
+
+
+def print_matches(details: Mapping[str, Any] | None, text: str = "", expanded: bool = False) -> None:
+    """Print a result; without details, its text as a warning."""
+    for line in match_lines(details, text, expanded):
+        terminal.say(line)
+
+
+def match_lines(details: Mapping[str, Any] | None, text: str = "", expanded: bool = False) -> list[str]:
+    """Return the lines to show; none of their text is trusted."""
+    if not isinstance(details, Mapping):
+        return [f"! {FALLBACK}", *(f"  {_cut(line, DESCRIPTION_CHARS)}" for line in text.splitlines() if line.strip())]
+    found = details.get("tools")
+    tools: Sequence[Mapping[str, Any]] = found if isinstance(found, list | tuple) else ()
+    status = [_status(details, len(tools))]
+    if not tools:
+        return [*status, f"└─ {NO_MATCH if details.get('total_tools') else EMPTY_CORPUS}"]
+    shown = tools if expanded else tools[:COLLAPSED_MATCHES]
+    more = len(tools) - len(shown)
+    for number, tool in enumerate(shown, 1):
+        status += _item(tool, last=number == len(shown) and not more)
+    return [*status, f"└─ … {more} more"] if more else status
+
+
+def _status(details: Mapping[str, Any], matches: int) -> str:
+    query = _cut(str(details.get("query") or "").strip(), LABEL_CHARS) or "(empty query)"
+    activated = len(details.get("activated_tools") or ())
+    total = details.get("total_tools", 0)
+    return f"✓ SearchTools {query} · {quantity(matches, 'match')} · {activated} activated · {total} total"
+
+
+def _item(tool: Mapping[str, Any], last: bool) -> list[str]:
+    parts = [_cut(str(tool.get("label") or tool.get("name") or ""), LABEL_CHARS)]
+    if tool.get("server_name"):
+        parts.append(_cut(str(tool["server_name"]), LABEL_CHARS))
+    if tool.get("score") is not None:
+        parts.append(f"{_number(tool['score']):.3f}")
+    described = _cut(str(tool.get("description") or ""), DESCRIPTION_CHARS)
+    branch, stem = ("└─", "   ") if last else ("├─", "│  ")
+    return [f"{branch} {' · '.join(parts)}", *([f"{stem}{described}"] if described else [])]
+
+
+def _number(score: Any) -> float:
+    return float(score) if isinstance(score, int | float) else 0.0
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text on one line, cut, with nothing that a terminal would obey."""
+    line = terminal.clean(" ".join(text[: 8 * most].split()))
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def _add_tokens_arguments(parser: ArgumentParser) -> None:
+    """Declare what only this verb takes."""
+    parser.add_argument(
+        "--policy", metavar="RULE", default="definitions>=10%", help="when to defer (definitions>=10%%)"
+    )
+    parser.add_argument(
+        "--window", metavar="N", type=int, default=200_000, help="the size of the context window in tokens (200000)"
+    )
+    parser.add_argument(
+        "--conversation", metavar="N", type=int, default=0, help="the tokens of the conversation so far (0)"
+    )
+    parser.add_argument(
+        "--tokenizer", metavar="NAME", default="estimate", help="estimate, tiktoken:NAME or tokenizers:FILE (estimate)"
+    )
+
+
+def _print_forecast(catalog: Catalog, arguments: Namespace) -> int:
+    """Print the forecast."""
+    from onhand.tools.forecast import forecast
+    from onhand.tools.loading import open_token_counter, parse_policy
+
+    if arguments.window < 1:
+        raise InputError(f"--window must be a number of tokens from 1, not {arguments.window}")
+    if arguments.conversation < 0:
+        raise InputError(f"--conversation must be a number of tokens from 0, not {arguments.conversation}")
+    rule, counter = parse_policy(arguments.policy), open_token_counter(arguments.tokenizer)
+    found = forecast(catalog, rule, arguments.window, counter, arguments.conversation)
+    if arguments.json:
+        terminal.print_json(_as_json(found))
+    else:
+        _show(found)
+    return 0
+
+
+def _as_json(found: Forecast) -> dict[str, object]:
+    return {
+        **found._asdict(),
+        "decision": found.decision._asdict(),
+        "saved_tokens": found.saved_tokens,
+        "saved_share": round(found.saved_share, 4),
+    }
+
+
+def _show(found: Forecast) -> None:
+    tools = f"{'all ' if found.tools > 1 else ''}{_describe_amount(found.tools, found.servers, found.of_servers)}"
+    rows = [
+        ("eager loading", f"{found.eager_tokens:,}", f"{tools}, with whole definitions"),
+        ("lazy loading", f"{found.lazy_tokens:,}", "a compact index, and definitions on demand"),
+        ("savings", *_savings(found)),
+    ]
+    terminal.print_table(rows, header=("mode", "tokens", "tools available"))
+    terminal.say()
+    terminal.say(f"one search: {found.search_tokens:,} tokens of answer, {found.schema_tokens:,} of definitions")
+    terminal.say(f"break-even: {_break_even(found)}")
+    if found.left_out:
+        terminal.say(
+            f"left out: {quantity(found.left_out, 'tool')} with a name that no model can call, or that onhand uses"
+        )
+    terminal.say(f"stable prefix: {found.stable_bytes:,} bytes, equal in every request until the catalog changes")
+    if found.output_schema_tokens:
+        terminal.say(f"output schemas: {found.output_schema_tokens:,} tokens more, if a host shows them to its model")
+    verdict = "lazy" if found.decision.lazy else "eager"
+    terminal.say(f"policy {found.decision.policy}: {verdict}, because {found.decision.reason}")
+    terminal.say(f"counted by: {found.tokenizer} ({found.error})")
+
+
+def _describe_amount(tools: int, servers: int, of_servers: int) -> str:
+    """Return `12 tools of 3 servers`, and how many if some have no server."""
+    if not servers:
+        return quantity(tools, "tool")
+    between = " of" if of_servers == tools else f", {of_servers:,} of them of"
+    return f"{quantity(tools, 'tool')}{between} {quantity(servers, 'server')}"
+
+
+def _savings(found: Forecast) -> tuple[str, str]:
+    if found.saved_tokens <= 0:
+        return "none", f"finding tools costs {-found.saved_tokens:,} more than loading them all"
+    return f"{found.saved_tokens:,}", f"{100 * found.saved_share:.1f} % of eager loading, in every request"
+
+
+def _break_even(found: Forecast) -> str:
+    if found.saved_tokens <= 0:
+        return "none, because all definitions together cost less than the tools that search them"
+    if found.break_even_searches is None:
+        return "none, because a search costs nothing"
+    if not found.break_even_searches:
+        return "none, because one search costs more than a request saves"
+    return (
+        f"after {quantity(found.break_even_searches, 'search')} in one conversation, a request costs as much as eager"
+    )

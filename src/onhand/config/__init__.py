@@ -1,8 +1,8 @@
-"""What did the user ask for? One typed Config: defaults < user file < project file < environment < flags.
+"""The configuration, as one typed Config: defaults < user file < project file < environment < flags.
 
 A project file may have arrived with a clone. What it says that starts a program, names a secret, leads out of its
-directory or allows more than the user does is held back until the user trusts it (`onhand trust`). What the user's own
-file, the environment or a flag says is the user's own word and needs no trust.
+directory or allows more than the user does is held back until the user trusts it (`onhand trust`). The user's own file,
+the environment and flags speak for the user and need no trust. Every problem is collected, so that one run shows all.
 """
 
 from __future__ import annotations
@@ -10,57 +10,70 @@ from __future__ import annotations
 import os
 
 from onhand.config.files import File, find, home, read, trust_store, user_file
-from onhand.config.options import OPTIONS, SECTIONS, Config, Context, Documents, Option
+from onhand.config.settings import SECTIONS, SETTINGS, Config, Setting, Unusable
 from onhand.errors import ConfigError
 from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from onhand.config.values import Layer, Said
+__all__ = ["REASONS", "SECTIONS", "SETTINGS", "Config", "Resolved", "Setting", "TrustRequest", "load", "resolve"]
 
-__all__ = ["OPTIONS", "REASONS", "Ask", "Config", "Context", "Documents", "Option", "Resolved", "load", "resolve"]
-
-REASONS = {  # why what a project file says needs trust, by the role of the option
+REASONS = {  # why what a project file says needs trust, by the role of the setting
     "path": "leads out of the project",
     "program": "starts a program",
     "network": "reaches the network",
     "secret": "uses a secret of yours",
     "grant": "lets a model or a caller do more, or do it without asking you",
-    "limit": "leaves out what you forbid",
-    "closed": "leaves out what you forbid",
-    "opened": "opens what is closed to commands",
-    "door": "decides who may connect and how",
-    "told": "tells others what you do or ask",
-    "model": "chooses who is given what your documents say",
+    "deny": "leaves out what you forbid",
+    "denied_path": "leaves out what you forbid",
+    "allowed_path": "opens what is closed to commands",
+    "access": "decides who may connect and how",
+    "disclosure": "tells others what you do or search for",
+    "model": "chooses who receives what your documents say",
 }
-PATHS = ("path", "closed", "opened", "door")
-LIMITS = ("limit", "closed")  # roles of lists that a project file can make longer, and shorter only with trust
+PATHS = ("path", "denied_path", "allowed_path", "access")
+DENIALS = ("deny", "denied_path")  # roles of lists that a project file can make longer, and shorter only with trust
+MAX_PROBLEMS = 20  # a file can have thousands; nobody reads more, and each suggestion costs a search
+MAX_SHOWN = 60  # characters of a value or a key in a message
+MAX_HELD_BACK = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
+SECRET_WORDS = {"token", "secret", "password", "passwd", "passphrase", "apikey", "credential", "credentials"}
+SECRET_ENDS = ("api_key", "access_key", "private_key", "secret_key")
 _READ_ONLY = type(type.__dict__)  # types.MappingProxyType, without the import
-MAX_SHOWN = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
 
 
-class Ask(Record):
-    """Something that needs the user's trust in the project's directory."""
+class TrustRequest(Record):
+    """Something in a project's configuration that needs the user's trust in its directory."""
 
     key: str
-    value: str | tuple[str, ...]  # of a list, the entries that need trust; of a limit, those that it leaves out
+    value: str | tuple[str, ...]  # of a list, the entries that need trust; of a denial, those that it leaves out
     source: str
     reason: str
 
 
 class Resolved(Record):
-    """The value of every option of a table, before it is given its type."""
+    """The value of every setting of a table, before it is given its type."""
 
     values: Mapping[str, object]
     sources: Mapping[str, str]
     project: str
     project_file: str | None
     files: tuple[str, ...]
-    asks: tuple[Ask, ...]  # whether they were granted or not
+    requests: tuple[TrustRequest, ...]  # whether they were granted or not
     warnings: tuple[str, ...]
+
+
+class Given(Record):
+    """A value and where it was given."""
+
+    value: Any
+    source: str
+
+
+if TYPE_CHECKING:
+    Layer = dict[str, Given]  # what one source gives, by key
 
 
 def load(
@@ -69,33 +82,33 @@ def load(
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """The configuration for work in `start` (the working directory); a ConfigError names every problem.
+    """Load the configuration for work in `start` (the working directory); a ConfigError names every problem.
 
-    `flags` has values by key, such as {"context.limit": 5}.
+    `flags` has values by key, such as {"context.limit": 5}; one that is None was not given.
     """
-    found = resolve(OPTIONS, start, flags=flags, environ=environ)
+    resolved = resolve(SETTINGS, start, flags=flags, environ=environ)
     sections = {
-        name: fields._make(found.values[f"{name}.{field}"] for field in fields._fields)
+        name: fields._make(resolved.values[f"{name}.{field}"] for field in fields._fields)
         for name, fields in SECTIONS.items()
     }
     return Config(
         **sections,
-        project=found.project,
-        project_file=found.project_file,
-        files=found.files,
-        sources=_READ_ONLY(dict(found.sources)),
-        warnings=found.warnings,
+        project=resolved.project,
+        project_file=resolved.project_file,
+        files=resolved.files,
+        sources=_READ_ONLY(dict(resolved.sources)),
+        warnings=resolved.warnings,
     )
 
 
 def resolve(
-    options: Sequence[Option],
+    settings: Sequence[Setting],
     start: str | None = None,
     *,
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Resolved:
-    """The same for any table of options: what `load` is made of, and what `onhand trust` shows."""
+    """Return the value of each of these settings: what `load` gives a type, and what `onhand trust` shows."""
     environ = os.environ if environ is None else environ
     start = _directory(start)
     warnings: list[str] = []
@@ -103,32 +116,32 @@ def resolve(
     found = find(start, environ, warnings)
     project = _project_of(found, start)
 
-    layers = _Layers(options, user, found, environ, flags or {}, warnings)
-    asks = _asks(options, project, layers, environ)
-    trusted = bool(asks) and _trusts(project, environ, warnings)
+    layers = _Layers(settings, user, found, environ, flags or {}, warnings)
+    requests = _requests(settings, project, layers, environ)
+    trusted = bool(requests) and _is_trusted(project, environ, warnings)
     if not trusted:
-        _hold_back(options, asks, project, layers, warnings)
+        _hold_back(settings, requests, project, layers, warnings)
 
-    said = layers.merged()
-    values = {option.key: option.default for option in options} | {key: it.value for key, it in said.items()}
-    for option in options:
-        if option.about.role in PATHS:
-            allowed = trusted or option.key in said
-            base = start if option.key in layers.flags else project
-            values[option.key] = _settled(values[option.key], base, project, allowed, environ)
+    given = layers.merge()
+    values = {setting.key: setting.default for setting in settings} | {key: one.value for key, one in given.items()}
+    for setting in settings:
+        if setting.role in PATHS:
+            allowed = trusted or setting.key in given
+            base = start if setting.key in layers.flags else project
+            values[setting.key] = _place(values[setting.key], base, project, allowed, environ)
     return Resolved(
         values,
-        {option.key: said[option.key].source if option.key in said else "default" for option in options},
+        {setting.key: given[setting.key].source if setting.key in given else "default" for setting in settings},
         project,
         found.path if found else None,
         tuple(file.path for file in (user, found) if file),
-        asks,
+        requests,
         tuple(warnings),
     )
 
 
 class _Layers:
-    """What each source says, checked; made only to be merged."""
+    """What each source gives, checked; made only to be merged."""
 
     user: Layer
     project: Layer
@@ -137,7 +150,7 @@ class _Layers:
 
     def __init__(
         self,
-        options: Sequence[Option],
+        settings: Sequence[Setting],
         user: File | None,
         project: File | None,
         environ: Mapping[str, str],
@@ -145,41 +158,39 @@ class _Layers:
         warnings: list[str],
     ) -> None:
         self.user, self.project, self.environment, self.flags = {}, {}, {}, {}
-        names = {name for option in options for name in option.variables}
-        spoken = any(name in names or name.startswith("ONHAND_") for name in environ)
-        if not (user or project or flags or spoken):
-            return  # most runs: nobody said anything, so nothing needs to be checked
-        from onhand.config import values
-
+        names = {name for setting in settings for name in setting.variables}
+        is_in_environment = any(name in names or name.startswith("ONHAND_") for name in environ)
+        if not (user or project or flags or is_in_environment):
+            return  # most runs: nothing is given, so nothing needs to be checked
         problems: list[str] = []
         if user:
-            self.user = values.from_file(options, user.table, user.place, problems)
+            self.user = _read_file(settings, user.table, user.place, problems)
         if project:
-            self.project = values.from_file(options, project.table, project.place, problems)
-        self.environment = values.from_environment(options, environ, problems, warnings)
-        self.flags = values.from_flags(options, flags, problems)
+            self.project = _read_file(settings, project.table, project.place, problems)
+        self.environment = _read_environment(settings, environ, problems, warnings)
+        self.flags = _read_flags(settings, flags, problems)
         if problems:
-            raise ConfigError(_listed(problems, values.MAX_PROBLEMS))
+            raise ConfigError(_list_problems(problems))
 
-    def own_words(self) -> Layer:
-        """What overrides the project file."""
+    def overrides(self) -> Layer:
+        """Return what overrides the project file."""
         return {**self.environment, **self.flags}
 
-    def own(self, option: Option) -> Any:
-        """What counts without the project file: the user's own word, or the default."""
-        return self.user[option.key].value if option.key in self.user else option.default
+    def user_value(self, setting: Setting) -> Any:
+        """Return what counts without the project file: what the user's file gives, or the default."""
+        return self.user[setting.key].value if setting.key in self.user else setting.default
 
-    def merged(self) -> Layer:
-        return {**self.user, **self.project, **self.own_words()}
+    def merge(self) -> Layer:
+        return {**self.user, **self.project, **self.overrides()}
 
 
-def _listed(problems: list[str], most: int) -> str:
+def _list_problems(problems: list[str]) -> str:
     if len(problems) == 1:
         return problems[0]
     first = f"the configuration has {len(problems)} problems:"
-    if len(problems) >= most:
-        first = f"the configuration has many problems, of which these are the first {most}:"
-    return "\n  ".join([first, *problems[:most]])
+    if len(problems) >= MAX_PROBLEMS:
+        first = f"the configuration has many problems, of which these are the first {MAX_PROBLEMS}:"
+    return "\n  ".join([first, *problems[:MAX_PROBLEMS]])
 
 
 def _directory(start: str | None) -> str:
@@ -199,91 +210,222 @@ def _project_of(found: File | None, start: str) -> str:
     return os.path.dirname(directory) if name == "config.toml" else directory
 
 
-def _asks(options: Sequence[Option], project: str, layers: _Layers, environ: Mapping[str, str]) -> tuple[Ask, ...]:
-    """What came with the project and counts: it is not overridden by the user's own words."""
-    asks = []
-    own_words = layers.own_words()
-    for option in options:
-        key, role = option.key, option.about.role
-        if key in own_words or role in ("value", "inner"):
+# What each source gives
+
+
+def _read_file(
+    settings: Sequence[Setting], table: Mapping[str, Any], place: Callable[[str], str], problems: list[str]
+) -> Layer:
+    """Return what a configuration file gives; `place` names the file and the line of a key."""
+    known = {setting.key: setting for setting in settings}
+    sections = {key.rpartition(".")[0] for key in known}
+    layer: Layer = {}
+
+    def walk(table: Mapping[str, Any], prefix: str) -> None:
+        for name, given in table.items():
+            key = prefix + name
+            if len(problems) >= MAX_PROBLEMS:
+                return
+            if "." not in name and key in known:
+                _add(layer, known[key], given, place(key), problems)
+            elif "." not in name and key in sections:
+                if isinstance(given, dict):
+                    walk(given, key + ".")
+                else:
+                    problems.append(f"{place(key)}: {key} is {_show(given)}; expected a table: [{key}]")
+            else:
+                problems.append(f"{place(key)}: {_describe_unknown(key, given, [*known, *sections])}")
+
+    walk(table, "")
+    return layer
+
+
+def _read_environment(
+    settings: Sequence[Setting], environ: Mapping[str, str], problems: list[str], warnings: list[str]
+) -> Layer:
+    """Return what the environment gives. An empty variable gives nothing."""
+    layer: Layer = {}
+    for setting in settings:
+        name = next((name for name in setting.variables if environ.get(name)), "")
+        if name:
+            _add(layer, setting, setting.parse(environ[name]), f"${name}", problems)
+    warnings.extend(_warn_of_variables(settings, environ))
+    return layer
+
+
+def _read_flags(settings: Sequence[Setting], flags: Mapping[str, object], problems: list[str]) -> Layer:
+    """Return what the command line gives. A flag that is None was not given."""
+    known = {setting.key: setting for setting in settings}
+    layer: Layer = {}
+    for key, given in flags.items():
+        source = "--" + key.rpartition(".")[2].replace("_", "-")
+        if given is None:
             continue
-        said = layers.project.get(key)
-        if role == "path" and (said or key not in layers.user):
+        if key in known:
+            _add(layer, known[key], given, source, problems)
+        else:
+            problems.append(f"{source}: {_describe_unknown(key, given, known)}")
+    return layer
+
+
+def _add(layer: Layer, setting: Setting, given: object, source: str, problems: list[str]) -> None:
+    try:
+        layer[setting.key] = Given(setting.check(given), source)
+    except Unusable:
+        # A secret itself, put where its variable's name belongs, must not reach a terminal or a log.
+        shown = "something else" if setting.role == "secret" else _show(given)
+        problems.append(f"{source}: {setting.key} is {shown}; expected {setting.expected}")
+
+
+def _warn_of_variables(settings: Sequence[Setting], environ: Mapping[str, str]) -> Iterable[str]:
+    """Warn about variables that look like ours and are not; other programs may use similar names."""
+    known = {name for setting in settings for name in setting.variables}
+    sections = tuple({"ONHAND_" + setting.key.partition(".")[0].upper() + "_" for setting in settings})
+    for name in sorted(environ):
+        if name.startswith("ONHAND_") and name not in known:
+            close = _nearest(name, known, cutoff=0.8)
+            if close:
+                yield f"${name} is not a setting; did you mean ${close}?"
+            elif name.startswith(sections):
+                yield f"${name} is not a setting; `onhand config show` lists them"
+
+
+def _describe_unknown(key: str, given: object, known: Iterable[str]) -> str:
+    name = key.rpartition(".")[2].lower().replace("-", "_")
+    if isinstance(given, str) and (SECRET_WORDS & set(name.split("_")) or name.endswith(SECRET_ENDS)):
+        return (
+            f"{_show(key)} looks like a secret and is not read from a file: "
+            f"put it in an environment variable and name that variable in {_show(key + '_env')}"
+        )
+    what = "section" if isinstance(given, dict) else "key"
+    close = _closest(key, known)
+    hint = f"did you mean {close!r}?" if close else "`onhand config show` lists what can be set"
+    return f"unknown {what} {_show(key)}; {hint}"
+
+
+def _closest(key: str, known: Iterable[str]) -> str:
+    """Return the known key that was probably meant: by its whole name, or by its last part in another section."""
+    names = {known_key: known_key for known_key in known}
+    last_parts = {known_key.rpartition(".")[2]: known_key for known_key in names}
+    whole = key.lower().replace("-", "_")
+    for name, among in ((whole, names), (whole.rpartition(".")[2], last_parts)):
+        close = _nearest(name, among)
+        if close:
+            return among[close]
+    return ""
+
+
+def _nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name[:MAX_SHOWN], known, n=1, cutoff=cutoff)), "")
+
+
+def _show(given: object) -> str:
+    """Return a value for a message: short, and with control characters escaped."""
+    text = repr(given[:MAX_SHOWN] if isinstance(given, str) else given)
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+
+
+# What needs trust
+
+
+def _requests(
+    settings: Sequence[Setting], project: str, layers: _Layers, environ: Mapping[str, str]
+) -> tuple[TrustRequest, ...]:
+    """Return what came with the project and counts, because the user does not override it."""
+    requests = []
+    overrides = layers.overrides()
+    for setting in settings:
+        key, role = setting.key, setting.role
+        if key in overrides or role in ("value", "inside"):
+            continue
+        given = layers.project.get(key)
+        if role == "path" and (given or key not in layers.user):
             # A default too: the directory of that name may be a link that came with the clone.
-            outside = _outside(said.value if said else option.default, project, environ)
+            outside = _outside(given.value if given else setting.default, project, environ)
             if outside:
-                asks.append(Ask(key, outside, said.source if said else "default", f"leads out of {project}"))
-        elif said and _is_more(option, said.value, layers.own(option)):
-            asks.append(Ask(key, _asked(option, said.value, layers.own(option)), said.source, REASONS[role]))
-    return tuple(asks)
+                source = given.source if given else "default"
+                requests.append(TrustRequest(key, outside, source, f"leads out of {project}"))
+        elif given and _is_more(setting, given.value, layers.user_value(setting)):
+            value = _value_to_show(setting, given.value, layers.user_value(setting))
+            requests.append(TrustRequest(key, value, given.source, REASONS[role]))
+    return tuple(requests)
 
 
-def _asked(option: Option, said: Any, own: Any) -> str | tuple[str, ...]:
-    """What needs trust, to be shown; of a limit, what it leaves out."""
-    if option.about.role in LIMITS:
-        return tuple(entry for entry in own if entry not in said)
-    return said if isinstance(said, str | tuple) else str(said).lower()
+def _value_to_show(setting: Setting, given: Any, own: Any) -> str | tuple[str, ...]:
+    """Return what needs trust; of a denial, what it leaves out."""
+    if setting.role in DENIALS:
+        return tuple(entry for entry in own if entry not in given)
+    return given if isinstance(given, str | tuple) else str(given).lower()
 
 
-def _is_more(option: Option, said: Any, own: Any) -> bool:
-    """Whether a project file says more than what counts without it: the user's own word, or the default."""
-    if option.about.role in LIMITS:
-        return not set(own) <= set(said)
-    if option.about.role == "grant" and option.about.choices:
-        return option.about.choices.index(said) > option.about.choices.index(own)
-    if option.about.role in ("grant", "opened") and isinstance(said, tuple):
-        return not set(said) <= set(own)
-    if option.about.role == "grant" and option.kind in ("integer", "number"):
-        return bool((said or float("inf")) > (own or float("inf")))  # where 0 can be said, it is no limit
-    return said != own and said not in (False, ())
+def _is_more(setting: Setting, given: Any, own: Any) -> bool:
+    """Return whether a project file gives more than what counts without it: the user's own value, or the default."""
+    if setting.role in DENIALS:
+        return not set(own) <= set(given)
+    if setting.role == "grant" and setting.choices:
+        return setting.choices.index(given) > setting.choices.index(own)
+    if setting.role in ("grant", "allowed_path") and isinstance(given, tuple):
+        return not set(given) <= set(own)
+    if setting.role == "grant" and setting.kind in ("integer", "number"):
+        return bool((given or float("inf")) > (own or float("inf")))  # 0, where it is possible, is no limit
+    return given != own and given not in (False, ())
 
 
-def _trusts(project: str, environ: Mapping[str, str], warnings: list[str]) -> bool:
+def _is_trusted(project: str, environ: Mapping[str, str], warnings: list[str]) -> bool:
     from onhand import trust
 
     try:
-        return os.path.realpath(project) in trust.trusted(trust_store(environ))
+        return os.path.realpath(project) in trust.trusted_directories(trust_store(environ))
     except ConfigError as error:
         warnings.append(f"{error}; until then no directory is trusted")
         return False
 
 
 def _hold_back(
-    options: Sequence[Option], asks: tuple[Ask, ...], project: str, layers: _Layers, warnings: list[str]
+    settings: Sequence[Setting],
+    requests: tuple[TrustRequest, ...],
+    project: str,
+    layers: _Layers,
+    warnings: list[str],
 ) -> None:
-    """Take what was asked for out of the project's layer; the rest of a list stays, and so does what it forbids."""
-    known = {option.key: option for option in options}
-    for ask in asks:
-        said: Said | None = layers.project.pop(ask.key, None)
-        if said and isinstance(said.value, tuple) and isinstance(ask.value, tuple):
-            rest = tuple(entry for entry in said.value if entry not in ask.value)
-            if known[ask.key].about.role in LIMITS:
-                rest = (*ask.value, *rest)
+    """Take what needs trust out of the project's layer; the rest of a list stays, and so does what it forbids."""
+    known = {setting.key: setting for setting in settings}
+    for request in requests:
+        given = layers.project.pop(request.key, None)
+        if given and isinstance(given.value, tuple) and isinstance(request.value, tuple):
+            rest = tuple(entry for entry in given.value if entry not in request.value)
+            if known[request.key].role in DENIALS:
+                rest = (*request.value, *rest)
             if rest:
-                layers.project[ask.key] = said._replace(value=rest)
-        value = ", ".join(map(repr, (ask.value,) if isinstance(ask.value, str) else ask.value))
-        shown = value if len(value) <= MAX_SHOWN else value[:MAX_SHOWN] + "…"
+                layers.project[request.key] = given._replace(value=rest)
+        value = ", ".join(map(repr, (request.value,) if isinstance(request.value, str) else request.value))
+        shown = value if len(value) <= MAX_HELD_BACK else value[:MAX_HELD_BACK] + "…"
         warnings.append(
-            f"{ask.source}: {ask.key} ({shown}) is held back because it {ask.reason}; "
-            f"if you trust it, run: onhand trust {_quoted(project)}"
+            f"{request.source}: {request.key} ({shown}) is held back because it {request.reason}; "
+            f"if you trust it, run: onhand trust {_quote(project)}"
         )
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     from shlex import quote
 
     return quote(path)
 
 
-def _expanded(path: str, environ: Mapping[str, str]) -> str:
+# Where paths lead
+
+
+def _expand(path: str, environ: Mapping[str, str]) -> str:
     return home(environ) + path[1:] if path == "~" or path.startswith(("~/", "~" + os.sep)) else path
 
 
 def _outside(value: object, project: str, environ: Mapping[str, str]) -> str | tuple[str, ...]:
-    """The path, or those of a list, that lead out of the project once links are followed."""
+    """Return the path, or those of a list, that lead out of the project once links are followed."""
     if isinstance(value, tuple):
-        return tuple(path for path in value if _leads_out(_expanded(path, environ), project))
-    return value if isinstance(value, str) and _leads_out(_expanded(value, environ), project) else ""
+        return tuple(path for path in value if _leads_out(_expand(path, environ), project))
+    return value if isinstance(value, str) and _leads_out(_expand(value, environ), project) else ""
 
 
 def _leads_out(path: str, project: str) -> bool:
@@ -294,11 +436,11 @@ def _leads_out(path: str, project: str) -> bool:
         return True
 
 
-def _settled(value: object, base: str, project: str, allowed: bool, environ: Mapping[str, str]) -> object:
-    """Paths as Config promises them: relative to the project, or absolute when allowed to lead out of it."""
+def _place(value: object, base: str, project: str, allowed: bool, environ: Mapping[str, str]) -> object:
+    """Return paths as Config promises them: relative to the project, or absolute if allowed to lead out of it."""
     if isinstance(value, tuple):
-        return tuple(_settled(path, base, project, allowed, environ) for path in value)
-    path = _expanded(str(value), environ)
+        return tuple(_place(path, base, project, allowed, environ) for path in value)
+    path = _expand(str(value), environ)
     real = os.path.realpath(os.path.join(base, path))
     if _leads_out(real, project):
         return real if allowed else value

@@ -1,15 +1,15 @@
-"""Where was it said? Which files hold the configuration, and what is in one, whatever someone put there.
+"""Find and read configuration files, and know the directories of the user.
 
-Nothing here knows an option.
+A file may have been put there by someone else. Nothing here knows a setting.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 import sys
 
 from onhand.errors import ConfigError
+from onhand.fsio import open_regular
 from onhand.record import Record
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ SHARED_FILE = "pyproject.toml"
 SHARED_TABLE = "tool.onhand"
 
 # Together these bound what parsing can cost: tomllib needs memory in the square of the parts of a dotted key,
-# so that one line of 200 kB can take all of a machine's. With them the worst file took 1.4 s and 120 MB.
+# so one line of 200 kB can use up a machine's. With these limits the worst file took 1.4 s and 120 MB.
 MAX_FILE_BYTES = 262_144
 MAX_DOTS_PER_LINE = 128
 
@@ -32,15 +32,15 @@ class File(Record):
 
     path: str
     table: Mapping[str, Any]
-    lines: Mapping[str, int]  # key → line, where it can be told
+    lines: Mapping[str, int]  # key → line, where it is known
 
     def place(self, key: str) -> str:
-        """`path:line` of a key, or the path when the line cannot be told."""
+        """Return `path:line` of a key, or the path if the line is not known."""
         return f"{self.path}:{self.lines[key]}" if key in self.lines else self.path
 
 
 def home(environ: Mapping[str, str]) -> str:
-    """The user's home directory."""
+    """Return the user's home directory."""
     variable = "USERPROFILE" if sys.platform == "win32" else "HOME"
     found = environ.get(variable) or os.path.expanduser("~")
     # A user without one has "~". A relative path would lead into the working directory, where a clone could bring a
@@ -49,23 +49,23 @@ def home(environ: Mapping[str, str]) -> str:
 
 
 def user_file(environ: Mapping[str, str]) -> str:
-    """Where the user's own configuration would be."""
+    """Return the path of the user's own configuration, whether it exists or not."""
     return os.path.join(_user_directory(environ, "XDG_CONFIG_HOME", ".config", "APPDATA"), "config.toml")
 
 
 def trust_store(environ: Mapping[str, str]) -> str:
-    """Where the directories are recorded that the user trusts."""
+    """Return the file that lists the directories that the user trusts."""
     directory = _user_directory(environ, "XDG_STATE_HOME", os.path.join(".local", "state"), "LOCALAPPDATA")
     return os.path.join(directory, "trusted.json")
 
 
 def cache_directory(environ: Mapping[str, str]) -> str:
-    """Where things are kept that can be made anew."""
+    """Return the directory for what can be rebuilt."""
     return os.path.join(_user_directory(environ, "XDG_CACHE_HOME", ".cache", "LOCALAPPDATA"), "kept")
 
 
 def state_directory(environ: Mapping[str, str]) -> str:
-    """Where conversations are kept: what happened cannot be made anew, and belongs to nobody else."""
+    """Return the directory of saved conversations, which are private and cannot be rebuilt."""
     return os.path.join(_user_directory(environ, "XDG_STATE_HOME", ".local/state", "LOCALAPPDATA"), "sessions")
 
 
@@ -77,7 +77,7 @@ def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows
 
 
 def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | None:
-    """The file of the nearest directory, from `start` upwards, that has one; two in one are refused."""
+    """Return the file of the nearest directory, from `start` upwards, that has one; two in one are refused."""
     for directory in _upwards(start, home(environ)):
         own = _own_files(directory)
         if directory != start and _is_planted(directory, own, start, warnings):
@@ -92,15 +92,15 @@ def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | 
 
 
 def is_foreign(path: str, start: str) -> bool:
-    """Whether a path above `start` belongs to neither the user, nor the administrator, nor the owner of `start`.
+    """Return whether a path above `start` belongs to neither the user, root nor the owner of `start`.
 
-    In a shared directory such as /tmp anybody may put a file above the work of others.
+    In a shared directory such as /tmp, anyone can put a file above the work of others.
     """
     if not hasattr(os, "geteuid"):  # Windows
         return False
     try:
         return os.lstat(path).st_uid not in (os.geteuid(), 0, os.stat(start).st_uid)
-    except OSError:  # not there, or not to be looked at
+    except OSError:  # it does not exist, or is not accessible
         return False
 
 
@@ -113,18 +113,18 @@ def _is_planted(directory: str, own: list[str], start: str, warnings: list[str])
     return False
 
 
-def configured_in(directory: str) -> list[str]:
-    """The files that configure this very directory."""
+def files_in(directory: str) -> list[str]:
+    """Return the files that configure this very directory."""
     shared = _read_shared(os.path.join(directory, SHARED_FILE), [])
     return _own_files(directory) + ([shared.path] if shared else [])
 
 
 def _own_files(directory: str) -> list[str]:
-    return [path for name in OWN_FILES if _is_there(path := os.path.join(directory, name))]
+    return [path for name in OWN_FILES if _exists(path := os.path.join(directory, name))]
 
 
-def _is_there(path: str) -> bool:
-    """Whether there is something; a socket only stands in for what a confined command must not make."""
+def _exists(path: str) -> bool:
+    """Return whether a file exists; a socket is only a placeholder for what a confined command must not create."""
     from stat import S_ISSOCK
 
     try:
@@ -134,7 +134,7 @@ def _is_there(path: str) -> bool:
 
 
 def _upwards(start: str, stop: str) -> Iterator[str]:
-    """`start` and the directories above it; the home directory counts only when the search begins there."""
+    """Yield `start` and the directories above it; the home directory only if the search begins there."""
     stops = {stop, os.path.realpath(stop)}
     directory = start
     while True:
@@ -146,19 +146,19 @@ def _upwards(start: str, stop: str) -> Iterator[str]:
 
 
 def read(path: str) -> File:
-    """A configuration file of our own."""
+    """Read an onhand configuration file."""
     text = _decode(path, _read_bytes(path))
-    return File(path, _parse(path, text), _lines(text, ""))
+    return File(path, _parse(path, text), _find_lines(text, ""))
 
 
 def _read_shared(path: str, warnings: list[str]) -> File | None:
-    """pyproject.toml when it has our table. Broken in other ways it is somebody else's: a warning at most."""
+    """Read pyproject.toml if it has our table. If it is broken otherwise, that is at most a warning."""
     if not os.path.lexists(path):
         return None
     try:
         data = _read_bytes(path)
     except ConfigError as error:
-        warnings.append(f"{error}; it is taken to have no [{SHARED_TABLE}]")
+        warnings.append(f"{error}; assuming that it has no [{SHARED_TABLE}]")
         return None
     if b"onhand" not in data:  # spares most Python projects the cost of parsing
         return None
@@ -168,29 +168,22 @@ def _read_shared(path: str, warnings: list[str]) -> File | None:
     except ConfigError as error:
         if SHARED_TABLE.encode() in data:
             raise
-        warnings.append(f"{error}; it is taken to have no [{SHARED_TABLE}]")
+        warnings.append(f"{error}; assuming that it has no [{SHARED_TABLE}]")
         return None
     ours = tools.get("onhand") if isinstance(tools, dict) else None
     if ours is None:
         return None
     if not isinstance(ours, dict):
         raise ConfigError(f"{path}: {SHARED_TABLE} is not a table: write [{SHARED_TABLE}.context]")
-    return File(path, ours, _lines(text, SHARED_TABLE + "."))
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Without waiting: a named pipe would otherwise keep us until somebody writes into it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return File(path, ours, _find_lines(text, SHARED_TABLE + "."))
 
 
 def _read_bytes(path: str) -> bytes:
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path} is not a regular file: replace or remove it")
+        with open_regular(path) as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}): repair or remove it") from None
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): fix or remove it") from None
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES} bytes: a configuration is never that long")
     return data
@@ -222,8 +215,8 @@ def _parse(path: str, text: str) -> dict[str, Any]:
         raise ConfigError(f"{path}:{line}: not valid TOML: {problem} ({column})") from None
 
 
-def _lines(text: str, prefix: str) -> dict[str, int]:
-    """The line of each key that is written the usual way; tomllib does not tell."""
+def _find_lines(text: str, prefix: str) -> dict[str, int]:
+    """Return the line of each key that is written in the usual way, which tomllib does not report."""
     lines: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.split("\n"), 1):

@@ -1,1 +1,1 @@
-"""What can be looked up? Each corpus turns its source into findable sections and offers tools over them."""
+"""Corpora: each turns its source into searchable documents and offers tools over them."""

@@ -1,13 +1,13 @@
-"""How is a found text put into a prompt? Inside a tagged block that nothing in it can close or forge."""
+"""Render text from files for a prompt: in a tagged block that nothing in the text can close or forge."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from onhand.record import Record
+from onhand.errors import OnhandError, ToolError
+from onhand.text import IGNORABLE, one_line
 
-MAX_NOTE_BYTES = 128  # kept free for saying what was left out
-MIN_TEXT_BYTES = 256  # less of a text than this is not worth its block
-# Of all blocks: inside of one, nothing looks like the beginning of another.
+# The tags of all blocks: inside one, nothing may look like the beginning of another.
 TAGS = (
     *("context", "rules", "agent_note", "web_page"),
     *("available_skills", "skill", "skill_content", "skill_reference", "skill_resources"),
@@ -17,74 +17,36 @@ _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'
 }
 # White space, control characters, accents and what Unicode calls ignorable: a model may read over them. Possessive,
 # because a run of them is never worth a second look: giving back one at a time would take quadratic time.
-_INVISIBLE = (
-    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f"
-    r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    r"\U000e0000-\U000e0fff]*+"
-)
+_INVISIBLE = rf"[\s\x00-\x1f\x7f-\x9f\u0300-\u036f\u2028-\u202f\u2800\ufff9-\ufffb{IGNORABLE}]*+"
 
 
-class Shown(Record):
-    """What becomes a block."""
-
-    attributes: Mapping[str, str]
-    text: str
-
-
-def blocks_within(tag: str, found: Sequence[Shown], max_bytes: int, noun: str) -> str:
-    """Blocks one after the other; one that is too long is cut inside its block, and those without room are counted."""
-    room = max_bytes - MAX_NOTE_BYTES
-    blocks: list[str] = []
-    for shown in found:
-        if room < MIN_TEXT_BYTES:
-            break
-        rendered = _block_within(tag, shown, room)
-        size = len(rendered.encode()) + 2
-        if size <= room:
-            blocks.append(rendered)
-            room -= size
-    left_out = len(found) - len(blocks)
-    if left_out:
-        blocks.append(f"[{left_out} more {noun} left out: ask for fewer, or with a narrower query]")
-    return "\n\n".join(blocks)
+def render_block(tag: str, attributes: Mapping[str, str], text: str) -> str:
+    """Return `<tag name="value">`, the text and `</tag>`, escaped where values or text could be taken for markup."""
+    rendered = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
+    return f"<{tag}{rendered}>\n{neutralise_tag(tag, neutralise_tags(text))}\n</{tag}>"
 
 
-def _block_within(tag: str, shown: Shown, room: int) -> str:
-    from onhand.tools.output import MAX_MARKER_BYTES, cap
-
-    frame = len(block(tag, shown.attributes, "").encode())
-    text = without_tag(tag, harmless(shown.text))  # before it is cut: a tag that is spelled out is longer
-    return block(tag, shown.attributes, cap(text, max(room - frame - MAX_MARKER_BYTES, MIN_TEXT_BYTES)).text)
-
-
-def block(tag: str, attributes: Mapping[str, str], text: str) -> str:
-    """`<tag name="value">`, the text, `</tag>`; values and text are escaped where they could be taken for markup."""
-    spoken = "".join(f' {name}="{escaped(value)}"' for name, value in attributes.items())
-    return f"<{tag}{spoken}>\n{without_tag(tag, harmless(text))}\n</{tag}>"
-
-
-def harmless(text: str) -> str:
-    """The text with every tag of ours spelled out, as a block has it."""
+def neutralise_tags(text: str) -> str:
+    """Escape every tag of TAGS in a text, as a block does."""
     for tag in TAGS:
-        text = without_tag(tag, text)
+        text = neutralise_tag(tag, text)
     return text
 
 
-def on_one_line(text: str) -> str:
-    """The text on one line, which nothing in it can make look like a block."""
-    line = harmless(" ".join(text.split()))
-    return line.encode("utf-8", "backslashreplace").decode("utf-8")  # a file's name may be no Unicode
+def line_without_tags(text: str) -> str:
+    """Return the text on one line in which nothing can look like a block."""
+    return neutralise_tags(one_line(text))
 
 
-def escaped(value: str) -> str:
-    """A text between tags or quotes, on one line, that cannot be taken for markup."""
-    # A file's name may be no Unicode; Python then has lone surrogates in it, which nothing can encode.
+def escape(value: str) -> str:
+    """Escape a value for use between tags or quotes, on one line."""
+    # A file name may not be valid Unicode; Python then has lone surrogates in it, which cannot be encoded.
     return value.translate(_IN_ATTRIBUTES).encode("utf-8", "xmlcharrefreplace").decode("utf-8")
 
 
-def without_tag(tag: str, text: str) -> str:
-    """The text with `<` spelled `&lt;` wherever it would begin an opening or closing tag of that name."""
-    plain = text if text.isascii() else text.translate(_PLAIN)  # every character is where it was
+def neutralise_tag(tag: str, text: str) -> str:
+    """Replace `<` with `&lt;` wherever it would begin an opening or closing tag of that name."""
+    plain = text if text.isascii() else text.translate(_PLAIN)  # every character keeps its place
     if "<" not in plain:
         return text
     name = _INVISIBLE.join(re.escape(letter) for letter in tag)
@@ -97,7 +59,7 @@ def without_tag(tag: str, text: str) -> str:
 
 
 class _Plain(dict[int, int]):
-    """For str.translate: `＜` and `ｔ` as `<` and `t`, which is what a tokenizer that normalises makes of them."""
+    """For str.translate: `＜` and `ｔ` become `<` and `t`, as in a tokenizer that normalises."""
 
     def __missing__(self, code: int) -> int:
         from unicodedata import normalize
@@ -108,3 +70,15 @@ class _Plain(dict[int, int]):
 
 
 _PLAIN = _Plain()
+
+
+def required_query(query: str) -> str:
+    """Return the query without surrounding space; ToolError if it is empty."""
+    if not query.strip():
+        raise ToolError("query is required")
+    return query.strip()
+
+
+def safe_error(error: OnhandError, arguments: dict[str, Any]) -> ToolError:
+    """Return the error for the model with our tags escaped, since it may quote a file name that anyone chose."""
+    return error if isinstance(error, ToolError) else ToolError(line_without_tags(str(error)))

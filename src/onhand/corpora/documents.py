@@ -1,40 +1,236 @@
-"""What can be asked of documents? By words, by meaning, by filter, fused, and in full: the same for every door.
+"""Search documents by words, by meaning, by filter or fused, page by page, and read them in full or in part.
 
-It knows the Index and how an answer is cut into pages. It does not know who asks, and reads no configuration.
+It knows the Index and how an answer is divided into pages. It does not know the caller and reads no configuration. A
+page token holds an offset, not a snapshot: while nothing changes, pages follow each other without gaps or repetitions;
+what is added or deleted before the offset shifts the rest. In the default order of a listing new documents come first,
+so a reader may see one twice but misses none. A token is not a secret and grants nothing.
 """
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # threading's own Lock, without the cost of importing threading
+from _thread import allocate_lock
+from bisect import bisect_right
 
-from onhand import wanted
-from onhand.corpora.pages import MAX_OFFSET, Page, page_of
-from onhand.corpora.parts import Part, part_of
-from onhand.document import EVERYTHING, Document, Filter, microseconds, wanted_authors
+from onhand import cancellation
+from onhand.document import EVERYTHING, Document, Filter, filter_author_keys, to_microseconds
 from onhand.errors import InputError, NotFound
 from onhand.record import Record
-from onhand.search.accept import accepted_filter, accepted_query
 from onhand.search.index import AS_DECLARED, DEFAULT_LIMIT, MAX_LIMIT
+from onhand.search.validation import accepted_filter, accepted_query
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
-    from onhand.corpora.corpus import Findings
+    from onhand.corpora.federated import Findings
     from onhand.search.index import Index
     from onhand.search.result import Hit, Result
-    from onhand.store.entry import Summary
+    from onhand.store.store import Summary
     from onhand.tools import Tool
+
+MAX_OFFSET = 10_000  # every page costs as much as all pages before it; whoever reads on so far needs a filter
+_OFFSET_BYTES, _DIGEST_BYTES, _CHECK_BYTES = 2, 8, 4
+_TOKEN_CHARS = 19  # 14 bytes as base64 without padding
+
+
+class PagePlace(Record):
+    """A place in the list of all hits of one search."""
+
+    offset: int
+    arguments: bytes  # a digest of what was asked for
+
+    def token_after(self, shown: int) -> str:
+        """What asks for the page behind the hits that were shown; empty where that is too far."""
+        offset = self.offset + shown
+        if offset > MAX_OFFSET:
+            return ""
+        from base64 import urlsafe_b64encode
+
+        body = offset.to_bytes(_OFFSET_BYTES, "big") + self.arguments
+        return urlsafe_b64encode(body + _digest(body, _CHECK_BYTES)).decode().rstrip("=")
+
+
+def page_of(token: str | None, *arguments: Any) -> PagePlace:
+    """The page that a token asks for, the first without one; InputError if it belongs to other arguments or to none."""
+    import json
+
+    asked = _digest(json.dumps(arguments).encode(), _DIGEST_BYTES)
+    if not token:
+        return PagePlace(0, asked)
+    body = _body(token)
+    if body is None:
+        raise InputError(
+            f"page_token {str(token)[:40]!r} is none that a search gave: copy next_page_token whole, or leave it out",
+            "page_token",
+        )
+    offset = int.from_bytes(body[:_OFFSET_BYTES], "big")
+    if body[_OFFSET_BYTES:] != asked:
+        raise InputError(
+            "page_token belongs to a search with other arguments: repeat those of the page before (only limit may "
+            "change), or leave page_token out to begin anew",
+            "page_token",
+        )
+    return PagePlace(offset, asked)
+
+
+def _body(token: object) -> bytes | None:
+    """What a token holds; None when it was not made here."""
+    from base64 import urlsafe_b64decode
+
+    if not isinstance(token, str) or len(token) != _TOKEN_CHARS or not token.isascii():
+        return None
+    try:
+        raw = urlsafe_b64decode(token + "=")
+    except ValueError:
+        return None
+    body, check = raw[:-_CHECK_BYTES], raw[-_CHECK_BYTES:]
+    is_ours = len(body) == _OFFSET_BYTES + _DIGEST_BYTES and check == _digest(body, _CHECK_BYTES)
+    return body if is_ours and int.from_bytes(body[:_OFFSET_BYTES], "big") <= MAX_OFFSET else None
+
+
+def _digest(data: bytes, size: int) -> bytes:
+    from hashlib import blake2b
+
+    return blake2b(data, digest_size=size, person=b"onhand page").digest()
+
+
+class TextPart(Record):
+    """A stretch of a text, and where it lies. A line ends with a newline; an empty text has none."""
+
+    text: str
+    first_line: int  # from 1
+    last_line: int  # inclusive
+    lines: int  # of the whole text
+    first_byte: int  # from 0
+    end_byte: int  # exclusive
+    bytes: int  # of the whole text
+    wanted_line: int  # the last line and the end of what was asked for, also where there is no room for all of it
+    wanted_end: int
+    by_lines: bool  # whether it was asked for by lines
+
+    @property
+    def next(self) -> dict[str, int] | None:
+        """The arguments that ask for what follows; None at the end of the text."""
+        if self.end_byte >= self.bytes:
+            return None
+        is_short = self.end_byte < self.wanted_end < self.bytes
+        if self.by_lines and self.text.endswith("\n"):
+            until = {"last_line": self.wanted_line} if is_short else {}
+            return {"first_line": self.last_line + 1, **until}
+        rest = {"max_bytes": self.wanted_end - self.end_byte} if is_short else {}
+        return {"first_byte": self.end_byte, **rest}
+
+
+def part_of(
+    text: str,
+    first_line: int | None = None,
+    last_line: int | None = None,
+    first_byte: int | None = None,
+    max_bytes: int | None = None,
+) -> TextPart:
+    """The asked-for lines or bytes of a text, which is all of it when nothing is asked for."""
+    by_bytes = first_byte is not None or max_bytes is not None
+    if by_bytes and (first_line is not None or last_line is not None):
+        raise InputError("ask for lines (first_line, last_line) or for bytes (first_byte, max_bytes), not for both")
+    raw = text.encode()
+    if by_bytes:
+        start, end = _byte_range(raw, first_byte or 0, max_bytes)
+    else:
+        start, end = _line_range(raw, 1 if first_line is None else first_line, last_line)
+    return _part(raw, start, end, not by_bytes)
+
+
+def shorten_part(part: TextPart, room: int, size: Callable[[str], int]) -> TextPart:
+    """The longest beginning of a part with a size of at most `room`: whole lines, unless the first is too long itself.
+
+    The size of a text is at least its number of characters, and grows with it.
+    """
+    text = part.text
+    if len(text) <= room and size(text) <= room:
+        return part
+    kept = bisect_right(range(min(len(text), max(room, 0)) + 1), room, key=lambda length: size(text[:length])) - 1
+    kept = max(kept, 0)
+    whole_lines = text.rfind("\n", 0, kept) + 1
+    if part.by_lines and whole_lines:
+        kept = whole_lines
+    return _cut_part(part, text[:kept])
+
+
+def _cut_part(part: TextPart, text: str) -> TextPart:
+    last_line = part.first_line + _lines(text) - 1
+    return part._replace(text=text, last_line=last_line, end_byte=part.first_byte + len(text.encode()))
+
+
+def _part(raw: bytes, start: int, end: int, by_lines: bool) -> TextPart:
+    text = raw[start:end].decode()
+    first_line = raw.count(b"\n", 0, start) + 1
+    last_line = first_line + _lines(text) - 1
+    return TextPart(text, first_line, last_line, _lines(raw), start, end, len(raw), last_line, end, by_lines)
+
+
+def _lines(text: str | bytes) -> int:
+    if isinstance(text, bytes):
+        return text.count(b"\n") + (not text.endswith(b"\n")) if text else 0
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
+
+
+def _line_range(raw: bytes, first: int, last: int | None) -> tuple[int, int]:
+    lines = _lines(raw)
+    if first < 1 or first > max(lines, 1):
+        raise InputError(
+            f"first_line is {first}, and the document has {lines:,} lines: they count from 1", "first_line"
+        )
+    if last is not None and last < first:
+        raise InputError(f"last_line is {last}, before first_line, which is {first}", "last_line")
+    start = _line_start(raw, 0, first - 1)
+    return start, len(raw) if last is None or last >= lines else _line_start(raw, start, last - first + 1)
+
+
+def _line_start(raw: bytes, start: int, lines: int) -> int:
+    """Where the line begins that is so many lines behind the one at `start`."""
+    for _ in range(lines):
+        start = raw.index(b"\n", start) + 1
+    return start
+
+
+def _byte_range(raw: bytes, first: int, most: int | None) -> tuple[int, int]:
+    """The range, moved to the borders of characters: it begins no later than asked, and has at least one character."""
+    if first < 0 or first >= max(len(raw), 1):
+        raise InputError(
+            f"first_byte is {first}, and the document has {len(raw):,} bytes: they count from 0", "first_byte"
+        )
+    if most is not None and most < 1:
+        raise InputError(f"max_bytes is {most}: ask for at least one", "max_bytes")
+    start = _back_to_character(raw, first)
+    end = len(raw) if most is None else _back_to_character(raw, min(first + most, len(raw)))
+    if end <= start < len(raw):
+        end = start + 1
+    while _is_inside(raw, end):
+        end += 1
+    return start, end
+
+
+def _back_to_character(raw: bytes, at: int) -> int:
+    while _is_inside(raw, at):
+        at -= 1
+    return at
+
+
+def _is_inside(raw: bytes, at: int) -> bool:
+    return at < len(raw) and raw[at] & 0xC0 == 0x80
+
 
 MAX_OUTPUT_BYTES = 15 * 1024  # of an answer to a model: about 4,000 tokens
 MAX_COMPARED_IDS = 2_000  # ids that an unknown one is compared with: 70 ms at most
 
 
-class Answer(Record):
+class DocumentsPage(Record):
     """One page of hits; `reason` says why there are none, `notes` what the asker should know."""
 
     hits: tuple[Hit, ...]
-    page: Page
+    page: PagePlace
     more: bool  # whether there are hits behind these
     by_meaning: bool = False  # whether min_score, which may be None, was asked of the hits
     min_score: float | None = None
@@ -48,17 +244,17 @@ class Answer(Record):
         """What asks for the next page; empty when this is the last."""
         return self.page.token_after(max(len(self.hits), 1)) if self.more else ""
 
-    def shortened(self, kept: int) -> Answer:
+    def shortened(self, kept: int) -> DocumentsPage:
         """The first hits alone; the next page begins behind them, or behind the first if not even that is kept."""
         left_out = len(self.hits) - kept
         return self._replace(hits=self.hits[:kept], more=True, left_out=left_out) if left_out else self
 
 
-class Reading(Record):
+class DocumentReading(Record):
     """A document, or the part of it that was asked for."""
 
     document: Document
-    part: Part
+    part: TextPart
 
 
 class Documents:
@@ -77,10 +273,10 @@ class Documents:
         page_token: str | None = None,
         *,
         explain: bool = True,
-    ) -> Answer:
+    ) -> DocumentsPage:
         """The documents that share the most telling words with the query; which ones, `explain` has its price for."""
         query, filter = _query(query), accepted_filter(filter)
-        page = page_of(page_token, "keyword", query, _spelled(filter))
+        page = page_of(page_token, "keyword", query, _canonical_filter(filter))
         return self._page(
             lambda size: self.index.keyword(query, filter, size, page.offset, explain=explain), limit, page
         )
@@ -92,10 +288,10 @@ class Documents:
         limit: int | None = None,
         min_score: float | str | None = AS_DECLARED,
         page_token: str | None = None,
-    ) -> Answer:
+    ) -> DocumentsPage:
         """The documents that mean most nearly what the query does; None as `min_score` takes any."""
         query, filter = _query(query), accepted_filter(filter)
-        page = page_of(page_token, "semantic", query, _spelled(filter), _number(min_score))
+        page = page_of(page_token, "semantic", query, _canonical_filter(filter), _number(min_score))
         answer = self._page(lambda size: self.index.semantic(query, filter, size, min_score, page.offset), limit, page)
         return answer._replace(by_meaning=True)
 
@@ -105,12 +301,12 @@ class Documents:
         limit: int | None = None,
         order_by: str = "created_time desc",
         page_token: str | None = None,
-    ) -> Answer:
+    ) -> DocumentsPage:
         """The documents that the filter lets through, in order, and how many there are."""
-        from onhand.store.order import parse_order
+        from onhand.store.store import parse_order
 
         filter = accepted_filter(filter)
-        page = page_of(page_token, "filter", _spelled(filter), parse_order(order_by))
+        page = page_of(page_token, "filter", _canonical_filter(filter), parse_order(order_by))
         return self._page(lambda size: self.index.filter(filter, size, order_by, page.offset), limit, page)
 
     def fused(
@@ -121,10 +317,10 @@ class Documents:
         page_token: str | None = None,
         *,
         explain: bool = True,
-    ) -> Answer:
+    ) -> DocumentsPage:
         """Words and meaning together; words alone, and a note that says so, where meaning cannot be compared."""
         query, filter = _query(query), accepted_filter(filter)
-        page = page_of(page_token, "fused", query, _spelled(filter))
+        page = page_of(page_token, "fused", query, _canonical_filter(filter))
         return self._page(lambda size: self.index.fused(query, filter, size, page.offset, explain=explain), limit, page)
 
     def get(
@@ -134,15 +330,15 @@ class Documents:
         last_line: int | None = None,
         first_byte: int | None = None,
         max_bytes: int | None = None,
-    ) -> Reading:
+    ) -> DocumentReading:
         """A document with its text, or with the asked-for lines or bytes of it."""
         with self._lock:
-            wanted.check()
+            cancellation.check()
             try:
                 document = self.index.get(document_id)
             except NotFound as error:
                 raise NotFound(f"{error}{self._nearest_ids(document_id)}") from None
-        return Reading(document, part_of(document.text, first_line, last_line, first_byte, max_bytes))
+        return DocumentReading(document, part_of(document.text, first_line, last_line, first_byte, max_bytes))
 
     def ids(self, limit: int) -> list[str]:
         """The first ids, in their order."""
@@ -162,7 +358,7 @@ class Documents:
 
     def find(self, query: str, limit: int) -> Findings:
         """What one search across everything asks."""
-        from onhand.corpora.corpus import Finding, Findings
+        from onhand.corpora.federated import Finding, Findings
 
         answer = self.fused(query, limit=limit)
         found = tuple(Finding(hit.document_id, hit.title, hit.text, hit.score) for hit in answer.hits)
@@ -170,18 +366,18 @@ class Documents:
 
     def tools(self) -> list[Tool]:
         """The tools over these documents. What they say of the corpus is true now: ask again when it has changed."""
-        from onhand.corpora.documents_tool import tools_over
+        from onhand.corpora.document_tools import tools_over
 
         return tools_over(self)
 
-    def _page(self, search: Callable[[int], Result], limit: int | None, page: Page) -> Answer:
+    def _page(self, search: Callable[[int], Result], limit: int | None, page: PagePlace) -> DocumentsPage:
         size, notes = _page_size(limit)
         with self._lock:
-            wanted.check()  # it may have waited long for its turn
+            cancellation.check()  # it may have waited long for its turn
             result = search(size)
         if result.more and page.offset + len(result.hits) > MAX_OFFSET:
             notes += (f"there are more, but no more than {MAX_OFFSET:,} can be paged through: narrow the filter",)
-        return Answer(
+        return DocumentsPage(
             result.hits,
             page,
             result.more,
@@ -196,9 +392,9 @@ class Documents:
         store = self.index.store
         if not 0 < store.count() <= MAX_COMPARED_IDS:
             return ""
-        from onhand.tools.problems import near
+        from onhand.tools.arguments import close_names
 
-        nearest = near(document_id, store.scan(order_by="document_id", limit=MAX_COMPARED_IDS))
+        nearest = close_names(document_id, store.scan(order_by="document_id", limit=MAX_COMPARED_IDS))
         return f"; did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
 
 
@@ -231,13 +427,13 @@ def _query(query: str) -> str:
     return query
 
 
-def _spelled(filter: Filter) -> list[object]:
+def _canonical_filter(filter: Filter) -> list[object]:
     """The filter in the one spelling that equal filters share."""
     after, before = filter.created_after, filter.created_before
     return [
-        sorted(wanted_authors(filter)),
+        sorted(filter_author_keys(filter)),
         sorted(set(filter.tags)),
-        None if after is None else microseconds(after),
-        None if before is None else microseconds(before),
+        None if after is None else to_microseconds(after),
+        None if before is None else to_microseconds(before),
         sorted(set(filter.scope)),
     ]

@@ -1,7 +1,7 @@
-"""Which files of a directory may be read, and what do they say?
+"""Find and read the files of a directory safely.
 
-Nothing outside the directory is ever opened, whatever its links say; nothing that is not a regular file is opened at
-all. What cannot be used is reported, never raised: one bad file must not hide the others.
+Nothing outside the directory is ever opened, whatever its links say, and only regular files are opened. Files that
+cannot be used are reported, never raised: one bad file must not hide the others.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 import stat
 import time
 
-from onhand.encoding import mark_of
+from onhand.fsio import read_stable
 from onhand.record import Record
-from onhand.regular import read_whole
+from onhand.text import byte_order_mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Stamp(Record):
     changed_ns: int
 
 
-class Found(Record):
+class FoundFile(Record):
     """A file below a root."""
 
     name: str  # relative to the root, with forward slashes
@@ -66,13 +66,13 @@ def sweep(
     max_files: int = MAX_FILES,
     names: Collection[str] = (),
     skips: Callable[[str], bool] | None = None,
-) -> tuple[list[Found], list[Problem]]:
+) -> tuple[list[FoundFile], list[Problem]]:
     """Every file below a root that ends so, by name, and what was left out; a missing root has none.
 
     With `names`, only those that are called so; a link of that name may lead to what ends so too. `skips` says which
     directories, relative to the root, are not looked into: by default hidden and vendored ones.
     """
-    found: list[Found] = []
+    found: list[FoundFile] = []
     problems: list[Problem] = []
 
     def is_wanted(name: str) -> bool:
@@ -84,15 +84,15 @@ def sweep(
             problems.append(Problem("", f"more than {max_files:,} files: the rest is left out; choose a smaller root"))
             break
         try:
-            found.append(_found(root, *entry, suffixes))
+            found.append(_resolve_entry(root, *entry, suffixes))
         except Unreadable as reason:
             problems.append(Problem(entry[0], str(reason)))
     return sorted(found), sorted(problems)
 
 
-def within_limits(found: Mapping[str, Found], max_bytes: int) -> tuple[dict[str, Found], list[Problem]]:
+def within_limits(found: Mapping[str, FoundFile], max_bytes: int) -> tuple[dict[str, FoundFile], list[Problem]]:
     """As many files as may be read together, first come first served, and what was left out."""
-    kept: dict[str, Found] = {}
+    kept: dict[str, FoundFile] = {}
     left_out: list[str] = []
     room = MAX_TOTAL_BYTES
     for path, file in found.items():
@@ -109,32 +109,32 @@ def within_limits(found: Mapping[str, Found], max_bytes: int) -> tuple[dict[str,
     return kept, [Problem(left_out[0], f"left out{others}: more than {most} together; choose smaller roots")]
 
 
-def read(file: Found, max_bytes: int) -> tuple[str, str | None]:
+def read(file: FoundFile, max_bytes: int) -> tuple[str, str | None]:
     """The text of a file, without a byte order mark, and what is wrong with it although it can be used."""
     if file.stamp.size > max_bytes:
         raise Unreadable(f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise max_file_bytes")
-    return _decoded(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
+    return _decode(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
 
 
-def read_bytes(file: Found, max_bytes: int) -> bytes:
+def read_bytes(file: FoundFile, max_bytes: int) -> bytes:
     """What is in a file at one moment, if that is not more than `max_bytes`."""
     descriptor = open_regular(file)
     try:
-        return read_whole(descriptor, max_bytes)
+        return read_stable(descriptor, max_bytes)
     except OSError as error:
-        raise Unreadable(_spoken(error)) from error
+        raise Unreadable(_error_text(error)) from error
     finally:
         os.close(descriptor)
 
 
-def open_regular(file: Found) -> int:
+def open_regular(file: FoundFile) -> int:
     """A descriptor to read a file with, if it is still a regular file inside its root."""
     # O_NONBLOCK, so that a pipe put in the file's place cannot hang us; O_NOFOLLOW, so that a link cannot lead out.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = _open_below(file.root, file.inner, flags)
     except OSError as error:
-        raise Unreadable(_spoken(error)) from error
+        raise Unreadable(_error_text(error)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise Unreadable("not a regular file any more")
@@ -191,7 +191,7 @@ def _walk(
         except FileNotFoundError:
             continue  # a missing root is an empty one; a directory deleted while we look is gone
         except OSError as error:
-            problems.append(Problem(prefix.rstrip("/"), _spoken(error)))
+            problems.append(Problem(prefix.rstrip("/"), _error_text(error)))
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
@@ -206,32 +206,32 @@ def _is_skipped(directory: str) -> bool:
     return name.startswith(".") or name in SKIPPED_DIRECTORIES
 
 
-def _found(root: str, name: str, entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> Found:
+def _resolve_entry(root: str, name: str, entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> FoundFile:
     inner = name
     try:
         if entry.is_symlink():
             root, inner = _target(root, os.path.join(root, name), suffixes)
         status = os.stat(os.path.join(root, inner), follow_symlinks=False)
     except OSError as error:
-        raise Unreadable(_spoken(error)) from error
+        raise Unreadable(_error_text(error)) from error
     if not stat.S_ISREG(status.st_mode):
         raise Unreadable("not a regular file")
-    return Found(name, root, inner, _stamp(status))
+    return FoundFile(name, root, inner, _stamp(status))
 
 
-def named(path: str) -> Found:
+def find_named(path: str) -> FoundFile:
     """A file that somebody asked for by its path: a link may lead to it from anywhere."""
     try:
         target = os.path.realpath(path, strict=True)
         status = os.stat(target, follow_symlinks=False)
     except OSError as error:
-        raise Unreadable(_spoken(error)) from error
+        raise Unreadable(_error_text(error)) from error
     if not stat.S_ISREG(status.st_mode):
         raise Unreadable("not a regular file")
-    return Found(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
+    return FoundFile(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
 
 
-def inside(directory: str, path: str, suffixes: tuple[str, ...] = ("",)) -> Found:
+def find_inside(directory: str, path: str, suffixes: tuple[str, ...] = ("",)) -> FoundFile:
     """A file of a directory that somebody asked for by its path in there: no link may lead out, nor may the path.
 
     Nor may a link lead to what does not end so.
@@ -244,23 +244,23 @@ def inside(directory: str, path: str, suffixes: tuple[str, ...] = ("",)) -> Foun
     except ValueError:  # of a path that no file can have
         raise Unreadable("no file has such a path") from None
     except OSError as error:
-        raise Unreadable(_spoken(error)) from error
+        raise Unreadable(_error_text(error)) from error
     directory = os.path.realpath(directory)
     if not is_inside(target, directory):
         raise Unreadable("it leads out of there")
     _check_form(target, suffixes)
-    return unlinked(directory, os.path.relpath(target, directory).replace(os.sep, "/"))._replace(name=path)
+    return find_unlinked(directory, os.path.relpath(target, directory).replace(os.sep, "/"))._replace(name=path)
 
 
-def unlinked(root: str, inner: str) -> Found:
+def find_unlinked(root: str, inner: str) -> FoundFile:
     """A file of a root that is no link, by its path below the root."""
     try:
         status = os.stat(os.path.join(root, inner), follow_symlinks=False)
     except OSError as error:
-        raise Unreadable(_spoken(error)) from error
+        raise Unreadable(_error_text(error)) from error
     if not stat.S_ISREG(status.st_mode):
         raise Unreadable("not a regular file")
-    return Found(inner, root, inner, _stamp(status))
+    return FoundFile(inner, root, inner, _stamp(status))
 
 
 def _stamp(status: os.stat_result) -> Stamp:
@@ -293,8 +293,8 @@ def is_inside(path: str, directory: str) -> bool:
         return False
 
 
-def _decoded(content: bytes) -> tuple[str, str | None]:
-    mark, encoding = mark_of(content)
+def _decode(content: bytes) -> tuple[str, str | None]:
+    mark, encoding = byte_order_mark(content)
     encoding = encoding or "utf-8"
     if encoding == "utf-8" and b"\0" in content:
         raise Unreadable("a binary file, not Markdown")
@@ -307,5 +307,5 @@ def _decoded(content: bytes) -> tuple[str, str | None]:
         return text.decode(encoding, "replace"), problem
 
 
-def _spoken(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return (error.strerror or str(error)).lower()

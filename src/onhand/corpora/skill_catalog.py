@@ -1,33 +1,35 @@
-"""Which skills does the system prompt name? All of them, as far as a budget reaches.
+"""Render the list of skills for the system prompt, within a budget.
 
-When they are too long, a shorter form without locations is used, and descriptions are shortened, all to the same
-length; only when names alone are too many are skills left out. Both are said, so that the model searches for the rest.
+When the list is too long, a shorter form without locations is used and descriptions are shortened, all to the same
+length; skills are left out only when the names alone are too many. Both are stated, so that the model searches for the
+rest.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 
-from onhand.corpora.blocks import escaped
+from onhand.corpora.blocks import escape
 from onhand.record import Record
-from onhand.tools.tokens import BYTES_PER_TOKEN
+from onhand.text import one_line
+from onhand.tools.loading import BYTES_PER_TOKEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from onhand.corpora.skill import Skill
+    from onhand.corpora.skill_files import Skill
 
-WINDOW_SHARE = 0.02  # of a model's window: what other clients give their skills
-SHORTEST_CHARS = 20  # of a description: less says nothing
+WINDOW_SHARE = 0.02  # of a model's window, as in other clients
+SHORTEST_CHARS = 20  # of a description: a shorter one says nothing
 
 INTRODUCTION = (
-    "Skills are instructions for particular tasks. When a task fits one of these, call read_skill with its name before "
-    "you begin, and follow what it says."
+    "Skills are instructions for particular tasks. When a task fits one of them, call read_skill with its name before "
+    "you begin, and follow the instructions."
 )
 
 
-class Catalog(Record):
+class SkillCatalog(Record):
     """The block for the system prompt, and what did not fit."""
 
     text: str  # "" when there are no skills, or room for none
@@ -38,81 +40,80 @@ class Catalog(Record):
 
 
 def budget_of(window_tokens: int) -> int:
-    """How many characters of a model's window are for the catalog."""
+    """Return how many characters of a model's window the catalog may take."""
     return int(window_tokens * WINDOW_SHARE * BYTES_PER_TOKEN)
 
 
-class _Entry(Record):
-    """A skill on its way into the list: lines that are made once, since a budget is met by trying."""
+class _CatalogEntry(Record):
+    """A skill prepared for the list once, since meeting a budget takes several attempts."""
 
     name: str  # escaped
-    said: str  # not yet escaped: it may be cut
+    description: str  # escaped later, since it may be cut
     location: str  # escaped
 
 
-def render(skills: Sequence[Skill], max_chars: int, order: Mapping[str, int]) -> Catalog:
-    """The catalog within a budget; `order` says whose root comes first, which is left out last."""
+def render_catalog(skills: Sequence[Skill], max_chars: int, order: Mapping[str, int]) -> SkillCatalog:
+    """Return the catalog within a budget; skills whose root comes first in `order` are left out last."""
     if not skills:
-        return Catalog("", 0, 0, 0, max_chars)
+        return SkillCatalog("", 0, 0, 0, max_chars)
     by_root = sorted(skills, key=lambda skill: (order.get(skill.name, 0), skill.name))
-    entries = [_Entry(escaped(_line(one.name)), _line(one.description), escaped(_line(one.path))) for one in by_root]
-    text = _joined(map(_whole, sorted(entries)))
+    entries = [
+        _CatalogEntry(escape(one_line(one.name)), one_line(one.description), escape(one_line(one.path)))
+        for one in by_root
+    ]
+    text = _join(map(_whole, sorted(entries)))
     if len(text) <= max_chars:
-        return Catalog(text, len(skills), 0, 0, max_chars)
-    longest = max(len(entry.said) for entry in entries)
-    length = _most(range(SHORTEST_CHARS, longest + 1), lambda chars: len(_shortened(entries, chars).text), max_chars)
-    catalog = _shortened(entries, length or 0)
+        return SkillCatalog(text, len(skills), 0, 0, max_chars)
+    longest = max(len(entry.description) for entry in entries)
+    length = _most(range(SHORTEST_CHARS, longest + 1), lambda chars: len(_shorten(entries, chars).text), max_chars)
+    catalog = _shorten(entries, length or 0)
     if len(catalog.text) > max_chars:
-        count = _most(range(len(skills)), lambda count: len(_shortened(entries, 0, count).text), max_chars)
-        catalog = _shortened(entries, 0, count or 0)
+        count = _most(range(len(skills)), lambda count: len(_shorten(entries, 0, count).text), max_chars)
+        catalog = _shorten(entries, 0, count or 0)
     return catalog._replace(max_chars=max_chars)
 
 
-def _shortened(entries: Sequence[_Entry], length: int, count: int | None = None) -> Catalog:
-    """The first skills in the short form, with descriptions of so many characters at most."""
+def _shorten(entries: Sequence[_CatalogEntry], length: int, count: int | None = None) -> SkillCatalog:
+    """Return the first skills in the short form, with descriptions of at most `length` characters."""
     shown = sorted(entries[:count])
     if not shown:
-        return Catalog("", 0, 0, len(entries), 0)
-    shortened = sum(1 for entry in shown if len(entry.said) > length)
+        return SkillCatalog("", 0, 0, len(entries), 0)
+    shortened = sum(1 for entry in shown if len(entry.description) > length)
     left_out = len(entries) - len(shown)
     notes = [f"{shortened} descriptions are shortened"] if shortened else []
     notes += [f"{left_out} more skills are not listed"] if left_out else []
-    note = f"[{' and '.join(notes)} for want of room: search_skills finds skills by what they are for.]"
-    text = _joined((_short(entry, length) for entry in shown), *([note] if notes else []))
-    return Catalog(text, len(shown), shortened, left_out, 0)
+    note = f"[{' and '.join(notes)} to save space: search_skills finds skills by their purpose.]"
+    text = _join((_short(entry, length) for entry in shown), *([note] if notes else []))
+    return SkillCatalog(text, len(shown), shortened, left_out, 0)
 
 
 def _most(numbers: range, size: Callable[[int], int], room: int) -> int | None:
-    """The largest of the numbers with which there is room: with more it is longer, but for a few characters."""
+    """Return the largest number whose text fits; sizes grow with the number, except by a few characters."""
     place = bisect_right(numbers, room, key=size)
     while place and size(numbers[place - 1]) > room:
         place -= 1
     return numbers[place - 1] if place else None
 
 
-def _joined(skills: Iterable[str], *notes: str) -> str:
+def _join(skills: Iterable[str], *notes: str) -> str:
     return "\n".join([INTRODUCTION, "<available_skills>", *skills, "</available_skills>", *notes])
 
 
-def _whole(entry: _Entry) -> str:
-    """A skill as the specification's clients show it."""
-    name, said, location = entry
-    inner = f"<name>{name}</name>\n<description>{escaped(said)}</description>\n<location>{location}</location>"
+def _whole(entry: _CatalogEntry) -> str:
+    """Return a skill in the form that clients of the specification use."""
+    name, description, location = entry
+    inner = f"<name>{name}</name>\n<description>{escape(description)}</description>\n<location>{location}</location>"
     return f"<skill>\n{inner}\n</skill>"
 
 
-def _short(entry: _Entry, length: int) -> str:
-    said = _cut(entry.said, length)
-    return f'<skill name="{entry.name}">{escaped(said)}</skill>' if said else f'<skill name="{entry.name}"/>'
+def _short(entry: _CatalogEntry, length: int) -> str:
+    said = _cut(entry.description, length)
+    return f'<skill name="{entry.name}">{escape(said)}</skill>' if said else f'<skill name="{entry.name}"/>'
 
 
 def _cut(text: str, length: int) -> str:
-    """The text, or as many whole words as fit with an ellipsis."""
+    """Return the text, or as many whole words as fit before an ellipsis."""
     if len(text) <= length or not length:
         return text[:length]
     cut = text[: length - 1]
     return (cut.rpartition(" ")[0] or cut) + "…"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

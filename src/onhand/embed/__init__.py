@@ -1,1 +1,1 @@
-"""What does it mean? Texts as vectors, by models that run here, elsewhere, or only in tests."""
+"""Embedders: texts as vectors, by models in this process or behind an endpoint."""

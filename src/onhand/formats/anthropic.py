@@ -1,18 +1,26 @@
-"""How does Anthropic spell tools, calls and results? As blocks of messages; results are a user's.
+"""Translate tools, calls and results for Anthropic's Messages API, including its deferred tools and tool search.
 
 `cache` marks the ends of what stays equal between requests: the tools and the system's text, and the conversation so
-far. The API finds the longest beginning that it has seen at such a mark.
+far; the API finds the longest prefix that it has seen at such a mark. Deferred definitions are sent with every request
+(`defer_loading`) but stay out of the prompt, so the tools of a request are the same bytes however many were found.
+There are two ways to search: ours, whose answer refers to tools (`reference_result`), or the API's own two tool types,
+which `server_search` answers with our index, within the API's limits and with its error codes, for programs that stand
+in for the API.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from onhand.formats.message import Message, as_mapping, split
-from onhand.formats.names import ANTHROPIC, accepted_calls, accepted_tools
+from onhand.errors import InputError, StoreError, ToolError
+from onhand.formats.message import ANTHROPIC, Message, accepted_calls, accepted_tools, as_mapping, split
+from onhand.tools.catalog import MAX_PATTERN_CHARS, compile_pattern
+from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.prompt import wire_tool
 from onhand.tools.registry import Call
+from onhand.tools.session import Session
 
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
-KEPT = ("thinking", "redacted_thinking")  # must be sent back as they were while tools are in use
+KEPT = ("thinking", "redacted_thinking")  # must be sent back unchanged while tools are in use
 
 
 class AnthropicFormat:
@@ -24,7 +32,7 @@ class AnthropicFormat:
         self._cache = cache
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`messages`, with `system` and `tools` where there are any; tools with a name that the API refuses are not."""
+        """Return `messages`, with `system` and `tools` if there are any, but no tools whose name the API refuses."""
         system, rest = split(accepted_calls(messages, ANTHROPIC))
         wanted: dict[str, Any] = {}
         if taken := accepted_tools(tools, ANTHROPIC):
@@ -39,7 +47,7 @@ class AnthropicFormat:
         return wanted
 
     def spell(self, message: Message) -> dict[str, Any]:
-        """An assistant's message: what was kept, the text, then the calls."""
+        """Return an assistant's message: the kept blocks, the text, then the calls."""
         content: list[dict[str, Any]] = [dict(block) for block in message.kept]
         if message.text.strip():  # the API refuses blocks of nothing but white space
             content.append({"type": "text", "text": message.text})
@@ -49,9 +57,9 @@ class AnthropicFormat:
         ]
         return {"role": "assistant", "content": content}
 
-    def read(self, said: Any) -> Message:
-        """A response's message."""
-        content = said.get("content") if isinstance(said, Mapping) else None
+    def read(self, response: Any) -> Message:
+        """Read the message of a response."""
+        content = response.get("content") if isinstance(response, Mapping) else None
         blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
         texts = [block.get("text") for block in blocks if block.get("type") == "text"]
         calls = tuple(
@@ -63,11 +71,11 @@ class AnthropicFormat:
         return Message("assistant", "".join(text for text in texts if isinstance(text, str)), calls, kept=kept)
 
     def _turns(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Roles take turns: what follows a message of its own role is joined to it."""
+        """Join consecutive messages of the same role, since roles must take turns."""
         turns: list[dict[str, Any]] = []
         for message in messages:
             turn = self._turn(message)
-            if not turn["content"]:  # an answer without a word
+            if not turn["content"]:  # an empty answer
                 continue
             if turns and turns[-1]["role"] == turn["role"]:
                 turns[-1]["content"] += turn["content"]
@@ -94,4 +102,122 @@ class AnthropicFormat:
 
 def _last_content(turns: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
     content: list[dict[str, Any]] | None = turns[-1]["content"] if turns else None
-    return content if content and content[-1].get("type") not in KEPT else None  # thoughts take no mark
+    return content if content and content[-1].get("type") not in KEPT else None  # thinking blocks take no mark
+
+
+SEARCH_TOOLS = {
+    "regex": {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
+    "bm25": {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+}
+MAX_DEFERRED = 10_000
+MAX_QUERY_CHARS = 500
+MAX_RESULTS = 5
+
+
+def request_tools(session: Session, search: str = "client", cache: bool = False) -> list[dict[str, Any]]:
+    """Return the `tools` of a request; `cache` marks the last one that is not deferred as the end of a cached prefix.
+
+    Tools whose name the API refuses are left out: `message.left_out` names them.
+    """
+    if search not in ("client", *SEARCH_TOOLS):
+        raise InputError(f"search is client, regex or bm25, not {search!r}")
+    finders = {tool.name for tool in session.tools()}
+    loaded = [
+        wired
+        for wired in session.wire(activated=False)
+        if ANTHROPIC.fullmatch(wired["name"]) and (search == "client" or wired["name"] not in finders)
+    ]
+    active = {tool.name: tool.id for tool in session.active()}  # of equal names, the one that a call would reach
+    deferred = [
+        tool
+        for tool in session.deferred()
+        if ANTHROPIC.fullmatch(tool.name) and active.get(tool.name, tool.id) == tool.id
+    ]
+    if len(deferred) > MAX_DEFERRED:
+        raise InputError(
+            f"{len(deferred):,} tools are deferred, and the API takes {MAX_DEFERRED:,}: leave out a server"
+        )
+    if search != "client":
+        loaded = [dict(SEARCH_TOOLS[search]), *loaded]
+    if deferred and not loaded:
+        raise InputError("at least one tool must not be deferred: send a search tool, or load one")
+    if cache and loaded:  # never on a deferred one: the API refuses both together
+        loaded[-1] = {**loaded[-1], "cache_control": {"type": "ephemeral"}}
+    sent = {wired["name"] for wired in loaded}
+    return [*loaded, *({**wire_tool(tool), "defer_loading": True} for tool in _others(deferred, sent))]
+
+
+def reference_result(tool_use_id: str, tools: Iterable[CatalogTool], otherwise: str = "") -> dict[str, Any]:
+    """Return the answer to a call of our search tool: references, which the API expands, or else a text."""
+    content = _references(tools) or [{"type": "text", "text": otherwise or "no tool fits"}]
+    return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content}
+
+
+def server_search(session: Session, name: str, tool_use_id: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of one of the API's own search tools, in its format."""
+    try:
+        if name == SEARCH_TOOLS["regex"]["name"]:
+            found = _by_pattern(session, _text(arguments, "pattern", MAX_PATTERN_CHARS))
+        elif name == SEARCH_TOOLS["bm25"]["name"]:
+            result = session.search(_text(arguments, "query", MAX_QUERY_CHARS), MAX_RESULTS)
+            active = {tool.id for tool in session.active()}
+            asked = [*(hit.tool for hit in result.found.hits), *result.already]
+            found = [tool for tool in asked if tool.id in active][:MAX_RESULTS]
+        else:
+            raise InputError(f"there is no search tool {name[:100]!r}")
+    except InputError as error:
+        return _result(tool_use_id, _error("invalid_tool_input", str(error)))
+    except (StoreError, ToolError) as error:
+        return _result(tool_use_id, _error("unavailable", str(error)))
+    return _result(tool_use_id, {"type": "tool_search_tool_search_result", "tool_references": _references(found)})
+
+
+def _by_pattern(session: Session, pattern: str) -> list[CatalogTool]:
+    """Return the tools with the pattern in their name, description, or an argument's name or description."""
+    matches = compile_pattern(pattern)
+    sent = [tool for tool in session.deferred() if ANTHROPIC.fullmatch(tool.name)]
+    found = [tool for tool in sent if any(map(matches, _searchable_texts(tool)))][:MAX_RESULTS]
+    left_out = session.activate([tool.id for tool in found]).left_out
+    return [tool for tool in found if tool.id not in left_out]
+
+
+def _references(tools: Iterable[CatalogTool]) -> list[dict[str, Any]]:
+    """Return a reference to each name once, and only to names that were sent: the API refuses unknown ones."""
+    names = dict.fromkeys(tool.name for tool in tools if ANTHROPIC.fullmatch(tool.name))
+    return [{"type": "tool_reference", "tool_name": name} for name in names]
+
+
+def _searchable_texts(tool: CatalogTool) -> Iterable[str]:
+    yield tool.name
+    yield tool.description
+    properties = tool.input_schema.get("properties")
+    for name, part in properties.items() if isinstance(properties, Mapping) else ():
+        yield name
+        said = part.get("description") if isinstance(part, Mapping) else None
+        if isinstance(said, str):
+            yield said
+
+
+def _text(arguments: Mapping[str, Any], key: str, most: int) -> str:
+    value = arguments.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{key} is required")
+    if len(value) > most:
+        raise InputError(f"{key} has {len(value):,} characters: at most {most}")
+    return value
+
+
+def _others(tools: Iterable[CatalogTool], sent: set[str]) -> Iterable[CatalogTool]:
+    """Yield the tools whose name was not sent yet: the API takes each name once."""
+    for tool in tools:
+        if tool.name not in sent:
+            sent.add(tool.name)
+            yield tool
+
+
+def _error(code: str, message: str) -> dict[str, Any]:
+    return {"type": "tool_search_tool_result_error", "error_code": code, "error_message": message}
+
+
+def _result(tool_use_id: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_search_tool_result", "tool_use_id": tool_use_id, "content": content}

@@ -1,11 +1,11 @@
-"""How does FunctionGemma spell tools, calls and results? As one text, equal byte for byte to what it was trained on.
+"""Translate tools, calls and results for FunctionGemma: one text, byte for byte as in its training.
 
-The template in its released GGUF file decides: no line break between declarations, properties by name, `description`
-first and `type` last, types in capitals, every text between two marks. Google's runtime for devices has a template of
-its own, which differs in what stands before the declarations. Gemma's later models have the same grammar with another
-mark.
+The template in its released GGUF file decides: no line break between declarations, properties sorted by name,
+`description` first and `type` last, types in capitals, every text between two marks. Google's runtime for devices has
+its own template, which differs in the text before the declarations. Later Gemma models have the same grammar with
+another mark.
 
-Nothing in a text can forge a mark or a turn: where one is spelled out, its `<` becomes `&lt;`, which reading undoes.
+Nothing in a text can forge a mark or a turn: where one occurs, its `<` becomes `&lt;`, which reading reverses.
 """
 
 import json
@@ -48,7 +48,7 @@ class FunctionGemmaFormat:
         self.template = template
         controls = "|".join(re.escape(control[1:]) for control in (*_CONTROLS, mark))
         self._forged = re.compile(rf"(?:<|&(?:amp;)*lt;)(?={controls})")
-        self._spelled_out = re.compile(rf"&((?:amp;)*)lt;(?={controls})")
+        self._escaped = re.compile(rf"&((?:amp;)*)lt;(?={controls})")
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """`prompt`, without the token for its beginning, which runtimes add."""
@@ -59,26 +59,27 @@ class FunctionGemmaFormat:
             if message.role == "tool":
                 parts += [self._response(result) for result in message.results]
             else:
-                parts += [_begin(message, before), self._said(message), "" if message.calls else "<end_of_turn>\n"]
+                end = "" if message.calls else "<end_of_turn>\n"
+                parts += [_begin(message, before), self._write_message(message), end]
             before = message.role
-        if before != "tool":  # results open no turn: the model goes on after them
+        if before != "tool":  # results do not open a turn: the model continues after them
             parts.append("<start_of_turn>model\n")
         return {"prompt": "".join(parts)}
 
     def spell(self, message: Message) -> str:
-        """An assistant's message: its text, then its calls."""
-        return self._said(message)
+        """Return an assistant's message: its text, then its calls."""
+        return self._write_message(message)
 
-    def read(self, said: Any) -> Message:
-        """What a model wrote. A call that was cut off inside its arguments has them as the text that they are."""
-        text = _THOUGHT.sub("", said if isinstance(said, str) else "")
+    def read(self, response: Any) -> Message:
+        """Read what a model wrote. A call that was cut off inside its arguments has them as text."""
+        text = _THOUGHT.sub("", response if isinstance(response, str) else "")
         text, *pieces = text.split(_CALL)
         calls = [self._call(piece) for piece in pieces]
         plain = text.partition("<end_of_turn>")[0]
         return Message("assistant", self._as_it_was(plain).strip(), tuple(call for call in calls if call))
 
     def declaration(self, wired: Mapping[str, Any]) -> str:
-        """One tool, as `Tool.wire` gives it."""
+        """Return the declaration of one tool, given as `Tool.wire` returns it."""
         schema = wired["input_schema"]
         inner = []
         if properties := self._properties(schema.get("properties")):
@@ -93,18 +94,18 @@ class FunctionGemmaFormat:
     def _developer(self, system: str, tools: Sequence[Mapping[str, Any]]) -> str:
         if not system and not tools:
             return ""
-        said = self._harmless(system).strip()
+        text = self._harmless(system).strip()
         if self.template == "litert":
-            said += "\n\n" if system and tools else ""
+            text += "\n\n" if system and tools else ""
         else:
-            said = said or PREAMBLE
-        return f"<start_of_turn>developer\n{said}{''.join(map(self.declaration, tools))}<end_of_turn>\n"
+            text = text or PREAMBLE
+        return f"<start_of_turn>developer\n{text}{''.join(map(self.declaration, tools))}<end_of_turn>\n"
 
-    def _said(self, message: Message) -> str:
+    def _write_message(self, message: Message) -> str:
         text = self._harmless(message.text).strip()
-        return text + "".join(map(self._spelled_call, message.calls))
+        return text + "".join(map(self._write_call, message.calls))
 
-    def _spelled_call(self, call: Call) -> str:
+    def _write_call(self, call: Call) -> str:
         if isinstance(call.arguments, str) and not _is_json(call.arguments):  # as it was cut off
             return f"{_CALL}call:{self._harmless(call.name)}{{{self._harmless(call.arguments)}"
         pairs = sorted(as_mapping(call.arguments).items())
@@ -175,7 +176,7 @@ class FunctionGemmaFormat:
         return self._forged.sub(lambda found: "&lt;" if found[0] == "<" else f"&amp;{found[0][1:]}", text)
 
     def _as_it_was(self, text: str) -> str:
-        return self._spelled_out.sub(lambda found: f"&{found[1][4:]}lt;" if found[1] else "<", text)
+        return self._escaped.sub(lambda found: f"&{found[1][4:]}lt;" if found[1] else "<", text)
 
     def _call(self, piece: str) -> Call | None:
         """`call:NAME{…}`, and whatever follows it."""
@@ -192,14 +193,14 @@ class FunctionGemmaFormat:
 
 
 def _begin(message: Message, before: str) -> str:
-    """How a turn is opened. After results, the model goes on in its own; a person's words end that first."""
+    """Return the opening of a turn. After results the model continues its turn; a user's text ends that first."""
     if message.role == "assistant":
         return "" if before == "tool" else "<start_of_turn>model\n"
     return ("<end_of_turn>\n" if before == "tool" else "") + "<start_of_turn>user\n"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """The type of a property; of several, the one that is not null, as the form has one only."""
+    """Return the type of a property; of several, the one that is not null, since the format has only one."""
     kind = schema.get("type", "")
     if isinstance(kind, list | tuple):
         kind = next((one for one in kind if one != "null"), "")
@@ -229,13 +230,13 @@ class _Reading:
         self.place = 0
 
     def pairs(self, levels_left: int) -> dict[str, Any]:
-        """What stands behind `{`, up to its `}`."""
+        """Read the pairs after `{`, up to its `}`."""
         found: dict[str, Any] = {}
-        while not self._taken("}"):
-            if found and not self._taken(","):
+        while not self._take("}"):
+            if found and not self._take(","):
                 raise _CutOff
-            key = self._marked() if self._at(self.mark) else self._until(":").strip()
-            self._need(":")
+            key = self._read_marked() if self._at(self.mark) else self._until(":").strip()
+            self._expect(":")
             found[key] = self._value(levels_left - 1)
         return found
 
@@ -243,23 +244,23 @@ class _Reading:
         if levels_left <= 0:
             raise _CutOff
         if self._at(self.mark):
-            return self._marked()
-        if self._taken("{"):
+            return self._read_marked()
+        if self._take("{"):
             return self.pairs(levels_left)
-        if self._taken("["):
+        if self._take("["):
             return self._list(levels_left)
         return self._literal()
 
     def _list(self, levels_left: int) -> list[Any]:
         found: list[Any] = []
-        while not self._taken("]"):
-            if found and not self._taken(","):
+        while not self._take("]"):
+            if found and not self._take(","):
                 raise _CutOff
             found.append(self._value(levels_left - 1))
         return found
 
     def _literal(self) -> Any:
-        """A number or a word; a model that forgets the marks means a text."""
+        """Read a number or a word; without marks, anything else is a text."""
         bare = _BARE.match(self.text, self.place)
         self.place = bare.end() if bare else self.place
         word = bare[0].strip() if bare else ""
@@ -269,10 +270,10 @@ class _Reading:
             return _WORDS[word]
         return _number(word) if _NUMBER.fullmatch(word) else word
 
-    def _marked(self) -> str:
-        self._need(self.mark)
+    def _read_marked(self) -> str:
+        self._expect(self.mark)
         text = self._until(self.mark)
-        self._need(self.mark)
+        self._expect(self.mark)
         return self.as_it_was(text)
 
     def _until(self, end: str) -> str:
@@ -285,20 +286,20 @@ class _Reading:
     def _at(self, token: str) -> bool:
         return self.text.startswith(token, self.place)
 
-    def _taken(self, token: str) -> bool:
+    def _take(self, token: str) -> bool:
         if self.place >= len(self.text):
             raise _CutOff
         found = self._at(token)
         self.place += len(token) if found else 0
         return found
 
-    def _need(self, token: str) -> None:
-        if not self._taken(token):
+    def _expect(self, token: str) -> None:
+        if not self._take(token):
             raise _CutOff
 
 
 def _number(word: str) -> Any:
-    """The number, unless Python cannot hold it: then the text of it, which the schema of the tool will refuse."""
+    """Return the number, or its text if Python cannot hold it, which the schema of the tool will refuse."""
     try:
         number = json.loads(word)
     except ValueError:

@@ -1,75 +1,107 @@
-"""What is said in a conversation? Messages that belong to no provider, and how a form of messages is read and written.
+"""Represent a conversation independently of any provider, and define the interface of a provider's format.
 
-A call and its result are the registry's own. Nothing here is sent anywhere.
+Calls and results are the registry's own types. A provider refuses a whole request because of one tool name that it does
+not accept, so such tools are left out here. Nothing is sent anywhere.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from onhand.errors import ToolError
-from onhand.tools.arguments import parsed
+from onhand.tools.arguments import parse_arguments
 from onhand.tools.registry import Call, Result
+
+if TYPE_CHECKING:
+    from onhand.tools.session import Session
 
 Role = Literal["system", "user", "assistant", "tool"]
 UNREADABLE = "unreadable_arguments"
 
 
 class Message(NamedTuple):
-    """One message. An assistant's may have calls; a tool's has results, in the order of the calls that they answer."""
+    """One message. An assistant's may have calls; a tool's has results, in the order of the calls."""
 
     role: Role
     text: str = ""
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()
-    kept: tuple[Mapping[str, Any], ...] = ()  # what a provider wants to have back as it was, such as signed thoughts
+    kept: tuple[Mapping[str, Any], ...] = ()  # blocks that must be sent back unchanged, such as signed thinking
 
 
 class Format(Protocol):
-    """How one family of models spells tools, calls and results. Plain data in, plain data out."""
+    """The format of one family of models for tools, calls and results. Plain data in, plain data out."""
 
     name: str
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The part of a request that has the conversation and the tools, which come as `Tool.wire` gives them.
+        """Return the part of a request with the conversation and the tools, given as `Tool.wire` returns them.
 
         The same input gives the same bytes. A system message, if there is one, is the first.
         """
 
     def spell(self, message: Message) -> Any:
-        """An assistant's message as the form has it."""
+        """Return an assistant's message in this format."""
 
-    def read(self, said: Any) -> Message:
-        """The assistant's message that a model has spelled; whatever is odd in it, it is read as far as it goes."""
+    def read(self, response: Any) -> Message:
+        """Read the message that a model wrote, as far as it can be understood."""
 
 
 def split(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
-    """The system's text and all that follows it."""
+    """Return the system's text and the messages after it."""
     if messages and messages[0].role == "system":
         return messages[0].text, messages[1:]
     return "", messages
 
 
 def as_mapping(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
-    """The arguments of a call as an object; those that no JSON can be read from are under a name of their own.
+    """Return the arguments of a call as an object; unreadable ones are put under the key UNREADABLE.
 
-    Providers refuse a conversation in which arguments are no object, and the model should see what it sent.
+    Providers refuse a conversation in which arguments are not an object, and the model should see what it sent.
     """
     try:
-        return parsed(arguments)
+        return parse_arguments(arguments)
     except ToolError:
-        return {UNREADABLE: arguments if isinstance(arguments, str) else _spelled(arguments)}
+        return {UNREADABLE: arguments if isinstance(arguments, str) else _safe_repr(arguments)}
 
 
-def _spelled(arguments: object) -> str:
+def _safe_repr(arguments: object) -> str:
     try:
         return repr(arguments)
-    except (RecursionError, ValueError):  # nested beyond all reason, or a number with thousands of digits
+    except (RecursionError, ValueError):  # nested too deeply, or a number with thousands of digits
         return "…"
 
 
 def as_text(arguments: Mapping[str, Any] | str | None) -> str:
-    """The arguments of a call as JSON text, as a model sent them if it sent text."""
+    """Return the arguments of a call as JSON text; text that a model sent is unchanged."""
     if isinstance(arguments, str):
         return arguments
     return json.dumps(as_mapping(arguments), ensure_ascii=False, separators=(",", ":"))
+
+
+ANTHROPIC = re.compile(r"[A-Za-z0-9_-]{1,128}")
+OPENAI = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def left_out(session: "Session", accepted: re.Pattern[str]) -> list[str]:
+    """Return the names of tools that a provider would refuse; rename them at their source."""
+    names = [wired["name"] for wired in session.wire(activated=False)] + [tool.name for tool in session.deferred()]
+    return sorted({name for name in names if not accepted.fullmatch(name)})
+
+
+def accepted_tools(tools: Sequence[Mapping[str, Any]], accepted: re.Pattern[str]) -> list[Mapping[str, Any]]:
+    """Return the tools whose names a provider accepts."""
+    return [wired for wired in tools if accepted.fullmatch(wired["name"])]
+
+
+def accepted_calls(messages: Sequence[Message], accepted: re.Pattern[str]) -> list[Message]:
+    """Return the messages with acceptable names in all calls: a model may have called a tool that does not exist."""
+    return [
+        message._replace(calls=tuple(call._replace(name=_near(call.name, accepted)) for call in message.calls))
+        for message in messages
+    ]
+
+
+def _near(name: str, accepted: re.Pattern[str]) -> str:
+    return name if accepted.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:64] or "unnamed"

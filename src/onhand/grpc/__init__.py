@@ -1,16 +1,19 @@
-"""The gRPC door: translates messages into calls and answers into messages, and nothing else.
+"""The gRPC door: it translates messages into calls and results into messages, and does nothing else.
 
-`Client` and `AsyncClient` ask a server; `Server` is one. They are loaded on first use, because all need the grpc extra.
+`Client` and `AsyncClient` call a server; `GrpcServer` is one. They are imported on first use, because they need the
+`grpc` extra.
 """
+
+DEFAULT_PORT = 50051
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from onhand.grpc.client import AsyncClient, Client
-    from onhand.grpc.server import Server, Settings
+    from onhand.grpc.server import GrpcServer, ServerSettings
 
-__all__ = ["AsyncClient", "Client", "Server", "Settings"]
+__all__ = ["AsyncClient", "Client", "GrpcServer", "ServerSettings"]
 
-_HOMES = {"AsyncClient": "client", "Client": "client", "Server": "server", "Settings": "server"}
+_HOMES = {"AsyncClient": "client", "Client": "client", "GrpcServer": "server", "ServerSettings": "server"}
 
 if not TYPE_CHECKING:  # or a type checker would believe that every name exists
 

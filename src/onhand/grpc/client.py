@@ -1,9 +1,9 @@
-"""How does Python ask a server? As it asks an Index: the same names, arguments, results and errors.
+"""Synchronous and asynchronous clients with the names, arguments, results and errors of an Index.
 
     with Client("127.0.0.1:50051") as client:
         client.keyword("dock sensors").hits[0].title
 
-`AsyncClient` has the same methods, to be awaited. Both carry out what exchanges.py says.
+`AsyncClient` has the same methods, to be awaited. Both drive the generators in rpc_calls.py.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import grpc
 
 from onhand.errors import InputError, OnhandError
-from onhand.grpc import exchanges
+from onhand.grpc import DEFAULT_PORT, rpc_calls
 from onhand.grpc import search_pb2 as wire
-from onhand.grpc.access import DEFAULT_PORT
-from onhand.grpc.exchanges import Ask, Exchange, Stream
+from onhand.grpc.rpc_calls import RequestStream, RpcGenerator, RpcRequest
 from onhand.grpc.statuses import error_of
-from onhand.listening import LOOPBACK_HOST, is_loopback
+from onhand.net import LOOPBACK_HOST, is_loopback
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_ADDRESS = f"{LOOPBACK_HOST}:{DEFAULT_PORT}"
 DEFAULT_TIMEOUT_S = 30.0
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # that an answer may have: a server sends less unless its operator raised it
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of a response; a server sends less unless its operator raised the limit
 
 
-class _Caller:
-    """Where a server is, and how it is called."""
+class _Channel:
+    """The connection to a server."""
 
     def __init__(
         self,
@@ -44,14 +43,20 @@ class _Caller:
         private_key: bytes = b"",
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
     ) -> None:
-        """`tls` trusts whom this machine trusts, `ca`, in PEM, only that; `certificate` is the caller's own."""
+        """Open a channel.
+
+        `tls` trusts this machine's certificate authorities, `ca` (PEM) trusts only that one, and `certificate` is the
+        client's own.
+        """
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
         if is_loopback(address.rpartition(":")[0].strip("[]")):
             options.append(("grpc.enable_http_proxy", 0))  # a proxy could not reach this machine
         elif token and not (tls or ca):
-            raise InputError("a token is not sent unencrypted to another machine: say tls=True, or name its authority")
+            raise InputError(
+                "a token is not sent unencrypted to another machine: pass tls=True, or its certificate authority as ca"
+            )
         if tls or ca:
             credentials = grpc.ssl_channel_credentials(ca or None, private_key or None, certificate or None)
             self._channel = self._connections.secure_channel(address, credentials, options)
@@ -60,48 +65,50 @@ class _Caller:
 
     _connections: Any = grpc
 
-    def _call(self, ask: Ask) -> Any:
-        """The call begun: what it gives, or is awaited for, is the answer."""
-        service = wire.DESCRIPTOR.services_by_name[ask.service].full_name
-        kind = self._channel.stream_unary if isinstance(ask.request, Stream) else self._channel.unary_unary
+    def _call(self, request: RpcRequest) -> Any:
+        """Start a call; its result, or what awaiting it gives, is the response."""
+        service = wire.DESCRIPTOR.services_by_name[request.service].full_name
+        kind = self._channel.stream_unary if isinstance(request.request, RequestStream) else self._channel.unary_unary
         method = kind(
-            f"/{service}/{ask.method}",
+            f"/{service}/{request.method}",
             request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=ask.response.FromString,
+            response_deserializer=request.response.FromString,
         )
-        if isinstance(ask.request, Stream):  # which takes as long as whoever makes its documents
-            return method(iter(ask.request), metadata=self._metadata)
-        return method(ask.request, timeout=self._timeout_s, metadata=self._metadata)
+        if isinstance(
+            request.request, RequestStream
+        ):  # which lasts as long as the caller takes to produce its documents
+            return method(iter(request.request), metadata=self._metadata)
+        return method(request.request, timeout=self._timeout_s, metadata=self._metadata)
 
 
-def _waiting(exchange: Callable[P, Exchange[T]]) -> Callable[Concatenate[Client, P], T]:
+def _sync_method(exchange: Callable[P, RpcGenerator[T]]) -> Callable[Concatenate[Client, P], T]:
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._carry_out(exchange(*args, **kwargs))
+        return self._drive(exchange(*args, **kwargs))
 
     return update_wrapper(method, exchange)
 
 
-def _awaited(exchange: Callable[P, Exchange[T]]) -> Callable[Concatenate[AsyncClient, P], Awaitable[T]]:
+def _async_method(exchange: Callable[P, RpcGenerator[T]]) -> Callable[Concatenate[AsyncClient, P], Awaitable[T]]:
     def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        return self._carry_out(exchange(*args, **kwargs))
+        return self._drive(exchange(*args, **kwargs))
 
     return update_wrapper(method, exchange)
 
 
-class Client(_Caller):
-    """Asks a server, and waits for its answers. Threads may share it."""
+class Client(_Channel):
+    """A client that blocks until the server responds. Threads may share it."""
 
-    keyword = _waiting(exchanges.keyword)
-    semantic = _waiting(exchanges.semantic)
-    filter = _waiting(exchanges.filter)
-    fused = _waiting(exchanges.fused)
-    get = _waiting(exchanges.get)
-    put = _waiting(exchanges.put)
-    delete = _waiting(exchanges.delete)
-    stats = _waiting(exchanges.stats)
+    keyword = _sync_method(rpc_calls.keyword)
+    semantic = _sync_method(rpc_calls.semantic)
+    filter = _sync_method(rpc_calls.filter)
+    fused = _sync_method(rpc_calls.fused)
+    get = _sync_method(rpc_calls.get)
+    put = _sync_method(rpc_calls.put)
+    delete = _sync_method(rpc_calls.delete)
+    stats = _sync_method(rpc_calls.stats)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._channel.close()
 
     def __enter__(self) -> Client:
@@ -110,36 +117,36 @@ class Client(_Caller):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _carry_out(self, exchange: Exchange[T]) -> T:
+    def _drive(self, exchange: RpcGenerator[T]) -> T:
         answer = None
         while True:
             try:
-                ask = exchange.send(answer)
+                request = exchange.send(answer)
             except StopIteration as done:
                 result: T = done.value
                 return result
             try:
-                answer = self._call(ask)
+                answer = self._call(request)
             except grpc.RpcError as error:
-                raise _translated(error) from None
+                raise _to_onhand_error(error) from None
 
 
-class AsyncClient(_Caller):
-    """Asks a server from inside an event loop."""
+class AsyncClient(_Channel):
+    """A client for use inside an event loop."""
 
     _connections = grpc.aio
 
-    keyword = _awaited(exchanges.keyword)
-    semantic = _awaited(exchanges.semantic)
-    filter = _awaited(exchanges.filter)
-    fused = _awaited(exchanges.fused)
-    get = _awaited(exchanges.get)
-    put = _awaited(exchanges.put)
-    delete = _awaited(exchanges.delete)
-    stats = _awaited(exchanges.stats)
+    keyword = _async_method(rpc_calls.keyword)
+    semantic = _async_method(rpc_calls.semantic)
+    filter = _async_method(rpc_calls.filter)
+    fused = _async_method(rpc_calls.fused)
+    get = _async_method(rpc_calls.get)
+    put = _async_method(rpc_calls.put)
+    delete = _async_method(rpc_calls.delete)
+    stats = _async_method(rpc_calls.stats)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._channel.close()
 
     async def __aenter__(self) -> AsyncClient:
@@ -148,20 +155,20 @@ class AsyncClient(_Caller):
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _carry_out(self, exchange: Exchange[T]) -> T:
+    async def _drive(self, exchange: RpcGenerator[T]) -> T:
         answer = None
         while True:
             try:
-                ask = exchange.send(answer)
+                request = exchange.send(answer)
             except StopIteration as done:
                 result: T = done.value
                 return result
             try:
-                answer = await self._call(ask)
+                answer = await self._call(request)
             except grpc.RpcError as error:
-                raise _translated(error) from None
+                raise _to_onhand_error(error) from None
 
 
-def _translated(error: Any) -> OnhandError:
-    trailers = dict(tuple(error.trailing_metadata() or ()))  # pairs, of what may look like a mapping
+def _to_onhand_error(error: Any) -> OnhandError:
+    trailers = dict(tuple(error.trailing_metadata() or ()))  # pairs, in an object that only looks like a mapping
     return error_of(error.code(), error.details() or "", trailers)

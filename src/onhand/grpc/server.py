@@ -1,64 +1,157 @@
-"""How is the service run? Ports, credentials, health, reflection, a beginning and an end, inside of any event loop.
+"""Run the gRPC service: ports, credentials, authentication, health and reflection, inside any event loop.
 
-What the methods do is in services.py; how one call is carried out, in calls.py.
+services.py says what the methods do, calls.py how one call is carried out.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
-from onhand.errors import InputError
-from onhand.grpc.access import TokenRequired
-from onhand.grpc.calls import Calls
-from onhand.grpc.observe import log
-from onhand.grpc.reading import ReadHere
+from onhand.errors import InputError, Unauthenticated
+from onhand.grpc.call_log import log
+from onhand.grpc.calls import Calls, Workers
 from onhand.grpc.services import SEARCH, WRITE, search_methods, write_methods
-from onhand.grpc.workers import Workers
-from onhand.listening import Address, refuse_to_be_open
+from onhand.grpc.statuses import DETAILS, failure_of
+from onhand.net import ListenAddress, Token, require_token
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import Documents
-    from onhand.grpc.observe import Telemetry
+    from onhand.grpc.call_log import CallTelemetry
     from onhand.search.index import Index
 
-TO_BE_CLOSED = "name the variable that holds it in grpc.token_env, or set grpc.client_ca"
-# One search runs at a time in any case (`Documents`). A second thread would only fetch its memory anew for each call,
-# which costs more CPU than all that the door does in it.
+OPEN_TO_ALL = ("/grpc.health.v1.Health/",)  # process supervisors have no token, and learn nothing else
+
+
+class TokenRequired(grpc.aio.ServerInterceptor):
+    """Admits calls that carry the token; comparing takes the same time for a wrong token as for the right one."""
+
+    def __init__(self, token: str, on_rejected: Callable[[str], None]) -> None:
+        self._expected = Token(f"Bearer {token}")
+        self._on_rejected = on_rejected
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
+        """Return the handler of the call, or one that rejects it before anything is read."""
+        method = handler_call_details.method
+        if method.startswith(OPEN_TO_ALL) or self._is_authorized(handler_call_details.invocation_metadata):
+            return await continuation(handler_call_details)
+        self._on_rejected(method)
+        return grpc.stream_stream_rpc_method_handler(_refuse)
+
+    def _is_authorized(self, metadata: Iterable[tuple[str, Any]] | None) -> bool:
+        given = [value for name, value in metadata or () if name == "authorization"]
+        return self._expected.equals(given[0] if len(given) == 1 else "")
+
+
+async def _refuse(_: object, context: Any) -> NoReturn:
+    failure = failure_of(Unauthenticated("the call has no valid token: send 'authorization: Bearer TOKEN'"))
+    await context.abort(failure.code, failure.message, ((DETAILS, failure.details),))
+    raise AssertionError("abort does not return")
+
+
+class DecodingServer:
+    """Wraps a server so that services added to it, such as health and reflection, have their messages decoded here.
+
+    An unreadable message then gets the same error as from our own services. An interceptor could do the same, but every
+    call of every service would pay for it.
+    """
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, services: Iterable[Any]) -> None:
+        """Add services by their handlers."""
+        self._server.add_generic_rpc_handlers([_DecodingService(service) for service in services])
+
+    def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
+        """Ignore the shortcut to handlers that are already added, because it would bypass the decoding."""
+
+
+class _DecodingService(grpc.GenericRpcHandler):
+    def __init__(self, service: Any) -> None:
+        self._service = service
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Return the handler of a call, wrapped to take bytes, or None if there is none."""
+        handler = self._service.service(handler_call_details)
+        if handler is None:
+            return None
+        read = handler.request_deserializer
+        if handler.stream_stream:
+            return handler._replace(
+                request_deserializer=None, stream_stream=_decode_stream(read, handler.stream_stream)
+            )
+        if handler.unary_stream:
+            return handler._replace(request_deserializer=None, unary_stream=_decode_unary(read, handler.unary_stream))
+        return handler._replace(request_deserializer=None, unary_unary=_decode_unary(read, handler.unary_unary))
+
+
+def _decode_unary(read: Callable[[bytes], Any], answer: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+    async def handle(raw: bytes, context: Any) -> Any:
+        return await answer(await _decode_message(read, raw, context), context)
+
+    return handle
+
+
+def _decode_stream(read: Callable[[bytes], Any], answers: Callable[[Any, Any], AsyncIterator[Any]]) -> Any:
+    async def messages(raws: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        async for raw in raws:
+            yield await _decode_message(read, raw, context)
+
+    async def handle(raws: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        async for answer in answers(messages(raws, context), context):
+            yield answer
+
+    return handle
+
+
+async def _decode_message(read: Callable[[bytes], Any], raw: bytes, context: Any) -> Any:
+    try:
+        return read(raw)
+    except DecodeError as error:
+        failure = failure_of(error)
+        return await context.abort(failure.code, failure.message, ((DETAILS, failure.details),))
+
+
+ACCESS_HINT = "name the variable that holds it in grpc.token_env, or set grpc.client_ca"
+# One search runs at a time in any case (`Documents`). A second thread would only refill CPU caches for each call, which
+# costs more than everything else the door does.
 READERS = 1
 WRITERS = 1  # writes queue in any case
 MAX_WRITES = 16  # streams and other writes at once
-MAX_STREAMS = 1_000  # calls at once on one connection; a caller's next ones wait in its own library
-MAX_PENDING = 10_000  # calls of all connections that nobody has looked at yet, at 5 KiB each; more are cut off
+MAX_STREAMS = 1_000  # concurrent calls on one connection; further ones wait in the caller's library
+MAX_PENDING = 10_000  # unread calls of all connections, at 5 KiB each; more are rejected
 MAX_METADATA_BYTES = 16 * 1024
 INFO, WARNING = 20, 30  # as logging counts
 
 
-class Settings(NamedTuple):
-    """How a server is run; what is empty is not used."""
+class ServerSettings(NamedTuple):
+    """The settings of a server; empty ones are not used."""
 
-    token: str = ""  # that every call has to carry
-    certificate: bytes = b""  # in PEM, with those that it rests on; then the server speaks TLS
+    token: str = ""  # that every call must carry
+    certificate: bytes = b""  # in PEM, with its chain; enables TLS
     private_key: bytes = b""
-    client_ca: bytes = b""  # in PEM; then a caller needs a certificate that rests on it
-    max_in_flight: int = 64  # searches that are worked on or wait for it
+    client_ca: bytes = b""  # in PEM; requires callers to present a certificate signed by it
+    max_in_flight: int = 64  # searches that run or wait
     max_message_bytes: int = 4 * 1024 * 1024
     log_queries: bool = False
 
 
-class Server:
-    """Serves documents; with a `writer`, an index of the same file, it takes writes too."""
+class GrpcServer:
+    """Serves documents; with a `writer`, an index over the same file, it also accepts writes."""
 
     def __init__(
         self,
         documents: Documents,
         writer: Index | None = None,
-        settings: Settings = Settings(),  # noqa: B008  # immutable
-        telemetry: Telemetry | None = None,
+        settings: ServerSettings = ServerSettings(),  # noqa: B008  # immutable
+        telemetry: CallTelemetry | None = None,
     ) -> None:
         self._documents = documents
         self._writer = writer
@@ -69,17 +162,17 @@ class Server:
         self._workers: list[Workers] = []
 
     async def start(self, host: str, port: int) -> int:
-        """Listen, and answer from now on; the port, which the system chooses for 0. Call it inside the event loop."""
+        """Start to listen and return the port, which the system chooses for 0. Call it inside the event loop."""
         settings = self._settings
-        refuse_to_be_open(host, settings.token, TO_BE_CLOSED, knows_callers=bool(settings.client_ca))
-        interceptors = [TokenRequired(settings.token, _log_refused)] if settings.token else []
+        require_token(host, settings.token, ACCESS_HINT, knows_callers=bool(settings.client_ca))
+        interceptors = [TokenRequired(settings.token, _log_rejected_call)] if settings.token else []
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(settings))
-        bound = self._listen(str(Address(host, port)))
+        bound = self._listen(str(ListenAddress(host, port)))
         services = self._add_services()
         self._health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, ReadHere(self._server))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, DecodingServer(self._server))
         described = reflection.aio.ReflectionServicer([*services, health.SERVICE_NAME, reflection.SERVICE_NAME])
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(described, ReadHere(self._server))
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(described, DecodingServer(self._server))
         await self._server.start()
         for service in ("", *services):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
@@ -87,7 +180,7 @@ class Server:
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more calls, tell so whoever watches, and finish what has begun, for so long at most."""
+        """Accept no more calls, report that as health, and finish running calls within `grace_s` seconds."""
         if self._server is None:
             return
         await self._health.enter_graceful_shutdown()
@@ -98,7 +191,7 @@ class Server:
         log(INFO, "stopped")
 
     def close(self) -> None:
-        """Let go of the documents, once it has stopped."""
+        """Close the documents after the server has stopped."""
         for index in filter(None, (self._documents.index, self._writer)):
             index.close()
 
@@ -135,24 +228,24 @@ class Server:
         return bound
 
 
-def _options(settings: Settings) -> list[tuple[str, int]]:
+def _options(settings: ServerSettings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        # Or a stream would count until Python has let go of it, and the caller's next one, which it sends once the last
-        # is answered, would be refused unread (UNAVAILABLE). What is pending is bounded below.
+        # Otherwise a stream would count until Python has freed it, and the caller's next one, sent as soon as the last
+        # is answered, would be rejected unread (UNAVAILABLE). Pending calls are limited below.
         ("grpc.http.overload_protection", 0),
         ("grpc.server.max_pending_requests", MAX_PENDING),  # 1,000 if not set, which ten callers can exceed
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
-        ("grpc.so_reuseport", 0),  # or another process could take a part of the calls
+        ("grpc.so_reuseport", 0),  # otherwise another process could take some of the calls
     ]
 
 
-def _credentials(settings: Settings) -> Any:
-    """What TLS needs; None without a certificate."""
+def _credentials(settings: ServerSettings) -> Any:
+    """Return the TLS credentials, or None without a certificate."""
     if not settings.certificate:
         if settings.private_key or settings.client_ca:
             raise InputError("TLS needs a certificate with its key: set grpc.tls_cert and grpc.tls_key")
@@ -166,5 +259,5 @@ def _credentials(settings: Settings) -> Any:
     )
 
 
-def _log_refused(method: str) -> None:
+def _log_rejected_call(method: str) -> None:
     log(WARNING, "refused", method=method[:200], code="UNAUTHENTICATED")

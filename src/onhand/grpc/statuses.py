@@ -1,7 +1,7 @@
-"""Which status does an error become, and back? The one table of this door.
+"""Map errors to gRPC statuses and back, in one table.
 
-What a caller did wrong is said in the error's own words. What went wrong here is said in words that give nothing away,
-neither a path nor a class nor what the index is made of; the log has the rest.
+A caller's mistake is reported in the error's own words. A failure of the server is reported in words that reveal no
+path, class or implementation detail; the log has the rest.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from google.rpc.status_pb2 import Status
 
 from onhand.errors import (
     Busy,
+    Cancelled,
     EmbedderError,
     InputError,
     MissingExtra,
     NotFound,
     OnhandError,
-    Refused,
     RemoteError,
     StoreError,
-    Unwanted,
+    Unauthenticated,
 )
 
 DOMAIN = "onhand"
 DETAILS = "grpc-status-details-bin"
-MAX_MESSAGE_BYTES = 500  # it travels in headers, three times, and a client takes 8 KiB of them
+MAX_MESSAGE_BYTES = 500  # it is sent three times in headers, of which a client accepts 8 KiB
 RETRY_S = 1
 
 
-class Row(NamedTuple):
-    """An error, the status that it becomes, and what is said instead of its own words."""
+class StatusRow(NamedTuple):
+    """An error type, its status, and the text that replaces the error's own message."""
 
     error: type[Exception]
     code: grpc.StatusCode
@@ -44,56 +44,56 @@ class Row(NamedTuple):
 
 
 TABLE = (
-    Row(NotFound, grpc.StatusCode.NOT_FOUND, "DOCUMENT_NOT_FOUND"),
-    Row(InputError, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_INPUT"),
-    Row(
+    StatusRow(NotFound, grpc.StatusCode.NOT_FOUND, "DOCUMENT_NOT_FOUND"),
+    StatusRow(InputError, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_INPUT"),
+    StatusRow(
         DecodeError,
         grpc.StatusCode.INVALID_ARGUMENT,
         "MALFORMED_MESSAGE",
-        "the message cannot be read: send it as search.proto says, with texts in UTF-8",
+        "the message cannot be decoded: encode it as search.proto specifies, with strings in UTF-8",
     ),
-    Row(Refused, grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED"),
-    Row(Busy, grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_REQUESTS"),
-    Row(Unwanted, grpc.StatusCode.DEADLINE_EXCEEDED, "OUT_OF_TIME"),
-    Row(
+    StatusRow(Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, "TOKEN_REQUIRED"),
+    StatusRow(Busy, grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_REQUESTS"),
+    StatusRow(Cancelled, grpc.StatusCode.DEADLINE_EXCEEDED, "OUT_OF_TIME"),
+    StatusRow(
         EmbedderError,
         grpc.StatusCode.FAILED_PRECONDITION,
         "MEANING_UNAVAILABLE",
-        "meaning cannot be compared here: search by keyword; the server's log says why",
+        "semantic search is not available on this server: use keyword search; the server's log says why",
     ),
-    Row(
+    StatusRow(
         MissingExtra,
         grpc.StatusCode.FAILED_PRECONDITION,
         "FEATURE_UNAVAILABLE",
-        "this server lacks what that needs: the server's log says what",
+        "this server lacks a package that this feature needs; the server's log says which",
     ),
-    Row(
+    StatusRow(
         StoreError,
         grpc.StatusCode.UNAVAILABLE,
         "INDEX_UNAVAILABLE",
-        "the documents cannot be reached now: try again later; the server's log says why",
+        "the documents are unavailable: try again later; the server's log says why",
     ),
-    Row(
+    StatusRow(
         Exception,
         grpc.StatusCode.INTERNAL,
         "INTERNAL",
-        "the server failed at this: report it with the request id; the server's log says why",
+        "internal error: report it with the request id; the server's log has the details",
     ),
 )
 _FAULTS = {row.reason for row in TABLE if row.instead and row.error is not DecodeError}
 
 
 class Failure(NamedTuple):
-    """An error as it goes out."""
+    """An error as it is sent to a caller."""
 
     code: grpc.StatusCode
     message: str
     details: bytes  # a google.rpc.Status
-    is_ours: bool  # whether the operator should look at it
+    is_ours: bool  # whether it is the server's fault and the operator should look at it
 
 
 def failure_of(error: Exception, **metadata: str) -> Failure:
-    """What a caller is told of an error."""
+    """Return what a caller is told about an error."""
     row = next(row for row in TABLE if isinstance(error, row.error))
     message = row.instead or _short(str(error))
     status = Status(code=row.code.value[0], message=message)
@@ -107,7 +107,7 @@ def failure_of(error: Exception, **metadata: str) -> Failure:
 
 
 def error_of(code: grpc.StatusCode, message: str, trailers: Mapping[str, str | bytes]) -> OnhandError:
-    """The error that a status was made of, as nearly as it can be told."""
+    """Return the error that a status stands for, as far as it can be reconstructed."""
     info, violation = ErrorInfo(), BadRequest()
     raw = trailers.get(DETAILS, b"")
     try:
@@ -116,10 +116,10 @@ def error_of(code: grpc.StatusCode, message: str, trailers: Mapping[str, str | b
             detail.Unpack(info)
             detail.Unpack(violation)
     except DecodeError:
-        info = ErrorInfo()  # not from a server of ours
+        info = ErrorInfo()  # not from an onhand server
     row = next((row for row in TABLE if info.domain == DOMAIN and row.reason == info.reason), None)
     if row is None or not issubclass(row.error, OnhandError) or row.error is MissingExtra:
-        return RemoteError(f"{message or 'no answer'} ({code.name})", code.name)
+        return RemoteError(f"{message or 'no response'} ({code.name})", code.name)
     if row.error is InputError:
         fields = violation.field_violations
         return InputError(message, fields[0].field if fields else "")

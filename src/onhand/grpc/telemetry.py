@@ -1,7 +1,7 @@
-"""How do OpenTelemetry and Prometheus see the calls? Both need the telemetry extra.
+"""OpenTelemetry spans and Prometheus metrics for gRPC calls. Needs the `telemetry` extra.
 
-Spans go to the provider that this process has, such as `opentelemetry-instrument` sets up, and continue the caller's
-trace. No span and no metric has anything of what was asked.
+Spans go to this process's provider, such as the one `opentelemetry-instrument` sets up, and continue the caller's
+trace. No span or metric contains any part of a query.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from onhand.grpc.observe import End
+    from onhand.grpc.call_log import End
 
-DEFAULT_PORT = 9464  # where OpenTelemetry shows metrics to Prometheus
+DEFAULT_PORT = 9464  # OpenTelemetry's default port for Prometheus
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class OpenTelemetry:
-    """A span for each call, and metrics of all of them by method and status."""
+    """Records a span for each call, and metrics by method and status."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY, provider: trace.TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("onhand.grpc", tracer_provider=provider)
-        self._calls = Counter("onhand_grpc_calls", "Calls that ended.", ("method", "code"), registry=registry)
-        self._running = Gauge("onhand_grpc_calls_running", "Calls that have not ended.", registry=registry)
+        self._calls = Counter("onhand_grpc_calls", "Finished calls.", ("method", "code"), registry=registry)
+        self._running = Gauge("onhand_grpc_calls_running", "Calls in progress.", registry=registry)
         self._seconds = Histogram(
-            "onhand_grpc_call_seconds", "How long calls took.", ("method",), buckets=SECONDS, registry=registry
+            "onhand_grpc_call_seconds", "Duration of calls.", ("method",), buckets=SECONDS, registry=registry
         )
 
     def begin(self, method: str, request_id: str, metadata: Mapping[str, str]) -> End:
-        """A call begins; its span is the current one for whatever is done for it."""
+        """Start a span that is current for everything done for the call, and return a function that ends it."""
         service, _, name = method.strip("/").partition("/")
         span = self._tracer.start_span(
             f"{service}/{name}",
@@ -51,7 +51,7 @@ class OpenTelemetry:
                 "onhand.request_id": request_id,
             },
         )
-        context.attach(trace.set_span_in_context(span))  # of this call's task, which ends with it
+        context.attach(trace.set_span_in_context(span))  # in the task of this call, which ends with it
         self._running.inc()
 
         def end(code: str, seconds: float) -> None:
@@ -67,9 +67,9 @@ class OpenTelemetry:
 
 
 def serve_metrics(host: str, port: int, registry: CollectorRegistry = REGISTRY) -> tuple[Any, int]:
-    """Show the metrics at http://HOST:PORT/metrics; the server, and the port that it got."""
+    """Serve the metrics at http://HOST:PORT/metrics and return the server and its port."""
     try:
         server, _ = start_http_server(port, host, registry)
     except OSError as error:
-        raise InputError(f"metrics cannot be shown at {host}:{port}: {error.strerror or error}") from None
+        raise InputError(f"cannot serve metrics at {host}:{port}: {error.strerror or error}") from None
     return server, server.server_port

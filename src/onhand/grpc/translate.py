@@ -1,4 +1,4 @@
-"""What does a message mean? Messages of the contract to our own data and back; nothing is asked or decided here."""
+"""Translate the messages of the contract into our own data and back. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from onhand.corpora.answers import MAX_NAME_CHARS, MAX_TITLE_CHARS, short
+from onhand.corpora.document_tools import MAX_NAME_CHARS, MAX_TITLE_CHARS, shorten
 from onhand.document import EVERYTHING, Contribution, Document, Filter
 from onhand.errors import InputError
 from onhand.grpc import search_pb2 as wire
@@ -20,26 +20,25 @@ from onhand.search.index import AS_DECLARED, Stats, Written
 from onhand.search.result import Hit, Layer, Result
 
 if TYPE_CHECKING:
-    from onhand.corpora.documents import Answer
-    from onhand.corpora.parts import Part
+    from onhand.corpora.documents import DocumentsPage, TextPart
 
     Searching = wire.KeywordSearchRequest | wire.SemanticSearchRequest | wire.FilterRequest | wire.FusedSearchRequest
 
-ANY_SCORE = -1.0  # no cosine is less: how a message says that there is no least score
-MAX_TAGS_CHARS = 2_000  # of the tags of one hit
+ANY_SCORE = -1.0  # no cosine is lower: stands for "no minimum score" in a message
+MAX_TAGS_CHARS = 2_000  # of one hit's tags
 MAX_METADATA_CHARS = 1_000_000
 _PLACES = re.compile(r"(?<![\w.])(?:[A-Za-z]:\\|/)[^\s'\":,;)]*|\bhttps?://[^\s'\",;)]*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999
 
 
-def asked_filter(request: Searching) -> Filter:
-    """The filter of a request. Most have none, and to ask for that costs a sixth of reading an empty one."""
+def request_filter(request: Searching) -> Filter:
+    """Return the filter of a request. Most have none, and checking for that costs a sixth of decoding an empty one."""
     return filter_of(request.filter) if request.HasField("filter") else EVERYTHING
 
 
 def filter_of(message: wire.Filter) -> Filter:
-    """The filter that a message asks for. Documents have microseconds: a border between two counts as the later."""
+    """Return the filter of a message. Document times have microseconds, so finer bounds are rounded up."""
     after = _time(message.created_after, "filter.created_after", up=True) if message.HasField("created_after") else None
     before = (
         _time(message.created_before, "filter.created_before", up=True) if message.HasField("created_before") else None
@@ -48,7 +47,7 @@ def filter_of(message: wire.Filter) -> Filter:
 
 
 def filter_message(filter: Filter) -> wire.Filter:
-    """The filter as a message."""
+    """Return the filter as a message."""
     return wire.Filter(
         author=filter.author,
         tags=filter.tags,
@@ -59,14 +58,14 @@ def filter_message(filter: Filter) -> wire.Filter:
 
 
 def min_score_of(request: wire.SemanticSearchRequest) -> float | str | None:
-    """The least cosine that a request asks for, as `Index.semantic` takes it."""
+    """Return the minimum cosine of a request, in the form that `Index.semantic` takes."""
     if not request.HasField("min_score"):
         return AS_DECLARED
-    return None if request.min_score == ANY_SCORE else shortest(request.min_score)
+    return None if request.min_score == ANY_SCORE else shortest_decimal(request.min_score)
 
 
-def shortest(single: float) -> float:
-    """The number with the fewest digits that a float of 32 bits stands for: 0.7 and not 0.699999988."""
+def shortest_decimal(single: float) -> float:
+    """Return the shortest decimal number that a 32-bit float represents: 0.7 rather than 0.699999988."""
     for digits in range(6, 9):
         candidate = float(f"{single:.{digits}g}")
         if abs(candidate) < 1e38 and unpack("f", pack("f", candidate))[0] == single:
@@ -74,12 +73,12 @@ def shortest(single: float) -> float:
     return single
 
 
-def response_of(answer: Answer) -> wire.SearchResponse:
-    """A page of hits as a message."""
+def response_of(answer: DocumentsPage) -> wire.SearchResponse:
+    """Return a page of hits as a message."""
     response = wire.SearchResponse(
         next_page_token=answer.next_page_token,
-        notes=map(_without_places, answer.notes),
-        reason=_without_places(answer.reason or ""),
+        notes=map(_redact_locations, answer.notes),
+        reason=_redact_locations(answer.reason or ""),
     )
     for hit in answer.hits:
         _add_hit(response, hit)
@@ -91,18 +90,18 @@ def response_of(answer: Answer) -> wire.SearchResponse:
 
 
 def _add_hit(response: wire.SearchResponse, hit: Hit) -> None:
-    """Fill the hit in where it stands: to make it first and put it there copies it."""
+    """Add a hit in place, because appending a finished message copies it."""
     message = response.hits.add(
         document_id=hit.document_id,
-        title=short(hit.title, MAX_TITLE_CHARS),
+        title=shorten(hit.title, MAX_TITLE_CHARS),
         snippet=hit.snippet,
         score=hit.score,
-        author=short(hit.author, MAX_NAME_CHARS),
+        author=shorten(hit.author, MAX_NAME_CHARS),
         created_time=time_message(hit.created_time),
         exact_score=hit.score,
-        tags=_as_many_as_fit(hit.tags),
-        scope=short(hit.scope, MAX_NAME_CHARS),
-        kind=short(hit.kind, MAX_NAME_CHARS),
+        tags=_fit_tags(hit.tags),
+        scope=shorten(hit.scope, MAX_NAME_CHARS),
+        kind=shorten(hit.kind, MAX_NAME_CHARS),
     )
     for name, rank, score, share, terms in hit.layers:
         layer = message.layers.add(name=name, rank=rank, score=score, share=share)
@@ -110,7 +109,7 @@ def _add_hit(response: wire.SearchResponse, hit: Hit) -> None:
             layer.terms.add(term=term, field=field, score=part)
 
 
-def _as_many_as_fit(tags: Sequence[str]) -> list[str]:
+def _fit_tags(tags: Sequence[str]) -> list[str]:
     room, kept = MAX_TAGS_CHARS, []
     for tag in tags:
         room -= len(tag)
@@ -121,7 +120,7 @@ def _as_many_as_fit(tags: Sequence[str]) -> list[str]:
 
 
 def result_of(responses: Sequence[wire.SearchResponse], query: str, limit: int) -> Result:
-    """The pages of one search as the result that the Index gives. A snippet is all that is sent of a text."""
+    """Return the pages of one search as an Index result; of each text only the snippet is sent."""
     first, last = responses[0], responses[-1]
     hits = [_hit_of(hit, query) for response in responses for hit in response.hits]
     return Result(
@@ -146,7 +145,7 @@ def _hit_of(hit: wire.SearchHit, query: str) -> Hit:
         source_path="",
         score=hit.exact_score,
         layers=tuple(_layer_of(layer) for layer in hit.layers),
-        text=escape(hit.snippet, quote=False),  # so that the snippet of this text is the snippet
+        text=escape(hit.snippet, quote=False),  # so that the hit's snippet of this text is the received snippet
         query=query,
     )
 
@@ -157,7 +156,7 @@ def _layer_of(layer: wire.Layer) -> Layer:
 
 
 def document_of(message: wire.Document) -> Document:
-    """The document that a message holds."""
+    """Return the document in a message."""
     return Document(
         message.document_id,
         message.title,
@@ -173,7 +172,7 @@ def document_of(message: wire.Document) -> Document:
 
 
 def document_message(document: Document, with_source: bool = False) -> wire.Document:
-    """A document as a message; where it came from is told only to those who keep it."""
+    """Return a document as a message; its source is sent only to the server that stores it."""
     return wire.Document(
         document_id=document.id,
         title=document.title,
@@ -188,8 +187,8 @@ def document_message(document: Document, with_source: bool = False) -> wire.Docu
     )
 
 
-def part_message(part: Part) -> wire.Part:
-    """Which part of a text it is."""
+def part_message(part: TextPart) -> wire.Part:
+    """Return the position of a part of a text as a message."""
     return wire.Part(
         first_line=part.first_line,
         last_line=part.last_line,
@@ -201,38 +200,38 @@ def part_message(part: Part) -> wire.Part:
 
 
 def range_of(request: wire.GetDocumentRequest) -> dict[str, int]:
-    """The lines or bytes that a request asks for, by the names of `Documents.get`."""
+    """Return the requested lines or bytes as keyword arguments of `Documents.get`."""
     names = ("first_line", "last_line", "first_byte", "max_bytes")
     return {name: getattr(request, name) for name in names if request.HasField(name)}
 
 
 def written_message(written: Written) -> wire.PutDocumentsResponse:
-    """What became of documents, as a message."""
+    """Return the counts of written documents as a message."""
     return wire.PutDocumentsResponse(added=written.added, changed=written.changed, unchanged=written.unchanged)
 
 
 def written_of(message: wire.PutDocumentsResponse) -> Written:
-    """What became of documents."""
+    """Return the counts of written documents."""
     return Written(message.added, message.changed, message.unchanged)
 
 
 def stats_message(stats: Stats) -> wire.GetStatsResponse:
-    """What is in an index, as a message."""
+    """Return the statistics of an index as a message."""
     return wire.GetStatsResponse(
         documents=stats.documents,
         vectors=stats.vectors,
         embedder=stats.embedder,
-        semantic=_without_places(stats.semantic),
+        semantic=_redact_locations(stats.semantic),
     )
 
 
 def stats_of(message: wire.GetStatsResponse) -> Stats:
-    """What is in an index."""
+    """Return the statistics of an index."""
     return Stats(message.documents, message.vectors, dict(message.embedder), message.semantic)
 
 
 def put_messages(documents: Iterable[Document], most: int, max_bytes: int) -> Iterable[wire.PutDocumentsRequest]:
-    """Documents as messages of at most so many of them, and of about so many bytes unless one alone has more."""
+    """Yield messages of at most `most` documents and about `max_bytes` bytes, unless one document alone has more."""
     batch: list[wire.Document] = []
     room = max_bytes
     for document in documents:
@@ -247,26 +246,26 @@ def put_messages(documents: Iterable[Document], most: int, max_bytes: int) -> It
         yield wire.PutDocumentsRequest(documents=batch)
 
 
-def _without_places(text: str) -> str:
-    """What we say of ourselves without the paths and addresses of this machine."""
+def _redact_locations(text: str) -> str:
+    """Remove this machine's paths and addresses from a text."""
     return _PLACES.sub("…", text)
 
 
 def time_message(time: datetime | None) -> Timestamp | None:
-    """A time as a message; None stays None, which a message does not mention."""
+    """Return a time as a message; None stays None, which omits the field."""
     if time is None:
         return None
-    since = time - _EPOCH  # whose parts are whole numbers, and at hand: a hit has one
+    since = time - _EPOCH  # its parts are integers, which makes this cheap for every hit
     return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1000)
 
 
 def _time(message: Timestamp, field: str, up: bool = False) -> datetime:
     if not 0 <= message.nanos <= 999_999_999 or not _FIRST_SECOND <= message.seconds <= _LAST_SECOND:
-        raise InputError(f"{field} is no time from the year 1 to 9999, with nanos from 0 to 999,999,999", field)
+        raise InputError(f"{field} is not a time between the years 1 and 9999 with nanos from 0 to 999,999,999", field)
     micros = -(-message.nanos // 1000) if up else message.nanos // 1000
     try:
         return _EPOCH + timedelta(seconds=message.seconds, microseconds=micros)
-    except OverflowError:  # rounded up, out of the last year
+    except OverflowError:  # rounded up beyond the last year
         return datetime.max.replace(tzinfo=UTC)
 
 
@@ -275,11 +274,11 @@ def _metadata(message: wire.Document) -> dict[str, Any]:
         return {}
     field = "documents.metadata_json"
     if len(message.metadata_json) > MAX_METADATA_CHARS:
-        raise InputError(f"{field} has more than {MAX_METADATA_CHARS:,} characters: keep less with a document", field)
+        raise InputError(f"{field} has more than {MAX_METADATA_CHARS:,} characters: store less metadata", field)
     try:
         metadata = json.loads(message.metadata_json)
     except (ValueError, RecursionError):
         raise InputError(f"{field} of document {message.document_id[:200]!r} is not JSON", field) from None
     if not isinstance(metadata, dict):
-        raise InputError(f"{field} of document {message.document_id[:200]!r} is not an object of JSON", field)
+        raise InputError(f"{field} of document {message.document_id[:200]!r} is not a JSON object", field)
     return metadata

@@ -1,195 +1,286 @@
-"""Where do terms occur, in a form that can be kept? Postings of a run of documents, built once and then only merged.
+"""Segments: the postings of a run of documents, written once and then only merged.
 
-A document is a slot: a number that only grows, so that what is in a later segment has the larger slots and postings of
-several segments are joined by putting one behind the other. Knows nothing of scores, nor of where bytes are kept.
+A document is known by its docnum, a number that only grows: a later segment has the larger docnums, and the postings
+of several segments are joined by putting one behind the other. A segment knows nothing of scores, nor of where its
+bytes are kept.
 """
 
 from __future__ import annotations
 
 import sys
-from array import array
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from _operator import itemgetter  # what `operator` has, without its Python part
 from itertools import chain, groupby
-from operator import itemgetter
 
 from onhand.document import author_keys
 from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from onhand.lexical.ranking import Ranking
+    from array import array
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-# What a posting is of. Only those of words say how often; EVERY has one posting, of the term "": all documents.
+    from onhand.lexical.scoring import Ranking
+
+    Columns = tuple[Sequence[int], list[Sequence[int]]]  # docnums, and for each field a count for each docnum
+
+# What a posting is about. Only those of words have counts; EVERY has one posting, of the term "": all documents.
 WORD, AUTHOR, TAG, SCOPE, EVERY = 0, 100, 101, 102, 103
-NO_TIME = -(2**63)  # of a document that has none: earlier than any
+NO_TIME = -(2**63)  # of a document without a time: earlier than any
+
+SMALL_SEGMENT = 64  # documents
+FAN = 8  # segments of a size that are merged into one of the next
+NUMPY_COUNTS_FASTER = 48  # occurrences, from which on it does
+MAX_DELETED_SHARE = 0.25  # of a segment; above it, the segment is written again without them
 
 
 class Row(Record):
     """What a segment takes of a document."""
 
-    slot: int
-    texts: tuple[str, ...]  # one for each field
-    author: str
-    tags: Sequence[str]
-    scope: str
-    created_us: int | None
+    docnum: int
+    texts: Sequence[str]  # one for each field
+    author: str = ""
+    tags: Sequence[str] = ()
+    scope: str = ""
+    created_us: int | None = None
 
 
 class Posting(Record):
-    """The slots that have a term, ascending, and how often in each field; `data` has both, little-endian."""
+    """The documents that have a term, in ascending order, and how often in each field; little-endian."""
 
     kind: int
     term: str
-    size: int  # how many slots
-    data: bytes  # size × 4 bytes of slots; of a word then, for each field, size × 1 or 4 bytes of how often
+    size: int  # number of documents
+    data: bytes  # size × 4 bytes of docnums; for a word then, for each field, size × 1 or 4 bytes of counts
 
 
 class Segment(Record):
     """A run of documents without their postings."""
 
-    first_slot: int
-    last_slot: int
+    first_docnum: int
+    last_docnum: int
     documents: int
-    lengths: tuple[array[int], ...]  # for each field, in words, by slot - first_slot; 0 where there is no document
-    created_us: array[int]  # by slot - first_slot
+    lengths: Sequence[Sequence[int]]  # for each field, in words, by docnum - first_docnum; 0 where no document is
+    created_us: Sequence[int]  # by docnum - first_docnum
 
 
-def build(rows: Iterable[Row], ranks: Ranking) -> tuple[Segment, list[Posting]]:
-    """A segment of documents in the order of their slots; there must be one at least."""
-    postings: dict[int, defaultdict[str, array[int]]] = {
-        kind: defaultdict(partial(array, "I")) for kind in (WORD, AUTHOR, TAG, SCOPE, EVERY)
-    }
-    fields, readers = len(ranks.fields), ranks.readers()
-    lengths = tuple(array("I") for _ in range(fields))
-    created = array("q")
-    forms = _Forms(ranks.tokenizer.forms)
-    first = last = documents = 0
-    for slot, texts, author, tags, scope, created_us in rows:
-        first = first or slot
-        _pad(lengths, created, slot - first)  # where documents were
-        last, documents = slot, documents + 1
-        created.append(NO_TIME if created_us is None else created_us)
-        words = [read(text) for read, text in zip(readers, texts, strict=True)]
-        for own, those in zip(lengths, words, strict=True):
-            own.append(len(those))
-        counts = [_counts(those, forms) for those in words]
-        for term in set().union(*counts):
-            entry = postings[WORD][term]
-            entry.append(slot)
-            for count in counts:
-                entry.append(count.get(term, 0))
-        for key in author_keys(author):
-            postings[AUTHOR][key].append(slot)
-        for tag in dict.fromkeys(tags):
-            postings[TAG][tag].append(slot)
-        postings[SCOPE][scope].append(slot)
-        postings[EVERY][""].append(slot)
-    encoded = [
-        _encoded(kind, term, entry, 1 + counted_fields(kind, fields))
-        for kind, entries in postings.items()
-        for term, entry in sorted(entries.items())
-    ]
-    return Segment(first, last, documents, lengths, created), encoded
+class SegmentBuilder:
+    """A segment in memory, of at least one document.
+
+    It keeps words as they are written and encodes a posting when it is read: most terms are never looked up.
+    """
+
+    def __init__(self, ranking: Ranking, rows: Iterable[Row]) -> None:
+        self._forms = ranking.tokenizer.forms
+        self._words = [_Occurrences() for _ in ranking.fields]
+        self._keys = {kind: _Occurrences() for kind in (AUTHOR, TAG, SCOPE, EVERY)}
+        self._words_of: dict[str, list[str]] | None = None
+        self.segment = self._take(ranking, rows)
+
+    def posting(self, kind: int, term: str) -> tuple[int, bytes] | None:
+        """Return the size and the data of a posting, or None if no document has the term."""
+        if kind != WORD:
+            data = self._keys[kind].get(term)
+            return (len(data) // 4, bytes(data)) if data else None
+        if self._words_of is None:
+            self._words_of = self._group_words()
+        words = self._words_of.get(term)
+        return self._encode(words) if words else None
+
+    def postings(self) -> Iterator[Posting]:
+        """Yield all postings, ordered by kind and term."""
+        if self._words_of is None:
+            self._words_of = self._group_words()
+        for term, words in sorted(self._words_of.items()):
+            yield Posting(WORD, term, *self._encode(words))
+        for kind, keys in self._keys.items():
+            for term, data in sorted(keys.items()):
+                yield Posting(kind, term, len(data) // 4, bytes(data))
+
+    def _take(self, ranking: Ranking, rows: Iterable[Row]) -> Segment:
+        lengths = [new_array("I") for _ in ranking.fields]
+        created = new_array("q")
+        fields = list(zip(ranking.readers(), lengths, self._words, strict=True))
+        authors, tagged, scopes, every = self._keys.values()
+        first = last = documents = 0
+        for docnum, texts, author, tags, scope, created_us in rows:
+            first = first or docnum
+            if docnum != last + 1:
+                _pad(lengths, created, docnum - first)  # where deleted documents were
+            last, documents = docnum, documents + 1
+            created.append(NO_TIME if created_us is None else created_us)
+            own = docnum.to_bytes(4, "little")
+            for (read, length, occurrences), text in zip(fields, texts, strict=True):
+                words = read(text)
+                length.append(len(words))
+                for word in words:
+                    occurrences[word].extend(own)
+            for key in author_keys(author) if author else ():
+                authors[key].extend(own)
+            for tag in dict.fromkeys(tags):
+                tagged[tag].extend(own)
+            scopes[scope].extend(own)
+            every[""].extend(own)
+        return Segment(first, last, documents, tuple(lengths), created)
+
+    def _group_words(self) -> dict[str, list[str]]:
+        """Return for each term the words that have it among their forms, each as often as it has it."""
+        forms, grouped = self._forms, _Lists()
+        for word in self._words[0] if len(self._words) == 1 else dict.fromkeys(chain(*self._words)):
+            for form in forms(word):
+                grouped[form].append(word)
+        return grouped
+
+    def _encode(self, words: Sequence[str]) -> tuple[int, bytes]:
+        if len(words) == len(self._words) == 1:
+            data = bytes(self._words[0][words[0]])  # ascending, as documents were added
+            if len(set(decode_array("I", data))) * 4 == len(data):
+                return len(data) // 4, data + b"\1" * (len(data) // 4)
+        parts = [b"".join([own[word] for word in words if word in own]) for own in self._words]
+        is_large = sys.modules.get("numpy") and sum(map(len, parts)) > 4 * NUMPY_COUNTS_FASTER
+        return _encode_large(parts) if is_large else _encode_small(parts)
 
 
-def counted_fields(kind: int, fields: int) -> int:
-    """For how many fields a posting of that kind has counts."""
-    return fields if kind == WORD else 0
+def _encode_small(parts: Sequence[bytes]) -> tuple[int, bytes]:
+    """Encode a posting from a docnum for each occurrence of a term in each field."""
+    from collections import Counter
+
+    counts: list[Mapping[int, int]] = [Counter(decode_array("I", part)) for part in parts]
+    docnums = sorted(set().union(*counts))
+    columns = [[own.get(docnum, 0) for docnum in docnums] for own in counts]
+    return len(docnums), encode_array(new_array("I", docnums)) + _encode_counts(columns)
 
 
-def count_bytes(size: int, data: bytes, fields: int) -> int:
-    """How many bytes each count of a posting has; refuses what cannot have been written."""
-    if len(data) == size * (4 + fields):
-        return 1
-    if len(data) == size * (4 + 4 * fields):
-        return 4
-    raise ValueError(f"a posting of {size} slots has {len(data)} bytes")
+def _encode_large(parts: Sequence[bytes]) -> tuple[int, bytes]:
+    import numpy as np
+
+    counted = [np.unique(np.frombuffer(part, "<u4"), return_counts=True) for part in parts]
+    docnums = counted[0][0] if len(parts) == 1 else np.unique(np.concatenate([own for own, _ in counted]))
+    columns = np.zeros((len(parts), len(docnums)), "<u4")
+    for column, (own, counts) in zip(columns, counted, strict=True):
+        column[docnums.searchsorted(own)] = counts
+    return len(docnums), docnums.tobytes() + (columns.astype("u1") if columns.max() < 256 else columns).tobytes()
 
 
-def decode(posting: tuple[int, bytes], fields: int = 0) -> tuple[array[int], list[array[int]]]:
-    """The slots of a posting, and for each field how often each slot has the term there."""
-    size, data = posting
-    width = count_bytes(size, data, fields)
-    code = "B" if width == 1 else "I"
-    counts = [numbers(code, _counts_in(posting, width, field)) for field in range(fields)]
-    return numbers("I", data[: 4 * size]), counts
+class _Occurrences(dict[str, bytearray]):
+    """A docnum for each occurrence of a word or key. Bytes, since the garbage collector does not traverse them."""
+
+    def __missing__(self, key: str) -> bytearray:
+        added = self[key] = bytearray()
+        return added
+
+
+class _Lists(dict[str, list[str]]):
+    def __missing__(self, key: str) -> list[str]:
+        added: list[str] = []
+        self[key] = added
+        return added
+
+
+def segments_to_merge(sizes: Sequence[int]) -> int:
+    """Return how many of the newest segments to merge into one, given the sizes of all, newest first; 0 if none."""
+    bound = SMALL_SEGMENT
+    while True:
+        count = next((place for place, size in enumerate(sizes) if size > bound), len(sizes))
+        if count >= FAN:
+            return count
+        if count == len(sizes):
+            return 0
+        bound *= FAN
 
 
 def merge(segments: Sequence[Segment]) -> Segment:
-    """One segment of several that follow each other; what is dead in them must be gone already."""
-    fields = len(segments[0].lengths)
-    lengths = tuple(array("I") for _ in range(fields))
-    created = array("q")
-    first = segments[0].first_slot
+    """Merge segments that follow each other; deleted documents must have been taken out."""
+    lengths = [new_array("I") for _ in segments[0].lengths]
+    created = new_array("q")
+    first = segments[0].first_docnum
     for segment in segments:
-        _pad(lengths, created, segment.first_slot - first)
+        _pad(lengths, created, segment.first_docnum - first)
         for joined, own in zip(lengths, segment.lengths, strict=True):
             joined.extend(own)
         created.extend(segment.created_us)
     documents = sum(segment.documents for segment in segments)
-    return Segment(first, segments[-1].last_slot, documents, lengths, created)
+    return Segment(first, segments[-1].last_docnum, documents, tuple(lengths), created)
 
 
 def merge_postings(
-    postings: Iterable[tuple[int, str, int, bytes]], dead: frozenset[int], fields: int
+    postings: Iterable[tuple[int, str, int, bytes]], deleted: frozenset[int], fields: int
 ) -> Iterator[Posting]:
-    """Postings of several segments, ordered by kind, term and segment, as those of one, without the dead."""
+    """Merge postings of several segments, ordered by kind, term and segment, without the deleted documents."""
     for (kind, term), group in groupby(postings, key=itemgetter(0, 1)):
         parts = [(size, data) for _, _, size, data in group]
-        own = counted_fields(kind, fields)
-        joined = _joined(parts, own) if not dead else _joined_without(parts, own, dead)
+        own = fields if kind == WORD else 0
+        joined = _join_without(parts, own, deleted) if deleted else _join(parts, own)
         if joined[0]:
             yield Posting(kind, term, *joined)
 
 
-def without(segment: Segment, dead: Iterable[int]) -> Segment:
-    """The segment with holes where the dead were."""
-    lengths = tuple(array("I", own) for own in segment.lengths)
-    created = array("q", segment.created_us)
-    gone = 0
-    for slot in dead:
+def without(segment: Segment, deleted: Iterable[int]) -> Segment:
+    """Return the segment with holes where the deleted documents were."""
+    lengths = tuple(new_array("I", own) for own in segment.lengths)
+    created = new_array("q", segment.created_us)
+    count = 0
+    for docnum in deleted:
         for own in lengths:
-            own[slot - segment.first_slot] = 0
-        created[slot - segment.first_slot] = NO_TIME
-        gone += 1
-    return segment._replace(documents=segment.documents - gone, lengths=lengths, created_us=created)
+            own[docnum - segment.first_docnum] = 0
+        created[docnum - segment.first_docnum] = NO_TIME
+        count += 1
+    return segment._replace(documents=segment.documents - count, lengths=lengths, created_us=created)
 
 
-class _Forms(dict[str, tuple[str, ...]]):
-    """The forms of each word that was met."""
-
-    def __init__(self, find: Callable[[str], tuple[str, ...]]) -> None:
-        self._find = find
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        found = self[word] = self._find(word)
-        return found
+def count_width(size: int, data: bytes, fields: int) -> int:
+    """Return how many bytes each count of a posting has; refuse what cannot have been written."""
+    if len(data) == size * (4 + fields):
+        return 1
+    if len(data) == size * (4 + 4 * fields):
+        return 4
+    raise ValueError(f"a posting of {size} documents has {len(data)} bytes")
 
 
-def _counts(words: list[str], forms: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
-    """How often each term occurs among words."""
-    return Counter(chain.from_iterable(map(forms.__getitem__, words)))
+def decode(posting: tuple[int, bytes], fields: int = 0) -> Columns:
+    """Return the docnums of a posting, and for each field how often each document has the term there."""
+    size, data = posting
+    width = count_width(size, data, fields)
+    code = "B" if width == 1 else "I"
+    return decode_array("I", data[: 4 * size]), [
+        decode_array(code, _counts_in(posting, width, field)) for field in range(fields)
+    ]
 
 
-def _pad(lengths: tuple[array[int], ...], created: array[int], size: int) -> None:
+def new_array(typecode: str, values: Iterable[int] = ()) -> array[int]:
+    """Return an array; a search from cold does without the import if nothing is in a segment."""
+    from array import array
+
+    return array(typecode, values)
+
+
+def encode_array(given: array[int]) -> bytes:
+    """Return numbers as bytes, little-endian on every machine."""
+    if sys.byteorder == "big":
+        given = given[:]
+        given.byteswap()
+    return given.tobytes()
+
+
+def decode_array(typecode: str, data: bytes) -> array[int]:
+    """Return the numbers that `encode_array` wrote."""
+    read = new_array(typecode)
+    read.frombytes(data)
+    if sys.byteorder == "big":
+        read.byteswap()
+    return read
+
+
+def _pad(lengths: Sequence[array[int]], created: array[int], size: int) -> None:
     """Fill up to a size with holes."""
     missing = size - len(created)
     for own in lengths:
-        own.extend(array("I", [0]) * missing)
-    created.extend(array("q", [NO_TIME]) * missing)
+        own.extend(new_array("I", [0]) * missing)
+    created.extend(new_array("q", [NO_TIME]) * missing)
 
 
-def _encoded(kind: int, term: str, entries: array[int], step: int) -> Posting:
-    """A posting of entries that have a slot and its counts one after the other."""
-    slots, *counts = (entries[start::step] for start in range(step))
-    return Posting(kind, term, len(slots), little(slots) + _spelled_counts(counts))
-
-
-def _spelled_counts(counts: Sequence[array[int]]) -> bytes:
-    is_narrow = all(max(own, default=0) < 256 for own in counts)
-    return b"".join(bytes(own.tolist()) if is_narrow else little(array("I", own)) for own in counts)
+def _encode_counts(columns: Sequence[Sequence[int]]) -> bytes:
+    is_narrow = all(max(own, default=0) < 256 for own in columns)
+    return b"".join([bytes(own) if is_narrow else encode_array(new_array("I", own)) for own in columns])
 
 
 def _counts_in(posting: tuple[int, bytes], width: int, field: int) -> bytes:
@@ -197,41 +288,24 @@ def _counts_in(posting: tuple[int, bytes], width: int, field: int) -> bytes:
     return data[size * (4 + width * field) : size * (4 + width * (field + 1))]
 
 
-def _joined(parts: list[tuple[int, bytes]], fields: int) -> tuple[int, bytes]:
+def _join(parts: list[tuple[int, bytes]], fields: int) -> tuple[int, bytes]:
     if len(parts) == 1:
         return parts[0]
-    widths = {count_bytes(size, data, fields) for size, data in parts}
+    widths = {count_width(size, data, fields) for size, data in parts}
     if len(widths) > 1:
-        parts = [_widened(part, fields) for part in parts]
-    slots = [data[: 4 * size] for size, data in parts]
+        parts = [_widen(part, fields) for part in parts]
+    docnums = [data[: 4 * size] for size, data in parts]
     counts = [_counts_in(part, max(widths), field) for field in range(fields) for part in parts]
-    return sum(size for size, _ in parts), b"".join(slots + counts)
+    return sum(size for size, _ in parts), b"".join(docnums + counts)
 
 
-def _widened(posting: tuple[int, bytes], fields: int) -> tuple[int, bytes]:
-    slots, counts = decode(posting, fields)
-    return len(slots), b"".join(little(array("I", own)) for own in (slots, *counts))
+def _widen(posting: tuple[int, bytes], fields: int) -> tuple[int, bytes]:
+    docnums, counts = decode(posting, fields)
+    return len(docnums), b"".join(encode_array(new_array("I", own)) for own in (docnums, *counts))
 
 
-def _joined_without(parts: list[tuple[int, bytes]], fields: int, dead: frozenset[int]) -> tuple[int, bytes]:
-    slots, counts = decode(_joined(parts, fields), fields)
-    kept = [place for place, slot in enumerate(slots) if slot not in dead]
-    left, *often = (array("I", [own[place] for place in kept]) for own in (slots, *counts))
-    return len(left), little(left) + _spelled_counts(often)
-
-
-def little(given: array[int]) -> bytes:
-    """Numbers as bytes, little-endian on every machine."""
-    if sys.byteorder == "big":
-        given = given[:]
-        given.byteswap()
-    return given.tobytes()
-
-
-def numbers(typecode: str, data: bytes) -> array[int]:
-    """What `little` spelled."""
-    read = array(typecode)
-    read.frombytes(data)
-    if sys.byteorder == "big":
-        read.byteswap()
-    return read
+def _join_without(parts: list[tuple[int, bytes]], fields: int, deleted: frozenset[int]) -> tuple[int, bytes]:
+    docnums, counts = decode(_join(parts, fields), fields)
+    kept = [place for place, docnum in enumerate(docnums) if docnum not in deleted]
+    left, *columns = ([own[place] for place in kept] for own in (docnums, *counts))
+    return len(left), encode_array(new_array("I", left)) + _encode_counts(columns)

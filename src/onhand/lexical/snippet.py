@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from onhand.lexical.tokenize import UNSPACED, fold
-from onhand.lexical.tokenizer import Tokenizer
+from onhand.lexical.tokenizer import UNSPACED, Tokenizer, fold
 
 ELLIPSIS = "…"
 

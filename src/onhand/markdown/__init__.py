@@ -1,6 +1,1 @@
-"""What is in this page? Its sections, its links and its front matter.
-
-Import the module that answers your question: `sections`, `links` or `frontmatter`. They share `blocks`
-(where the headings and the code of a page are) and `inline` (what a line says without its markup); nothing
-here reads files.
-"""
+"""Read Markdown: sections (`page`), links (`links`) and front matter (`frontmatter`). Nothing here opens files."""

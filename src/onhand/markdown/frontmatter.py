@@ -1,20 +1,18 @@
-"""What does a page say about itself? The YAML between the two `---` lines at its top.
+"""Read the front matter of a page: the YAML between the two `---` lines at its top.
 
-A page is outside data, so YAML is read as if an attacker had written it: no anchors, aliases, tags or merge
-keys, no key twice, bounded size and depth. Values are those of YAML 1.2's core schema that JSON can carry
-too: `no`, dates, `12:30` and `.inf` stay text. Nothing here raises on what a page contains; it says what is
-wrong instead.
+A page is outside data, so YAML is read as if an attacker had written it: no anchors, aliases, tags or merge keys, no
+duplicate keys, bounded size and depth. Values are those of YAML 1.2's core schema that JSON also has: `no`, dates,
+`12:30` and `.inf` stay text. Nothing here raises because of a page's content; the problem is returned instead.
 """
 
 from __future__ import annotations
 
-from onhand.markdown.blocks import (
+from onhand.markdown.page import (
     FRONT_MATTER_MAX_CHARS,
     front_matter,
     opens_front_matter,
     with_plain_newlines,
 )
-from onhand.markdown.scalars import scalar
 from onhand.record import Record
 
 TYPE_CHECKING = False
@@ -23,29 +21,29 @@ if TYPE_CHECKING:
 
 
 class FrontMatter(Record):
-    """What a page says about itself, and the page without that."""
+    """The front matter of a page, and the page without it."""
 
     data: dict[str, object]  # empty when there is a problem
-    end_line: int  # the line that closes the front matter, in the file; 0 without front matter
+    end_line: int  # of the file: the line that closes the front matter; 0 without front matter
     body: str  # what follows that line, with \n line ends; the whole page without front matter
-    problem: str | None  # what is wrong and what to do about it
+    problem: str | None  # what is wrong, and what to do about it
 
 
 def read_front_matter(text: str, *, typed: bool = True) -> FrontMatter:
-    """Read the front matter of a page; never raises on what the page contains.
+    """Read the front matter of a page; never raises because of its content.
 
-    With typed=False every value is its text: `version: 1.10` is "1.10", and nothing after a colon is "".
+    With `typed=False` every value is text: `version: 1.10` is "1.10", and a key without a value is "".
     """
     text = "\n" + with_plain_newlines(text)
     place = front_matter(text)
     if place is None:
-        return FrontMatter({}, 0, text[1:], _why_none(text))
+        return FrontMatter({}, 0, text[1:], _why_missing(text))
     start, end, after = place
-    data, problem = _read(text[start + 1 : end + 1], typed)
+    data, problem = _read_content(text[start + 1 : end + 1], typed)
     return FrontMatter(data, text.count("\n", 0, after), text[after + 1 :], problem)
 
 
-def _why_none(text: str) -> str | None:
+def _why_missing(text: str) -> str | None:
     if opens_front_matter(text):
         return "the front matter is never closed: end it with a line of only ---"
     if text.startswith("\n%YAML"):
@@ -53,16 +51,16 @@ def _why_none(text: str) -> str | None:
     return None
 
 
-# What YAML does not allow, and the line ends of YAML 1.1 that YAML 1.2 has given up.
-# Named one by one: the same set as "all but these ranges" costs Python 6 ms to compile.
+# What YAML does not allow, and the line ends of YAML 1.1 that YAML 1.2 dropped.
+# Listed one by one: the same set as "all but these ranges" takes Python 6 ms to compile.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 
 
-def _read(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
+def _read_content(content: str, typed: bool) -> tuple[dict[str, object], str | None]:
     if len(content) > FRONT_MATTER_MAX_CHARS:
         limit = f"{FRONT_MATTER_MAX_CHARS} characters"
         return {}, f"the front matter is longer than {limit}: shorten it, or close it with --- further up"
-    # Nearly every content is printable, which costs less to see than the pattern to compile.
+    # Nearly all content is printable, and checking that costs less than compiling the pattern.
     is_plain = content.replace("\n", "").isprintable()
     if not is_plain and (problem := _control_problem(content)):
         return {}, problem
@@ -85,17 +83,17 @@ def _control_problem(content: str) -> str | None:
 
 
 _MAX_KEY_CHARS = 100
-_BLOCKS = {">": (" ", "\n"), ">-": (" ", ""), "|": ("\n", "\n"), "|-": ("\n", "")}  # what joins lines, and ends them
+_BLOCKS = {">": (" ", "\n"), ">-": (" ", ""), "|": ("\n", "\n"), "|-": ("\n", "")}  # joins lines, ends the text
 
 
 class _NotSimple(Exception):
-    """This is for YAML to judge."""
+    """PyYAML has to read this."""
 
 
 def _read_simple(content: str, value_of: Callable[[str], object]) -> dict[str, object] | None:
-    """Read front matter as most pages have it without PyYAML, whose import costs more than starting Python.
+    """Read simple front matter without PyYAML, whose import takes longer than starting Python.
 
-    None when a line is anything but simple; it is then for YAML to judge.
+    Return None if any line is not simple; PyYAML then decides.
     """
     try:
         return _simple_mapping(content.split("\n"), value_of, is_nested=False)
@@ -121,7 +119,7 @@ def _simple_mapping(lines: list[str], value_of: Callable[[str], object], is_nest
         if number == below:
             data[key] = _simple_value(value, value_of) if value else value_of("")
         else:
-            data[key] = _value_below(value, lines[below:number], value_of, is_nested)
+            data[key] = _indented_value(value, lines[below:number], value_of, is_nested)
     return data
 
 
@@ -131,8 +129,8 @@ def _is_simple_key(key: str) -> bool:
     return is_word and len(key) <= _MAX_KEY_CHARS
 
 
-def _value_below(first: str, lines: list[str], value_of: Callable[[str], object], is_nested: bool) -> object:
-    """The value of a key that goes on in indented lines; `first` is what stands behind the key."""
+def _indented_value(first: str, lines: list[str], value_of: Callable[[str], object], is_nested: bool) -> object:
+    """Return the value of a key that continues in indented lines; `first` is what follows the key."""
     if not all(line.strip(" ") for line in lines):
         raise _NotSimple
     indent = len(lines[0]) - len(lines[0].lstrip(" "))
@@ -144,7 +142,7 @@ def _value_below(first: str, lines: list[str], value_of: Callable[[str], object]
         between, end = _BLOCKS[first]
         return between.join(texts) + end
     if first or texts[0][0] == "[":
-        return _joined_value([first, *lines] if first else lines, value_of)
+        return _join_lines([first, *lines] if first else lines, value_of)
     if not is_even or is_nested:
         raise _NotSimple
     if texts[0].startswith("- "):
@@ -153,14 +151,14 @@ def _value_below(first: str, lines: list[str], value_of: Callable[[str], object]
         return [_simple_value(text[2:].strip(" "), value_of) for text in texts]
     if ":" in texts[0] and _is_simple_key(texts[0].partition(":")[0]):
         return _simple_mapping(texts, value_of, is_nested=True)
-    return _joined_value(lines, value_of)
+    return _join_lines(lines, value_of)
 
 
-def _joined_value(lines: list[str], value_of: Callable[[str], object]) -> object:
-    """A list in brackets, or a text without quotes, that goes over several lines."""
+def _join_lines(lines: list[str], value_of: Callable[[str], object]) -> object:
+    """Return a list in brackets or an unquoted text that spans several lines."""
     texts = [line.strip(" ") for line in lines]
     is_list = texts[0][0] == "["
-    # A text in quotes may not go over several lines, nor may what would be no text if it stood alone.
+    # A quoted text may not span several lines, nor may a line that would not be text on its own.
     if is_list and any(text.count(mark) % 2 for text in texts for mark in "\"'"):
         raise _NotSimple
     if not is_list and not all(map(_is_plain_text, texts)):
@@ -170,10 +168,10 @@ def _joined_value(lines: list[str], value_of: Callable[[str], object]) -> object
 
 def _simple_value(text: str, value_of: Callable[[str], object]) -> object:
     if text[:1] in ("'", '"'):
-        return _unquoted(text)
+        return _unquote(text)
     if text[:1] == "[" and text[-1] == "]":
         items = [item.strip(" ") for item in text[1:-1].split(",")]
-        if not items[-1]:  # nothing, or nothing behind the last comma
+        if not items[-1]:  # an empty list, or a trailing comma
             items.pop()
         return [_simple_item(item, value_of) for item in items]
     if _is_plain_text(text):
@@ -183,7 +181,7 @@ def _simple_value(text: str, value_of: Callable[[str], object]) -> object:
 
 def _simple_item(text: str, value_of: Callable[[str], object]) -> object:
     if text[:1] in ("'", '"'):
-        return _unquoted(text)
+        return _unquote(text)
     letters = text.translate(_JOINING)
     if text[:1].isalnum() and letters.isalnum() and letters.isascii():
         return value_of(text)
@@ -193,7 +191,7 @@ def _simple_item(text: str, value_of: Callable[[str], object]) -> object:
 _JOINING = dict.fromkeys(map(ord, "_./- "))
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     mark, inner = text[0], text[1:-1]
     if len(text) < 2 or text[-1] != mark or mark in inner or "\t" in inner or (mark == '"' and "\\" in inner):
         raise _NotSimple
@@ -201,6 +199,54 @@ def _unquoted(text: str) -> str:
 
 
 def _is_plain_text(text: str) -> bool:
-    """Whether a text means itself without quotes."""
-    is_begun = text[:1].isalnum() or text.startswith(tuple("_(<$/.~"))
-    return is_begun and text[-1] != ":" and ": " not in text and " #" not in text and "\t" not in text
+    """Whether a text needs no quotes."""
+    begins_plainly = text[:1].isalnum() or text.startswith(tuple("_(<$/.~"))
+    return begins_plainly and text[-1] != ":" and ": " not in text and " #" not in text and "\t" not in text
+
+
+_CONSTANTS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+# Longer numbers stay text, because no JSON reader keeps them exactly.
+_MAX_DIGITS = {"": 18, "0o": 20, "0x": 15}
+_MAX_FLOAT_DIGITS = 99  # before the point, and after it
+_MAX_EXPONENT_DIGITS = 3
+
+
+def scalar(text: str) -> object:
+    """Return the value of an unquoted text according to YAML 1.2's core schema."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] not in "-+.0123456789":
+        return text
+    if _is_int(text):
+        return int(text, 0) if text[:2] in _MAX_DIGITS else int(text)
+    if _is_float(text):
+        number = float(text)
+        return text if number in (float("inf"), float("-inf")) else number
+    return text
+
+
+def _is_int(text: str) -> bool:
+    if text[:2] in ("0o", "0x"):
+        digits = "01234567" if text[1] == "o" else "0123456789abcdefABCDEF"
+        return not text[2:].strip(digits) and 0 < len(text) - 2 <= _MAX_DIGITS[text[:2]]
+    return _is_number(_strip_sign(text), _MAX_DIGITS[""])
+
+
+def _is_float(text: str) -> bool:
+    mantissa, e, exponent = text.partition("e" if "e" in text else "E")
+    whole, _, fraction = _strip_sign(mantissa).partition(".")
+    is_mantissa = _is_number(whole + fraction, 2 * _MAX_FLOAT_DIGITS)
+    is_short = max(len(whole), len(fraction)) <= _MAX_FLOAT_DIGITS
+    return is_mantissa and is_short and (not e or _is_number(_strip_sign(exponent), _MAX_EXPONENT_DIGITS))
+
+
+def _is_number(text: str, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= most
+
+
+def _strip_sign(text: str) -> str:
+    return text[1:] if text[:1] in ("-", "+") else text

@@ -1,4 +1,17 @@
-"""What does a client see of all the servers behind us? Three tools that find, describe and call all the others.
+"""Serve all upstream servers through four fixed tools.
+
+How much of a tool's answer goes into a prompt at once? So many bytes; the rest is read on with a handle.
+
+Texts are cut between characters, and have so many bytes together; so have pictures and all else that cannot be cut,
+which is left out whole where there is more. A handle cannot be guessed and stands for what is left of one answer; it is
+forgotten when it is old or when newer answers need the room.
+What should a model change in a call that a server refused? Of tools behind us it has seen a signature at most.
+
+The server decides what it takes; this only explains a refusal, where the arguments do not fit what it says it takes.
+Which tools does a gateway have itself? Those that find, describe and call all the others, and read on.
+
+Their words and schemas; what becomes of a call is the gateway's matter.
+What does a client see of all the servers behind us? Three tools that find, describe and call all the others.
 
 `tools/list` is the same bytes before and after every search: what a search finds is called through `call_tool`, or by
 its own name. Clients of 2025-11-25 may instead have what they found added to the list, with a notification. Resources
@@ -6,40 +19,232 @@ and prompts of all servers are listed under names of their own. Ranking is the c
 """
 
 import json
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from secrets import token_urlsafe
+from typing import Any, Self
 
+import anyio
 import mcp_types as types
 from mcp import MCPError
 
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
-from onhand.mcp import their_skills
-from onhand.mcp.cleaning import clean, cleaned
-from onhand.mcp.front import Front
-from onhand.mcp.gateway_tools import MAX_NAMED_SERVERS, fixed_tools
-from onhand.mcp.misfit import explained
-from onhand.mcp.naming import public_address, public_name
-from onhand.mcp.offers import findable, for_era
-from onhand.mcp.outputs import Outputs
-from onhand.mcp.paging import page
-from onhand.mcp.registry import McpRegistry, Relevant
-from onhand.mcp.relay import connection_of, is_modern
-from onhand.mcp.surface import Method, Surface
-from onhand.text import whole
-from onhand.tools.catalog import Found
+from onhand.mcp import upstream_skills
+from onhand.mcp.client_callbacks import is_modern
+from onhand.mcp.client_sessions import Front
+from onhand.mcp.sanitize import clean, cleaned
+from onhand.mcp.surface import Method, RequestContext, Surface, page
+from onhand.mcp.upstream_catalog import findable, for_era, public_address, public_name
+from onhand.mcp.upstreams import Relevant, Upstreams
+from onhand.record import Record, to_json
+from onhand.text import repair_surrogates
+from onhand.tools.arguments import ToolArguments
+from onhand.tools.catalog import ToolSearchResult, UnknownName
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.found import found_as_json
-from onhand.tools.prompt import called_as, line, plain_line
-from onhand.tools.search_tools import DEFAULT_LIMIT, MAX_LIMIT, asks_everywhere, missing
+from onhand.tools.prompt import plain_line, render_definition, render_signature
+from onhand.tools.schema import answer_schema
+from onhand.tools.search_tools import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    FoundTool,
+    ToolDefinition,
+    covers_all_servers,
+    define_tool,
+    render_unknown,
+    search_answer,
+)
+from onhand.tools.tool import Tool
 
-if TYPE_CHECKING:
-    from onhand.mcp.surface import Context
+MAX_KEPT_BYTES = 64 * 1024 * 1024
+MAX_AGE_S = 3600.0
+READ_TOOL = "read_on"
+
+
+class Outputs:
+    """What is left of answers that were cut."""
+
+    def __init__(self, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
+        self._max_kept_bytes = max_kept_bytes
+        self._kept: OrderedDict[str, tuple[float, int, bytes]] = OrderedDict()  # handle → when, bytes at once, rest
+
+    def capped(self, result: types.CallToolResult, max_bytes: int, is_checked: bool = False) -> types.CallToolResult:
+        """The result within so many bytes of text; `is_checked` where a client checks the structured content."""
+        if len(result.model_dump_json()) <= max_bytes:  # in most cases; never fewer than the bytes of its texts
+            return result
+        left, room, content, rest = max_bytes, max_bytes, [], b""
+        left_out: list[tuple[str, int]] = []
+        for block in result.content:
+            text = _text_of(block)
+            raw = b"" if text is None else repair_surrogates(text).encode()
+            if text is None:
+                size = len(block.model_dump_json())
+                if size <= room:
+                    content.append(block)
+                    room -= size
+                else:
+                    left_out.append((block.type, size))
+            elif len(raw) <= left and not rest:
+                content.append(block)
+                left -= len(raw)
+            else:
+                kept = raw[:left].decode(errors="ignore") if not rest else ""
+                rest += raw[len(kept.encode()) :] + b"\n"
+                left = 0
+                content += [_with_text(block, kept)] if kept else []
+        structured, note = self._structured(result, max_bytes)
+        if left_out:
+            note += _named(left_out)
+        if rest:
+            handle = self._keep(rest, max_bytes)
+            note += f'[{len(rest):,} more bytes: {READ_TOOL}(handle="{handle}") reads on]'
+        if note:
+            content.append(types.TextContent(text=note))
+        is_error = result.is_error or (is_checked and structured is None and result.structured_content is not None)
+        return result.model_copy(update={"content": content, "structured_content": structured, "is_error": is_error})
+
+    def read(self, handle: str) -> str:
+        """What comes next of an answer that was cut; each part has a handle of its own for what follows."""
+        self._forget_old()
+        if handle not in self._kept:
+            raise ToolError("this handle is not known any more: call the tool again, and ask it for less")
+        _, at_once, raw = self._kept[handle]
+        text = raw[:at_once].decode(errors="ignore")
+        rest = raw[len(text.encode()) :]
+        if not rest:
+            return text
+        return f'{text}\n\n[{len(rest):,} more bytes: {READ_TOOL}(handle="{self._keep(rest, at_once)}") reads on]'
+
+    def _structured(self, result: types.CallToolResult, max_bytes: int) -> tuple[Any, str]:
+        size = len(json.dumps(result.structured_content, ensure_ascii=False).encode(errors="replace"))
+        if result.structured_content is None or size <= max_bytes:
+            return result.structured_content, ""
+        return None, f"[structured content left out: {size:,} bytes, more than {max_bytes:,}] "
+
+    def _keep(self, rest: bytes, at_once: int) -> str:
+        self._forget_old()
+        handle = token_urlsafe(18)
+        self._kept[handle] = (anyio.current_time(), at_once, rest)
+        while sum(len(raw) for _, _, raw in self._kept.values()) > self._max_kept_bytes:
+            self._kept.popitem(last=False)
+        return handle
+
+    def _forget_old(self) -> None:
+        oldest = anyio.current_time() - MAX_AGE_S
+        while self._kept and next(iter(self._kept.values()))[0] < oldest:
+            self._kept.popitem(last=False)
+
+
+def _text_of(block: Any) -> str | None:
+    if isinstance(block, types.TextContent):
+        return block.text
+    if isinstance(block, types.EmbeddedResource) and isinstance(block.resource, types.TextResourceContents):
+        return block.resource.text
+    return None
+
+
+def _with_text(block: Any, text: str) -> Any:
+    if isinstance(block, types.TextContent):
+        return block.model_copy(update={"text": text})
+    return block.model_copy(update={"resource": block.resource.model_copy(update={"text": text})})
+
+
+def _named(left_out: list[tuple[str, int]]) -> str:
+    kinds = ", ".join(f"{count} × {kind}" for kind, count in Counter(kind for kind, _ in left_out).items())
+    return f"[{kinds} left out: {sum(size for _, size in left_out):,} bytes; ask the tool for less] "
+
+
+def explained(result: types.CallToolResult, tool: CatalogTool, arguments: Mapping[str, Any]) -> types.CallToolResult:
+    """A result as it is; where it is an error and the arguments do not fit, with what is wrong and the definition."""
+    wrong = _wrong(tool, arguments) if result.is_error else ""
+    if not wrong:
+        return result
+    advice = f"{wrong}\nthe whole definition: {render_definition(tool).rstrip()}"
+    return result.model_copy(update={"content": [*result.content, types.TextContent(text=advice)]})
+
+
+def _wrong(tool: CatalogTool, arguments: Mapping[str, Any]) -> str:
+    try:
+        ToolArguments(Tool(tool.name, tool.description, dict(tool.input_schema), _never)).read(arguments)
+    except ToolError as error:
+        return str(error)
+    except InputError:  # a schema that nobody can check
+        pass
+    return ""
+
+
+def _never(_: dict[str, Any]) -> str:
+    raise AssertionError("it is only checked here")
+
+
+MAX_NAMED_SERVERS = 40
+
+SEARCH = (
+    "Find tools by what they do. Say what you want to do, in a few words; or select:NAME,NAME by name, +word in front "
+    "of what the name must have, server:NAME in front of words to stay with one server, re:PATTERN for names. A query "
+    "that fits nothing finds nothing. Then call what was found with call_tool. One search is local and costs some 250 "
+    'tokens. Example: search_tools(query="create a pull request").'
+)
+DESCRIBE = (
+    "Give the whole definition of one tool, with every argument's description. Only for a tool whose one-line "
+    'signature is not enough. Example: describe_tool(name="github__create_issue").'
+)
+CALL = (
+    "Call a tool that search_tools found, by its whole name, with its arguments as an object. Example: "
+    'call_tool(name="github__create_issue", arguments={"title": "…"}).'
+)
+READ = 'Read on where a long answer was cut. Example: read_on(handle="…").'
+
+
+class GatewaySearchAnswer(Record):
+    """The answer of `search_tools`: also addresses of resources and names of prompts."""
+
+    query: str
+    form: str
+    hits: tuple[FoundTool, ...]
+    total_tools: int
+    reason: str | None = None
+    unknown: tuple[UnknownName, ...] = ()
+    notes: tuple[str, ...] = ()
+    left_out: int = 0
+    resources: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+
+
+def fixed_tools(keys: tuple[str, ...]) -> list[types.Tool]:
+    """The tools that find and call others: the same bytes for as long as the configuration is."""
+    named = f" Servers: {', '.join(keys[:MAX_NAMED_SERVERS])}." if keys else ""
+    name = {"type": "string", "description": "The whole name of the tool."}
+    limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": f"{DEFAULT_LIMIT} if left out."}
+    query = {"type": "string", "description": "What you want to do, or select:NAME,NAME."}
+    arguments = {"type": "object", "description": "The tool's arguments."}
+    handle = {"type": "string", "description": "What the cut answer names."}
+    reads = types.ToolAnnotations(
+        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    )
+    acts = types.ToolAnnotations(  # what it calls may do anything, and answer in any form
+        read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+    )
+    return [
+        types.Tool(name="search_tools", description=SEARCH + named, annotations=reads,
+                   input_schema=_object({"query": query, "limit": limit}, "query"),
+                   output_schema=answer_schema(GatewaySearchAnswer)),
+        types.Tool(name="describe_tool", description=DESCRIBE, annotations=reads,
+                   input_schema=_object({"name": name}, "name"), output_schema=answer_schema(ToolDefinition)),
+        types.Tool(name="call_tool", description=CALL, annotations=acts,
+                   input_schema=_object({"name": name, "arguments": arguments}, "name")),
+        types.Tool(name=READ_TOOL, description=READ, annotations=reads,
+                   input_schema=_object({"handle": handle}, "handle")),
+    ]  # fmt: skip
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
 
 TTL_MS = 60_000  # of lists that change only when a server's do
 DESCRIPTION_CHARS = 120
 MAX_NAMED_PROBLEMS = 5
-MAX_ACTIVATED = 64  # tools that one client may have added to its list
 OTHER_LIMIT = 3  # resources and prompts that a search shows
 
 
@@ -48,12 +253,10 @@ class Gateway(Front):
 
     name = "onhand"
 
-    def __init__(self, registry: McpRegistry, own: Surface | None = None, surface: str = "stable") -> None:
+    def __init__(self, registry: Upstreams, own: Surface | None = None) -> None:
         super().__init__(registry)
         self._own = own
-        self._activates = surface == "activate"
         self._outputs = Outputs()
-        self._activated: dict[int, dict[str, None]] = {}
         self._own_tools: dict[str, types.Tool] | None = None
         self._fixed = {tool.name: tool for tool in fixed_tools(registry.keys)}
         self.instructions = _instructions(registry.keys, own)
@@ -67,7 +270,7 @@ class Gateway(Front):
     @property
     def methods(self) -> Mapping[str, Method]:
         """Those of our own surface; where they are about skills, those of the servers are there too."""
-        return their_skills.beside(self, self._own.methods) if self._own else {}
+        return upstream_skills.beside(self, self._own.methods) if self._own else {}
 
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
         """Of one of our own tools; of others, their servers check it."""
@@ -85,20 +288,19 @@ class Gateway(Front):
         """Only those that are always in our list."""
         return any(self.registry.server(key).always for key in self.registry.keys)
 
-    async def list_tools(self, ctx: "Context", params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         """Our own tools, those that find and call the others, and those that are always there."""
         self.meet(ctx)
         own = await self._own_tools_of(ctx)
         listed = {**own, **self._fixed, **self._always()}
-        if self._activates and not is_modern(ctx.protocol_version):
-            mine = self._activated.get(id(connection_of(ctx)), {})
-            listed |= {name: tool for name in mine if (tool := self._activated_tool(name)) is not None}
         shown = [for_era(tool, is_modern(ctx.protocol_version)) for tool in listed.values()]
         tools, following = page(shown, params.cursor if params else None, size=500)
         return types.ListToolsResult(tools=tools, next_cursor=following, ttl_ms=TTL_MS, cache_scope="private")
 
     async def call_tool(
-        self, ctx: "Context", params: types.CallToolRequestParams
+        self, ctx: "RequestContext", params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """What a tool answers: one of ours, or one of a server behind us by its name."""
         self.meet(ctx)
@@ -121,7 +323,12 @@ class Gateway(Front):
             return _failed(error)
 
     async def _called(
-        self, ctx: "Context", name: str, arguments: Any, params: types.CallToolRequestParams, is_direct: bool = False
+        self,
+        ctx: "RequestContext",
+        name: str,
+        arguments: Any,
+        params: types.CallToolRequestParams,
+        is_direct: bool = False,
     ) -> types.CallToolResult | types.InputRequiredResult:
         own = await self._own_tools_of(ctx)
         if name in own and self._own is not None:
@@ -145,7 +352,7 @@ class Gateway(Front):
         checked = is_direct and route.tool.output_schema is not None
         return self._outputs.capped(result, self.registry.server(route.key).max_output_bytes, checked)
 
-    async def _search(self, ctx: "Context", arguments: Mapping[str, Any]) -> types.CallToolResult:
+    async def _search(self, ctx: "RequestContext", arguments: Mapping[str, Any]) -> types.CallToolResult:
         await self._own_tools_of(ctx)
         query = _text(arguments, "query").strip()
         if not query:
@@ -155,14 +362,12 @@ class Gateway(Front):
             raise ToolError(f"limit is a whole number from 1 to {MAX_LIMIT}")
         await self.registry.settled()
         relevant = self.registry.discover_relevant(query, limit)
-        if self._activates and not is_modern(ctx.protocol_version):
-            await self._activate(ctx, [hit.name for hit in relevant.tools.hits])
         absent = self._absent(relevant.tools)
         relevant = relevant._replace(tools=relevant.tools._replace(notes=(*relevant.tools.notes, *absent)))
         return types.CallToolResult(
             content=[types.TextContent(text=self._answer(relevant))],
             structured_content={
-                **cleaned(found_as_json(relevant.tools, 300)),
+                **cleaned(to_json(search_answer(relevant.tools, 300))),
                 "resources": [_address_of(hit.document_id) for hit in relevant.resources[:OTHER_LIMIT]],
                 "prompts": [_address_of(hit.document_id) for hit in relevant.prompts[:OTHER_LIMIT]],
             },
@@ -176,7 +381,7 @@ class Gateway(Front):
             lines.append(f"Found {len(found.hits)} of {found.total_tools:,}; call them with call_tool:")
             lines += [_line(hit.tool) for hit in found.hits]
             lines += self._down(dict.fromkeys(hit.tool.server for hit in found.hits))
-        lines += missing(found)
+        lines += render_unknown(found)
         lines += [f"Note: {plain_line(note, 300)}." for note in found.notes]
         for kind, hits in (("Resource", relevant.resources), ("Prompt", relevant.prompts)):
             lines += [
@@ -190,9 +395,9 @@ class Gateway(Front):
             lines += self._what_there_is()
         return "\n".join(lines)
 
-    def _absent(self, found: Found) -> list[str]:
+    def _absent(self, found: ToolSearchResult) -> list[str]:
         """Where nobody could look, for whoever found something: a miss tells of all servers."""
-        if not found.hits or not asks_everywhere(found):
+        if not found.hits or not covers_all_servers(found):
             return []
         pending, down = self.registry.pending(), self.registry.unreachable()
         silent = (("still connecting, so search again later for theirs", pending), ("down, so not searched", down))
@@ -237,14 +442,12 @@ class Gateway(Front):
             raise
         if tool.name not in (self._own_tools or ()):
             self.registry.route(tool.name)
-        definition = json.loads(line(tool))
-        definition |= {key: value for key in ("output_schema", "annotations") if (value := getattr(tool, key))}
-        return types.CallToolResult(
-            content=[types.TextContent(text=line(tool).rstrip())], structured_content=cleaned(definition)
-        )
+        definition = cleaned(to_json(define_tool(tool)))
+        text = render_definition(tool).rstrip()
+        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=definition)
 
     async def list_resources(
-        self, ctx: "Context", params: types.PaginatedRequestParams | None
+        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """Our own resources, then those of the servers, under addresses that say whose they are."""
         self.meet(ctx)
@@ -255,7 +458,7 @@ class Gateway(Front):
         return types.ListResourcesResult(resources=shown, next_cursor=following, ttl_ms=0, cache_scope="private")
 
     async def list_resource_templates(
-        self, ctx: "Context", params: types.PaginatedRequestParams | None
+        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         """The same of forms of addresses."""
         self.meet(ctx)
@@ -269,7 +472,7 @@ class Gateway(Front):
         )
 
     async def read_resource(
-        self, ctx: "Context", params: types.ReadResourceRequestParams
+        self, ctx: "RequestContext", params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult | types.InputRequiredResult:
         """What is at an address of a server, or at one of our own."""
         self.meet(ctx)
@@ -286,7 +489,7 @@ class Gateway(Front):
         return result.model_copy(update={"contents": contents})
 
     async def list_prompts(
-        self, ctx: "Context", params: types.PaginatedRequestParams | None
+        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         """Our own prompts, then those of the servers."""
         self.meet(ctx)
@@ -300,7 +503,7 @@ class Gateway(Front):
         return types.ListPromptsResult(prompts=on_page, next_cursor=following, ttl_ms=0, cache_scope="private")
 
     async def get_prompt(
-        self, ctx: "Context", params: types.GetPromptRequestParams
+        self, ctx: "RequestContext", params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         """A prompt of a server, or one of our own."""
         self.meet(ctx)
@@ -312,7 +515,7 @@ class Gateway(Front):
             return await self._own.get_prompt(ctx, params)
         return await self.registry.get(params.name, params.arguments, ctx, params)
 
-    async def completion(self, ctx: "Context", params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def completion(self, ctx: "RequestContext", params: types.CompleteRequestParams) -> types.CompleteResult:
         """How an argument of a prompt or template may go on."""
         self.meet(ctx)
         try:
@@ -328,12 +531,7 @@ class Gateway(Front):
             return await self._own.completion(ctx, params)
         return await self.registry.complete(key, ctx, params.model_copy(update={"ref": ref}))
 
-    async def part(self, client: int) -> None:
-        """Forget a client that has gone, and what it activated."""
-        self._activated.pop(client, None)
-        await super().part(client)
-
-    async def _own_tools_of(self, ctx: "Context") -> dict[str, types.Tool]:
+    async def _own_tools_of(self, ctx: "RequestContext") -> dict[str, types.Tool]:
         """Our own surface's tools, which never change while we run; they can be found like all others."""
         if self._own_tools is None:
             tools: dict[str, types.Tool] = {}
@@ -344,7 +542,7 @@ class Gateway(Front):
             self._own_tools = tools
         return self._own_tools
 
-    async def _own_items(self, ctx: "Context", method: str, field: str) -> list[Any]:
+    async def _own_items(self, ctx: "RequestContext", method: str, field: str) -> list[Any]:
         """All pages of our own surface's list."""
         items: list[Any] = []
         cursor = None
@@ -362,22 +560,6 @@ class Gateway(Front):
         shown = {route.tool.name: route.tool for route in routes if (route.key, route.own) in wanted and not route.held}
         return {name: tool for name, tool in shown.items() if name not in self._fixed}
 
-    async def _activate(self, ctx: "Context", names: list[str]) -> None:
-        mine = self._activated.setdefault(id(connection_of(ctx)), {})
-        fresh = [name for name in names if name not in mine and self._activated_tool(name) is not None]
-        if not fresh:
-            return
-        mine.update(dict.fromkeys(fresh))
-        for name in list(mine)[: max(len(mine) - MAX_ACTIVATED, 0)]:
-            del mine[name]
-        await ctx.session.send_tool_list_changed()
-
-    def _activated_tool(self, name: str) -> types.Tool | None:
-        try:
-            return self.registry.route(name).tool
-        except OnhandError:
-            return None
-
 
 def _instructions(keys: tuple[str, ...], own: Surface | None) -> str | None:
     """What a model is told of us: what we have ourselves, and whose tools can be found."""
@@ -394,7 +576,7 @@ def _text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str):
         raise ToolError(f"{name} is missing: give it as a text")
-    return whole(value)
+    return repair_surrogates(value)
 
 
 def _arguments(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -412,7 +594,7 @@ def _arguments(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _line(tool: CatalogTool) -> str:
     said = plain_line(tool.description or tool.summary, DESCRIPTION_CHARS)
-    return f"{called_as(tool)}: {said}" if said else called_as(tool)
+    return f"{render_signature(tool)}: {said}" if said else render_signature(tool)
 
 
 def _address_of(document_id: str) -> str:
@@ -429,4 +611,4 @@ def _said(text: str) -> types.CallToolResult:
 
 
 def _failed(error: OnhandError | MCPError) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=whole(str(error)))], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=repair_surrogates(str(error)))], is_error=True)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from onhand.digest import digest
 from onhand.errors import ConfigError, InputError
-from onhand.regular import open_file
+from onhand.fsio import open_regular
+from onhand.text import digest
 
 MAX_FILE_BYTES = 16 * 1024 * 1024  # ~/.claude.json keeps whole histories
 MAX_KEY_CHARS = 48  # leaves 78 characters of a name to the tool
@@ -25,7 +25,7 @@ _PIECES = re.compile(
 _LEFT_OPEN = re.compile(r"\$\{[^}]*\}")
 
 
-class Server(NamedTuple):
+class ServerConfig(NamedTuple):
     """One server behind us: a program that is started, or an address."""
 
     key: str  # what the configuration calls it, and what the names of its tools begin with
@@ -61,17 +61,17 @@ class Server(NamedTuple):
         return self.url.partition("?")[0] if self.url else join([self.command, *self.args])
 
 
-class Servers(NamedTuple):
+class ServerConfigs(NamedTuple):
     """The servers of a configuration, and what in it is none."""
 
-    servers: tuple[Server, ...]
+    servers: tuple[ServerConfig, ...]
     problems: tuple[str, ...] = ()
 
 
-def read_servers(path: str) -> Servers:
+def read_servers(path: str) -> ServerConfigs:
     """The servers of a file; ConfigError when it cannot be read at all."""
     try:
-        with open_file(path) as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
@@ -79,19 +79,19 @@ def read_servers(path: str) -> Servers:
         raise ConfigError(f"{path} has more than {MAX_FILE_BYTES:,} bytes: name a file of servers")
     try:
         text = raw.decode("utf-8-sig")
-        return servers_in(_toml(text) if path.endswith(".toml") else json.loads(without_comments(text)), path)
+        return parse_servers(_toml(text) if path.endswith(".toml") else json.loads(without_comments(text)), path)
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8: save it as UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not what its name says ({error}): repair it") from None
 
 
-def servers_in(value: object, where: str) -> Servers:
+def parse_servers(value: object, where: str) -> ServerConfigs:
     """The servers that a JSON value describes, in any form that clients use; of equal names the first counts."""
     entries = list(_entries(value))
     if not entries and not _has_place(value):
         raise ConfigError(f'{where} has no servers: write {{"mcpServers": {{"name": {{"command": "…"}}}}}}')
-    servers: dict[str, Server] = {}
+    servers: dict[str, ServerConfig] = {}
     problems: list[str] = []
     for name, entry in entries:
         try:
@@ -101,10 +101,10 @@ def servers_in(value: object, where: str) -> Servers:
             continue
         if servers.setdefault(server.key, server) is not server and servers[server.key] != server:
             problems.append(f"{where}: two servers are called {server.key!r}: the first counts")
-    return Servers(tuple(servers.values()), tuple(problems))
+    return ServerConfigs(tuple(servers.values()), tuple(problems))
 
 
-def as_json(servers: Iterable[Server]) -> dict[str, Any]:
+def as_json(servers: Iterable[ServerConfig]) -> dict[str, Any]:
     """The servers in the form that clients share; what is as usual is left out."""
     return {"mcpServers": {server.key: _entry_of(server) for server in servers}}
 
@@ -139,18 +139,18 @@ def without_comments(text: str) -> str:
     return _PIECES.sub(lambda found: found.group("kept") or "", text)
 
 
-def write_servers(path: str, servers: Iterable[Server]) -> None:
+def write_servers(path: str, servers: Iterable[ServerConfig]) -> None:
     """Put servers into a file of ours, in place of those that were there."""
-    from onhand.replace import replace_file
+    from onhand.fsio import write_atomic
 
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        replace_file(path, (json.dumps(as_json(servers), indent=2) + "\n").encode())
+        write_atomic(path, (json.dumps(as_json(servers), indent=2) + "\n").encode())
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror}): make its directory writable") from None
 
 
-def is_ourselves(server: Server) -> bool:
+def is_ourselves(server: ServerConfig) -> bool:
     """Whether an entry starts onhand: behind itself it would start itself for ever."""
     words = [os.path.basename(part) for part in (server.command, *server.args)]
     return "serve" in words and any(word.split("[")[0] in ("onhand", "onhand.exe") for word in words)
@@ -187,7 +187,7 @@ def _entries(value: object) -> Iterable[tuple[str, object]]:
         yield from _entries(project)
 
 
-def _server(name: str, entry: object) -> Server:
+def _server(name: str, entry: object) -> ServerConfig:
     if not isinstance(entry, Mapping):
         raise InputError(f"{name[:100]!r} is no server: an object with a command or a url is expected")
     given: Mapping[str, Any] = entry
@@ -200,7 +200,7 @@ def _server(name: str, entry: object) -> Server:
     url = given.get("url") or given.get("httpUrl") or given.get("serverUrl") or ""
     if not isinstance(command, str) or not isinstance(url, str) or bool(command) == bool(url):
         raise InputError(f"{where} needs either a command or a url")
-    return Server(
+    return ServerConfig(
         usable_key(name),
         _clean(command, f"{where}: command"),
         arguments,
@@ -210,10 +210,10 @@ def _server(name: str, entry: object) -> Server:
         _transport(given, url),
         _headers(given, where),
         *_login(given, where),
-        _number(given, "timeout_s", Server._field_defaults["timeout_s"], where),
-        _number(given, "connect_timeout_s", Server._field_defaults["connect_timeout_s"], where),
-        int(_number(given, "max_concurrent", Server._field_defaults["max_concurrent"], where)),
-        int(_number(given, "max_output_bytes", Server._field_defaults["max_output_bytes"], where)),
+        _number(given, "timeout_s", ServerConfig._field_defaults["timeout_s"], where),
+        _number(given, "connect_timeout_s", ServerConfig._field_defaults["connect_timeout_s"], where),
+        int(_number(given, "max_concurrent", ServerConfig._field_defaults["max_concurrent"], where)),
+        int(_number(given, "max_output_bytes", ServerConfig._field_defaults["max_output_bytes"], where)),
         _texts(given.get("always", ()), f"{where}: always"),
         bool(given.get("disabled", False)) or given.get("enabled") is False,
     )
@@ -295,8 +295,8 @@ def _number(given: Mapping[str, Any], name: str, default: float, where: str) -> 
     return value
 
 
-def _entry_of(server: Server) -> dict[str, Any]:
-    usual = Server._field_defaults
+def _entry_of(server: ServerConfig) -> dict[str, Any]:
+    usual = ServerConfig._field_defaults
     entry: dict[str, Any] = {"type": server.transport} if server.url else {}
     for name, value in server._asdict().items():
         if name not in ("key", "transport") and value != usual.get(name):
@@ -306,7 +306,7 @@ def _entry_of(server: Server) -> dict[str, Any]:
     return entry
 
 
-def environment(server: Server, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """What a server's program gets of ours: what every program needs, and what its entry names; no more."""
     from mcp.client.stdio import get_default_environment
 
@@ -314,6 +314,6 @@ def environment(server: Server, environ: Mapping[str, str]) -> dict[str, str]:
     return {**get_default_environment(), **own}
 
 
-def working_directory(server: Server) -> str | None:
+def working_directory(server: ServerConfig) -> str | None:
     """Where a server's program is started; None is where we are."""
     return os.path.expanduser(server.cwd) if server.cwd else None

@@ -11,10 +11,9 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from onhand.lines import EndlessLine, Lines, TooLong, Worker, claimed_streams, write_all
 from onhand.mcp.messages import MAX_LINE_BYTES, Refusal, encoded, parsed, too_long
-from onhand.mcp.server import build
-from onhand.mcp.surface import Surface
+from onhand.mcp.surface import Surface, build_server
+from onhand.serving import BlockingWorker, EndlessLine, LineReader, LongLine, claim_stdio, write_all
 
 MAX_AT_WORK = 1_000  # requests; further ones wait in the pipe, so that a flood costs its sender and not us
 FINISH_S = 1.5  # for what is at work when the client has gone; clients kill us after two seconds
@@ -24,9 +23,9 @@ class Wire:
     """One client over a pair of descriptors: what comes in, what goes out, and which requests are at work."""
 
     def __init__(self, reading: int, writing: int, inbox: "MemoryObjectSendStream[SessionMessage | Exception]") -> None:
-        self._lines = Lines(reading, MAX_LINE_BYTES)
+        self._lines = LineReader(reading, MAX_LINE_BYTES)
         self._writing = writing
-        self._reader, self._writer = Worker("mcp reader"), Worker("mcp writer")
+        self._reader, self._writer = BlockingWorker("mcp reader"), BlockingWorker("mcp writer")
         self._inbox = inbox
         self._at_work: set[str] = set()  # ids
         self._settled = anyio.Event()
@@ -52,8 +51,8 @@ class Wire:
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             self._settle(message.id)
 
-    async def _take(self, line: bytes | TooLong) -> None:
-        message = too_long(line.head) if isinstance(line, TooLong) else parsed(line)
+    async def _take(self, line: bytes | LongLine) -> None:
+        message = too_long(line.head) if isinstance(line, LongLine) else parsed(line)
         if message is None:
             return
         if isinstance(message, types.JSONRPCRequest):
@@ -87,13 +86,13 @@ class Wire:
 
 async def serve(surface: Surface) -> None:
     """Serve one client over the standard streams until it closes them."""
-    with claimed_streams() as (reading, writing):
+    with claim_stdio() as (reading, writing):
         await converse(surface, reading, writing)
 
 
 async def converse(surface: Surface, reading: int, writing: int) -> None:
     """Serve one client over two descriptors until the first one ends."""
-    server = build(surface)
+    server = build_server(surface)
     inbox, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outbox, sent = anyio.create_memory_object_stream[SessionMessage](0)
     wire = Wire(reading, writing, inbox)

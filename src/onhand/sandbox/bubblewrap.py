@@ -1,4 +1,4 @@
-"""How does the kernel keep a policy with mounts? bubblewrap: namespaces of its own, and only what may be seen is there.
+"""Enforce a policy with bubblewrap: private namespaces in which only what a command may see is mounted.
 
 It is the better wall: new files can be made beside protected ones, processes outside are not there at all, and what is
 left of a command dies with its first process.
@@ -11,11 +11,10 @@ from functools import cache
 
 from onhand.errors import SandboxError
 from onhand.sandbox import seccomp
-from onhand.sandbox.layout import Layout, lay_out
-from onhand.sandbox.names import Entry
-from onhand.sandbox.policy import Policy, is_below, upwards
-from onhand.sandbox.sandbox import Command, Process, trial
-from onhand.sandbox.usage import TEMPORARY
+from onhand.sandbox.layout import Layout, NamedEntry, resolve_layout
+from onhand.sandbox.policy import Policy, is_below, self_and_parents
+from onhand.sandbox.procfs import TEMPORARY_DIRECTORIES
+from onhand.sandbox.sandbox import Command, Process, try_sandbox
 
 MAX_WORDS = 8_000  # that say what to mount: bubblewrap takes 9,000, and then there is the command with its environment
 TEMPORARY_BYTES = 512 << 20  # of files in memory, in each place; or half of the memory if that is less
@@ -27,25 +26,25 @@ class BubblewrapSandbox:
     name = "bubblewrap"
 
     def refusal(self, policy: Policy) -> str | None:
-        return _unsupported() or _failure(bool(policy.domains))
+        return _missing_requirement() or _failure(bool(policy.domains))
 
     def start(self, policy: Policy, command: Command) -> Process:
-        from onhand.sandbox import confined
+        from onhand.sandbox import launcher
         from onhand.sandbox.placeholders import Placeholders
 
-        reason = _unsupported()
+        reason = _missing_requirement()
         if reason:
             raise SandboxError(f"nothing was started: {reason}")
-        placeholders = Placeholders(policy.writable, lambda: lay_out(policy), confined.unprivileged)
+        placeholders = Placeholders(policy.writable, lambda: resolve_layout(policy), launcher.unprivileged_user)
         try:
-            user = confined.unprivileged(placeholders.layout)
-            layout = confined.within_reach(placeholders.layout, user)
+            user = launcher.unprivileged_user(placeholders.layout)
+            layout = launcher.reachable_layout(placeholders.layout, user)
             environment = {"HOME": "/tmp", **command.environment, "TMPDIR": "/tmp"}  # noqa: S108  # its own
-            temporary = (*TEMPORARY, *_own_home(environment["HOME"], layout))
+            temporary = (*TEMPORARY_DIRECTORIES, *_own_home(environment["HOME"], layout))
             mounts = list(_mounts(layout, policy.memory_bytes, temporary))
             if len(mounts) > MAX_WORDS:
                 more = f"more than {MAX_WORDS}, where landlock has room"
-                raise layout.refused(f"bubblewrap would get {len(mounts)} words for that, {more}")
+                raise layout.limit_error(f"bubblewrap would get {len(mounts)} words for that, {more}")
         except BaseException:
             placeholders.remove()
             raise
@@ -53,7 +52,7 @@ class BubblewrapSandbox:
             *_namespaces(bool(policy.domains)),
             *mounts,
             *("--chdir", os.path.realpath(command.cwd), "--clearenv"),
-            *_variables(confined.proxied(environment, policy.domains)),
+            *_variables(launcher.proxy_environment(environment, policy.domains)),
         ]
         order = {
             "argv": [_program(), "--", *command.argv],
@@ -68,13 +67,13 @@ class BubblewrapSandbox:
                 **_plan(mounts, layout),
             },
         }
-        standing = (Entry(missing.path, False) for missing in placeholders.layout.missing)  # it is ours
+        standing = (NamedEntry(missing.path, False) for missing in placeholders.layout.missing)  # it is ours
         before = (*placeholders.layout.names, *standing)
-        return confined.start(order, policy, command, before, [placeholders.remove])
+        return launcher.start(order, policy, command, before, [placeholders.remove])
 
 
 def _namespaces(shares_network: bool) -> list[str]:
-    """Everything of its own. With domains, the network is one that was made for it before."""
+    """Return the options for private namespaces; with domains, the launcher has already created the network."""
     return [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
         *([] if shares_network else ["--unshare-net"]),
@@ -83,20 +82,20 @@ def _namespaces(shares_network: bool) -> list[str]:
 
 
 def _own_home(home: str, layout: Layout) -> list[str]:
-    """A home of which nothing else is to be seen is the command's own, as /tmp is: programs keep things there."""
-    seen = ("/proc", "/dev", *TEMPORARY, *layout.readable, *layout.writable)
+    """Return options for a home directory in memory, like /tmp, if the real one is hidden: programs need one."""
+    seen = ("/proc", "/dev", *TEMPORARY_DIRECTORIES, *layout.readable, *layout.writable)
     is_own = os.path.isabs(home) and home == os.path.realpath(home) and not any(is_below(home, path) for path in seen)
     return [home] if is_own and home != "/" else []
 
 
 def _mounts(layout: Layout, memory_bytes: int, temporary: Sequence[str]) -> Iterator[str]:
-    """What may be seen, the outer before the inner; then what may not, over it."""
+    """Yield the mounts of what may be seen, outer ones first, and then the covers of what may not."""
     kinds = dict.fromkeys(layout.readable, "--ro-bind") | dict.fromkeys(layout.writable, "--bind")
     size = ("--size", str(min(TEMPORARY_BYTES, memory_bytes // 2)))
     yield from (kinds.pop("/"), "/", "/") if "/" in kinds else ()
     yield from ("--proc", "/proc", "--dev", "/dev")
     for path in temporary:
-        yield from ("--perms", "1777" if path in TEMPORARY else "0700", *size, "--tmpfs", path)
+        yield from ("--perms", "1777" if path in TEMPORARY_DIRECTORIES else "0700", *size, "--tmpfs", path)
     yield from ("--remount-ro", "/dev")  # in memory as well; what is mounted in it stays as it is
     for link, target in layout.links:
         if "/" not in layout.readable:
@@ -117,7 +116,7 @@ def _mounts(layout: Layout, memory_bytes: int, temporary: Sequence[str]) -> Iter
 
 
 def _plan(mounts: list[str], layout: Layout) -> dict[str, list[bytes]]:
-    """Where the host's own is to be seen, and where nothing is, for whoever looks before the command begins."""
+    """Return the places that show the host's files and those that show nothing, for the check of the mounts."""
     bound = [
         os.fsencode(place)
         for option, source, place in zip(mounts, mounts[1:], mounts[2:], strict=False)
@@ -136,11 +135,11 @@ def _pins(layout: Layout) -> list[str]:
         above
         for root in layout.writable
         for hole in layout.holes(root)
-        for above in upwards(os.path.dirname(hole))
+        for above in self_and_parents(os.path.dirname(hole))
         if above != root and is_below(above, root)
     }
     closed = {*layout.fixed, *layout.hidden}
-    return sorted(pin for pin in pins if closed.isdisjoint(upwards(pin)))
+    return sorted(pin for pin in pins if closed.isdisjoint(self_and_parents(pin)))
 
 
 def _variables(environment: dict[str, str]) -> Iterator[str]:
@@ -150,7 +149,7 @@ def _variables(environment: dict[str, str]) -> Iterator[str]:
 
 @cache
 def _program() -> str | None:
-    """Where bwrap is, looked for in the system's own directories: not where a project could put one."""
+    """Return the path of bwrap in the system's directories, not where a project could put one."""
     places = (
         f"{directory}/bwrap" for directory in ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
     )
@@ -158,16 +157,16 @@ def _program() -> str | None:
 
 
 @cache
-def _unsupported() -> str | None:
+def _missing_requirement() -> str | None:
     if sys.platform != "linux":
         return "bubblewrap is for Linux"
     if _program() is None:
         return "bwrap is not installed: install the package bubblewrap"
-    return seccomp.unsupported()
+    return seccomp.missing_requirement()
 
 
 @cache
 def _failure(with_domains: bool) -> str | None:
     """Why not even a command that does nothing runs."""
     domains = ("example.com",) if with_domains else ()
-    return trial(BubblewrapSandbox(), Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains))
+    return try_sandbox(BubblewrapSandbox(), Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains))

@@ -1,4 +1,4 @@
-"""How is the kernel asked for what Python has no function for? System calls by number, each an OSError when it fails.
+"""System calls that Python has no function for; each raises an OSError when it fails.
 
 It knows no policy. Linux only, on the machines whose calls `seccomp` knows; the numbers are the same on both.
 """
@@ -18,23 +18,23 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: object) -> int:
-    """One system call."""
-    return _checked(_libc.syscall(ctypes.c_long(number), *map(_word, arguments)))
+    """Make a system call."""
+    return _check(_libc.syscall(ctypes.c_long(number), *map(_as_long, arguments)))
 
 
 def prctl(option: int, *arguments: object) -> int:
-    """One setting of this process."""
-    rest = [*map(_word, arguments), *[ctypes.c_ulong(0)] * (4 - len(arguments))]
-    return _checked(_libc.prctl(ctypes.c_int(option), *rest))
+    """Change a setting of this process."""
+    rest = [*map(_as_long, arguments), *[ctypes.c_ulong(0)] * (4 - len(arguments))]
+    return _check(_libc.prctl(ctypes.c_int(option), *rest))
 
 
 def unshare(flags: int) -> None:
     """Move this process into namespaces of its own."""
-    _checked(_libc.unshare(ctypes.c_int(flags)))
+    _check(_libc.unshare(ctypes.c_int(flags)))
 
 
 def open_path(path: str) -> int:
-    """A descriptor of what a path names, for naming it and no more; a link anywhere on the way is an OSError."""
+    """Return a descriptor that only identifies what is at a path; a link anywhere on the way is an OSError."""
     how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS | _NO_MAGIC)
     return call(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, len(how))
 
@@ -46,7 +46,7 @@ def drop_capabilities() -> None:
 
 
 def capabilities() -> int:
-    """The capabilities that this process can use now, as a number; 0 is none."""
+    """Return the effective capabilities of this process as a bit set."""
     with open("/proc/self/status", "rb") as status:
         return next(int(line.split()[1], 16) for line in status if line.startswith(b"CapEff:"))
 
@@ -59,7 +59,7 @@ def filter_calls(program: bytes) -> None:
 
 
 def landlock_version() -> int:
-    """The version of Landlock that the kernel has; 0 is none."""
+    """Return the Landlock version of the kernel, or 0 if it has none."""
     try:
         return call(_LANDLOCK_CREATE, None, 0, 1)
     except OSError:
@@ -67,7 +67,7 @@ def landlock_version() -> int:
 
 
 def landlock_create(handled_files: int, handled_network: int, scopes: int, version: int) -> int:
-    """A set of rules that says what is refused unless a rule allows it; its fields depend on the version."""
+    """Create a rule set for the rights that are refused unless a rule allows them; its fields depend on the version."""
     fields = struct.pack("=QQQ", handled_files, handled_network, scopes)
     return call(_LANDLOCK_CREATE, fields, 8 if version < 4 else 16 if version < 6 else 24, 0)
 
@@ -86,13 +86,13 @@ def landlock_restrict(rules: int) -> None:
     call(_LANDLOCK_RESTRICT, rules, 0)
 
 
-def _word(value: object) -> object:
+def _as_long(value: object) -> object:
     if value is None or isinstance(value, bytes):
         return ctypes.c_char_p(value)
     return ctypes.c_long(value)  # type: ignore[arg-type]  # what is left are numbers
 
 
-def _checked(result: int) -> int:
+def _check(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -1,4 +1,4 @@
-"""What stands between us and a confined command? A small process that gives up its rights, starts it and ends with it.
+"""The supervisor of a sandboxed command: a small process that drops its privileges, starts it and ends with it.
 
 It is started with an empty environment and reads one order from a descriptor. It confines itself before or while it
 starts the command, watches a lifeline to whoever ordered it, and when the command, its time or that one ends, it leaves
@@ -17,10 +17,9 @@ import select
 import struct
 from time import monotonic, process_time
 
-from onhand.descendants import end_descendants
+from onhand.processes import kill_descendants
 from onhand.sandbox import kernel
-from onhand.sandbox.mounts import complete, parsed, strange
-from onhand.sandbox.usage import MAX_OPEN, excess
+from onhand.sandbox.procfs import MAX_DESCRIPTORS, complete_mounts, exceeded_limit, parse_mountinfo, unexpected_mount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-OUT_OF_TIME = 124  # as timeout(1) says it
+TIMEOUT_CODE = 124  # as timeout(1) says it
 START_S = 60.0  # more than mounting takes: bubblewrap needs ten seconds for two thousand mounts
-EARLY = 500  # of 1000, which is at once: a command goes before whoever ordered it
-LOOK_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
-NO_WALLS = "bubblewrap could not put up its walls"  # it has ended, and said why
+OOM_SCORE = 500  # of 1000, which is at once: a command goes before whoever ordered it
+CHECK_INTERVAL_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
+BUBBLEWRAP_FAILED = "bubblewrap could not put up its walls"  # it has ended, and said why
 PROXY_PORT = 3128  # in a network of its own, so it is always free
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 
@@ -49,38 +48,38 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
     step = "giving up rights"
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        _give_up_rights(order["user"])
+        _drop_privileges(order["user"])
         if door_fd >= 0:
-            _own_network(door_fd)
+            _create_network(door_fd)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         step = "getting ready"
         wakeup = _wake_on_signals()
-        pipes = _handed_over(order["argv"], order["bubblewrap"]) if order["bubblewrap"] else ()
+        pipes = _prepare_descriptors(order["argv"], order["bubblewrap"]) if order["bubblewrap"] else ()
         child = os.fork()
     except Exception as error:
         _report(report_fd, f"{error} while {step}")
         os._exit(126)
     if child == 0:
-        _become(order, report_fd)
+        _run_as_child(order, report_fd)
     try:
-        problem = _mounted_otherwise(order["bubblewrap"], wakeup, *pipes) if pipes else ""
+        problem = _unexpected_mount(order["bubblewrap"], wakeup, *pipes) if pipes else ""
     except Exception as error:
         problem = f"{error} while looking at its mounts"
     if problem:
-        _end_everything()  # before anything is let go
+        _kill_everything()  # before anything is let go
         _report(report_fd, problem)
         os._exit(126)
     os.close(report_fd)
-    code, reason = _attend(child, wakeup, lifeline_fd, order)
-    _end_everything()
-    _complain(reason or _ended_by_kernel(code, *order["together"]))
+    code, reason = _supervise(child, wakeup, lifeline_fd, order)
+    _kill_everything()
+    _complain(reason or _kernel_limit_message(code, *order["together"]))
     os._exit(code)
 
 
-def _give_up_rights(user: list[int] | None) -> None:
+def _drop_privileges(user: list[int] | None) -> None:
     """Become another user when we are root: that alone takes every capability away. None may be left."""
     if user is not None:
-        _go_early(0)  # said by root, none of them can go back behind it
+        _set_oom_score(0)  # said by root, none of them can go back behind it
         _hand_over_pipes(user)
         os.setgroups([])
         os.setresgid(user[1], user[1], user[1])
@@ -91,7 +90,7 @@ def _give_up_rights(user: list[int] | None) -> None:
         raise PermissionError(1, "rights could not be given up")
 
 
-def _go_early(score: int) -> None:
+def _set_oom_score(score: int) -> None:
     """Let the kernel end this process, and those that come from it, the more readily when memory is short."""
     try:
         with open("/proc/self/oom_score_adj", "r+b", buffering=0) as file:
@@ -110,7 +109,7 @@ def _hand_over_pipes(user: list[int]) -> None:
             continue
 
 
-def _own_network(door_fd: int) -> None:
+def _create_network(door_fd: int) -> None:
     """Enter a network without any way out, and hand a listening socket in it to whoever ordered us: the only door."""
     import socket
 
@@ -135,7 +134,7 @@ def _raise_loopback() -> None:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
 
 
-def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
+def _run_as_child(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
     """In the child: take on every limit, then the command itself."""
     step = "starting"
     try:
@@ -148,7 +147,7 @@ def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
         step = "setting limits"
         _limit(order["limits"])
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
-        _go_early(EARLY)
+        _set_oom_score(OOM_SCORE)
         if order["landlock"]:
             step = "setting Landlock's rules"
             _confine(order["landlock"])
@@ -161,7 +160,7 @@ def _become(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
     os._exit(126)
 
 
-def _handed_over(argv: list[str], given: "dict[str, Any]") -> tuple[int, ...]:
+def _prepare_descriptors(argv: list[str], given: "dict[str, Any]") -> tuple[int, ...]:
     """Our ends of two pipes, where bubblewrap tells of itself and waits to be let go; then all that is its own.
 
     It learns of them by its words. Its options are not among those, which everybody on the machine can read, nor in its
@@ -169,15 +168,15 @@ def _handed_over(argv: list[str], given: "dict[str, Any]") -> tuple[int, ...]:
     """
     told_fd, tell_fd = os.pipe()
     wait_fd, go_fd = os.pipe()
-    theirs = (tell_fd, wait_fd, nameless_file(given["filter"]), nameless_file(given["options"]))
+    theirs = (tell_fd, wait_fd, anonymous_file(given["filter"]), anonymous_file(given["options"]))
     for flag, descriptor in zip(("--info-fd", "--block-fd", "--seccomp", "--args"), theirs, strict=True):
         os.set_inheritable(descriptor, True)
         argv[1:1] = [flag, str(descriptor)]
     return told_fd, go_fd, *theirs
 
 
-def nameless_file(content: bytes) -> int:
-    """A descriptor of a file that has no name; a pipe would have to be emptied while it is filled."""
+def anonymous_file(content: bytes) -> int:
+    """Return a descriptor of a file without a name; a pipe would have to be read while it is written."""
     descriptor = os.memfd_create("onhand")
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
@@ -185,26 +184,26 @@ def nameless_file(content: bytes) -> int:
     return descriptor
 
 
-def _mounted_otherwise(plan: "dict[str, Any]", wakeup: int, told_fd: int, go_fd: int, *theirs: int) -> str:
-    """What is not mounted as it was planned; nothing, once the command that waits for this was let go."""
+def _unexpected_mount(plan: "dict[str, Any]", wakeup: int, told_fd: int, go_fd: int, *theirs: int) -> str:
+    """Return the place that is not mounted as planned, or nothing once the waiting command was released."""
     for descriptor in theirs:
         os.close(descriptor)
     end = monotonic() + START_S
     process = _first_process(told_fd, end)
     if not process:
-        return "bubblewrap did not begin in time" if process is None else NO_WALLS
-    host = parsed(_mountinfo(b"self"))
+        return "bubblewrap did not begin in time" if process is None else BUBBLEWRAP_FAILED
+    host = parse_mountinfo(_mountinfo(b"self"))
     began = process_time()
-    while not (found := complete(lambda: _mountinfo(process), host)):
+    while not (found := complete_mounts(lambda: _mountinfo(process), host)):
         if monotonic() > end:
             return f"bubblewrap had not mounted everything after {START_S:g} s"
         if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            return NO_WALLS
+            return BUBBLEWRAP_FAILED
         pause_s = max(0.002, 5 * (process_time() - began))  # nobody can mount while somebody looks
-        if select.select([wakeup], [], [], pause_s)[0] and _is_to_end(wakeup):
+        if select.select([wakeup], [], [], pause_s)[0] and _is_asked_to_stop(wakeup):
             return "it was ended before it began"
         began = process_time()
-    place = strange(found, host, plan["bound"], plan["hidden"], _terminal())
+    place = unexpected_mount(found, host, plan["bound"], plan["hidden"], _terminal())
     if place is not None:
         named = repr(os.fsdecode(place))
         return f"{named} is not mounted as planned: another command moves files about; try again when it has ended"
@@ -214,7 +213,7 @@ def _mounted_otherwise(plan: "dict[str, Any]", wakeup: int, told_fd: int, go_fd:
 
 
 def _first_process(told_fd: int, end: float) -> bytes | None:
-    """The process that bubblewrap says will be the command; nothing when it has ended instead, None when it is late."""
+    """Return the process that will be the command, empty if bubblewrap has ended instead, None if it is late."""
     told, piece = b"", b"?"
     while piece and b"}" not in told:
         if not select.select([told_fd], [], [], max(0, end - monotonic()))[0]:
@@ -227,7 +226,7 @@ def _first_process(told_fd: int, end: float) -> bytes | None:
 
 
 def _terminal() -> bytes:
-    """Where the command's output goes, if that is a terminal: bubblewrap makes it its /dev/console."""
+    """Return the terminal that the command's output goes to, if any: bubblewrap makes it /dev/console."""
     try:
         return os.fsencode(os.ttyname(1))
     except OSError:
@@ -271,7 +270,7 @@ def _limit(limits: dict[str, int]) -> None:
 
 
 def _tasks() -> int:
-    """How many processes and threads our user has now."""
+    """Return the number of processes and threads of our user."""
     count = 0
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
@@ -303,7 +302,7 @@ def _wake_on_signals() -> int:
     return reader
 
 
-def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") -> tuple[int, str]:
+def _supervise(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") -> tuple[int, str]:
     """Wait for the command, its time, what it may use, a signal or the end of whoever ordered us.
 
     What comes first decides the code, and what a person would wonder about is a sentence.
@@ -312,47 +311,47 @@ def _attend(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") 
     poller = select.poll()
     poller.register(wakeup, select.POLLIN)
     poller.register(lifeline_fd, select.POLLIN)
-    look_at = monotonic() + LOOK_S
+    look_at = monotonic() + CHECK_INTERVAL_S
     while True:
-        ended, status = _reaped(child)
+        ended, status = _reap(child)
         if ended:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code, ""
         now = monotonic()
         if deadline is not None and now >= deadline:
-            return OUT_OF_TIME, f"its time of {order['wall_s']:g} s was over"
+            return TIMEOUT_CODE, f"its time of {order['wall_s']:g} s was over"
         if now >= look_at:
-            passed = excess(os.getpid(), *order["together"], temporary=order["temporary"])
+            passed = exceeded_limit(os.getpid(), *order["together"], temporary=order["temporary"])
             if passed:
-                return _used_up(passed, *order["together"])
-            look_at = monotonic() + LOOK_S
+                return _limit_outcome(passed, *order["together"])
+            look_at = monotonic() + CHECK_INTERVAL_S
         next_at = look_at if deadline is None else min(look_at, deadline)
         for descriptor, _ in poller.poll(max(1, (next_at - now) * 1000)):
             if descriptor == lifeline_fd:
                 return 128 + signal.SIGKILL, ""
-            if _is_to_end(wakeup):
+            if _is_asked_to_stop(wakeup):
                 return 128 + signal.SIGTERM, ""
 
 
-def _is_to_end(wakeup: int) -> bool:
-    """Whether one of the signals that came asks us to end; the others tell of a child."""
+def _is_asked_to_stop(wakeup: int) -> bool:
+    """Return whether one of the received signals asks us to stop; the others report a child."""
     return any(number != signal.SIGCHLD for number in os.read(wakeup, 512))
 
 
-def _ended_by_kernel(code: int, memory_bytes: int, cpu_s: int) -> str:
-    """The sentence for a command whose processor time the kernel found used, once all of it is buried."""
+def _kernel_limit_message(code: int, memory_bytes: int, cpu_s: int) -> str:
+    """Return the message for a command that the kernel ended because its CPU time was used up."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     # The limit counts in ticks, which on a machine of lent processors can be much more than what was run.
     is_used = used.ru_utime + used.ru_stime > 0.25 * cpu_s
     if code != 128 + signal.SIGXCPU or not is_used:  # a command may only say so itself
         return ""
-    return _used_up("cpu", memory_bytes, cpu_s)[1]
+    return _limit_outcome("cpu", memory_bytes, cpu_s)[1]
 
 
-def _used_up(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
-    """The code that the kernel gives to whoever passes the same limit alone, and a sentence."""
+def _limit_outcome(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
+    """Return the exit code that the kernel uses when one process exceeds the same limit, and a message."""
     if passed == "open":
-        return 128 + signal.SIGKILL, f"its processes together had more than {MAX_OPEN} files open"
+        return 128 + signal.SIGKILL, f"its processes together had more than {MAX_DESCRIPTORS} files open"
     if passed == "memory":
         used = f"had more than {memory_bytes >> 20} MiB of memory, the limit of sandbox.memory_mb or --memory"
         return 128 + signal.SIGKILL, f"its processes together {used}"
@@ -361,7 +360,7 @@ def _used_up(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
 
 
 def _complain(reason: str) -> None:
-    """Say why the command was ended where it would have said it, unless nobody reads that."""
+    """Write the reason to the command's error output, unless nothing reads it."""
     if reason and select.select([], [2], [], 0)[1]:  # else whoever waits for us would wait for ever
         try:
             os.write(2, f"onhand: the command was ended: {reason}\n".encode())
@@ -369,8 +368,8 @@ def _complain(reason: str) -> None:
             return
 
 
-def _reaped(child: int) -> tuple[bool, int]:
-    """Whether the command ended; orphans of it that ended are buried on the way."""
+def _reap(child: int) -> tuple[bool, int]:
+    """Return whether the command has ended, and its status; reap its orphans on the way."""
     while True:
         try:
             process, status = os.waitpid(-1, os.WNOHANG)
@@ -380,10 +379,10 @@ def _reaped(child: int) -> tuple[bool, int]:
             return process == child, status
 
 
-def _end_everything() -> None:
-    """Kill what is left, again and again: with every parent that dies, its children become ours."""
+def _kill_everything() -> None:
+    """Kill what is left until nothing is: the children of every parent that dies become ours."""
     while True:
-        end_descendants(os.getpid())
+        kill_descendants(os.getpid())
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

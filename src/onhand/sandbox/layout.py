@@ -1,24 +1,186 @@
-"""Where on this disk does a policy apply? Its paths with links followed, and what in them is missing or secret.
+"""Resolve a policy on this disk: follow its links, find what is missing, and scan its roots for sensitive names.
 
-It looks at the disk and changes nothing. Both backends build their walls from what it finds.
+It looks at the disk and changes nothing; both backends are built on what it finds. Every command waits for the scan,
+so a directory is read again only when it has changed.
+
+After a command, `describe_created_names` reports sensitive names that did not exist before. The sandbox cannot
+protect a name in a directory where nothing has it yet, and removing such a file could destroy what the user or a `git
+checkout` created meanwhile. So the caller is told in time to look at it.
 """
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from onhand.errors import SandboxError
-from onhand.sandbox.names import Entry, Found, look
-from onhand.sandbox.policy import MAY_BE_LINKS, OF_REPOSITORY, Policy, inner_paths, is_below
+from onhand.fsio import directory_stamp
+from onhand.path_rules import NO_RULES, PathPatterns, PathRules, fold_path
+from onhand.sandbox.policy import (
+    MAY_BE_LINKS,
+    OF_REPOSITORY,
+    PROTECTED_NAMES,
+    REPOSITORIES,
+    Policy,
+    inner_paths,
+    is_below,
+)
+from onhand.sensitive_names import is_hidden_from_commands
+
+MAX_ENTRIES = 1_000_000  # entries: a second or two, and a tenth of it once they are known
+SKIPPED_DIRECTORIES = frozenset(
+    {".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"}
+)
+
+
+class NamedEntry(NamedTuple):
+    """Something that has a name of interest."""
+
+    path: str
+    is_link: bool
+
+
+class SensitiveEntries(NamedTuple):
+    """What there is of interest, in a directory or in a tree."""
+
+    secrets: tuple[NamedEntry, ...]
+    protected: tuple[NamedEntry, ...]
+    repositories: tuple[NamedEntry, ...]  # below a root
+
+
+class _ScannedDirectory(NamedTuple):
+    stamp: tuple[int, ...]
+    found: SensitiveEntries
+    directories: tuple[str, ...]  # to be looked into
+    size: int
+
+
+def scan_names(root: str, within: str = "", closed: PathRules = NO_RULES) -> SensitiveEntries:
+    """Return what has a sensitive name below a root, which may be `within` a project.
+
+    SandboxError when there is too much to look at: what was left out could be read, and a command can make files.
+    """
+    return _scanned_tree(root, within, closed).look()
+
+
+@lru_cache(8)
+def _scanned_tree(root: str, within: str, closed: PathRules) -> "_ScannedTree":
+    return _ScannedTree(root, within, closed)
+
+
+class _ScannedTree:
+    """A root under some rules, and the directories that are known from the last scan."""
+
+    def __init__(self, root: str, within: str, closed: PathRules) -> None:
+        self._root = root
+        self._within = within
+        self._denied, self._protected, self._allowed = map(PathPatterns, closed)
+        self._has_patterns = bool(closed.deny or closed.protect)
+        self._known: dict[str, _ScannedDirectory] = {}
+
+    def look(self) -> SensitiveEntries:
+        known, looked_at = dict[str, _ScannedDirectory](), 0
+        parts = [self._itself()]
+        waiting = [self._root]
+        while waiting:
+            path = waiting.pop()
+            now = directory_stamp(path)
+            if now is None:
+                continue
+            directory = self._known.get(path)
+            if directory is None or directory.stamp != now:
+                directory = self._read(path, now)
+            if directory is None:  # a command could open it again: what cannot be looked into is closed as a whole
+                parts.append(SensitiveEntries((NamedEntry(path, False),), (), ()))
+                continue
+            if now:
+                known[path] = directory
+            parts.append(directory.found)
+            waiting += directory.directories
+            looked_at += directory.size
+            if looked_at > MAX_ENTRIES:
+                raise SandboxError(
+                    f"{self._root} has more than {MAX_ENTRIES:,} files to look at for secrets: "
+                    "let commands work in a smaller directory (workspace.root), or clear this one up"
+                )
+        self._known = known
+        return SensitiveEntries(*(tuple(entry for part in parts for entry in part[kind]) for kind in range(3)))
+
+    def _itself(self) -> SensitiveEntries:
+        """Return the root itself if a rule of the project closes all of it."""
+        itself = (NamedEntry(self._root, False),)
+        is_open = not self._within or self._allowed.cover(self._within)
+        return SensitiveEntries(
+            () if is_open or not self._denied.cover(self._within) else itself,
+            () if is_open or not self._protected.cover(self._within) else itself,
+            (),
+        )
+
+    def _read(self, path: str, stamp: tuple[int, ...]) -> _ScannedDirectory | None:
+        entries = _read_entries(path)
+        if entries is None:
+            return None
+        secrets, protected, repositories, directories = (
+            list[NamedEntry](),
+            list[NamedEntry](),
+            list[NamedEntry](),
+            list[str](),
+        )
+        for entry in entries:
+            name = fold_path(entry.name)
+            is_directory = entry.is_dir(follow_symlinks=False)
+            is_secret = is_hidden_from_commands(name, path, is_directory)
+            is_protected = name in PROTECTED_NAMES
+            if self._has_patterns:
+                is_secret = is_secret or self._is_among(self._denied, entry.path)
+                is_protected = is_protected or self._is_among(self._protected, entry.path)
+            is_repository = name in REPOSITORIES and path != self._root
+            if (is_secret or is_protected or is_repository) and not self._is_open(entry):
+                found = NamedEntry(entry.path, entry.is_symlink())
+                secrets += [found] if is_secret else []
+                protected += [found] if is_protected else []
+                repositories += [found] if is_repository else []
+                if is_secret:
+                    continue
+            if is_directory and entry.name not in SKIPPED_DIRECTORIES:
+                directories.append(entry.path)
+        found_here = SensitiveEntries(tuple(secrets), tuple(protected), tuple(repositories))
+        return _ScannedDirectory(stamp, found_here, tuple(directories), len(entries))
+
+    def _is_open(self, entry: "os.DirEntry[str]") -> bool:
+        """Return whether such a name can be ignored: it is allowed, or it is a socket, which is only a placeholder."""
+        try:
+            is_socket = stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+        except OSError:  # it has just gone
+            return True
+        return is_socket or self._is_among(self._allowed, entry.path, above=True)
+
+    def _is_among(self, patterns: PathPatterns, path: str, above: bool = False) -> bool:
+        """Return whether patterns match a path relative to the root or to the project."""
+        inner = path[len(self._root) :].strip("/")
+        paths = (inner, f"{self._within}/{inner}") if self._within else (inner,)
+        return any(map(patterns.cover if above else patterns.match, paths))
+
+
+def _read_entries(path: str) -> "list[os.DirEntry[str]] | None":
+    """Return the entries of a directory, or None if it cannot be read."""
+    try:
+        return list(os.scandir(path)) if os.access(path, os.R_OK | os.X_OK) else None
+    except FileNotFoundError:
+        return []
+    except OSError:
+        return None
+
 
 # Not where TMPDIR says: one who looked elsewhere would take what stands in for another command's files for files, and
 # the walls that are put around those fall when the other has ended.
-REGISTERS = "/tmp"  # noqa: S108
+REGISTER_PARENT = "/tmp"  # noqa: S108
 # To their programs an empty directory would be a broken repository, and a socket is none at all.
-_BARE = ("/.hg", "/.jj")
+_WITHOUT_PLACEHOLDER_DIRECTORY = ("/.hg", "/.jj")
 
 
-class Missing(NamedTuple):
+class MissingPath(NamedTuple):
     """What must not come into being."""
 
     path: str
@@ -26,18 +188,18 @@ class Missing(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The policy's paths as they are on this disk; none of them leads over a link."""
+    """The paths of a policy as they are on this disk, with all links resolved."""
 
     readable: tuple[str, ...]
     writable: tuple[str, ...]
     hidden: tuple[str, ...]  # there, and neither to be read nor written
     fixed: tuple[str, ...]  # there, in what is writable, and only to be read
-    missing: tuple[Missing, ...]  # in what is writable, and not to be made
+    missing: tuple[MissingPath, ...]  # in what is writable, and not to be made
     links: tuple[tuple[str, str], ...]  # a link on the way to a path, and where it leads
-    names: tuple[Entry, ...]  # what programs obey unseen, as it was found
+    names: tuple[NamedEntry, ...]  # what programs obey unseen, as it was found
 
-    def refused(self, limit: str) -> SandboxError:
-        """What is to be said of a layout that passes a limit of the backend."""
+    def limit_error(self, limit: str) -> SandboxError:
+        """Return the error for a layout that exceeds a limit of the backend."""
         closed = len(self.hidden) + len(self.fixed)
         return SandboxError(
             f"nothing was started: {closed} paths here are protected or hidden, and {limit}: "
@@ -45,15 +207,15 @@ class Layout(NamedTuple):
         )
 
     def holes(self, path: str) -> tuple[str, ...]:
-        """What is below a writable path and not writable."""
+        """Return what is below a writable path but is not writable."""
         every = (*self.hidden, *self.fixed, *(missing.path for missing in self.missing))
         return tuple(hole for hole in every if is_below(hole, path))
 
 
-def lay_out(policy: Policy) -> Layout:
+def resolve_layout(policy: Policy) -> Layout:
     """Look at the disk once; SandboxError names what cannot be kept as the policy says."""
-    policy.checked()
-    writable, read_only = _real(policy.writable), _real(policy.read_only)
+    policy.validate()
+    writable, read_only = _real_paths(policy.writable), _real_paths(policy.read_only)
     for path in policy.writable:
         if not os.path.exists(path):
             raise SandboxError(f"{path} is to be writable and is not there: make it first")
@@ -64,52 +226,58 @@ def lay_out(policy: Policy) -> Layout:
     given = (*policy.readable, *policy.writable, *policy.read_only)
     for path in given:
         _check_links(path, writable)
-    readable = _real(policy.readable)
-    found = look_at(policy)
-    hidden, missing = _denied((*policy.denied, directory_of_registers()), writable)
+    readable = _real_paths(policy.readable)
+    found = scan_roots(policy)
+    hidden, missing = _resolve_denied((*policy.denied, register_directory()), writable)
     opened = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
-    secrets = [path for one in found for path in _secrets(one, (*writable, *read_only))]
+    secrets = [path for one in found for path in _secret_paths(one, (*writable, *read_only))]
     hidden += [path for path in secrets if not (_is_in(path, opened) and policy.may_read(path))]
-    fixed, missing_too = _protected((*policy.protected, *policy.read_only, *_of_repositories(writable)), writable)
-    fixed += [path for one in found for path in _names(one, writable)]
+    fixed, missing_too = _resolve_protected(
+        (*policy.protected, *policy.read_only, *_repository_settings(writable)), writable
+    )
+    fixed += [path for one in found for path in _protected_paths(one, writable)]
     whole = [path for path in writable if not any(is_below(one, path) and one != path for one in writable)]
-    fixed += filter(_is_stuck, whole)
+    fixed += filter(_is_on_read_only_disk, whole)
     kept = _outermost(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
     beyond = [path for path in writable if _is_in(path, kept)]
     if beyond:
-        raise SandboxError(f"{beyond[0]} is to be writable and is inside of what is denied: name another directory")
+        raise SandboxError(f"{beyond[0]} is to be writable but is inside a denied path: name another directory")
     return Layout(
         tuple(path for path in (*readable, *read_only) if not _is_in(path, writable)),
         writable,
         kept,
         tuple(dict.fromkeys(fixed)),
-        tuple(one for one in dict.fromkeys((*missing, *missing_too)) if not _is_stuck(os.path.dirname(one.path))),
-        tuple(dict.fromkeys(link for path in given for link in _links(path))),
+        tuple(
+            one
+            for one in dict.fromkeys((*missing, *missing_too))
+            if not _is_on_read_only_disk(os.path.dirname(one.path))
+        ),
+        tuple(dict.fromkeys(link for path in given for link in _links_on_the_way(path))),
         tuple(entry for one in found for entry in (*one.protected, *one.repositories)),
     )
 
 
-def _is_stuck(directory: str) -> bool:
-    """Whether nothing can be made in a directory, nor stand in for what is missing: its disk is read-only."""
+def _is_on_read_only_disk(directory: str) -> bool:
+    """Return whether a directory is on a read-only disk, where nothing can be created, not even a placeholder."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
-    except OSError:  # it went away while we looked; whoever uses it will be told
+    except OSError:  # it has just been removed; using it will report that
         return False
 
 
-def look_at(policy: Policy) -> list[Found]:
-    """What is closed by its name in each of the directories that are worked in."""
+def scan_roots(policy: Policy) -> list[SensitiveEntries]:
+    """Return what has a sensitive name in each of the writable and read-only roots."""
     project = [os.path.realpath(policy.project)] if policy.project else []
-    roots = _real((*policy.writable, *policy.read_only))
-    return [look(root, next(inner_paths(root, project), ""), policy.closed) for root in roots]
+    roots = _real_paths((*policy.writable, *policy.read_only))
+    return [scan_names(root, next(inner_paths(root, project), ""), policy.closed) for root in roots]
 
 
-def directory_of_registers() -> str:
-    """Where it is written down what stands in for missing files: whoever may write there could have others removed."""
-    return os.path.join(REGISTERS, f"onhand-placeholders-{os.getuid()}")
+def register_directory() -> str:
+    """Return the directory of the registers of placeholders; whoever can write there could have other files removed."""
+    return os.path.join(REGISTER_PARENT, f"onhand-placeholders-{os.getuid()}")
 
 
-def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
+def _real_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
 
 
@@ -127,7 +295,7 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_links(path: str, writable: tuple[str, ...]) -> None:
-    """Refuse what is named by a link that commands could turn: the next one would reach whatever it leads to then."""
+    """Refuse a path over a link that commands can change: the next command would reach whatever it then leads to."""
     for root in writable:
         named = _inside(path, root)
         if named is not None and os.path.exists(named) and os.path.realpath(named) != named:
@@ -137,7 +305,7 @@ def _check_links(path: str, writable: tuple[str, ...]) -> None:
             )
 
 
-def _denied(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[Missing]]:
+def _resolve_denied(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[MissingPath]]:
     hidden, missing = [], []
     for path in paths:
         real = os.path.realpath(path)
@@ -148,7 +316,7 @@ def _denied(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str
     return hidden, missing
 
 
-def _protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[Missing]]:
+def _resolve_protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[str], list[MissingPath]]:
     fixed, missing = [], []
     for path in paths:
         for root in writable:
@@ -156,7 +324,7 @@ def _protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[
             if named is None:
                 continue
             if named.removeprefix(root + "/") in MAY_BE_LINKS and os.path.realpath(named) != named:
-                fixed += _linked(named, writable)
+                fixed += _link_targets(named, writable)
                 continue
             there = _as_far_as_there(named, root)
             if there == named or not os.path.isdir(there):  # `.git` may be a file that names another directory
@@ -166,14 +334,14 @@ def _protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tuple[list[
     return fixed, missing
 
 
-def _linked(path: str, writable: Iterable[str]) -> list[str]:
-    """What a protected link leads to, if that could be written and is not everything."""
+def _link_targets(path: str, writable: Iterable[str]) -> list[str]:
+    """Return the target of a protected link, if it is writable and is not a whole root."""
     real = os.path.realpath(path)
     return [real] if os.path.exists(real) and any(is_below(real, root) and real != root for root in writable) else []
 
 
 def _inside(path: str, root: str) -> str | None:
-    """The path below a root without links in the part above it; None when it is elsewhere."""
+    """Return the path below a root with the links above the root resolved, or None if it is elsewhere."""
     if is_below(path, root):  # most are, and every command waits for this
         return path
     above, below = path, list[str]()
@@ -186,7 +354,7 @@ def _inside(path: str, root: str) -> str | None:
 
 
 def _as_far_as_there(path: str, root: str) -> str:
-    """The part of a path that is there; a link on it could be replaced, so it cannot be protected."""
+    """Return the part of a path that exists; a link on it could be replaced, so it cannot be protected."""
     there = root
     for name in path.removeprefix(root).strip("/").split("/"):
         step = os.path.join(there, name)
@@ -198,16 +366,16 @@ def _as_far_as_there(path: str, root: str) -> str:
     return there
 
 
-def _first_missing(path: str, is_directory: bool) -> Missing:
+def _first_missing(path: str, is_directory: bool) -> MissingPath:
     above = os.path.dirname(path)
     while not os.path.lexists(above):
         path, is_directory = above, True
         above = os.path.dirname(path)
-    return Missing(path, is_directory and not path.endswith(_BARE))
+    return MissingPath(path, is_directory and not path.endswith(_WITHOUT_PLACEHOLDER_DIRECTORY))
 
 
-def _of_repositories(roots: tuple[str, ...]) -> Iterator[str]:
-    """What git obeys in a root that is itself a repository, and what tells other working trees where theirs is."""
+def _repository_settings(roots: tuple[str, ...]) -> Iterator[str]:
+    """Yield the settings of a root that is itself a repository, and of its other working trees."""
     themselves = [root for root in roots if _is_repository(root)]
     yield from (os.path.join(root, name) for root in themselves for name in OF_REPOSITORY)
     for repository in (*themselves, *(os.path.join(root, ".git") for root in roots)):
@@ -221,32 +389,52 @@ def _of_repositories(roots: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_repository(path: str) -> bool:
-    """Whether git would take a directory for a repository's own, by what is in it; its name may be any."""
+    """Return whether git would take a directory for a repository because of what is in it, whatever its name is."""
     kept = ("objects", "refs")
     is_whole = all(os.path.isdir(os.path.join(path, name)) for name in kept)
     return os.path.lexists(os.path.join(path, "HEAD")) and (is_whole or os.path.exists(os.path.join(path, "commondir")))
 
 
-def _secrets(found: Found, roots: Iterable[str]) -> Iterator[str]:
-    """Where secrets are. A link's file counts in the roots alone: or one could close the next command's own shell."""
+def _secret_paths(found: SensitiveEntries, roots: Iterable[str]) -> Iterator[str]:
+    """Yield the secrets; the target of a link counts only in the roots, or one could hide the next command's shell."""
     for path, is_link in found.secrets:
         real = os.path.realpath(path) if is_link else path
         if not is_link or (os.path.isfile(real) and _is_in(real, roots)):
             yield real
 
 
-def _names(found: Found, writable: tuple[str, ...]) -> Iterator[str]:
-    """Where that is which is only to be read, as far as it could be written."""
+def _protected_paths(found: SensitiveEntries, writable: tuple[str, ...]) -> Iterator[str]:
+    """Yield the read-only paths that are in a writable root."""
     for path, is_link in found.protected:
         if _is_in(path, writable):
-            yield from _linked(path, writable) if is_link else [path]
+            yield from _link_targets(path, writable) if is_link else [path]
 
 
-def _links(path: str) -> Iterator[tuple[str, str]]:
-    """The first link on the way to a path, such as /bin: programs name what is behind it by it."""
+def _links_on_the_way(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the first link on the way to a path, such as /bin, because programs use the path through it."""
     step = "/"
     for name in path.strip("/").split("/"):
         step = os.path.join(step, name)
         if os.path.islink(step):
             yield step, os.readlink(step)
             return
+
+
+MAX_NAMED, MAX_SHOWN = 5, 200  # paths, and characters of each: a command chooses them
+
+
+def describe_created_names(policy: Policy, before: tuple[NamedEntry, ...]) -> list[str]:
+    """Sentences about what there is now and was not `before`."""
+    try:
+        now = [entry for found in scan_roots(policy) for entry in (*found.protected, *found.repositories)]
+    except SandboxError as error:
+        return [f"it was not looked at what the command left behind: {error}"]
+    known = {*before}
+    made = sorted(entry.path for entry in {*now} if entry not in known)
+    if not made:
+        return []
+    roots = [os.path.realpath(root) for root in policy.writable]
+    named = [repr(next(inner_paths(path, roots), path)[-MAX_SHOWN:]) for path in made[:MAX_NAMED]]
+    more = f" and {len(made) - MAX_NAMED} more" if len(made) > MAX_NAMED else ""
+    have = "has a name" if len(made) == 1 else "have names"
+    return [f"made while the command ran: {', '.join(named)}{more}, which {have} that programs obey unseen: look there"]

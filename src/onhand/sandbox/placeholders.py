@@ -1,4 +1,4 @@
-"""How is a file protected that does not exist yet? Something else stands in its place while commands run.
+"""Placeholders for files that do not exist yet and that commands must not create.
 
 A mount needs something to be mounted on. What is put there is taken away again by the last command that needed it;
 after a crash, by the next one. It never touches what somebody else made.
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from onhand.digest import digest
 from onhand.errors import SandboxError
-from onhand.sandbox.layout import Layout, Missing, directory_of_registers
+from onhand.sandbox.layout import Layout, MissingPath, register_directory
 from onhand.sandbox.policy import is_below
+from onhand.text import digest
 
 # Programs read these whenever they are there, so what stands in for one has to say what its absence says.
 _CONTENTS = {
@@ -29,7 +29,7 @@ _CONTENTS = {
 
 
 class Placeholders:
-    """What stands in the writable directories of one command, until `remove`.
+    """The placeholders in the writable directories of one command, until `remove`.
 
     One command may see what stands there for another. So every command holds on to each of its directories, and who is
     the last to let go of one clears it up.
@@ -47,13 +47,13 @@ class Placeholders:
         roots = sorted({os.path.realpath(path) for path in writable})
         self._names = [os.path.join(directory, digest(os.fsencode(root))) for root in roots]
         try:
-            with _alone(self._names) as registers:
+            with _locked_registers(self._names) as registers:
                 for name in self._names:
                     self._held.append(_open(name + ".held"))
                     fcntl.flock(self._held[-1], fcntl.LOCK_SH)
                 layout = look()
-                standing = [path for register in registers for path in _standing(register)]
-                missing = dict.fromkeys(_outermost(one, standing) for one in layout.missing)
+                standing = [path for register in registers for path in _remaining_placeholders(register)]
+                missing = dict.fromkeys(_enclosing_placeholder(one, standing) for one in layout.missing)
                 self.layout = layout._replace(missing=tuple(missing))
                 owner = owner_of(self.layout)
                 for root, register in zip(roots, registers, strict=True):
@@ -65,28 +65,30 @@ class Placeholders:
             raise SandboxError(f"{error.filename or 'a file'} cannot be protected: {error.strerror}") from None
 
     def remove(self) -> None:
-        """Let go of the directories, and clear up those that nobody else holds on to; again, if it was interrupted."""
+        """Release the directories and clean up those that no other command holds; call it again if interrupted."""
         if not self._held:
             return
-        with _alone(self._names) as registers:
+        with _locked_registers(self._names) as registers:
             while self._held:
                 register = registers[len(self._held) - 1]
                 with suppress(BlockingIOError):
                     fcntl.flock(self._held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    for path in reversed(_standing(register)):  # what is in a directory before the directory
-                        _take_away(path)
+                    for path in reversed(
+                        _remaining_placeholders(register)
+                    ):  # what is in a directory before the directory
+                        _remove_placeholder(path)
                     _write(register, {})
                 os.close(self._held.pop())
 
 
 def _innermost(path: str, roots: list[str]) -> str:
-    """The root whose register tells of a path: a command that has only that one has to know of it too."""
+    """Return the innermost root of a path, whose register lists it: a command that has only that root needs it too."""
     return max((root for root in roots if is_below(path, root)), key=len, default="")
 
 
 @contextmanager
-def _alone(names: list[str]) -> Iterator[list[int]]:
-    """The registers of directories, while nobody else changes them; always taken in the same order."""
+def _locked_registers(names: list[str]) -> Iterator[list[int]]:
+    """Open and lock the registers of directories, always in the same order."""
     registers: list[int] = []
     try:
         for name in names:
@@ -98,11 +100,11 @@ def _alone(names: list[str]) -> Iterator[list[int]]:
             os.close(register)
 
 
-def _put(missing: list[Missing], register: int, owner: tuple[int, int] | None) -> None:
+def _put(missing: list[MissingPath], register: int, owner: tuple[int, int] | None) -> None:
     made = _read(register)
     for one in missing:
         with suppress(FileExistsError):  # somebody made it just now: it is theirs
-            for part in (one, *_unnoticed(one)):
+            for part in (one, *_gitignore_for(one)):
                 _make(part)
                 made[part.path] = _identity(part.path)
                 _write(register, made)
@@ -110,14 +112,14 @@ def _put(missing: list[Missing], register: int, owner: tuple[int, int] | None) -
                     os.chown(part.path, *owner, follow_symlinks=False)
 
 
-def _unnoticed(missing: Missing) -> list[Missing]:
-    """What keeps git from a directory: `git clean` and `git stash -u` would try to remove it, and fail."""
+def _gitignore_for(missing: MissingPath) -> list[MissingPath]:
+    """Return a .gitignore for a directory, which `git clean` and `git stash -u` would otherwise fail to remove."""
     in_git = "/.git/" in missing.path + "/"
-    return [Missing(os.path.join(missing.path, ".gitignore"), False)] if missing.is_directory and not in_git else []
+    return [MissingPath(os.path.join(missing.path, ".gitignore"), False)] if missing.is_directory and not in_git else []
 
 
-def _make(missing: Missing) -> None:
-    """A directory or a socket that nobody listens on: git takes no notice of either, so none is committed.
+def _make(missing: MissingPath) -> None:
+    """Create a directory or an unused socket: git ignores both, so none is committed.
 
     For what programs read, a file.
     """
@@ -130,8 +132,8 @@ def _make(missing: Missing) -> None:
         os.mknod(missing.path, stat.S_IFSOCK | 0o444)
 
 
-def _standing(register: int) -> list[str]:
-    """What was put there and still is the same."""
+def _remaining_placeholders(register: int) -> list[str]:
+    """Return the placeholders that still exist unchanged."""
     found = []
     for path, identity in _read(register).items():
         with suppress(OSError):
@@ -140,27 +142,27 @@ def _standing(register: int) -> list[str]:
     return found
 
 
-def _outermost(missing: Missing, standing: list[str]) -> Missing:
-    """What is missing in something that only stands in for another command is not there either: that is protected."""
-    return next((Missing(path, True) for path in standing if is_below(missing.path, path)), missing)
+def _enclosing_placeholder(missing: MissingPath, standing: list[str]) -> MissingPath:
+    """Return the placeholder of another command that a missing path is inside of, or the missing path itself."""
+    return next((MissingPath(path, True) for path in standing if is_below(missing.path, path)), missing)
 
 
-def _take_away(path: str) -> None:
-    """Only what is still as it was made."""
+def _remove_placeholder(path: str) -> None:
+    """Remove a placeholder if it is still as it was created."""
     with suppress(OSError):
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
             os.rmdir(path)
-        elif stat.S_ISSOCK(found.st_mode) or (stat.S_ISREG(found.st_mode) and _says(path, _content_for(path))):
+        elif stat.S_ISSOCK(found.st_mode) or (stat.S_ISREG(found.st_mode) and _has_content(path, _content_for(path))):
             os.unlink(path)
 
 
 def _content_for(path: str) -> bytes | None:
-    """What a file says that stands in for one that programs read; None for others."""
+    """Return the content of a placeholder for a file that programs read, or None for others."""
     return next((content for name, content in _CONTENTS.items() if path.endswith("/" + name)), None)
 
 
-def _says(path: str, content: bytes | None) -> bool:
+def _has_content(path: str, content: bytes | None) -> bool:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         return file.read(100) == content
@@ -172,7 +174,7 @@ def _identity(path: str) -> list[int]:
 
 
 def _own_directory() -> str:
-    directory = directory_of_registers()
+    directory = register_directory()
     with suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     found = os.lstat(directory)

@@ -12,8 +12,8 @@ from threading import BoundedSemaphore, Thread
 from time import monotonic
 from typing import NamedTuple
 
-from onhand.addresses import Resolve, host_of, public_addresses
 from onhand.errors import InputError
+from onhand.net import Resolver, public_host, resolve_public
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 64
@@ -27,8 +27,8 @@ _FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
 
 
-class Target(NamedTuple):
-    """Where a request wants to go, and what is to be sent there first."""
+class ProxyTarget(NamedTuple):
+    """The destination of a request, and the bytes to send there first."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class Proxy:
         self,
         door: socket.socket,
         domains: tuple[str, ...],
-        resolve: Resolve | None = None,
+        resolve: Resolver | None = None,
         request_s: float = REQUEST_S,
     ) -> None:
         self._request_s = request_s
@@ -63,7 +63,7 @@ class Proxy:
         self._door.close()
 
     def notes(self) -> list[str]:
-        """Why something was not reached: of what is said to CONNECT, most programs show a number alone."""
+        """Return why hosts were refused: most programs show only the status code of a refused CONNECT."""
         return [f"not reached: {reason[:MAX_SHOWN]}" for reason in self._reasons]
 
     def _accept(self) -> None:
@@ -88,7 +88,7 @@ class Proxy:
         try:
             head, rest = _head(client, monotonic() + self._request_s)
             target = _target(head)
-            server = self._connected(target)
+            server = self._connect(target)
         except InputError as error:
             if len(self._reasons) < MAX_REASONS:
                 self._reasons[str(error)] = None
@@ -104,10 +104,10 @@ class Proxy:
                 server.sendall(rest)
             _join(client, server)
 
-    def _connected(self, target: Target) -> socket.socket:
+    def _connect(self, target: ProxyTarget) -> socket.socket:
         if not permits(self._domains, target.host, target.port):
             raise InputError(f"{target.host}:{target.port} is not among the allowed domains of this sandbox")
-        addresses = public_addresses(target.host, target.port, CONNECT_S, self._resolve)
+        addresses = resolve_public(target.host, target.port, CONNECT_S, self._resolve)
         ends_at = monotonic() + CONNECT_S
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             share_s = (ends_at - monotonic()) / left  # one that swallows everything must leave time for the next
@@ -124,12 +124,12 @@ def _refuse(client: socket.socket, reason: str, patience_s: float) -> None:
     client.sendall(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     client.shutdown(socket.SHUT_WR)
     room, ends_at = MAX_HEAD_BYTES, monotonic() + patience_s
-    while room > 0 and (piece := _received(client, ends_at)):
+    while room > 0 and (piece := _receive(client, ends_at)):
         room -= len(piece)
 
 
-def _received(client: socket.socket, ends_at: float) -> bytes:
-    """What a client sends next. A TimeoutError once a moment is over: who sends byte by byte gets no more time."""
+def _receive(client: socket.socket, ends_at: float) -> bytes:
+    """Receive from a client; raise TimeoutError after a fixed time, so that sending byte by byte gains nothing."""
     left = ends_at - monotonic()
     if left <= 0:
         raise TimeoutError
@@ -138,7 +138,7 @@ def _received(client: socket.socket, ends_at: float) -> bytes:
 
 
 def permits(domains: tuple[str, ...], host: str, port: int) -> bool:
-    """Whether a host and port are among the allowed domains."""
+    """Return whether a host and port are among the allowed domains."""
     for domain in domains:
         name, _, asked = domain.partition(":")
         if port not in ({int(asked)} if asked else PORTS):
@@ -149,10 +149,10 @@ def permits(domains: tuple[str, ...], host: str, port: int) -> bool:
 
 
 def _head(client: socket.socket, ends_at: float) -> tuple[bytes, bytes]:
-    """A request up to its empty line, and what came behind it."""
+    """Read a request up to its empty line; return it and what came after."""
     received = b""
     while b"\r\n\r\n" not in received:
-        piece = _received(client, ends_at)
+        piece = _receive(client, ends_at)
         if not piece or len(received) > MAX_HEAD_BYTES:
             raise InputError("this is no request for a proxy")
         received += piece
@@ -160,29 +160,29 @@ def _head(client: socket.socket, ends_at: float) -> tuple[bytes, bytes]:
     return head + b"\r\n", rest
 
 
-def _target(head: bytes) -> Target:
+def _target(head: bytes) -> ProxyTarget:
     line = _REQUEST.match(head)
     if line is None:
         raise InputError("this is no request for a proxy: it takes CONNECT and http://")
     method, words = line[1], line[2].decode("ascii")
     if method == b"CONNECT":
-        return Target(*_authority(words, 443), b"")
+        return ProxyTarget(*_authority(words, 443), b"")
     if not words.lower().startswith("http://"):
         raise InputError("this is no request for a proxy: it takes CONNECT and http://")
     authority, slash, path = words[len("http://") :].partition("/")
     host, port = _authority(authority, 80)
-    return Target(host, port, _forwarded(head[line.end() :], method, f"{slash or '/'}{path}", f"{host}:{port}"))
+    return ProxyTarget(host, port, _rewrite_head(head[line.end() :], method, f"{slash or '/'}{path}", f"{host}:{port}"))
 
 
 def _authority(text: str, default: int) -> tuple[str, int]:
     found = _AUTHORITY.fullmatch(text)
     if found is None or not 0 < int(found[2] or default) < 65536:
         raise InputError(f"{text[:100]!r} is no host and port")
-    return host_of(found[1]), int(found[2] or default)
+    return public_host(found[1]), int(found[2] or default)
 
 
-def _forwarded(fields: bytes, method: bytes, path: str, host: str) -> bytes:
-    """The request for the server itself, for one answer: a second request could name another host."""
+def _rewrite_head(fields: bytes, method: bytes, path: str, host: str) -> bytes:
+    """Return the request as the server expects it, for one response only: a second request could name another host."""
     ours = (b"host:", b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:", b"upgrade:")
     every = [row for row in fields.split(b"\r\n") if row]
     if not all(map(_FIELD.fullmatch, every)):  # a server may find another host in it

@@ -1,7 +1,15 @@
-"""What is a sandbox? Something that starts a command within a policy, or says why it cannot and starts nothing."""
+"""The sandbox protocol: start a command under a policy, or say why that is not possible and start nothing.
 
+What does a sandbox do, without a kernel? The twin for tests: it keeps a policy over files that are only in memory.
+
+It starts no process. It knows a few commands by name and does to its own files what they would do: `cat`, `touch`,
+`true`, `false` and `sleep`. Everything else is not there.
+"""
+
+import io
 import os
 from collections.abc import Mapping, Sequence
+from subprocess import PIPE
 from typing import IO, NamedTuple, Protocol
 
 from onhand.errors import SandboxError
@@ -13,7 +21,7 @@ Stream = int | IO[bytes] | None
 
 
 class Command(NamedTuple):
-    """What is to be run: words, not a line for a shell."""
+    """A command to run, as a list of arguments, not as a shell line."""
 
     argv: Sequence[str]
     cwd: str
@@ -34,13 +42,13 @@ class Process(Protocol):
     def stderr(self) -> IO[bytes] | None: ...
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever ran it should know besides, in sentences; once it has ended."""
+        """Notes for the caller, available once the command has ended."""
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return the exit code, or None while it runs."""
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Its exit code, as soon as it has one; None when that takes longer."""
+        """Wait for the exit code; return None if that takes longer than the timeout."""
 
     def kill(self) -> None:
         """End it and everything that it started, within a second."""
@@ -58,7 +66,7 @@ class Sandbox(Protocol):
         """Start a command; SandboxError when it cannot be confined, and then it was not started."""
 
 
-class Refuse:
+class RefusingSandbox:
     """The sandbox of a machine that has none: it starts nothing and says why."""
 
     name = "refuse"
@@ -73,15 +81,15 @@ class Refuse:
         raise SandboxError(f"nothing was started: {self._reason}")
 
 
-class Try(NamedTuple):
+class BackendCheck(NamedTuple):
     """A backend, and why it cannot be used; None if it can."""
 
     sandbox: Sandbox
     refusal: str | None
 
 
-def trial(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
-    """What goes wrong with a command that does nothing, within a policy and a time; None if it starts and ends well."""
+def try_sandbox(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
+    """Run a command that does nothing under a policy; return what goes wrong, or None."""
     from subprocess import DEVNULL, PIPE
 
     command = Command(["/bin/sh", "-c", ":"], cwd, {}, DEVNULL, DEVNULL, PIPE)
@@ -103,20 +111,20 @@ def trial(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
 
 
 def backends() -> "list[Sandbox]":
-    """Every way to confine a command by the kernel, the best first."""
+    """Return the sandbox backends, best first."""
     from onhand.sandbox.bubblewrap import BubblewrapSandbox
     from onhand.sandbox.landlock import LandlockSandbox
 
     return [BubblewrapSandbox(), LandlockSandbox()]
 
 
-def tries(policy: Policy) -> list[Try]:
-    """Every backend, each really tried with a policy."""
-    return [Try(sandbox, sandbox.refusal(policy)) for sandbox in backends()]
+def check_backends(policy: Policy) -> list[BackendCheck]:
+    """Try every backend with a policy, and return the outcomes."""
+    return [BackendCheck(sandbox, sandbox.refusal(policy)) for sandbox in backends()]
 
 
 def choose(policy: Policy, backend: str = "auto") -> Sandbox:
-    """The backend of a name, or the best that can keep a policy here; where none can, one that refuses."""
+    """Return the named backend, or the best one that works here; if none does, one that refuses."""
     reasons = []
     for sandbox in backends():
         if backend in ("auto", sandbox.name):
@@ -124,4 +132,68 @@ def choose(policy: Policy, backend: str = "auto") -> Sandbox:
             if refusal is None:
                 return sandbox
             reasons.append(f"{sandbox.name}: {refusal}")
-    return Refuse(f"no sandbox works here ({'; '.join(reasons)}); `onhand sandbox check` says what to do")
+    return RefusingSandbox(f"no sandbox works here ({'; '.join(reasons)}); `onhand sandbox check` says what to do")
+
+
+OUT_OF_TIME, NOT_FOUND, KILLED = 124, 127, 143
+
+
+class MemorySandbox:
+    """Confines pretended commands among pretended files."""
+
+    name = "memory"
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        self.files = files if files is not None else {}
+
+    def refusal(self, policy: Policy) -> str | None:
+        return None
+
+    def start(self, policy: Policy, command: Command) -> Process:
+        policy.validate()
+        if not command.argv:
+            raise SandboxError("the command was not started: it has no words")
+        name, *words = command.argv
+        lines: list[bytes] = []
+        failed = False
+        for path in words if name in ("cat", "touch") else []:
+            done = self._read(policy, path) if name == "cat" else self._touch(policy, path)
+            failed = failed or done is None
+            lines.append(done or b"")
+        if name == "sleep":
+            seconds = float(words[0])
+            return SimulatedProcess(
+                None if policy.wall_s is None or policy.wall_s > seconds else OUT_OF_TIME, b"", command
+            )
+        codes = {"cat": int(failed), "touch": int(failed), "true": 0, "false": 1}
+        return SimulatedProcess(codes.get(name, NOT_FOUND), b"".join(lines), command)
+
+    def _read(self, policy: Policy, path: str) -> bytes | None:
+        return self.files.get(path) if policy.may_read(path) else None
+
+    def _touch(self, policy: Policy, path: str) -> bytes | None:
+        if not policy.may_write(path):
+            return None
+        self.files.setdefault(path, b"")
+        return b""
+
+
+class SimulatedProcess:
+    """A simulated command that has already ended, or never will on its own."""
+
+    pid = 0
+    notes: tuple[str, ...] = ()
+    stderr: IO[bytes] | None = None
+
+    def __init__(self, code: int | None, printed: bytes, command: Command) -> None:
+        self._code = code
+        self.stdout: IO[bytes] | None = io.BytesIO(printed) if command.stdout == PIPE else None
+
+    def poll(self) -> int | None:
+        return self._code
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        return self._code
+
+    def kill(self) -> None:
+        self._code = KILLED if self._code is None else self._code

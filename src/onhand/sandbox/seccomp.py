@@ -1,4 +1,4 @@
-"""Which system calls may a confined process make? A filter for the kernel, written out as its bytes.
+"""The seccomp filter: which system calls a sandboxed process may make, as a BPF program.
 
 It knows nothing of paths: those are the business of mounts and Landlock. It closes what these leave open: sockets of
 every family, new namespaces, other processes' memory, and calls that go around path checks.
@@ -122,14 +122,14 @@ _MAX_SEGMENT = 64 << 10  # databases take less; there are 4096 at most, and memo
 Instruction = tuple[int, int, int, int]
 
 
-def unsupported() -> str | None:
+def missing_requirement() -> str | None:
     """Why there is no filter for this machine; None if there is."""
     machine = platform.machine()
     return None if machine in _MACHINES else f"there is no list of system calls for {machine}"
 
 
 def program(inet: bool = False, alone: bool = False) -> bytes:
-    """The filter, as struct sock_filter after sock_filter; with `inet`, TCP sockets may be made.
+    """Return the filter as an array of struct sock_filter; with `inet`, TCP sockets may be created.
 
     Who is `alone` has namespaces of its own, in which there are no processes of others, nor anything else by number.
 

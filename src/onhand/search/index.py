@@ -5,13 +5,13 @@ Every corpus uses it. It knows neither where documents come from nor how an answ
 
 from __future__ import annotations
 
-from onhand import wanted
-from onhand.document import EVERYTHING, Document, Filter, Match, time_of
+from onhand import cancellation
+from onhand.document import EVERYTHING, Document, Filter, Match, from_microseconds
 from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, OnhandError
 from onhand.record import Record
-from onhand.search.accept import accepted, accepted_filter, accepted_id, accepted_query, accepted_vector
 from onhand.search.result import Hit, Layer, Result
-from onhand.store.entry import Entry
+from onhand.search.validation import accepted, accepted_filter, accepted_id, accepted_query, accepted_vector
+from onhand.store.store import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from onhand.document import Contribution
     from onhand.embed.embedder import Embedder, Kind
     from onhand.search.fusion import Fused
-    from onhand.store.entry import Damage
-    from onhand.store.store import Store
+    from onhand.store.store import Damage, Store
 
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 50
@@ -88,7 +87,7 @@ class Index:
 
     def put(
         self,
-        documents: Iterable[Document],
+        documents: Document | Iterable[Document],
         on_progress: Callable[[int], None] | None = None,
         batch: int = BATCH,
         *,
@@ -99,6 +98,8 @@ class Index:
         Each batch is durable when `on_progress` is called with how many are done. `checked` documents are made, by
         whoever puts them, of what was checked when it entered; they are not copied.
         """
+        if isinstance(documents, Document):
+            documents = [documents]
         written = Written()
         waiting: dict[str, Document] = {}
         for document in documents:
@@ -131,7 +132,7 @@ class Index:
     ) -> Result:
         """The documents that share the most telling words with the query; `terms` explains them if this need not."""
         query, filter = accepted_query(query), accepted_filter(filter)
-        with self.store.moment():
+        with self.store.snapshot():
             matches = self.store.keyword(query, filter, _depth(limit, offset), explain=explain)
             ranked = [(match, (_keyword_layer(rank, match),)) for rank, match in enumerate(matches, 1)]
             return self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
@@ -151,7 +152,7 @@ class Index:
         embedder = self._ready_embedder()
         least = self._least_score(min_score)
         vector = self._embed_query(embedder, query)
-        with self.store.moment():
+        with self.store.snapshot():
             matches = self.store.nearest(vector, filter, _depth(limit, offset), least)
             ranked = [(match, (Layer("semantic", rank, match.score, 1.0),)) for rank, match in enumerate(matches, 1)]
             result = self._result(ranked, query, limit, offset, lambda: self._why_nothing_near(filter, least))
@@ -167,7 +168,7 @@ class Index:
         """The documents that a filter lets through, in order; nothing is scored."""
         filter = accepted_filter(filter)
         _depth(limit, offset)
-        with self.store.moment():
+        with self.store.snapshot():
             ids = self.store.scan(filter, order_by, limit + 1, offset)
             hits = self._hits([(document_id, 0.0, ()) for document_id in ids[:limit]], "")
             reason = None if hits else self._why_filtered(filter)
@@ -196,7 +197,7 @@ class Index:
             raise InputError(f"fusion is by {' or '.join(map(repr, fusion.METHODS))}, not {method!r}")
         _depth(limit, offset)
         vector, notes = self._query_vector(query)
-        with self.store.moment():
+        with self.store.snapshot():
             layers = self._layers(query, vector, filter, FUSED_DEPTH)
             is_cut = any(len(matches) == FUSED_DEPTH for matches in layers.values())
             if method == "rrf":
@@ -219,7 +220,7 @@ class Index:
         query = accepted_query(query)
         depth = _depth(limit, 0) - 1
         vector, notes = self._query_vector(query)
-        with self.store.moment():
+        with self.store.snapshot():
             layers = self._layers(query, vector, EVERYTHING, max(depth, FUSED_DEPTH) if vector else depth, among)
             if vector is None:
                 by_words = [_keyword_rank(rank, match) for rank, match in enumerate(layers["keyword"], 1)]
@@ -231,12 +232,11 @@ class Index:
 
     def terms(self, query: str, ids: Collection[str]) -> dict[str, tuple[Contribution, ...]]:
         """What each word of a query added to what `keyword` would give these documents."""
-        matches = self.store.keyword(accepted_query(query), EVERYTHING, len(ids), ids) if ids else []
-        return {match.id: match.contributions for match in matches}
+        return self.store.explain(accepted_query(query), ids) if ids else {}
 
-    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+    def term_weights(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
         """How much each term of a query tells, the more, the fewer documents have it; and whether this one does."""
-        return self.store.telling(accepted_query(query), accepted_id(document_id))
+        return self.store.term_weights(accepted_query(query), accepted_id(document_id))
 
     def stats(self) -> Stats:
         """What is in the index, and whether meaning can be searched."""
@@ -245,7 +245,7 @@ class Index:
             semantic = "ready"
         except (EmbedderError, MissingExtra) as reason:
             semantic = str(reason)
-        with self.store.moment():
+        with self.store.snapshot():
             return Stats(self.store.count(), self.store.vectors(), self._made_with(), semantic)
 
     def check(self) -> list[Damage]:
@@ -309,7 +309,7 @@ class Index:
 
     def _vectors(self, documents: Sequence[Document]) -> dict[str, array[float]]:
         """What those of the documents mean that are embedded, by id."""
-        from onhand.store.predicate import passes
+        from onhand.store.store import passes
 
         embedder = self._matching_embedder()
         meant = [document for document in documents if self._embeds == EVERYTHING or passes(document, self._embeds)]
@@ -338,9 +338,9 @@ class Index:
         depth: int,
         among: Collection[str] | None = None,
     ) -> dict[str, list[Match]]:
-        wanted.check()
+        cancellation.check()
         by_words = self.store.keyword(query, filter, depth, among, explain=False)
-        wanted.check()
+        cancellation.check()
         by_meaning = [] if vector is None else self.store.nearest(vector, filter, depth, None, among)
         return {"keyword": by_words, "semantic": by_meaning}
 
@@ -355,13 +355,18 @@ class Index:
         """Layers as one ranking, and what each has to say of all that are in it; `whole` are those of all documents."""
         from onhand.search import fusion
 
-        seen = {match.id for matches in layers.values() for match in matches}
-        layers = self._layers(query, vector, EVERYTHING, len(seen), seen)  # each scores what the other found
+        ids = {name: {match.id for match in matches} for name, matches in layers.items()}
+        by_words = self.store.keyword_scores(query, ids["semantic"] - ids["keyword"])
+        by_meaning = [] if vector is None else self.store.cosines(vector, ids["keyword"] - ids["semantic"])
+        layers = {
+            "keyword": _by_score(layers["keyword"] + by_words),
+            "semantic": _by_score(layers["semantic"] + by_meaning),
+        }
         return fusion.adaptive(layers, whole, self.store.count(), weights), layers
 
     def explained(self, hits: Sequence[Hit], query: str) -> tuple[Hit, ...]:
         """Hits, each with the words that it was found by."""
-        wanted.check()
+        cancellation.check()
         terms = self.terms(query, [hit.document_id for hit in hits])
         return tuple(hit._replace(layers=_explained(hit.layers, terms.get(hit.document_id, ()))) for hit in hits)
 
@@ -379,7 +384,7 @@ class Index:
         return Result(hits, reason, more=len(ranked) > offset + limit)
 
     def _hits(self, found: Sequence[tuple[str, float, tuple[Layer, ...]]], query: str) -> tuple[Hit, ...]:
-        wanted.check()
+        cancellation.check()
         heads = {head.id: head for head in self.store.heads([document_id for document_id, _, _ in found])}
         return tuple(
             Hit(
@@ -388,7 +393,7 @@ class Index:
                 head.author,
                 head.tags,
                 head.scope,
-                None if head.created_us is None else time_of(head.created_us),
+                None if head.created_us is None else from_microseconds(head.created_us),
                 head.kind,
                 head.source_path,
                 score,
@@ -401,9 +406,9 @@ class Index:
         )
 
     def _embed_query(self, embedder: Embedder, query: str) -> array[float]:
-        wanted.check()
+        cancellation.check()
         vectors = _embedded(embedder, [query], "query")
-        wanted.check()
+        cancellation.check()
         if len(vectors) != 1:
             raise EmbedderError(f"the embedder gave {len(vectors)} vectors for one query: use another one")
         return accepted_vector(vectors[0], embedder.dimension, "the query")
@@ -467,6 +472,10 @@ class Index:
         if self.store.count(filter):
             return None
         return "no document passes the filter" if self.store.count() else "the index is empty: put documents into it"
+
+
+def _by_score(matches: list[Match]) -> list[Match]:
+    return sorted(matches, key=lambda match: (-match.score, match.id))
 
 
 def _embedded(embedder: Embedder, texts: Sequence[str], kind: Kind) -> list[array[float]]:

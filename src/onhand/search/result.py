@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from onhand.document import Contribution
 from onhand.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
-
-    from onhand.document import Contribution
 
 
 class Layer(Record):
@@ -45,10 +45,10 @@ class Hit(Record):
     @property
     def snippet(self) -> str:
         """The stretch of the text that shows best why it was found: plain text, never markup."""
-        from onhand.lexical.ranking import ranking
+        from onhand.lexical.scoring import get_ranking
         from onhand.lexical.snippet import best_window
 
-        return best_window(self.text, self.query, ranking().tokenizer)
+        return best_window(self.text, self.query, get_ranking().tokenizer)
 
 
 class Result(Record):
@@ -60,3 +60,12 @@ class Result(Record):
     min_score: float | None = None  # the cosine that was asked of a hit, where meaning was compared
     total: int | None = None  # how many there are in all, where that is known
     more: bool = False  # whether there are hits behind these
+
+    def __iter__(self) -> Iterator[Hit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __bool__(self) -> bool:
+        return True  # an answer without hits is an answer

@@ -1,13 +1,15 @@
-"""Documents in memory, for as long as the process lives: the twin of every other store."""
+"""Documents in memory, for as long as the process lives: the reference for every other store."""
 
 from __future__ import annotations
 
 import sys
 from _operator import mul
 
-from onhand.document import EVERYTHING, Document, Filter, Match, microseconds, time_of
-from onhand.lexical.ranking import Ranking, ranking
-from onhand.store.entry import TALLIED, Damage, Entry, Head, Summary, Tally, content_hash, head_of, refuse_contradiction
+from onhand.document import EVERYTHING, Document, Filter, Match, from_microseconds, to_microseconds
+from onhand.lexical.index import LexicalIndex
+from onhand.lexical.scoring import Ranking, get_ranking
+from onhand.lexical.segment import Row
+from onhand.store.store import TALLIED, Damage, Entry, Head, Summary, Tally, content_hash, head_of, refuse_contradiction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,21 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
+    from onhand.document import Contribution
+
+SPARE_DOCNUMS = 10_000  # besides four for each document: then the index is built again with new ones
 MANY_VECTORS = 100  # to compare these in Python takes longer than to hand them to numpy
 
 
 class MemoryStore:
-    """A Store that forgets. Not safe for concurrent use: who shares it between threads holds a lock around it."""
+    """A Store that forgets. Not safe for concurrent use: hold a lock to share it between threads."""
 
     def __init__(self, ranks: Ranking | None = None) -> None:
-        self._ranking = ranks or ranking()
-        self._text = self._ranking.new_index()
+        self._ranking = ranks or get_ranking()
+        self._words = LexicalIndex(self._ranking)
         self._documents: dict[str, Document] = {}
         self._vectors: dict[str, array[float]] = {}
         self._facts: dict[str, str] = {}
         self._generation = 0
 
-    def moment(self) -> MemoryStore:
+    def snapshot(self) -> MemoryStore:
         return self
 
     def __enter__(self) -> MemoryStore:
@@ -51,20 +56,22 @@ class MemoryStore:
         if only_unchanged:
             unchanged = self.known([document for document, _ in entries])
             entries = [entry for entry in entries if unchanged.get(entry.document.id)]
-        self._text.add_all((document.id, self._texts(document)) for document, _ in entries)
         for document, vector in entries:
+            self._add_words(document)
             self._documents[document.id] = document
             if vector is not None:
                 self._vectors[document.id] = vector
             elif self._vectors:
                 self._vectors.pop(document.id, None)
         self._facts |= facts or {}
+        if self._words.last_docnum > SPARE_DOCNUMS + 4 * len(self._documents):
+            self.rebuild()
 
     def delete(self, ids: Collection[str]) -> int:
         self._generation += 1
         there = [document_id for document_id in dict.fromkeys(ids) if document_id in self._documents]
         for document_id in there:
-            self._text.remove(document_id)
+            self._words.remove(document_id)
             del self._documents[document_id]
             self._vectors.pop(document_id, None)
         return len(there)
@@ -88,16 +95,28 @@ class MemoryStore:
         *,
         explain: bool = True,
     ) -> list[Match]:
-        matches = self._text.search(query, limit, self._allowed(filter, among))
+        matches = self._words.search(query, limit, filter, among)
         if not explain:
             return matches
-        return [match._replace(contributions=self._text.explain(query, match.id)) for match in matches]
+        explanations = self._words.explain(query, [match.id for match in matches])
+        return [Match(match.id, match.score, why) for match, why in zip(matches, explanations, strict=True)]
+
+    def keyword_scores(self, query: str, ids: Collection[str]) -> list[Match]:
+        return self.keyword(query, EVERYTHING, len(ids), ids, explain=False) if ids else []
+
+    def explain(self, query: str, ids: Collection[str]) -> dict[str, tuple[Contribution, ...]]:
+        known = [document_id for document_id in ids if document_id in self._documents]
+        explained = zip(known, self._words.explain(query, known), strict=True)
+        return {document_id: contributions for document_id, contributions in explained if contributions}
+
+    def cosines(self, vector: array[float], ids: Collection[str]) -> list[Match]:
+        return self.nearest(vector, EVERYTHING, len(ids), None, ids) if ids else []
 
     def has_words(self, query: str) -> bool:
         return bool(self._ranking.tokenizer.query_terms(query))
 
-    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
-        return self._text.telling(query, document_id) if document_id in self._documents else {}
+    def term_weights(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+        return self._words.term_weights(query, document_id) if document_id in self._documents else {}
 
     def nearest(
         self,
@@ -119,7 +138,7 @@ class MemoryStore:
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
     ) -> list[str]:
-        from onhand.store.order import parse_order
+        from onhand.store.store import parse_order
 
         documents = [self._documents[document_id] for document_id in self._passing(filter)]
         for field, descending in reversed(parse_order(order_by)):
@@ -127,11 +146,11 @@ class MemoryStore:
         return [document.id for document in documents[offset : offset + limit]]
 
     def count(self, filter: Filter = EVERYTHING) -> int:
-        return sum(1 for _ in self._passing(filter))
+        return self._words.reader().count(filter)
 
     def summary(self) -> Summary:
         documents = self._documents.values()
-        times = [microseconds(document.created_time) for document in documents if document.created_time]
+        times = [to_microseconds(document.created_time) for document in documents if document.created_time]
         return Summary(
             len(documents),
             _tally(document.author for document in documents),
@@ -164,7 +183,9 @@ class MemoryStore:
         return []
 
     def rebuild(self) -> None:
-        """Nothing is derived that could differ."""
+        self._words = LexicalIndex(self._ranking)
+        for document in self._documents.values():
+            self._add_words(document)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -172,37 +193,40 @@ class MemoryStore:
     def state(self) -> tuple[Any, ...]:
         """What `restore` takes, of types that marshal knows."""
         documents = [
-            (*document[:6], document.created_time and microseconds(document.created_time), *document[7:])
+            (*document[:6], document.created_time and to_microseconds(document.created_time), *document[7:])
             for document in self._documents.values()
         ]
         vectors = {document_id: vector.tobytes() for document_id, vector in self._vectors.items()}
-        return documents, vectors, self._facts, self._text.state()
+        return documents, vectors, self._facts, self._words.state()
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become what another was, of the same ranking, whose state this is."""
-        documents, vectors, facts, text = state
+        documents, vectors, facts, words = state
         self._documents = {row[0]: _document(row) for row in documents}
         self._vectors = _unpacked(vectors) if vectors else {}
         self._facts = facts
-        self._text.restore(text, lambda document_id: self._texts(self._documents[document_id]))
+        self._words.restore(words, lambda document_id, docnum: Row(docnum, *self._row(self._documents[document_id])))
 
-    def _texts(self, document: Document) -> dict[str, str]:
-        return self._ranking.texts(document.title, document.text, document.metadata)
+    def _add_words(self, document: Document) -> None:
+        self._words.add(document.id, *self._row(document))
+
+    def _row(self, document: Document) -> tuple[Any, ...]:
+        """Return what the index takes of a document: texts, author, tags, scope and time."""
+        texts = self._ranking.texts(document.title, document.text, document.metadata)
+        created = document.created_time
+        created_us = None if created is None else to_microseconds(created)
+        return tuple(texts.values()), document.author, document.tags, document.scope, created_us
 
     def _allowed(self, filter: Filter, among: Collection[str] | None) -> set[str] | None:
-        """The ids that a search may find; None: every one."""
+        """Return the ids that a search may find; None: every one."""
         if filter == EVERYTHING:
             return None if among is None else set(among)
         passing = set(self._passing(filter))
         return passing if among is None else passing.intersection(among)
 
     def _passing(self, filter: Filter) -> Iterable[str]:
-        """The ids of the documents that a filter lets through."""
-        if filter == EVERYTHING:
-            return self._documents
-        from onhand.store.predicate import passes
-
-        return [document_id for document_id, document in self._documents.items() if passes(document, filter)]
+        """Return the ids of the documents that a filter lets through."""
+        return self._documents if filter == EVERYTHING else self._words.ids(filter)
 
 
 def _unpacked(vectors: Mapping[str, bytes]) -> dict[str, array[float]]:
@@ -214,7 +238,7 @@ def _unpacked(vectors: Mapping[str, bytes]) -> dict[str, array[float]]:
 def _document(row: tuple[Any, ...]) -> Document:
     if row[6] is None:
         return tuple.__new__(Document, row)  # there may be tens of thousands
-    return Document._make((*row[:6], time_of(row[6]), *row[7:]))
+    return Document._make((*row[:6], from_microseconds(row[6]), *row[7:]))
 
 
 def _same(left: Document, right: Document) -> bool:

@@ -28,15 +28,15 @@ def slack(query: Floats) -> float:
 
 
 def chosen(
-    rows: Floats, query: Floats, allowed: Ints | None, dead: Ints, limit: int, floor: float
+    rows: Floats, query: Floats, allowed: Ints | None, deleted: Ints, limit: int, floor: float
 ) -> tuple[Ints, Floats]:
     """The places of at least all rows that belong to the `limit` best, and their products in single precision."""
     if allowed is None:
         scores = rows @ query
-        scores[dead] = -np.inf
+        scores[deleted] = -np.inf
         kept = best(scores, limit, floor, slack(query))
         return kept, scores[kept]
-    places = without(allowed, dead, len(rows))
+    places = without(allowed, deleted, len(rows))
     few = len(places) <= len(rows) * SCAN_ABOVE
     scores = products(rows, places, query) if few else (rows @ query)[places]
     kept = best(scores, limit, floor, slack(query))
@@ -87,27 +87,27 @@ def bar(scores: Floats, count: int) -> float:
     return float(np.partition(scores, size - count)[size - count])
 
 
-def without(places: Ints, dead: Ints, size: int) -> Ints:
+def without(places: Ints, deleted: Ints, size: int) -> Ints:
     """Those places that are not among the dead."""
-    if not len(dead):
+    if not len(deleted):
         return places
     alive = np.ones(size, np.bool_)
-    alive[dead] = False
+    alive[deleted] = False
     return places[alive[places]]
 
 
-def places_of(slots: Ints, wanted: Ints) -> Ints:
-    """Where in ascending slots the wanted ones are; those that are not there are left out."""
-    if not len(slots) or not len(wanted):
+def places_of(docnums: Ints, wanted: Ints) -> Ints:
+    """Where in ascending docnums the wanted ones are; those that are not there are left out."""
+    if not len(docnums) or not len(wanted):
         return np.empty(0, np.int64)
-    first, last = int(slots[0]), int(slots[-1])
+    first, last = int(docnums[0]), int(docnums[-1])
     inside = wanted[slice(*np.searchsorted(wanted, [first, last + 1]))]
-    if last - first == len(slots) - 1:
+    if last - first == len(docnums) - 1:
         return inside - first
-    if len(inside) * 16 > len(slots) and last - first < 16 * len(slots):
+    if len(inside) * 16 > len(docnums) and last - first < 16 * len(docnums):
         asked = np.zeros(last - first + 1, np.bool_)
         asked[inside - first] = True
-        return np.flatnonzero(asked[slots - first])
-    places = np.searchsorted(slots, inside)
-    there: Ints = places[slots[places] == inside]
+        return np.flatnonzero(asked[docnums - first])
+    places = np.searchsorted(docnums, inside)
+    there: Ints = places[docnums[places] == inside]
     return there

@@ -1,8 +1,7 @@
 """Documents in one SQLite file, the embedded default. Safe to share between threads and processes.
 
 Documents and vectors are the truth; what they are found by is derived from them in the transaction that writes them,
-so there is nothing to catch up with after a crash. Here is who holds a connection and when: what the statements say is
-in onhand.store.tables, how words are kept in onhand.store.indexing, how they are searched in onhand.store.moment.
+so there is nothing to catch up with after a crash. How words are kept is in `onhand.store.segments`.
 """
 
 from __future__ import annotations
@@ -10,39 +9,49 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import islice
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
+from zlib import crc32
 
-from onhand.document import EVERYTHING, Document, Filter, Match
+from onhand.document import EVERYTHING, Contribution, Document, Filter, Match, from_microseconds, to_microseconds
 from onhand.errors import StoreError
-from onhand.lexical.ranking import Ranking, ranking
-from onhand.store import indexing, tables
-from onhand.store.entry import (
+from onhand.lexical.scoring import Ranking, get_ranking
+from onhand.store import segments
+from onhand.store.segments import Snapshot, read_snapshot
+from onhand.store.sqlite_file import UNREADABLE, begin_writing, is_read_only, open_file, stamp, translated
+from onhand.store.store import (
     HEAD_CHARS,
+    TALLIED,
     Damage,
     Entry,
     Head,
     Summary,
+    Tally,
     content_hash,
+    parse_order,
     refuse_contradiction,
 )
-from onhand.store.moment import Moment, moment_of
-from onhand.store.opening import UNREADABLE, begin_writing, is_read_only, open_file, stamp, translated
-from onhand.store.order import parse_order
 
 if TYPE_CHECKING:
     from array import array
 
-    from onhand.lexical.searcher import Searcher
+    from onhand.lexical.index import IndexReader
     from onhand.store.vectors import Vectors
 
+MANY_TIES = 1000  # equal scores at the border: then ids are walked in order, instead of reading all of these
 SPARE_VECTORS = 1000  # besides one for each that lives: of documents that are gone; then the copy is made anew
 FEW_ALLOWED = 5000  # documents that are put in order by reading each, instead of walking through all in order
 
 _ORDER = {"created_time": "created_us", "title": "title", "author": "author", "scope": "scope", "document_id": "id"}
+
+DOCUMENT = "id, title, text, author, tags, scope, created_us, metadata, kind, source_path"
+HEAD = "id, title, substr(text, 1, ?), author, tags, scope, created_us, kind, source_path"
 
 
 class SqliteStore:
@@ -50,11 +59,11 @@ class SqliteStore:
 
     def __init__(self, path: str | os.PathLike[str], ranks: Ranking | None = None) -> None:
         self.path = os.path.abspath(path)
-        self._ranking = ranks or ranking()
+        self._ranking = ranks or get_ranking()
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
         self._frozen: tuple[int, ...] | None = None  # how a file looked that is read without a look at its log
-        self._moment: Moment | None = None
+        self._snapshot: Snapshot | None = None
         self._vectors: tuple[str, Vectors] | None = None  # token of the copy, copy
         self._is_copy_ours = False  # nobody has looked yet
         self._is_closed = False
@@ -70,36 +79,36 @@ class SqliteStore:
         more: bool = False,
         only_unchanged: bool = False,
     ) -> None:
-        rows = [tables.row_of(entry) for entry in entries]
+        rows = [to_row(entry) for entry in entries]
         with self._writing() as connection:
             if facts:
-                refuse_contradiction(tables.facts(connection), facts)
-                tables.note(connection, facts)
+                refuse_contradiction(read_facts(connection), facts)
+                write_facts(connection, facts)
             if only_unchanged:
-                rows = [row for row in rows if (there := tables.find(connection, row.id)) and there[1] == row.digest]
+                rows = [row for row in rows if (there := find_row(connection, row.id)) and there[1] == row.digest]
             self._drop_foreign_copy(connection, rows)
-            gone = [slot for row in rows if (slot := tables.put(connection, row)) is not None]
-            indexing.bury(connection, gone)
-            indexing.index_tail(connection, self._ranking, more)
+            gone = [docnum for row in rows if (docnum := put_row(connection, row)) is not None]
+            segments.delete(connection, gone)
+            segments.index_tail(connection, self._ranking, more)
 
     def delete(self, ids: Collection[str]) -> int:
         with self._writing() as connection:
-            found = [tables.find(connection, document_id) for document_id in dict.fromkeys(ids)]
+            found = [find_row(connection, document_id) for document_id in dict.fromkeys(ids)]
             gone = [there[0] for there in found if there]
-            for slot in gone:
-                tables.drop(connection, slot)
-            indexing.bury(connection, gone)
+            for docnum in gone:
+                delete_row(connection, docnum)
+            segments.delete(connection, gone)
         return len(gone)
 
     def get(self, document_id: str) -> Document | None:
         with self._reading() as connection:
             row = connection.execute(
-                f"SELECT hash, {tables.DOCUMENT} FROM documents WHERE id = ?",
+                f"SELECT hash, {DOCUMENT} FROM documents WHERE id = ?",
                 (document_id,),
             ).fetchone()
             if row is None:
                 return None
-            document = tables.document_of(row[1:])
+            document = to_document(row[1:])
             if document.id != document_id or content_hash(document) != row[0]:
                 raise StoreError(
                     f"document {document_id!r} in {self.path} is not what was written: "
@@ -112,7 +121,7 @@ class SqliteStore:
         with self._reading() as connection:
             for document_id in ids:
                 row = connection.execute(
-                    f"SELECT {tables.HEAD} FROM documents WHERE id = ?",
+                    f"SELECT {HEAD} FROM documents WHERE id = ?",
                     (4 * HEAD_CHARS, document_id),
                 ).fetchone()
                 if row:
@@ -122,7 +131,7 @@ class SqliteStore:
 
     def known(self, documents: Sequence[Document]) -> dict[str, bool]:
         with self._reading() as connection:
-            found = [(document, tables.find(connection, document.id)) for document in documents]
+            found = [(document, find_row(connection, document.id)) for document in documents]
         return {document.id: there[1] == content_hash(document) for document, there in found if there}
 
     def keyword(
@@ -135,24 +144,40 @@ class SqliteStore:
         explain: bool = True,
     ) -> list[Match]:
         with self._reading() as connection:
-            searcher = self._searcher(connection)
-            found = searcher.search(query, limit, self._allowed(connection, filter, among))
-            ranked = tables.ranked(connection, found, limit)
+            reader = self._reader(connection)
+            found = reader.search(query, limit, filter, _docnums_of(connection, among))
+            ranked = rank_ids(connection, found, limit)
             if not explain:
                 return [Match(document_id, score, ()) for document_id, _, score in ranked]
-            explanations = searcher.explain(query, [slot for _, slot, _ in ranked])
+            explanations = reader.explain(query, [docnum for _, docnum, _ in ranked])
         return [
             Match(document_id, score, contributions)
             for (document_id, _, score), contributions in zip(ranked, explanations, strict=True)
         ]
 
+    def keyword_scores(self, query: str, ids: Collection[str]) -> list[Match]:
+        return self.keyword(query, EVERYTHING, len(ids), ids, explain=False) if ids else []
+
+    def explain(self, query: str, ids: Collection[str]) -> dict[str, tuple[Contribution, ...]]:
+        with self._reading() as connection:
+            found = {document_id: there[0] for document_id in ids if (there := find_row(connection, document_id))}
+            explained = self._reader(connection).explain(query, list(found.values()))
+        return {
+            document_id: contributions
+            for document_id, contributions in zip(found, explained, strict=True)
+            if contributions
+        }
+
+    def cosines(self, vector: array[float], ids: Collection[str]) -> list[Match]:
+        return self.nearest(vector, EVERYTHING, len(ids), None, ids) if ids else []
+
     def has_words(self, query: str) -> bool:
         return bool(self._ranking.tokenizer.query_terms(query))
 
-    def telling(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
+    def term_weights(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
         with self._reading() as connection:
-            there = tables.find(connection, document_id)
-            return self._searcher(connection).telling(query, there[0]) if there else {}
+            there = find_row(connection, document_id)
+            return self._reader(connection).term_weights(query, there[0]) if there else {}
 
     def nearest(
         self,
@@ -166,55 +191,54 @@ class SqliteStore:
             vectors = self._copied_vectors(connection)
             if vectors is None:
                 return []
-            searcher, allowed = self._searcher(connection), self._allowed(connection, filter, among)
+            reader = self._reader(connection)
+            is_restricted = filter != EVERYTHING or among is not None
             found = vectors.nearest(
                 vector,
-                allowed=None if allowed is None else searcher.slots(allowed),
-                dead=searcher.gone() if len(vectors) > tables.count_vectors(connection, searcher) else (),
+                allowed=reader.docnums(filter, _docnums_of(connection, among)) if is_restricted else None,
+                deleted=reader.deleted() if len(vectors) > count_vectors(connection, reader) else (),
                 limit=limit,
                 min_score=min_score,
-                upto=searcher.last_slot,
+                upto=reader.last_docnum,
             )
-            return [Match(document_id, score, ()) for document_id, _, score in tables.ranked(connection, found, limit)]
+            return [Match(document_id, score, ()) for document_id, _, score in rank_ids(connection, found, limit)]
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
     ) -> list[str]:
         order = ", ".join(f"{_ORDER[key.field]}{' DESC' if key.descending else ''}" for key in parse_order(order_by))
         with self._reading() as connection:
-            allowed = self._allowed(connection, filter, None)
-            if allowed is None:
+            if filter == EVERYTHING:
                 rows = connection.execute(
                     f"SELECT id FROM documents ORDER BY {order} LIMIT ? OFFSET ?",  # of our own columns
                     (limit, offset),
                 )
                 return [document_id for (document_id,) in rows]
-            slots = self._searcher(connection).slots(allowed)
-            if len(slots) <= FEW_ALLOWED:
+            docnums = self._reader(connection).docnums(filter)
+            if len(docnums) <= FEW_ALLOWED:
                 rows = connection.execute(
-                    "SELECT id FROM documents WHERE slot IN (SELECT value FROM json_each(?)) "
+                    "SELECT id FROM documents WHERE docnum IN (SELECT value FROM json_each(?)) "
                     f"ORDER BY {order} LIMIT ? OFFSET ?",
-                    (json.dumps([int(slot) for slot in slots]), limit, offset),
+                    (json.dumps([int(docnum) for docnum in docnums]), limit, offset),
                 )
                 return [document_id for (document_id,) in rows]
-            wanted = set(map(int, slots))
-            return tables.walk(connection, f"SELECT id, slot FROM documents ORDER BY {order}", wanted, limit, offset)
+            wanted = set(map(int, docnums))
+            return walk_ids(connection, f"SELECT id, docnum FROM documents ORDER BY {order}", wanted, limit, offset)
 
     def count(self, filter: Filter = EVERYTHING) -> int:
         with self._reading() as connection:
-            return self._searcher(connection).count(self._allowed(connection, filter, None))
+            return self._reader(connection).count(filter)
 
     def vectors(self) -> int:
         with self._reading() as connection:
-            return tables.count_vectors(connection, self._searcher(connection))
+            return count_vectors(connection, self._reader(connection))
 
     def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
         with self._reading() as connection:
-            allowed = self._allowed(connection, filter, None)
-            if allowed is not None:
-                wanted = set(map(int, self._searcher(connection).slots(allowed)))
-                query = "SELECT id, slot FROM documents WHERE has_vector = 0 ORDER BY id"
-                return tables.walk(connection, query, wanted, limit, 0)
+            if filter != EVERYTHING:
+                wanted = set(map(int, self._reader(connection).docnums(filter)))
+                query = "SELECT id, docnum FROM documents WHERE has_vector = 0 ORDER BY id"
+                return walk_ids(connection, query, wanted, limit, 0)
             rows = connection.execute("SELECT id FROM documents WHERE has_vector = 0 ORDER BY id LIMIT ?", (limit,))
             return [document_id for (document_id,) in rows]
 
@@ -222,11 +246,11 @@ class SqliteStore:
         with self._writing() as connection:
             connection.execute("DELETE FROM vectors")
             connection.execute("UPDATE documents SET has_vector = 0 WHERE has_vector")
-            tables.note(connection, {**facts, **tables.new_copy()})
+            write_facts(connection, {**facts, **new_vector_token()})
 
     def facts(self) -> dict[str, str]:
         with self._reading() as connection:
-            return tables.facts(connection)
+            return read_facts(connection)
 
     def generation(self) -> str:
         with self._reading() as connection:
@@ -240,28 +264,28 @@ class SqliteStore:
             ).fetchone()
             return Summary(
                 documents,
-                tables.tally(connection, "SELECT author AS value FROM documents"),
-                tables.tag_tally(connection),
-                tables.tally(connection, "SELECT scope AS value FROM documents"),
+                count_values(connection, "SELECT author AS value FROM documents"),
+                count_tags(connection),
+                count_values(connection, "SELECT scope AS value FROM documents"),
                 earliest,
                 latest,
             )
 
     def check(self) -> list[Damage]:
-        from onhand.store.checking import damages
+        from onhand.store.integrity import damages
 
         with self._reading() as connection:
             return damages(connection, self._ranking) + self._copy_damages(connection)
 
     def rebuild(self) -> None:
         with self._writing() as connection:
-            indexing.rebuild(connection, self._ranking)
-            tables.note(connection, tables.new_copy())
+            segments.rebuild(connection, self._ranking)
+            write_facts(connection, new_vector_token())
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            self._moment = None
+            self._snapshot = None
             if self._vectors:
                 self._vectors[1].close()
             self._disconnect()
@@ -271,7 +295,7 @@ class SqliteStore:
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
-        self._connection = self._moment = None
+        self._connection = self._snapshot = None
         self._is_copy_ours = False
 
     def _own_connection(self) -> sqlite3.Connection:
@@ -291,7 +315,7 @@ class SqliteStore:
 
     def _match_ranking(self, connection: sqlite3.Connection) -> None:
         """A file whose terms another ranking made is indexed anew."""
-        made_by = tables.made_by(connection)
+        made_by = read_ranking_name(connection)
         if made_by == self._ranking.name:
             self._finish_import(connection)
             return
@@ -307,27 +331,27 @@ class SqliteStore:
 
     def _index_anew(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        if tables.made_by(connection) != self._ranking.name:  # another process may have been quicker
-            indexing.rebuild(connection, self._ranking)
-            tables.note(connection, {"store.ranking": self._ranking.name, **tables.new_copy()})
-            tables.next_generation(connection)
+        if read_ranking_name(connection) != self._ranking.name:  # another process may have been quicker
+            segments.rebuild(connection, self._ranking)
+            write_facts(connection, {"store.ranking": self._ranking.name, **new_vector_token()})
+            bump_generation(connection)
         connection.execute("COMMIT")
 
     def _finish_import(self, connection: sqlite3.Connection) -> None:
         """Index what an import that was stopped left waiting, unless somebody else writes or nobody may: it can be
         searched as it is, only slowly."""
-        if not indexing.is_overdue(connection):
+        if not segments.is_overdue(connection):
             return
         try:
             begin_writing(connection, patience_s=0)
-            indexing.index_tail(connection, self._ranking)
-            tables.next_generation(connection)
+            segments.index_tail(connection, self._ranking)
+            bump_generation(connection)
             connection.execute("COMMIT")
         except (sqlite3.Error, *UNREADABLE):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 
-    def moment(self) -> AbstractContextManager[object]:
+    def snapshot(self) -> AbstractContextManager[object]:
         return self._reading()
 
     @contextmanager
@@ -355,23 +379,26 @@ class SqliteStore:
                 begin_writing(connection)
                 self._refuse_other_ranking(connection)
                 yield connection
-                tables.next_generation(connection)
+                bump_generation(connection)
                 connection.execute("COMMIT")
             finally:
                 connection.rollback()  # no function of ours, as an interrupt is raised where one begins
 
-    def _searcher(self, connection: sqlite3.Connection) -> Searcher:
-        """The searcher of this moment."""
+    def _reader(self, connection: sqlite3.Connection) -> IndexReader:
+        """Return the lexical index as this transaction sees it."""
         generation = connection.execute("SELECT value FROM facts WHERE name = 'store.generation'").fetchone()
-        if self._moment is None or self._moment.generation != generation:
+        if self._snapshot is None or self._snapshot.generation != generation:
             self._refuse_other_ranking(connection)
-            self._moment = moment_of(connection, self._ranking, generation, self._moment)
-        return self._moment.searcher
+            self._snapshot = read_snapshot(connection, self._ranking, generation, self._snapshot)
+        return self._snapshot.reader
 
     def _refuse_other_ranking(self, connection: sqlite3.Connection) -> None:
         """Another version of onhand may have indexed the file anew since it was opened here."""
-        if tables.made_by(connection) != self._ranking.name:
-            raise StoreError(f"{self.path} has been indexed anew by another version of onhand: open it again with that")
+        if read_ranking_name(connection) != self._ranking.name:
+            raise StoreError(
+                f"{self.path} was re-indexed by another version of onhand. Open it again, with that version or with "
+                "this one, which indexes it again."
+            )
 
     def _copied_vectors(self, connection: sqlite3.Connection) -> Vectors | None:
         """The copy that is fast to search, with all that this moment has; None when there is no vector."""
@@ -385,18 +412,18 @@ class SqliteStore:
             self._vectors = token, open_vectors(f"{self.path}-vectors", first[0], token)
         vectors = self._vectors[1]
 
-        def rows_above(slot: int) -> Iterator[tuple[int, bytes]]:
-            return connection.execute("SELECT slot, data FROM vectors WHERE slot > ? ORDER BY slot", (slot,))
+        def rows_above(docnum: int) -> Iterator[tuple[int, bytes]]:
+            return connection.execute("SELECT docnum, data FROM vectors WHERE docnum > ? ORDER BY docnum", (docnum,))
 
-        if len(vectors) > 2 * tables.count_vectors(connection, self._searcher(connection)) + SPARE_VECTORS:
+        if len(vectors) > 2 * count_vectors(connection, self._reader(connection)) + SPARE_VECTORS:
             vectors.discard()
         vectors.catch_up(rows_above)
         return vectors
 
-    def _drop_foreign_copy(self, connection: sqlite3.Connection, rows: Sequence[tables.Row]) -> None:
-        """Give a copy of the vectors up that has slots which this file has not given out yet.
+    def _drop_foreign_copy(self, connection: sqlite3.Connection, rows: Sequence[DocumentRow]) -> None:
+        """Give a copy of the vectors up that has docnums which this file has not given out yet.
 
-        Somebody has put an older file in this place. While we write, nobody else gives out slots.
+        Somebody has put an older file in this place. While we write, nobody else gives out docnums.
         """
         vector = next((row.vector for row in rows if row.vector is not None), None)
         if vector is None or self._is_copy_ours:
@@ -409,12 +436,12 @@ class SqliteStore:
             (token,) = connection.execute("SELECT value FROM facts WHERE name = 'store.vectors'").fetchone()
             copy = open_vectors(directory, len(vector) // 4, token)
             last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
-            if isinstance(copy, PlainVectors) or copy.last_slot > (last[0] if last else 0):
-                tables.note(connection, tables.new_copy())
+            if isinstance(copy, PlainVectors) or copy.last_docnum > (last[0] if last else 0):
+                write_facts(connection, new_vector_token())
             copy.close()
 
     def _copy_damages(self, connection: sqlite3.Connection) -> list[Damage]:
-        from onhand.store.checking import REBUILD
+        from onhand.store.integrity import REBUILD
 
         try:
             vectors = self._copied_vectors(connection)
@@ -422,13 +449,178 @@ class SqliteStore:
         except (StoreError, sqlite3.Error, *UNREADABLE) as error:
             return [Damage(f"the vectors cannot be copied: {error}", REBUILD)]
 
-    def _allowed(self, connection: sqlite3.Connection, filter: Filter, among: Collection[str] | None) -> Any:
-        searcher = self._searcher(connection)
-        allowed = None if filter == EVERYTHING else searcher.allowed(filter)
-        if among is None:
-            return allowed
-        found = (tables.find(connection, document_id) for document_id in among)
-        return searcher.among(allowed, [there[0] for there in found if there])
+
+def find_row(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int | None] | None:
+    """Slot, hash and checksum of the vector, of a document."""
+    found: tuple[int, str, int | None] | None = connection.execute(
+        "SELECT docnum, hash, checksum FROM documents LEFT JOIN vectors USING (docnum) WHERE id = ?", (document_id,)
+    ).fetchone()
+    return found
+
+
+class DocumentRow(NamedTuple):
+    """An entry as it is kept."""
+
+    id: str
+    values: tuple[Any, ...]  # of DOCUMENT
+    digest: str
+    vector: bytes | None
+
+
+def to_row(entry: Entry) -> DocumentRow:
+    document, vector = entry
+    values = (
+        document.id,
+        document.title,
+        document.text.encode(),
+        document.author,
+        json.dumps(document.tags, ensure_ascii=False),
+        document.scope,
+        None if document.created_time is None else to_microseconds(document.created_time),
+        json.dumps(document.metadata, ensure_ascii=False),
+        document.kind,
+        document.source_path,
+    )
+    return DocumentRow(document.id, values, content_hash(document), None if vector is None else _spelled(vector))
+
+
+def put_row(connection: sqlite3.Connection, row: DocumentRow) -> int | None:
+    """Keep a document; the docnum of the one that it replaces. One that is there unchanged stays as it is."""
+    there = find_row(connection, row.id)
+    checksum = None if row.vector is None else crc32(row.vector)
+    if there and there[1:] == (row.digest, checksum):
+        return None
+    if there:
+        delete_row(connection, there[0])
+    docnum = connection.execute(
+        f"INSERT INTO documents ({DOCUMENT}, hash, has_vector) VALUES ({', '.join('?' * 12)})",
+        (*row.values, row.digest, row.vector is not None),
+    ).lastrowid
+    if row.vector is not None:
+        connection.execute(
+            "INSERT INTO vectors (docnum, checksum, data) VALUES (?, ?, ?)", (docnum, checksum, row.vector)
+        )
+    return there[0] if there else None
+
+
+def _spelled(vector: array[float]) -> bytes:
+    if sys.byteorder == "big":
+        vector = vector[:]
+        vector.byteswap()
+    return vector.tobytes()
+
+
+def delete_row(connection: sqlite3.Connection, docnum: int) -> None:
+    connection.execute("DELETE FROM documents WHERE docnum = ?", (docnum,))
+    connection.execute("DELETE FROM vectors WHERE docnum = ?", (docnum,))
+
+
+def to_document(row: Sequence[Any]) -> Document:
+    document_id, title, text, author, tags, scope, created_us, metadata, kind, source_path = row
+    return Document(
+        document_id,
+        title,
+        text.decode("utf-8", "replace"),
+        author,
+        tuple(json.loads(tags)),
+        scope,
+        None if created_us is None else from_microseconds(created_us),
+        json.loads(metadata),
+        kind,
+        source_path,
+    )
+
+
+def read_ranking_name(connection: sqlite3.Connection) -> str | None:
+    """The name of the ranking that the terms of a file are of."""
+    found = connection.execute("SELECT value FROM facts WHERE name = 'store.ranking'").fetchone()
+    return found[0] if found else None
+
+
+def read_facts(connection: sqlite3.Connection) -> dict[str, str]:
+    return dict(connection.execute("SELECT name, value FROM facts WHERE name NOT LIKE 'store.%'"))
+
+
+def write_facts(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
+    connection.executemany("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", facts.items())
+
+
+def bump_generation(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "INSERT INTO facts (name, value) VALUES ('store.generation', '1') "
+        "ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+    )
+
+
+def count_tags(connection: sqlite3.Connection) -> Tally:
+    """Counted here: SQLite's own reader of JSON ends a text at a NUL."""
+    spelled = connection.execute("SELECT tags FROM documents WHERE tags != '[]'")
+    counts = Counter(tag for (tags,) in spelled for tag in json.loads(tags) if tag)
+    most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return Tally(tuple(most[:TALLIED]), len(most))
+
+
+def count_values(connection: sqlite3.Connection, values: str) -> Tally:
+    counted = f"SELECT value, count(*) AS number FROM ({values}) WHERE value != '' GROUP BY value"
+    most = connection.execute(f"{counted} ORDER BY number DESC, value LIMIT {TALLIED}").fetchall()
+    (distinct,) = connection.execute(f"SELECT count(*) FROM ({counted})").fetchone()
+    return Tally(tuple(most), distinct)
+
+
+def _docnums_of(connection: sqlite3.Connection, ids: Collection[str] | None) -> list[int] | None:
+    if ids is None:
+        return None
+    return [there[0] for document_id in ids if (there := find_row(connection, document_id))]
+
+
+def count_vectors(connection: sqlite3.Connection, reader: IndexReader) -> int:
+    (without,) = connection.execute("SELECT count(*) FROM documents WHERE has_vector = 0").fetchone()
+    return reader.documents - int(without)
+
+
+def new_vector_token() -> dict[str, str]:
+    """The fact by which a copy of the vectors that was made before is known to be of others."""
+    from secrets import token_hex
+
+    return {"store.vectors": token_hex(8)}
+
+
+def rank_ids(
+    connection: sqlite3.Connection, found: Sequence[tuple[int, float]], limit: int
+) -> list[tuple[str, int, float]]:
+    """Id, docnum and score of the best, by descending score, then id; `found` is by descending score."""
+    if not found or limit < 1:
+        return []
+    least = found[:limit][-1][1]
+    better = [(docnum, score) for docnum, score in found if score > least]
+    equal = {docnum for docnum, score in found if score == least}
+    few = equal if len(equal) <= MANY_TIES else set()
+    ids = find_ids(connection, [docnum for docnum, _ in better] + list(few))
+    named = sorted(((ids[docnum], docnum, score) for docnum, score in better), key=lambda one: (-one[2], one[0]))
+    if few:
+        last = sorted((ids[docnum], docnum) for docnum in few)
+    else:
+        ordered = connection.execute("SELECT id, docnum FROM documents ORDER BY id")
+        last = []
+        for document_id, docnum in ordered:
+            if docnum in equal:
+                last.append((document_id, docnum))
+                if len(last) + len(named) >= limit:
+                    break
+    return (named + [(document_id, docnum, least) for document_id, docnum in last])[:limit]
+
+
+def find_ids(connection: sqlite3.Connection, docnums: Sequence[int]) -> dict[int, str]:
+    wanted = "SELECT docnum, id FROM documents WHERE docnum IN (SELECT value FROM json_each(?))"
+    return dict(connection.execute(wanted, (json.dumps(docnums),)))
+
+
+def walk_ids(
+    connection: sqlite3.Connection, ordered: str, wanted: Collection[int], limit: int, offset: int
+) -> list[str]:
+    """Some ids of an ordered query, of the wanted docnums only."""
+    ids = (document_id for document_id, docnum in connection.execute(ordered) if docnum in wanted)
+    return list(islice(ids, offset, offset + limit))
 
 
 # SQLite's locks are known to a process as a whole, and a child would believe to hold those of its parent: so nobody

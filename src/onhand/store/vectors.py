@@ -1,7 +1,7 @@
 """Which vectors are nearest to this one? The seam between a store and a copy of its vectors that is fast to search.
 
 The truth is the store's own table. What is kept here is derived from it, belongs to one generation of it (`token`),
-and can be thrown away at any time. A vector is known by its slot: a number that only grows and is never used again.
+and can be thrown away at any time. A vector is known by its docnum: a number that only grows and is never used again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from onhand.store.entry import Damage
+    from onhand.store.store import Damage
 
-    Slots = Sequence[int] | NDArray[np.int64]
+    Docnums = Sequence[int] | NDArray[np.int64]
     RowsAbove = Callable[[int], Iterable[tuple[int, bytes]]]
 
 
@@ -33,28 +33,28 @@ class Vectors(Protocol):
     note: str | None  # why it is slower or larger than it could be, for whoever operates it
 
     @property
-    def last_slot(self) -> int:
-        """The highest slot that is in the copy; -1 when there is none."""
+    def last_docnum(self) -> int:
+        """The highest docnum that is in the copy; -1 when there is none."""
 
     def __len__(self) -> int:
-        """How many vectors are in the copy, dead ones included."""
+        """How many vectors are in the copy, deleted ones included."""
 
     def catch_up(self, rows_above: RowsAbove) -> None:
-        """Take over what the table has above the last slot: committed rows, little-endian floats, slots ascending."""
+        """Take over the committed rows above the last docnum: little-endian floats, by ascending docnum."""
 
     def nearest(
         self,
         query: array[float] | bytes,
         *,
-        allowed: Slots | None = None,
-        dead: Slots = (),
+        allowed: Docnums | None = None,
+        deleted: Docnums = (),
         limit: int = 10,
         min_score: float | None = None,
         upto: int | None = None,
     ) -> list[tuple[int, float]]:
-        """The slots with the largest products and these, descending; all that tie with the last one come too.
+        """The docnums with the largest products and these, descending; all that tie with the last one come too.
 
-        `allowed` and `dead` are ascending; slots above `upto` do not count.
+        `allowed` and `dead` are ascending; docnums above `upto` do not count.
         """
 
     def check(self) -> list[Damage]:
@@ -70,7 +70,7 @@ class Vectors(Protocol):
 def open_vectors(path: str | os.PathLike[str], dimension: int, token: str) -> Vectors:
     """The copy that is kept at a path, whatever state it is in; one in memory where numpy is not installed."""
     try:
-        from onhand.store.mapped import MappedVectors
+        from onhand.store.mmap_vectors import MappedVectors
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
@@ -78,19 +78,19 @@ def open_vectors(path: str | os.PathLike[str], dimension: int, token: str) -> Ve
     return MappedVectors(path, dimension, token)
 
 
-def checked_row(slot: int, data: bytes, dimension: int, last: int) -> None:
+def checked_row(docnum: int, data: bytes, dimension: int, last: int) -> None:
     """Refuse a row of the table that cannot be a vector or that is out of turn."""
     if len(data) != dimension * 4:
         raise StoreError(
-            f"the vector of slot {slot} has {len(data)} bytes instead of {dimension * 4}: embed the documents again"
+            f"the vector of docnum {docnum} has {len(data)} bytes instead of {dimension * 4}: embed the documents again"
         )
-    if slot <= last:
-        raise StoreError(f"slot {slot} comes after slot {last}: give the rows in ascending order, each once")
+    if docnum <= last:
+        raise StoreError(f"docnum {docnum} comes after docnum {last}: give the rows in ascending order, each once")
 
 
-def not_finite(slot: int) -> StoreError:
+def not_finite(docnum: int) -> StoreError:
     """What to say of a vector with numbers that no vector has."""
-    return StoreError(f"the vector of slot {slot} is not finite: embed the documents again")
+    return StoreError(f"the vector of docnum {docnum} is not finite: embed the documents again")
 
 
 def bad_query(numbers: int, dimension: int) -> EmbedderError:
@@ -109,30 +109,30 @@ class PlainVectors:
         self._kept: tuple[list[int], list[array[float]]] = ([], [])
 
     @property
-    def last_slot(self) -> int:
-        slots = self._kept[0]
-        return slots[-1] if slots else -1
+    def last_docnum(self) -> int:
+        docnums = self._kept[0]
+        return docnums[-1] if docnums else -1
 
     def __len__(self) -> int:
         return len(self._kept[0])
 
     def catch_up(self, rows_above: RowsAbove) -> None:
-        slots, rows = list(self._kept[0]), list(self._kept[1])
-        for slot, data in rows_above(self.last_slot):
-            checked_row(slot, data, self._dimension, slots[-1] if slots else -1)
+        docnums, rows = list(self._kept[0]), list(self._kept[1])
+        for docnum, data in rows_above(self.last_docnum):
+            checked_row(docnum, data, self._dimension, docnums[-1] if docnums else -1)
             row = _floats(data)
             if not _finite(row):
-                raise not_finite(slot)
-            slots.append(slot)
+                raise not_finite(docnum)
+            docnums.append(docnum)
             rows.append(row)
-        self._kept = slots, rows
+        self._kept = docnums, rows
 
     def nearest(
         self,
         query: array[float] | bytes,
         *,
-        allowed: Slots | None = None,
-        dead: Slots = (),
+        allowed: Docnums | None = None,
+        deleted: Docnums = (),
         limit: int = 10,
         min_score: float | None = None,
         upto: int | None = None,
@@ -140,13 +140,16 @@ class PlainVectors:
         wanted = _floats(query) if isinstance(query, bytes) else query
         if len(wanted) != self._dimension or not _finite(wanted):
             raise bad_query(len(wanted), self._dimension)
-        slots, rows = self._kept
-        end = len(slots) if upto is None else bisect_right(slots, upto)
-        gone, may = set(map(int, dead)), None if allowed is None else set(map(int, allowed))
+        docnums, rows = self._kept
+        end = len(docnums) if upto is None else bisect_right(docnums, upto)
+        gone, may = set(map(int, deleted)), None if allowed is None else set(map(int, allowed))
         found = [
-            (slot, max(-1.0, min(1.0, sum(map(mul, wanted, row)))))  # rows are of length one but for a float's last bit
-            for slot, row in zip(slots[:end], rows, strict=False)
-            if slot not in gone and (may is None or slot in may)
+            (
+                docnum,
+                max(-1.0, min(1.0, sum(map(mul, wanted, row)))),
+            )  # rows are of length one but for a float's last bit
+            for docnum, row in zip(docnums[:end], rows, strict=False)
+            if docnum not in gone and (may is None or docnum in may)
         ]
         return _cut(found, limit, min_score)
 

@@ -1,7 +1,7 @@
-"""Which tools does a file describe? A tools/list result of MCP, a tools array of OpenAI or Anthropic, or our own form.
+"""Read tools from a file: a tools/list result of MCP, a tools array of OpenAI or Anthropic, or onhand's own format.
 
-The form of each entry is told by its keys, so that one file may mix them. Whether a tool can be kept is the catalog's
-business; here, what cannot be read as a tool is a problem, and the others are still read.
+The format of each entry is recognised by its keys, so one file may mix them. An entry that cannot be read as a tool is
+reported as a problem, and the others are still read. Whether a tool can be kept is for the catalog to decide.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from stat import S_ISREG
 from typing import Any
 
-from onhand.errors import InputError
+from onhand.embed.choose import choose_embedder
+from onhand.embed.embedder import Embedder
+from onhand.errors import EmbedderError, InputError
 from onhand.record import Record
+from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import CatalogTool
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_DIGITS = 4_000  # of an integer
 MAX_READ_DEPTH = 200  # beyond what a catalog keeps, below what Python's reader can
-MAX_NESTED = 4  # namespaces in namespaces; nobody has more than one
+MAX_NESTED = 4  # namespaces in namespaces; one level is usual
 
 FORMS = "an MCP tools/list result, or an array of tools as OpenAI, Anthropic or onhand spell them"
 _NESTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)  # a text, whose brackets are none, or a bracket
@@ -28,20 +31,20 @@ _SCHEMAS = ("input_schema", "inputSchema", "parameters")
 
 
 class CatalogFile(Record):
-    """The tools of a file, and what in it is none."""
+    """The tools of a file, and the problems of entries that are not tools."""
 
     tools: tuple[CatalogTool, ...]
     problems: tuple[str, ...] = ()
 
 
 def read_catalog(path: str | os.PathLike[str]) -> CatalogFile:
-    """Read a file; InputError says why if there is nothing in it that could be read."""
+    """Read a file; InputError says why if nothing in it can be read."""
     name = os.fspath(path)
-    return tools_in(_parsed(_content(name), name), name)
+    return tools_in(_parse(_content(name), name), name)
 
 
 def tools_in(value: Any, where: str = "the value") -> CatalogFile:
-    """The tools that a JSON value describes; `where` is how messages call it."""
+    """Return the tools that a JSON value describes; messages call the value `where`."""
     listed, server = _list_of(value)
     if listed is None:
         raise InputError(f"{where} lists no tools: give {FORMS}")
@@ -61,7 +64,7 @@ def tools_in(value: Any, where: str = "the value") -> CatalogFile:
 
 
 def _goes_on(value: Any) -> bool:
-    """Whether it is one page of a tools/list result, and not the last."""
+    """Whether the value is one page of a tools/list result, and not the last."""
     page = value.get("result", value) if isinstance(value, Mapping) else None
     return isinstance(page, Mapping) and bool(page.get("nextCursor"))
 
@@ -71,7 +74,7 @@ def _content(name: str) -> bytes:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make us wait
         with open(descriptor, "rb") as file:
             if not S_ISREG(os.fstat(descriptor).st_mode):
-                raise InputError(f"{name} is no regular file: name a JSON file")
+                raise InputError(f"{name} is not a regular file: name a JSON file")
             content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         raise InputError(f"{name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
@@ -80,7 +83,7 @@ def _content(name: str) -> bytes:
     return content
 
 
-def _parsed(content: bytes, name: str) -> Any:
+def _parse(content: bytes, name: str) -> Any:
     try:
         text = content.decode("utf-8-sig")
         return json.loads(text, parse_int=_integer)
@@ -91,14 +94,14 @@ def _parsed(content: bytes, name: str) -> Any:
     except RecursionError:
         pass
     try:
-        return json.loads(_flattened(text), parse_int=_integer)
+        return json.loads(_cut_nesting(text), parse_int=_integer)
     except json.JSONDecodeError:
-        raise InputError(f"{name} is nested too deeply, and not JSON: take out what is") from None
+        raise InputError(f"{name} is nested too deeply and is not JSON: remove the deep part") from None
 
 
-def _flattened(text: str) -> str:
-    """JSON without what is nested deeper than Python can read: what is left is still deeper than the catalog keeps, so
-    that the tool whose it is, and no other, is refused."""
+def _cut_nesting(text: str) -> str:
+    """Cut what is nested deeper than Python can read. The rest is still deeper than the catalog accepts, so only the
+    tool that it belongs to is refused."""
     kept: list[str] = []
     depth = start = 0
     for found in _NESTING.finditer(text):
@@ -116,12 +119,12 @@ def _flattened(text: str) -> str:
 
 
 def _integer(digits: str) -> float:
-    """A number; one that Python would refuse to read is none, so that its tool is refused and not the whole file."""
+    """Return an integer, or NaN for one that Python refuses to read: then only its tool is refused, not the file."""
     return int(digits) if len(digits) <= MAX_DIGITS else float("nan")
 
 
 def _list_of(value: Any) -> tuple[list[Any] | None, str]:
-    """The array of tools, wherever a form has it, and the server that they all are of."""
+    """Return the array of tools, wherever the format has it, and the server that they all belong to."""
     if isinstance(value, Mapping) and isinstance(value.get("result"), Mapping):  # a whole JSON-RPC response
         value = value["result"]
     if isinstance(value, Mapping):
@@ -135,7 +138,7 @@ def _list_of(value: Any) -> tuple[list[Any] | None, str]:
 def _entries(
     listed: list[Any], server: str, before: str = "", left: int = MAX_NESTED
 ) -> Iterator[tuple[str, Any, str]]:
-    """Each entry with its place and server; those of a namespace are of a server of its name."""
+    """Yield each entry with its place and server; a namespace counts as a server of that name."""
     for number, entry in enumerate(listed, 1):
         place = f"{before}{number}"
         if isinstance(entry, Mapping) and isinstance(entry.get("tools"), list) and left:
@@ -146,7 +149,7 @@ def _entries(
 
 
 def _tool(entry: Any, server: str) -> CatalogTool | str:
-    """The tool that an entry describes, or what is wrong with it."""
+    """Return the tool that an entry describes, or a sentence about what is wrong with it."""
     if not isinstance(entry, Mapping):
         return f"is {type(entry).__name__}, not an object"
     for kind in ("function", "custom"):  # of OpenAI's chat
@@ -176,8 +179,29 @@ def _tool(entry: Any, server: str) -> CatalogTool | str:
 
 
 def _schema(schema: Any) -> Any:
-    """A JSON Schema as it stands; a bare mapping of arguments to what is known of each becomes one."""
+    """Return a JSON Schema as it is; a bare mapping of arguments to their schemas becomes one."""
     if not isinstance(schema, Mapping) or not schema or "properties" in schema:
         return schema
     is_bare = all(isinstance(part, Mapping) for part in schema.values())  # in a schema, "type" is a text
     return {"type": "object", "properties": dict(schema)} if is_bare else schema
+
+
+def open_catalog(
+    files: Sequence[str], embedder: Embedder | str | None = None, path: str | os.PathLike[str] | None = None
+) -> tuple[Catalog, list[str]]:
+    """Return a catalog of the tools that some files describe, and what in these cannot be used.
+
+    Of several files, each is a server to those of its tools that name none: no tool replaces another file's.
+    """
+    read = {file: read_catalog(file) for file in files}
+    available, reason = choose_embedder(embedder)
+    if embedder not in (None, "none", "auto") and available is None:
+        raise EmbedderError(reason or "there is no such embedder")
+    catalog = Catalog(path, available)
+    problems = []
+    stems = [os.path.splitext(os.path.basename(file))[0] for file in read]
+    for (file, (tools, unread)), stem in zip(read.items(), stems, strict=True):
+        server = "" if len(read) == 1 else stem if stems.count(stem) == 1 else os.path.splitext(file)[0]
+        added = catalog.add([tool if tool.server else tool._replace(server=server) for tool in tools])
+        problems += [*unread, *(f"{file}: {reason}" for _, reason in added.refused)]
+    return catalog, problems

@@ -1,17 +1,21 @@
-"""What is known of a tool before it is called? Its name, whose it is, and what it says of itself.
+"""Describe a tool before it is called: its name, its server and what it says about itself; and index tools by name.
 
-Everything here may have been written by a stranger's server. Nothing here ranks, keeps or runs a tool.
+Everything here may have been written by a stranger's server. `ToolNames` finds tools by names as they are, without
+their server, in any spelling, or with one letter wrong. Nothing here ranks, keeps or runs a tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from onhand.errors import InputError
+from onhand.lexical.tokenizer import fold
 from onhand.record import Record
-from onhand.text import whole
-from onhand.tools.tool import Tool, plain
+from onhand.text import repair_surrogates
+from onhand.tools.tool import Tool, copy_json
 
 MAX_NAME_CHARS = 128  # as MCP has it
 MAX_SERVER_CHARS = 256
@@ -20,11 +24,11 @@ SUMMARY_CHARS = 200
 MCP = "mcp__"  # what hosts put before the names of an MCP server's tools, followed by the server
 
 
-NOTHING: Mapping[str, Any] = {}  # one for all tools of which nothing is said: a catalog may have tens of thousands
+NOTHING: Mapping[str, Any] = {}  # shared by all tools: a catalog may have tens of thousands
 
 
 class CatalogTool(Record):
-    """A tool that can be found, whoever runs it."""
+    """A tool that can be found, whatever runs it."""
 
     name: str  # by which it is called
     description: str = ""
@@ -33,7 +37,7 @@ class CatalogTool(Record):
     server: str = ""  # whose it is, where it is a server's
     label: str = ""  # for people; the name where there is none
     summary: str = ""  # the beginning of the description where there is none
-    hints: tuple[str, ...] = ()  # further words to find it by, which nobody is shown
+    hints: tuple[str, ...] = ()  # further words to find it by, which are never shown
     output_schema: Mapping[str, Any] = NOTHING
     annotations: Mapping[str, Any] = NOTHING  # what it claims of itself: read-only, destructive
 
@@ -49,7 +53,7 @@ class CatalogTool(Record):
 
 
 def leaf_of(name: str, server: str = "") -> str:
-    """The tool's own name, without `mcp__server__`, `mcp__server_` or `server__`."""
+    """Return the tool's own name, without `mcp__server__`, `mcp__server_` or `server__`."""
     if not server or not name.startswith((MCP, server)):  # as most: to write the prefixes costs more
         return name
     for prefix in (f"{MCP}{server}__", f"{server}__", f"{MCP}{server}_"):
@@ -59,19 +63,19 @@ def leaf_of(name: str, server: str = "") -> str:
 
 
 def server_in(name: str) -> str:
-    """The server that a name of the form `mcp__server__tool` names."""
+    """Return the server in a name of the form `mcp__server__tool`."""
     server, _, leaf = name.removeprefix(MCP).partition("__")
     return server if name.startswith(MCP) and leaf else ""
 
 
-def identity(tool_id: str) -> tuple[str, str]:
-    """Server and name of the tool of that id; a name has no slash."""
+def split_id(tool_id: str) -> tuple[str, str]:
+    """Return server and name of the tool with this id; a name has no slash."""
     server, _, name = tool_id.rpartition("/")
     return server, name
 
 
 def catalog_tool(tool: Tool, source: str = "builtin", server: str = "") -> CatalogTool:
-    """A tool of the registry as the catalog has it."""
+    """Return a tool of the registry as the catalog describes it."""
     return CatalogTool(
         tool.name,
         tool.description,
@@ -83,11 +87,11 @@ def catalog_tool(tool: Tool, source: str = "builtin", server: str = "") -> Catal
     )
 
 
-def accepted_tool(tool: CatalogTool) -> CatalogTool:
-    """The tool with whole texts and nothing missing, or an error that says why it cannot be kept."""
+def validate_tool(tool: CatalogTool) -> CatalogTool:
+    """Return the tool with valid text and every field filled; InputError says why it cannot be kept."""
     if not isinstance(tool, CatalogTool):
         raise InputError(f"a tool of the catalog is a CatalogTool, not a {type(tool).__name__}")
-    given: tuple[Any, ...] = tuple(tool)  # what its fields are, nobody has checked
+    given: tuple[Any, ...] = tuple(tool)  # of any type: nothing has checked the fields
     name, description, input_schema, source, server, label, summary, hints, output_schema, annotations = given
     name = accepted_name(name)
     texts = (description, source, server, label, summary)
@@ -108,7 +112,7 @@ def accepted_tool(tool: CatalogTool) -> CatalogTool:
         server or server_in(name),
         label or name,
         summary or description[:SUMMARY_CHARS],
-        tuple(map(whole, hints)) if hints else (),
+        tuple(map(repair_surrogates, hints)) if hints else (),
         _schema(output_schema, name, "output_schema") if output_schema else NOTHING,
         _schema(annotations, name, "annotations") if annotations else NOTHING,
     )
@@ -116,7 +120,7 @@ def accepted_tool(tool: CatalogTool) -> CatalogTool:
 
 
 def accepted_name(name: Any) -> str:
-    """A name that can be kept and shown, or an error."""
+    """Return a name that can be kept and shown; InputError for any other."""
     if (
         not isinstance(name, str)
         or not 0 < len(name) <= MAX_NAME_CHARS
@@ -136,7 +140,7 @@ def _text(text: Any, where: str) -> str:
         raise InputError(f"{where} is a text, not {type(text).__name__}")
     if len(text) > MAX_TEXT_CHARS:
         raise InputError(f"{where} has {len(text):,} characters: at most {MAX_TEXT_CHARS:,}")
-    return whole(text)
+    return repair_surrogates(text)
 
 
 def _schema(schema: Any, name: str, field: str) -> Mapping[str, Any]:
@@ -145,7 +149,191 @@ def _schema(schema: Any, name: str, field: str) -> Mapping[str, Any]:
         raise InputError(f"{where} is a JSON object, not {type(schema).__name__}")
     copied: dict[str, Any]
     try:
-        copied = plain(schema, where)
+        copied = copy_json(schema, where)
     except InputError:  # it may have halves of characters, which can be mended, or be no schema at all
-        copied = plain(schema, where, lambda text, _: whole(text))
+        copied = copy_json(schema, where, lambda text, _: repair_surrogates(text))
     return copied
+
+
+MIN_TYPO_CHARS = 4  # in a shorter name one letter is too much of it
+MAX_QUERIED_CHARS = 400  # a longer text is not a name
+NEAREST = 3
+MCP_SPELLED = MCP.strip("_")
+Table = dict[str, str | dict[str, None]]  # a key → its id, or several ids, which is rare
+_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
+
+
+class ToolNames:
+    """The names of a catalog's tools, kept current while tools come and go."""
+
+    def __init__(self) -> None:
+        self._exact: Table = {}  # id, name or own name → ids
+        self._spelled: Table = {}  # the same and more, in letters and digits alone → ids
+        self._servers: dict[str, dict[str, str]] = {}  # server, "" where there is none → its ids → their spelling
+        self._lengths: defaultdict[int, dict[str, None]] = defaultdict(dict)  # length → the spellings that are so long
+        self._listed: dict[int, str] = {}  # the same as lines of one text, for lengths that were asked for
+
+    def add(self, tool_id: str) -> None:
+        """Let a tool be found by its names."""
+        server, whole, names, spellings = _spellings_of(tool_id)
+        self._servers.setdefault(server, {})[tool_id] = whole
+        exact, spelled = self._exact, self._spelled
+        for name in names:
+            if exact.setdefault(name, tool_id) != tool_id:
+                _put_beside(exact, name, tool_id)
+        for spelling in spellings:
+            if spelled.setdefault(spelling, tool_id) != tool_id:
+                _put_beside(spelled, spelling, tool_id)
+            else:
+                self._lengths[len(spelling)][spelling] = None
+                if self._listed:
+                    self._listed.pop(len(spelling), None)
+
+    def remove(self, tool_id: str) -> None:
+        """Take a tool's names out."""
+        server, _, names, spellings = _spellings_of(tool_id)
+        _take(self._servers, server, tool_id)
+        for name in names:
+            _drop(self._exact, name, tool_id)
+        for spelling in spellings:
+            if _drop(self._spelled, spelling, tool_id):
+                _take(self._lengths, len(spelling), spelling)
+                self._listed.pop(len(spelling), None)
+
+    def exact(self, name: str) -> list[str]:
+        """Return the ids of the tools with exactly that id, name, or name without its server."""
+        return _sorted_ids(self._exact, name)
+
+    def find_spelling(self, name: str) -> list[str]:
+        """Return the ids of the tools with that name in some spelling: `createIssue`, `Create issue`."""
+        return _sorted_ids(self._spelled, normalize_name(name)) if len(name) <= MAX_QUERIED_CHARS else []
+
+    def find_misspelling(self, name: str) -> list[str]:
+        """Return the ids of the tools whose name differs in one letter, or in two that are swapped."""
+        asked = normalize_name(name) if len(name) <= MAX_QUERIED_CHARS else ""
+        if len(asked) < MIN_TYPO_CHARS:
+            return []
+        found: dict[str, None] = {}
+        for length in (len(asked) - 1, len(asked), len(asked) + 1):
+            for spelling in self._sharing_a_half(asked, length):
+                if is_one_edit_apart(asked, spelling):
+                    found.update(dict.fromkeys(_sorted_ids(self._spelled, spelling)))
+        return sorted(found)
+
+    def _sharing_a_half(self, asked: str, length: int) -> set[str]:
+        """Return the spellings of a length that share a half with the name: one mistake leaves one half intact."""
+        own = self._lengths.get(length)
+        if not own or length < MIN_TYPO_CHARS:
+            return set()
+        if length not in self._listed:
+            self._listed[length] = "\n".join(["", *own, ""])
+        lines = self._listed[length]
+        middle = length // 2
+        rest = length - middle - 1  # the letter in the middle is in no half, so that two swapped ones spoil only one
+        first, second = f"\n{asked[:middle]}", f"{asked[len(asked) - rest :]}\n"
+        starts = [place + 1 for place in _places(lines, first)]
+        starts += [place + rest - length for place in _places(lines, second)]
+        return {lines[start : start + length] for start in starts}
+
+    def having(self, pieces: Collection[str], servers: Collection[str]) -> set[str]:
+        """Return the ids of the tools of some servers, or of all, whose names contain every one of the pieces."""
+        found: set[str] = set()
+        for server in servers or self._servers:
+            own = self._servers.get(server, {})
+            left = list(own)
+            for piece in map(normalize_name, pieces):
+                left = [tool_id for tool_id in left if piece in own[tool_id]]
+            found.update(left)
+        return found
+
+    def servers(self) -> dict[str, int]:
+        """Count the tools of each server, by its name."""
+        return {server: len(own) for server, own in sorted(self._servers.items()) if server}
+
+    def nearest(self, name: str) -> list[str]:
+        """Return the names that look most like one that does not exist."""
+        from difflib import get_close_matches
+
+        meant = self.find_spelling(name) or self.find_misspelling(name)
+        return meant[:NEAREST] or get_close_matches(name[:MAX_QUERIED_CHARS], self._exact, NEAREST)
+
+
+def normalize_name(name: str) -> str:
+    """Return only the letters and digits, lower-cased and without accents: the same for every spelling of a name."""
+    if name.isascii():  # the same as below, only faster
+        return name.lower().encode().translate(None, _SIGNS).decode()
+    return "".join(filter(str.isalnum, fold(name).casefold()))
+
+
+_spelling_of_server = lru_cache(1000)(normalize_name)  # the same for all its tools
+
+
+def is_one_edit_apart(left: str, right: str) -> bool:
+    """Whether two texts differ by one inserted, missing or wrong letter, or by two that are swapped."""
+    if len(left) > len(right):
+        left, right = right, left
+    if len(right) - len(left) > 1:
+        return False
+    start = next((place for place, (one, other) in enumerate(zip(left, right)) if one != other), len(left))  # noqa: B905
+    if len(left) < len(right):
+        return left[start:] == right[start + 1 :]
+    swapped = left[start : start + 2] == right[start : start + 2][::-1]
+    return left[start + 1 :] == right[start + 1 :] or (swapped and left[start + 2 :] == right[start + 2 :])
+
+
+def _spellings_of(tool_id: str) -> tuple[str, str, set[str], set[str]]:
+    """Its server, and how the names of a tool may be written: the whole id in letters and digits alone; the names as
+    they are; and in letters and digits alone, with and without the server, and as hosts prefix it."""
+    server, name = split_id(tool_id)
+    spelled = normalize_name(name)
+    if not server:
+        return "", spelled, {tool_id}, {spelled} if spelled else set()
+    leaf = leaf_of(name, server)
+    own, of_server = spelled if leaf == name else normalize_name(leaf), _spelling_of_server(server)
+    prefixed = of_server + own
+    spellings = {spelled, own, prefixed, MCP_SPELLED + prefixed}
+    spellings.discard("")
+    return server, of_server + spelled, {tool_id, name, leaf}, spellings
+
+
+def _places(text: str, piece: str) -> Iterator[int]:
+    """Yield the positions of a piece in a text."""
+    place = text.find(piece)
+    while place >= 0:
+        yield place
+        place = text.find(piece, place + len(piece))
+
+
+def _put_beside(table: Table, key: str, tool_id: str) -> None:
+    """Put an id under a key that has another."""
+    own = table[key]
+    if isinstance(own, dict):
+        own[tool_id] = None
+    else:
+        table[key] = {own: None, tool_id: None}
+
+
+def _drop(table: Table, key: str, tool_id: str) -> bool:
+    """Take an id away from under a key, and say whether it was the last."""
+    own = table.get(key)
+    if isinstance(own, dict):
+        own.pop(tool_id, None)
+    if own == tool_id or own == {}:
+        del table[key]
+        return True
+    return False
+
+
+def _sorted_ids(table: Table, key: str) -> list[str]:
+    """Return the ids under a key, in order."""
+    own = table.get(key, {})
+    return [own] if isinstance(own, str) else sorted(own)
+
+
+def _take(table: dict[Any, dict[str, Any]], key: object, value: str) -> None:
+    """Take a value out of a set of a table, and the set when it is empty."""
+    own = table.get(key)
+    if own is not None:
+        own.pop(value, None)
+        if not own:
+            del table[key]

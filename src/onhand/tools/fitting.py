@@ -1,25 +1,106 @@
-"""How does an answer for programs fit into a number of bytes? With less in it, and never with half of its JSON.
+"""Fit an answer into a number of bytes: lists end earlier and texts are cut, but the JSON keeps its shape.
 
-Lists end earlier and texts are cut, as far as it takes; whatever its shape names is still there, so what validated
-before does after. It knows nothing of what an answer means.
+A record declares what it can say about its cuts: `left_out` counts the items that its first list lost, `notes` gets a
+sentence for every field that was cut. This module does not know what an answer means.
+
+What does the model get to read? A value as text, safe to encode and capped between characters.
 """
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-SHARE = 8  # every part but the main one may have an eighth of the room
+from onhand.errors import ToolError
+from onhand.record import to_json
+from onhand.text import repair_surrogates
+from onhand.tools.tool import Output, Tool, copy_json
+
+SHARE = 8  # every field but the largest one may take an eighth of the room
 FLOOR_BYTES = 64  # nothing is cut to less: it would say nothing, and a pair of line numbers has to stay a pair
-MIN_ITEM_BYTES = 256  # less of a thing than this is not worth its place in a list
+MIN_ITEM_BYTES = 256  # less of an item than this is not worth its place in a list
 MARKER_BYTES = 64  # for saying how much of a text was cut
 NOTE_BYTES = 160  # for a note that says what there was no room for
+MAX_ATTEMPTS = 4  # at a text that is longer than the JSON of the same record
+
+R = TypeVar("R")
+
+
+class FittedRecord(NamedTuple):
+    """A record within its budget, its text, and a note for each field that was cut and cannot say so itself."""
+
+    record: Any
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def fit_record(record: Any, max_bytes: int) -> FittedRecord:
+    """Cut a record until both its JSON and its text take at most max_bytes."""
+    text = render_record(record)
+    if json_bytes(record) <= max_bytes and _utf8_bytes(text) <= max_bytes:
+        return FittedRecord(record, text)
+    budget = max_bytes
+    for _ in range(MAX_ATTEMPTS):
+        cut, notes = _cut_fields(record, budget, max_bytes)
+        text = render_record(cut)
+        size = _utf8_bytes(text)
+        if size <= max_bytes:
+            break
+        budget = min(budget * max_bytes // size, json_bytes(cut)) - 1
+    return FittedRecord(cut, text, tuple(notes) if {"notes", "left_out"}.isdisjoint(record._fields) else ())
+
+
+def fit(record: R, max_bytes: int) -> R:
+    """Return the record with as much in it as max_bytes of JSON and of text can hold."""
+    return fit_record(record, max_bytes).record  # type: ignore[no-any-return]
+
+
+def fit_json(record: R, max_bytes: int) -> R:
+    """Return the record with as much in it as max_bytes of JSON can hold; its text is not considered."""
+    if json_bytes(record) <= max_bytes:
+        return record
+    return _cut_fields(record, max_bytes, max_bytes)[0]  # type: ignore[no-any-return]
+
+
+def fits(record: Any, max_bytes: int) -> bool:
+    """Whether both the JSON and the text of a record take at most max_bytes."""
+    return json_bytes(record) <= max_bytes and _utf8_bytes(render_record(record)) <= max_bytes
+
+
+def render_record(record: Any) -> str:
+    """Return what a model reads of a record: what its `to_text()` says or, if it has none, its JSON."""
+    if hasattr(record, "to_text"):
+        text: str = record.to_text()
+        return text
+    return json.dumps(to_json(record), ensure_ascii=False)
+
+
+def _cut_fields(record: Any, budget: int, max_bytes: int) -> tuple[Any, list[str]]:
+    """Cut every field but the largest to its share, then the largest to what is left."""
+    fields = record._asdict()
+    main = max(fields, key=lambda name: (json_bytes(fields[name]), name))
+    has_notes = "notes" in fields
+    cut, notes = dict(fields), list[str]()
+    for name in fields:
+        if name != main and json_bytes(cut) > budget:
+            cut[name] = within(fields[name], budget // SHARE)
+            notes += _describe_cut(name, fields[name], cut[name], max_bytes)
+    if json_bytes(cut) + has_notes * len(notes) * NOTE_BYTES > budget:
+        frame = json_bytes({**cut, main: ""}) + has_notes * (len(notes) + 2) * NOTE_BYTES
+        cut[main] = within(fields[main], budget - frame)
+        notes += _describe_cut(main, fields[main], cut[main], max_bytes)
+    listed = next((name for name in fields if _is_list(fields[name])), None)
+    if "left_out" in fields and listed is not None:
+        cut["left_out"] = fields["left_out"] + len(fields[listed]) - len(cut[listed])
+    if has_notes:
+        cut["notes"] = type(fields["notes"])([*cut["notes"], *notes])
+    return record._replace(**cut), notes
 
 
 def fitted(answer: Mapping[str, Any], max_bytes: int, main: str, *others: str) -> dict[str, Any]:
-    """The answer within so many bytes, and notes of what is not in it: `others` give way first, then `main`.
+    """Cut a JSON object to max_bytes: first the `others`, then `main`, with notes about what is missing.
 
-    `left_out` counts the items of the main list that are not there.
+    `left_out` counts the items that the main list lost.
     """
     value = dict(answer)
     if json_bytes(value) <= max_bytes:
@@ -27,79 +108,167 @@ def fitted(answer: Mapping[str, Any], max_bytes: int, main: str, *others: str) -
     notes: list[str] = []
     for name in filter(value.__contains__, others):
         value[name] = within(value[name], max_bytes // SHARE)
-        notes += _lost(name, answer[name], value[name], max_bytes)
+        notes += _describe_cut(name, answer[name], value[name], max_bytes)
     if json_bytes(value) + len(notes) * NOTE_BYTES > max_bytes:
         frame = json_bytes({**value, main: ""}) + (len(notes) + 2) * NOTE_BYTES
         value[main] = within(value[main], max_bytes - frame)
-        notes += _lost(main, answer[main], value[main], max_bytes)
+        notes += _describe_cut(main, answer[main], value[main], max_bytes)
         if isinstance(value[main], list):
             value["left_out"] = len(answer[main]) - len(value[main])
     return {**value, "notes": [*value.get("notes", ()), *notes]}
 
 
 def within(value: Any, max_bytes: int) -> Any:
-    """As much of a value as fits into so many bytes of JSON: of a list the first items, of a text its beginning."""
+    """Return as much of a value as fits into max_bytes of JSON: the first items of a list, the beginning of a text."""
     max_bytes = max(max_bytes, FLOOR_BYTES)
     if json_bytes(value) <= max_bytes:
         return value
     if isinstance(value, str):
-        return _beginning(value, max_bytes)
-    if isinstance(value, list):
-        return _first_items(value, max_bytes)
-    return _smaller(value, max_bytes) if isinstance(value, dict) else value
+        return _cut_text(value, max_bytes)
+    if hasattr(value, "_fields"):
+        return value._replace(**_cut_largest(value._asdict(), max_bytes))
+    if isinstance(value, list | tuple):
+        return type(value)(_first_items(value, max_bytes))
+    return _cut_object(value, max_bytes) if isinstance(value, Mapping) else value
 
 
 def json_bytes(value: Any) -> int:
-    """What a value takes as JSON."""
-    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    """Return how many bytes a value takes as JSON."""
+    return len(json.dumps(to_json(value), ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-def _beginning(text: str, max_bytes: int) -> str:
+def _utf8_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple) and not hasattr(value, "_fields")
+
+
+def _cut_text(text: str, max_bytes: int) -> str:
     start = text[:max_bytes]  # no character takes less than a byte
     room = max(max_bytes - MARKER_BYTES, 2)
     kept = start[: bisect_right(range(len(start) + 1), room, key=lambda chars: json_bytes(start[:chars])) - 1]
-    left_off = len(text[len(kept) :].encode("utf-8", "surrogatepass"))
+    left_off = _utf8_bytes(text[len(kept) :])
     return f"{kept}\n\n[truncated: {left_off} more bytes]"
 
 
-def _first_items(items: list[Any], max_bytes: int) -> list[Any]:
-    kept: list[Any] = []
+def _first_items(items: Sequence[Any], max_bytes: int) -> Iterator[Any]:
     room = max_bytes - 2
     for item in items:
         size = json_bytes(item) + 2
         if size > room:
-            # A text in a list is a name, and half of a name is another one.
-            cut = within(item, room - 2) if isinstance(item, dict) and room >= MIN_ITEM_BYTES else item
-            return [*kept, cut] if json_bytes(cut) + 2 <= room else kept
-        kept.append(item)
+            # A text in a list is a name, and half of a name is a different one.
+            if room >= MIN_ITEM_BYTES and (isinstance(item, Mapping) or hasattr(item, "_fields")):
+                cut = within(item, room - 2)
+                if json_bytes(cut) + 2 <= room:
+                    yield cut
+            return
+        yield item
         room -= size
+
+
+def _cut_object(value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+    """Cut the largest parts of an object; of a map of numbers, such as term weights, keep the first entries."""
+    if all(isinstance(part, int | float) for part in value.values()):
+        return _first_entries(value, max_bytes)
+    return _cut_largest(value, max_bytes)
+
+
+def _cut_largest(value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+    cut = dict(value)
+    for name in sorted(cut, key=lambda name: json_bytes(cut[name]), reverse=True):
+        excess = json_bytes(cut) - max_bytes
+        if excess <= 0:
+            break
+        cut[name] = within(cut[name], json_bytes(cut[name]) - excess)
+    return cut
+
+
+def _first_entries(value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+    room = max_bytes
+    kept = {}
+    for name, part in value.items():
+        room -= json_bytes({name: part})
+        if room < 0:
+            break
+        kept[name] = part
     return kept
 
 
-def _smaller(value: dict[str, Any], max_bytes: int) -> dict[str, Any]:
-    """The object with its largest parts cut; of a map of numbers, such as what each word added, the first entries."""
-    if all(isinstance(part, int | float) for part in value.values()):
-        return _first_entries(value, max_bytes)
-    for name in sorted(value, key=lambda name: json_bytes(value[name]), reverse=True):
-        excess = json_bytes(value) - max_bytes
-        if excess <= 0:
-            break
-        value = {**value, name: within(value[name], json_bytes(value[name]) - excess)}
-    return value
-
-
-def _first_entries(value: dict[str, Any], max_bytes: int) -> dict[str, Any]:
-    room = max_bytes
-    for count, (name, part) in enumerate(value.items()):
-        room -= json_bytes({name: part})
-        if room < 0:
-            return dict(list(value.items())[:count])
-    return value
-
-
-def _lost(name: str, before: Any, after: Any, max_bytes: int) -> list[str]:
+def _describe_cut(name: str, before: Any, after: Any, max_bytes: int) -> list[str]:
     if before == after:
         return []
-    missing = len(before) - len(after) if isinstance(before, list) else 0
+    missing = len(before) - len(after) if _is_list(before) else 0
     what = f"left out {missing:,} of {len(before):,} {name}" if missing else f"{name}: cut"
     return [f"{what}; there is no room for more in {max_bytes:,} bytes"]
+
+
+MAX_ERROR_BYTES = 4096  # an error is advice; longer is a handler that put its data into a message
+MAX_MARKER_BYTES = 128  # what the two markers below may add to a capped text
+
+
+class CappedText(NamedTuple):
+    """A text within its cap and how many bytes of UTF-8 were left off."""
+
+    text: str
+    truncated_bytes: int
+
+
+def cap_text(text: str, max_bytes: int) -> CappedText:
+    """At most max_bytes of UTF-8, never half a character; a marker follows when something was left off."""
+    text = repair_surrogates(text)
+    if len(text) * 4 <= max_bytes:
+        return CappedText(text, 0)
+    raw = text.encode()
+    if len(raw) <= max_bytes:
+        return CappedText(text, 0)
+    kept = raw[:max_bytes].decode(errors="ignore")  # only the last character can be incomplete
+    left_off = len(raw) - len(kept.encode())
+    return CappedText(f"{kept}\n\n[truncated: {left_off} more bytes]", left_off)
+
+
+def present(tool: Tool, value: object) -> tuple[CappedText, Any]:
+    """Return a handler's value as text for the model and as JSON for programs, both within the tool's limit.
+
+    A record is cut to fit. Any other JSON that is too large is left out whole, since half of it would not be JSON, and
+    the text says so.
+    """
+    limit = tool.max_output_bytes
+    if isinstance(value, Output):
+        output = _check_output(tool, value)
+        if hasattr(output.structured, "_fields"):
+            output = Output(output.text, fit_json(output.structured, limit))
+    elif isinstance(value, str):
+        output = Output(value)
+    elif value is None:
+        output = Output("(no output)")
+    elif hasattr(value, "_fields"):
+        record, text, notes = fit_record(value, limit)
+        output = Output("\n\n".join([text, *(f"[{note}]" for note in notes)]), record)
+    else:
+        structured = _json(value, f"the output of {tool.name}")
+        output = Output(json.dumps(structured, ensure_ascii=False), structured)
+    return _within_limit(output, f"the structured output of {tool.name}", limit)
+
+
+def _within_limit(output: Output, where: str, limit: int) -> tuple[CappedText, Any]:
+    capped = cap_text(output.text, limit)
+    if output.structured is None:
+        return capped, None
+    structured = _json(output.structured, where)
+    size = len(json.dumps(structured, ensure_ascii=False).encode())
+    if size <= limit:
+        return capped, structured
+    marker = f"\n\n[structured output left out: {size} bytes, more than {limit}]"
+    return CappedText(capped.text + marker, capped.truncated_bytes), None
+
+
+def _check_output(tool: Tool, output: Output) -> Output:
+    if not isinstance(output.text, str):
+        raise ToolError(f"{tool.name} gave a {type(output.text).__name__} as its text; its handler must give a str")
+    return output
+
+
+def _json(value: object, where: str) -> Any:
+    return copy_json(to_json(value), where, text=lambda part, _: repair_surrogates(part))

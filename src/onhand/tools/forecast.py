@@ -1,20 +1,26 @@
-"""What would a catalog cost, loaded at once or found as needed? Worked out by opening a session and searching.
+"""Forecast what a catalog would cost in tokens, loaded at once or found as needed, by opening a session and searching.
 
-It prints nothing. The searches are for what tools of the catalog say of themselves, spread evenly over it: real
-answers of real sizes, and the same ones every time.
+The searches use the descriptions of tools spread evenly over the catalog, so the answers have realistic sizes and are
+the same every time. Nothing is printed.
 """
 
 import json
 from collections.abc import Sequence
 
 from onhand.record import Record
-from onhand.tools.budget import DEFAULT_WINDOW_TOKENS, DEFINITIONS, Decision, Policy
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.ledger import break_even
-from onhand.tools.search_tools import DEFAULT_LIMIT, answer
+from onhand.tools.loading import (
+    DEFAULT_POLICY,
+    DEFAULT_WINDOW_TOKENS,
+    ESTIMATE,
+    LoadingDecision,
+    LoadingPolicy,
+    TokenCounter,
+    break_even,
+)
+from onhand.tools.search_tools import DEFAULT_LIMIT, render_search
 from onhand.tools.session import Session
-from onhand.tools.tokens import ESTIMATE, Tokenizer
 
 SEARCHES = 20  # enough that the mean moves by a few per cent at most
 QUERY_CHARS = 80
@@ -31,7 +37,7 @@ class Forecast(Record):
     schema_tokens: int  # of the definitions that a search loads, on average
     break_even_searches: int | None
     stable_bytes: int  # at the head of every request, equal until the catalog changes
-    decision: Decision  # of the policy that was asked about
+    decision: LoadingDecision  # of the policy that was asked about
     tokenizer: str
     error: str
     output_schema_tokens: int = 0  # of what tools say of their answers: no provider is sent it, a host may show it
@@ -51,18 +57,18 @@ class Forecast(Record):
 
 def forecast(
     catalog: Catalog,
-    policy: Policy = DEFINITIONS,
+    policy: LoadingPolicy = DEFAULT_POLICY,
     window_tokens: int = DEFAULT_WINDOW_TOKENS,
-    tokenizer: Tokenizer = ESTIMATE,
+    tokenizer: TokenCounter = ESTIMATE,
     conversation_tokens: int = 0,
 ) -> Forecast:
-    """What this catalog costs, and what the policy would do at that point of a conversation; nothing is changed."""
+    """Return what this catalog costs and what the policy would decide at that point; nothing is changed."""
     asked = Session(catalog, policy=policy, window_tokens=window_tokens, essentials=(), hidden=(), tokenizer=tokenizer)
     asked.begin_turn(conversation_tokens)
     session = asked.child(mode="all", state=None)
     section = session.begin_turn()
     balance = session.balance()
-    answers, schemas = _searched(session, tokenizer)
+    answers, schemas = _mean_search_tokens(session, tokenizer)
     return Forecast(
         len(session.deferred()),
         len(session.servers()),
@@ -81,19 +87,19 @@ def forecast(
     )
 
 
-def _output_tokens(tool: CatalogTool, tokenizer: Tokenizer) -> int:
+def _output_tokens(tool: CatalogTool, tokenizer: TokenCounter) -> int:
     if not tool.output_schema:
         return 0
     return tokenizer.tokens(json.dumps(tool.output_schema, ensure_ascii=False, separators=(",", ":")))
 
 
-def _searched(session: Session, tokenizer: Tokenizer) -> tuple[float, float]:
-    """The mean cost of an answer, and of the definitions that come with it; each search begins anew."""
+def _mean_search_tokens(session: Session, tokenizer: TokenCounter) -> tuple[float, float]:
+    """Return the mean cost of an answer and of the definitions that it loads; each search starts from scratch."""
     tools = [tool for tool in session.deferred() if any(map(str.isalnum, _query(tool)))]
     asked = tools[:: max(len(tools) // SEARCHES, 1)][:SEARCHES]
     answers = 0
     for tool in asked:
-        answers += tokenizer.tokens(answer(session.search(_query(tool), DEFAULT_LIMIT), session))
+        answers += tokenizer.tokens(render_search(session.search(_query(tool), DEFAULT_LIMIT), session))
         session.deactivate([active.id for active in session.active()])
     return answers / max(len(asked), 1), session.balance().spent["schema"] / max(len(asked), 1)
 

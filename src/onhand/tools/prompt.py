@@ -1,26 +1,116 @@
-"""What does a prompt say of the tools? Full definitions of those that are loaded, a compact index of the others.
+"""Write the tools' part of a prompt: full definitions of the loaded tools, and a compact index of the others.
 
-Which tools are loaded is for `session`; here is what was written of them, and how it grows. Names and descriptions may
-be a stranger's: each stands on one line and can neither close the index nor forge another block.
+A signature such as `create_issue(repo, title, body?, state: open|closed)` has a hundredth of the size of a schema, and
+is enough for most calls. `ToolPrompt` keeps what was written and lets it grow at its end only; which tools are loaded
+is for the session to decide. Names and descriptions may be a stranger's: each is put on one line and can neither close
+the index nor forge another block.
 """
+
+from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from onhand import amounts
 from onhand.record import Record
-from onhand.tools.signature import signature
+from onhand.text import one_line, quantity
 
 if TYPE_CHECKING:
     from onhand.tools.catalog_tool import CatalogTool
 
+MAX_ARGUMENTS = 24  # an ellipsis stands for further ones
+MAX_VALUES = 8  # of an enum
+MAX_WORD_CHARS = 40  # of a name or a value
+# References and wrappings that are followed, of each argument that is shown: enough for a list of optional references.
+# Each may branch MAX_VALUES times, in a schema that was made for that.
+MAX_HOPS = 5
+
+# Not shown: most arguments are texts.
+_UNSAID = ("string", "str", "object", "dict", "any", None)
+_SHORT = {"integer": "int", "number": "number", "boolean": "bool", "array": "list"}
+
+
+class Argument(Record):
+    """An argument of a tool, as a signature has it."""
+
+    name: str
+    required: bool
+    form: str  # "open|closed", "int", "[int]"; "" where there is nothing to say
+
+    def __str__(self) -> str:
+        mark = "" if self.required else "?"
+        return f"{self.name}{mark}: {self.form}" if self.form else f"{self.name}{mark}"
+
+
+def signature(name: str, input_schema: Mapping[str, Any]) -> str:
+    """Return a tool's name with its arguments, required ones first."""
+    properties = input_schema.get("properties")
+    named = properties if isinstance(properties, Mapping) else {}
+    listed = input_schema.get("required")
+    required = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
+    names = sorted(named, key=lambda name: name not in required)
+    arguments = [
+        str(Argument(_word(one), one in required, _form(named[one], input_schema))) for one in names[:MAX_ARGUMENTS]
+    ]
+    more = ["…"] if len(names) > MAX_ARGUMENTS else []
+    return f"{_word(name, 140)}({', '.join([*arguments, *more])})"
+
+
+def _form(part: Any, root: Mapping[str, Any], hops: int = MAX_HOPS) -> str:
+    """Return the type of an argument in a word; nothing if it is any text or too complicated."""
+    if not isinstance(part, Mapping) or hops == 0:
+        return ""
+    values = part.get("enum") if isinstance(part.get("enum"), list) else None
+    if values is None and "const" in part:
+        values = [part["const"]]
+    if values:
+        shown = [_word(value if isinstance(value, str) else _compact(value)) for value in values[:MAX_VALUES]]
+        return "|".join([*shown, "…"] if len(values) > MAX_VALUES else shown)
+    if isinstance(part.get("$ref"), str):
+        return _form(_target(part["$ref"], root), root, hops - 1)
+    for key in ("anyOf", "oneOf"):
+        if isinstance(part.get(key), list):
+            return _one_of(part[key], root, hops)
+    kind = part.get("type")
+    if isinstance(kind, list):
+        kind = next((one for one in kind if one != "null"), None)
+    if kind == "array":
+        inner = _form(part.get("items"), root, hops - 1)
+        return f"[{inner}]" if inner else "list"
+    return "" if not isinstance(kind, str) or kind in _UNSAID else _SHORT.get(kind, _word(kind))
+
+
+def _one_of(choices: list[Any], root: Mapping[str, Any], hops: int) -> str:
+    """Return the type of a union if all members but null agree; otherwise nothing."""
+    forms = {_form(one, root, hops - 1) for one in choices[:MAX_VALUES] if one != {"type": "null"}}
+    return forms.pop() if len(forms) == 1 else ""
+
+
+def _compact(value: Any) -> str:
+    """Return the JSON of a value that is not text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _target(reference: str, root: Mapping[str, Any]) -> Any:
+    """Return the part of the schema that a reference points to."""
+    found: Any = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found
+
+
+def _word(text: str, most: int = MAX_WORD_CHARS) -> str:
+    """Return a name or value on one line, cut, without unprintable characters."""
+    word = "".join(filter(str.isprintable, text[: 4 * most]))
+    return word if len(word) <= most else f"{word[: most - 1]}…"
+
+
 MAX_LISTED_SERVERS = 40  # in a description; the index has the others
-SUMMARY_CHARS = (96, 48)  # the most telling index that fits wins
-MAX_CHARS_PER_TOKEN = 8  # no list of names has so many; a longer text need not be counted
+SUMMARY_CHARS = (96, 48)  # the most informative index that fits wins
+MAX_CHARS_PER_TOKEN = 8  # no list of names has more; a longer text need not be counted
 NAMES_PER_SERVER = (10_000, 400, 200, 100, 50, 24, 8, 3)
-NAMES_OF_CHANGES = 24  # of each server, in what is said of a change
+NAMES_OF_CHANGES = 24  # of each server, in a block of changes
 
 INTRODUCTION = (
     "These tools are not loaded. Before you call one, load it with {finder}: say what it should do, or name it. "
@@ -28,27 +118,27 @@ INTRODUCTION = (
 )
 
 
-class Section(Record):
-    """The tools' part of a request. While only activations happen, head stays as it is and tail grows at its end."""
+class ToolSection(Record):
+    """The tools' part of a request. While only activations happen, the head stays the same and the tail grows."""
 
     head: str  # definitions that are always there, then the index
-    tail: str  # definitions of activated tools and what came or went since the index was written, in that order
+    tail: str  # definitions of activated tools and changes since the index was written, in that order
 
     @property
     def text(self) -> str:
-        """Both, in the order that keeps the longest beginning stable."""
+        """Head and tail, in the order that keeps the longest prefix stable."""
         return self.head + self.tail
 
     @property
     def words(self) -> str:
-        """The text without the definitions, for providers that take those apart: the index, and what came or went."""
-        # Of all that is written here only these two begin with `<`: in definitions it is spelled out.
+        """The text without the definitions, for providers that take those separately: the index and its changes."""
+        # Only these two blocks contain a `<` at the start of a line: in definitions it is escaped.
         blocks = re.findall(r"^<(tool_index|tool_changes)>\n(.*?)^</\1>$", self.text, re.MULTILINE | re.DOTALL)
         return "\n\n".join(f"<{tag}>\n{inner}</{tag}>" for tag, inner in blocks)
 
 
-class Prompt:
-    """What was written of the tools. Not safe between threads: its owner holds a lock."""
+class ToolPrompt:
+    """The text that was written about the tools. Not safe between threads: its owner holds a lock."""
 
     def __init__(self) -> None:
         self._wired: tuple[dict[str, Any], ...] = ()
@@ -56,88 +146,89 @@ class Prompt:
         self._added: list[tuple[str, dict[str, Any] | None, str]] = []  # id, definition, text; a note has neither
 
     def begin(self, loaded: Iterable[dict[str, Any]], index_text: str) -> None:
-        """Write the part that stays: definitions by name, then the index. What was added stays, but for notes."""
+        """Write the head: definitions by name, then the index. Added definitions stay, notes go."""
         self._wired = tuple(sorted(loaded, key=lambda wired: str(wired["name"])))
-        lines = "".join(f"{spelled_out(compact(wired))}\n" for wired in self._wired)
+        lines = "".join(f"{escape_tags_in_json(compact_json(wired))}\n" for wired in self._wired)
         self._head = f"{lines}{index_text}\n" if index_text else lines
         self._added = [row for row in self._added if row[1]]
 
-    def add(self, id: str, tool: "CatalogTool") -> str:
-        """Write a definition below; what was written."""
-        text = line(tool)
-        self._added.append((id, wire(tool), text))
+    def add(self, id: str, tool: CatalogTool) -> str:
+        """Append a definition; return the text that was written."""
+        text = render_definition(tool)
+        self._added.append((id, wire_tool(tool), text))
         return text
 
     def note(self, text: str) -> None:
-        """Write below what came and went."""
+        """Append a note about tools that came and went."""
         self._added.append(("", None, text))
 
     def drop(self, ids: Collection[str]) -> None:
-        """Take definitions out again."""
+        """Remove appended definitions."""
         if ids:
             self._added = [row for row in self._added if row[0] not in ids]
 
-    def renew(self, tools: Mapping[str, "CatalogTool"]) -> None:
-        """Write what was added as it is now."""
+    def renew(self, tools: Mapping[str, CatalogTool]) -> None:
+        """Rewrite the appended definitions from the current tools."""
         self._added = [
-            (id, wire(tools[id]), line(tools[id])) if wired else (id, None, text) for id, wired, text in self._added
+            (id, wire_tool(tools[id]), render_definition(tools[id])) if wired else (id, None, text)
+            for id, wired, text in self._added
         ]
 
-    def added(self) -> tuple[str, ...]:
-        """The ids of what was added, in order."""
+    def added_ids(self) -> tuple[str, ...]:
+        """Return the ids of the appended definitions, in order."""
         return tuple(id for id, wired, _ in self._added if wired)
 
-    def section(self) -> Section:
-        """The whole as text."""
-        return Section(self._head, "".join(text for _, _, text in self._added))
+    def section(self) -> ToolSection:
+        """Return the whole as text."""
+        return ToolSection(self._head, "".join(text for _, _, text in self._added))
 
     def wire(self, added: bool = True) -> list[dict[str, Any]]:
-        """The definitions in the order of the text, with or without what was added; copies, to be changed at will."""
+        """Return copies of the definitions in the order of the text, with or without the appended ones."""
         below = [wired for _, wired, _ in self._added if wired] if added else []
         copied: list[dict[str, Any]] = json.loads(json.dumps([*self._wired, *below]))
         return copied
 
 
-def wire(tool: "CatalogTool") -> dict[str, Any]:
-    """What a model is shown of a loaded tool: name, description and input_schema, in this order.
+def wire_tool(tool: CatalogTool) -> dict[str, Any]:
+    """Return the definition of a loaded tool: name, description and input_schema, in this order.
 
-    A copy, through and through: hosts change schemas in place, for providers that ask for more than JSON Schema does.
+    It is a deep copy: hosts change schemas in place, for providers that ask for more than JSON Schema does.
     """
-    copied: dict[str, Any] = json.loads(definition(tool))
+    copied: dict[str, Any] = json.loads(definition_json(tool))
     return copied
 
 
-def definition(tool: "CatalogTool") -> str:
-    """What a provider is sent of a tool."""
+def definition_json(tool: CatalogTool) -> str:
+    """Return the definition of a tool as a provider gets it."""
     schema = {"type": "object", **tool.input_schema}
-    return compact({"name": tool.name, "description": tool.description, "input_schema": schema})
+    return compact_json({"name": tool.name, "description": tool.description, "input_schema": schema})
 
 
-def compact(wired: Mapping[str, Any]) -> str:
-    """JSON without a needless byte."""
+def compact_json(wired: Mapping[str, Any]) -> str:
+    """Return JSON without spaces."""
     return json.dumps(wired, ensure_ascii=False, separators=(",", ":"))
 
 
-def line(tool: "CatalogTool") -> str:
-    """The definition of a tool as a line of a text."""
-    return spelled_out(definition(tool)) + "\n"
+def render_definition(tool: CatalogTool) -> str:
+    """Return the definition of a tool as one line."""
+    return escape_tags_in_json(definition_json(tool)) + "\n"
 
 
-def called_as(tool: "CatalogTool") -> str:
-    """How a tool is called, in a line of a text."""
+def render_signature(tool: CatalogTool) -> str:
+    """Return the signature of a tool without the start of a tag."""
     return signature(tool.name, tool.input_schema).translate(_NO_TAG)
 
 
-def spelled_out(spelled: str) -> str:
-    """A JSON text in which nothing begins a tag: only strings can hold these, and \\uXXXX is how JSON spells them."""
+def escape_tags_in_json(spelled: str) -> str:
+    """Escape what could start a tag in a JSON text: it can only be inside strings, where \\uXXXX means the same."""
     return spelled.translate(_IN_JSON)
 
 
-def index(tools: Sequence["CatalogTool"], finder: str, max_tokens: int, count: Callable[[str], int]) -> str:
-    """The most telling list of tools that wait to be found within the budget; nothing when there are none."""
+def render_index(tools: Sequence[CatalogTool], finder: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Return the most informative list of the deferred tools within the budget; nothing if there are none."""
     if not tools:
         return ""
-    by_server = grouped(tools)
+    by_server = group_by_server(tools)
     text = ""
     for lines in _levels(by_server):
         text = _block([INTRODUCTION.format(finder=finder), *lines])
@@ -146,71 +237,64 @@ def index(tools: Sequence["CatalogTool"], finder: str, max_tokens: int, count: C
     return text
 
 
-def grouped(tools: Iterable["CatalogTool"]) -> dict[str, list["CatalogTool"]]:
-    """Tools by server, both in order; those of no server are under the name of their source."""
+def group_by_server(tools: Iterable[CatalogTool]) -> dict[str, list[CatalogTool]]:
+    """Group tools by server, both in order; tools without a server are grouped by their source."""
     groups: dict[str, list[CatalogTool]] = {}
     for tool in sorted(tools, key=lambda tool: (_owner(tool), tool.name)):
         groups.setdefault(_owner(tool), []).append(tool)
     return groups
 
 
-def counted(servers: Mapping[str, int], most: int = MAX_LISTED_SERVERS) -> str:
+def count_servers(servers: Mapping[str, int], most: int = MAX_LISTED_SERVERS) -> str:
     """`github (23 tools), slack (1 tool)`, in order of the name."""
-    listed = [
-        f"{plain_line(server, 60)} ({amounts.counted(number, 'tool')})" for server, number in sorted(servers.items())
-    ]
+    listed = [f"{plain_line(server, 60)} ({quantity(number, 'tool')})" for server, number in sorted(servers.items())]
     more = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {amounts.counted(more, 'more server')}" if more > 0 else "")
+    return ", ".join(listed[:most]) + (f" and {quantity(more, 'more server')}" if more > 0 else "")
 
 
-def delta(before: Mapping[str, "CatalogTool"], now: Mapping[str, "CatalogTool"]) -> str:
-    """What came and went, by id, as lines to add below; nothing when nothing did."""
+def render_changes(before: Mapping[str, CatalogTool], now: Mapping[str, CatalogTool]) -> str:
+    """Return a block that lists the tools that came and went, by id; nothing if there are none."""
     came = [tool for id, tool in now.items() if id not in before]
     went = [tool for id, tool in before.items() if id not in now]
-    lines = [f"came: {line}" for line in _names(grouped(came), NAMES_OF_CHANGES)]
-    lines += [f"gone: {line}" for line in _names(grouped(went), NAMES_OF_CHANGES)]
+    lines = [f"came: {line}" for line in _names(group_by_server(came), NAMES_OF_CHANGES)]
+    lines += [f"gone: {line}" for line in _names(group_by_server(went), NAMES_OF_CHANGES)]
     return _block(lines, "tool_changes") + "\n" if lines else ""
 
 
 def plain_line(text: str, most: int) -> str:
-    """A stranger's text on one line, cut, with nothing invisible, and no beginning of a tag."""
-    shown = text[: 4 * most]
-    if not shown.isprintable():
-        shown = "".join(char if char.isprintable() else " " for char in shown)
-    shown = " ".join(shown.split())
-    shown = shown if len(shown) <= most else f"{shown[: most - 1].rstrip()}…"
-    return shown.translate(_NO_TAG)
+    """Return a stranger's text on one line, cut, without invisible characters or the start of a tag."""
+    return one_line(text, most).translate(_NO_TAG)
 
 
 _NO_TAG = {ord(char): "&lt;" for char in "<＜﹤≮"}  # the wide ones are what a tokenizer may take for a narrow one
 _IN_JSON = {ord(char): f"\\u{ord(char):04x}" for char in "<＜﹤≮"}
 
 
-def _levels(by_server: Mapping[str, Sequence["CatalogTool"]]) -> Iterator[list[str]]:
+def _levels(by_server: Mapping[str, Sequence[CatalogTool]]) -> Iterator[list[str]]:
     for chars in SUMMARY_CHARS:
         yield list(_summaries(by_server, chars))
     for names in NAMES_PER_SERVER:
         yield list(_names(by_server, names))
     sizes = {server: len(tools) for server, tools in by_server.items()}
-    yield [counted(sizes, most=len(sizes))]
-    yield [counted(sizes)]
+    yield [count_servers(sizes, most=len(sizes))]
+    yield [count_servers(sizes)]
 
 
-def _summaries(by_server: Mapping[str, Sequence["CatalogTool"]], chars: int) -> Iterator[str]:
+def _summaries(by_server: Mapping[str, Sequence[CatalogTool]], chars: int) -> Iterator[str]:
     for server, tools in by_server.items():
         yield f"{plain_line(server, 60)}:"
         for tool in tools:
             yield f"- {plain_line(tool.leaf, 128)}: {plain_line(tool.summary or tool.description, chars)}"
 
 
-def _names(by_server: Mapping[str, Sequence["CatalogTool"]], most: int) -> Iterator[str]:
+def _names(by_server: Mapping[str, Sequence[CatalogTool]], most: int) -> Iterator[str]:
     for server, tools in by_server.items():
         listed = ", ".join(plain_line(tool.leaf, 128) for tool in tools[:most])
         more = len(tools) - most
         yield f"{plain_line(server, 60)}: {listed}" + (f" and {more:,} more" if more > 0 else "")
 
 
-def _owner(tool: "CatalogTool") -> str:
+def _owner(tool: CatalogTool) -> str:
     return tool.server or tool.source
 
 

@@ -1,15 +1,22 @@
-"""Which JSON does a type take, and which value does that JSON stand for? One reading answers both.
+"""Derive JSON Schemas from Python types, and build Python values from JSON that fits them.
 
-pydantic is not imported: its models are known by what they can do.
+Functions, dataclasses, TypedDicts, NamedTuples and pydantic models are read as lists of fields; descriptions come from
+annotations and docstrings in Google's or reST style. pydantic is not imported: its models are recognised by their
+methods. ToolError is raised when a JSON value does not fit.
 """
 
+import dataclasses
 import inspect
+import re
 import types
 from collections import abc
 from collections.abc import Callable
 from datetime import date, datetime
 from enum import Enum
+from inspect import cleandoc
+from types import UnionType
 from typing import (
+    Annotated,
     Any,
     Literal,
     NamedTuple,
@@ -19,12 +26,232 @@ from typing import (
     Union,
     get_args,
     get_origin,
+    get_type_hints,
+    is_typeddict,
 )
 
 from onhand.errors import InputError, ToolError
-from onhand.tools.build import chosen, exactly, expect, first_that_fits, integer, number, validated
-from onhand.tools.fields import MISSING, Fields, fields_of, is_record, parameters_of
-from onhand.tools.tool import plain
+from onhand.tools.tool import copy_json
+
+_SECTION = re.compile(r"(?:Args|Arguments|Parameters|Attributes):\s*$")
+_ITEM = re.compile(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s+(.*)")
+_FIELD = re.compile(r":param\s+(?:[^:]*\s)?\*{0,2}(\w+):\s*(.*)")
+
+
+def summary(doc: str | None) -> str:
+    """Return the first paragraph on one line; empty if it has only fields or sections."""
+    first = cleandoc(doc or "").split("\n\n", 1)[0]
+    lines = first.split("\n")
+    if lines and (_SECTION.match(lines[0]) or lines[0].startswith(":")):
+        return ""
+    end = next((i for i, line in enumerate(lines) if _SECTION.match(line) or line.startswith(":")), len(lines))
+    return " ".join(" ".join(lines[:end]).split())
+
+
+def parameter_descriptions(doc: str | None) -> dict[str, str]:
+    """Return the description of each parameter; indented lines continue the one before them."""
+    found: dict[str, str] = {}
+    name, item_indent, in_section = "", 0, False
+    for line in cleandoc(doc or "").split("\n"):
+        text, indent = line.strip(), len(line) - len(line.lstrip())
+        field, item = _FIELD.match(text), _ITEM.match(text)
+        if field:
+            name, item_indent, in_section = field[1], indent, False
+            found[name] = field[2]
+        elif indent == 0:
+            name, in_section = "", bool(_SECTION.match(text))
+        elif in_section and item and (not name or indent <= item_indent):
+            name, item_indent = item[1], indent
+            found[name] = item[2]
+        elif name and text and indent > item_indent:
+            found[name] += " " + text
+    return {name: " ".join(text.split()) for name, text in found.items() if text.strip()}
+
+
+NO_DEFAULT = inspect.Parameter.empty
+# A module on the cold path imports typing only for type checkers, so its annotations do not find these names.
+_TYPING_NAMES = {"Annotated": Annotated, "Any": Any, "Literal": Literal}
+
+
+class SchemaField(NamedTuple):
+    """One named value that is required or optional."""
+
+    name: str
+    annotation: Any
+    required: bool
+    default: Any = NO_DEFAULT
+    description: str = ""
+
+
+class SchemaFields(NamedTuple):
+    """The fields of a function or class, and how it is called or made with their values."""
+
+    label: str
+    description: str
+    fields: list[SchemaField]
+    make: Callable[[dict[str, Any]], Any]
+    is_partial: bool = False  # whether a value may lack fields, as a TypedDict may
+
+
+def is_record(thing: Any) -> bool:
+    """Whether a type is a dataclass, TypedDict or NamedTuple."""
+    return isinstance(thing, type) and (
+        dataclasses.is_dataclass(thing) or is_typeddict(thing) or _is_named_tuple(thing)
+    )
+
+
+def fields_of(thing: Any) -> SchemaFields:
+    """Return the fields of a dataclass, TypedDict or NamedTuple."""
+    if dataclasses.is_dataclass(thing):
+        read: Callable[[type, dict[str, Any]], list[SchemaField]] = _dataclass_fields
+    else:
+        read = _typed_dict_fields if is_typeddict(thing) else _named_tuple_fields
+    doc = _own_doc(thing)
+    described = parameter_descriptions(doc)
+    fields = [
+        field._replace(description=field.description or described.get(field.name, ""))
+        for field in read(thing, _hints(thing))
+    ]
+    return SchemaFields(thing.__name__, summary(doc), fields, lambda values: thing(**values), is_typeddict(thing))
+
+
+def parameters_of(function: Callable[..., Any]) -> SchemaFields:
+    """Return the parameters of a function."""
+    if not inspect.isroutine(function):
+        raise InputError(f"{function!r} is not a function; write a typed function that calls it")
+    label = function.__name__
+    described = parameter_descriptions(inspect.getdoc(function))
+    hints = _hints(function)
+    fields = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise InputError(f"{label}: parameter '{parameter}' cannot be given by name; use named parameters only")
+        if name not in hints:
+            raise InputError(f"{label}: parameter '{name}' has no type; annotate it, such as {name}: str")
+        fields.append(_parameter_field(name, hints[name], parameter.default, described.get(name, "")))
+    return SchemaFields(label, "", fields, lambda values: function(**values))
+
+
+def _parameter_field(name: str, annotation: Any, default: Any, description: str) -> SchemaField:
+    """Read one parameter. `X | None = None` is an X that may be left out: shorter for the model, and it means the same
+    because arguments that are null count as left out where the schema allows no null."""
+    if default is None and (stripped := _without_none(annotation)) is not None:
+        return SchemaField(name, stripped, False, NO_DEFAULT, description)
+    return SchemaField(name, annotation, default is NO_DEFAULT, default, description)
+
+
+def _without_none(annotation: Any) -> Any:
+    """Return `X | None` as `X`, also inside of Annotated; None for any other type."""
+    if get_origin(annotation) is Annotated:
+        stripped = _without_none(annotation.__origin__)
+        return None if stripped is None else Annotated[(stripped, *annotation.__metadata__)]
+    if get_origin(annotation) not in (Union, UnionType):
+        return None
+    others = tuple(part for part in get_args(annotation) if part is not type(None))
+    return Union[others] if len(others) < len(get_args(annotation)) else None  # noqa: UP007  # of a tuple
+
+
+def return_type(function: Callable[..., Any]) -> Any:
+    """Return the return annotation of a function; None if it has none."""
+    return _hints(function).get("return")
+
+
+def _dataclass_fields(cls: Any, hints: dict[str, Any]) -> list[SchemaField]:
+    fields = []
+    for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
+        default = NO_DEFAULT if field.default is dataclasses.MISSING else field.default
+        required = default is NO_DEFAULT and field.default_factory is dataclasses.MISSING
+        description = str(field.metadata.get("description", ""))
+        fields.append(SchemaField(field.name, hints[field.name], required, default, description))
+    return fields
+
+
+def _typed_dict_fields(cls: Any, hints: dict[str, Any]) -> list[SchemaField]:
+    # Under `from __future__ import annotations` __required_keys__ has not seen Required and NotRequired.
+    marks = {Required: True, NotRequired: False}
+    return [
+        SchemaField(name, hint, marks.get(get_origin(hint), name in cls.__required_keys__))
+        for name, hint in hints.items()
+    ]
+
+
+def _named_tuple_fields(cls: Any, hints: dict[str, Any]) -> list[SchemaField]:
+    defaults = cls._field_defaults
+    return [
+        SchemaField(name, hints.get(name, Any), name not in defaults, defaults.get(name, NO_DEFAULT))
+        for name in cls._fields
+    ]
+
+
+def _is_named_tuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def _hints(thing: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(thing, localns=_TYPING_NAMES, include_extras=True)
+    except Exception as error:  # evaluating an annotation can raise anything
+        raise InputError(
+            f"{getattr(thing, '__name__', thing)}: a type cannot be read ({error}); "
+            "use types that are defined at the top level of the module"
+        ) from None
+
+
+def _own_doc(cls: type) -> str:
+    doc = cls.__dict__.get("__doc__") or ""
+    return "" if doc.startswith(f"{cls.__name__}(") else doc  # Python writes the signature where there is no docstring
+
+
+def expect(fits: bool, what: str) -> None:
+    if not fits:
+        raise ToolError(f"the value does not fit {what}")
+
+
+def expect_type(kind: type, value: Any) -> Any:
+    expect(isinstance(value, kind), kind.__name__)
+    return value
+
+
+def build_integer(value: Any) -> int:
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # JSON's 3.0 is an integer
+    expect(whole and not isinstance(value, bool), "int")
+    return int(value)
+
+
+def build_number(value: Any) -> float:
+    expect(isinstance(value, int | float) and not isinstance(value, bool), "float")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ToolError("a number is too large; send one under 1e308") from None
+
+
+def pick_choice(members: list[Any], values: list[Any], value: Any) -> Any:
+    for member, candidate in zip(members, values, strict=True):
+        if candidate == value and isinstance(candidate, bool) == isinstance(value, bool):
+            return member
+    raise ToolError("the value is not one of the choices")
+
+
+def build_first(builds: list[Callable[[Any], Any]], value: Any) -> Any:
+    for build in builds:
+        try:
+            return build(value)
+        except ToolError as error:
+            problem = error
+    raise problem
+
+
+def validate_model(model: Any, value: Any) -> Any:
+    try:
+        return model.model_validate(value)
+    except ValueError as error:
+        problems = error.errors(include_url=False, include_input=False)[:5] if hasattr(error, "errors") else []
+        lines = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems]
+        raise ToolError("\n".join(lines) or str(error)) from None
+
 
 Schema = dict[str, Any]
 Build = Callable[[Any], Any]
@@ -42,32 +269,33 @@ COLLECTIONS: dict[Any, Callable[..., Any]] = {
 OBJECTS = {dict, abc.Mapping, abc.MutableMapping}
 
 
-class Form(NamedTuple):
-    """The schema of a type, and what builds its value from JSON; ToolError when the JSON does not fit."""
+class TypeSchema(NamedTuple):
+    """The schema of a type, and a function that builds its value from JSON or raises ToolError."""
 
     schema: Schema
     build: Build
 
 
 def schema_of(thing: Any) -> Schema:
-    """The JSON Schema of a function's parameters, a dataclass, TypedDict, NamedTuple, model or plain type."""
-    return form_of(thing).schema
+    """Return the JSON Schema of a function's parameters, a dataclass, TypedDict, NamedTuple, model or plain type."""
+    return read_type(thing).schema
 
 
 def answer_schema(shape: Any) -> Schema:
-    """The JSON Schema of what a tool answers: names and types alone.
+    """Return the JSON Schema of a tool's answer: names and types alone.
 
-    Every list of tools carries it, so it has no descriptions; and a program must bear what it does not know.
+    Every list of tools carries it, so it has no descriptions. It allows fields that it does not name, since answers may
+    gain some.
     """
-    return _form(shape, _Reader(is_terse=True)).schema
+    return _form(shape, _TypeReader(is_terse=True)).schema
 
 
-def form_of(thing: Any) -> Form:
-    """Schema and builder; a function is called with what was built for its parameters."""
-    return _form(thing, _Reader())
+def read_type(thing: Any) -> TypeSchema:
+    """Return schema and builder; a function is called with the values built for its parameters."""
+    return _form(thing, _TypeReader())
 
 
-def _form(thing: Any, reader: "_Reader") -> Form:
+def _form(thing: Any, reader: "_TypeReader") -> TypeSchema:
     try:
         if inspect.isroutine(thing):
             form = reader.record(parameters_of(thing))
@@ -75,15 +303,15 @@ def _form(thing: Any, reader: "_Reader") -> Form:
             form = reader.read(thing, getattr(thing, "__name__", str(thing)))
     except RecursionError:
         raise InputError(f"{thing}: the type refers to itself without a class between; use a dataclass") from None
-    return Form(_rooted(form.schema, reader.definitions), form.build)
+    return TypeSchema(_at_root(form.schema, reader.definitions), form.build)
 
 
 def is_model(thing: Any) -> bool:
-    """Whether it is a pydantic model."""
+    """Whether a type is a pydantic model."""
     return isinstance(thing, type) and hasattr(thing, "model_json_schema") and hasattr(thing, "model_validate")
 
 
-def _rooted(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+def _at_root(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     if not definitions:
         return schema
     if set(schema) == {"$ref"}:  # a tool's schema must say at its top that it is an object
@@ -91,8 +319,8 @@ def _rooted(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     return {**schema, "$defs": definitions}
 
 
-class _Reader:
-    """Reads one thing; remembers the classes it is inside of, to find the ones that contain themselves."""
+class _TypeReader:
+    """Reads one type; remembers the classes that it is inside of, to find those that contain themselves."""
 
     def __init__(self, is_terse: bool = False) -> None:
         self._is_terse = is_terse
@@ -101,7 +329,7 @@ class _Reader:
         self._builds: dict[str, Build] = {}
         self._recursive: set[str] = set()
 
-    def read(self, annotation: Any, where: str) -> Form:
+    def read(self, annotation: Any, where: str) -> TypeSchema:
         origin = get_origin(annotation) or annotation
         for is_kind, make in _KINDS if isinstance(origin, abc.Hashable) else ():
             if is_kind(annotation, origin):
@@ -109,8 +337,8 @@ class _Reader:
         name = getattr(annotation, "__name__", str(annotation))
         raise InputError(f"{where}: the type {name} is not supported; use {SUPPORTED}")
 
-    def record(self, fields: Fields) -> Form:
-        """An object with named fields and, unless it is an answer of ours, no others."""
+    def record(self, fields: SchemaFields) -> TypeSchema:
+        """Read an object with named fields and, unless it is an answer, no others."""
         forms = {field.name: self.read(field.annotation, f"{fields.label}: '{field.name}'") for field in fields.fields}
         required = [field.name for field in fields.fields if field.required]
         schema: Schema = {"type": "object"}
@@ -119,7 +347,7 @@ class _Reader:
         schema["properties"] = {
             field.name: forms[field.name].schema
             if self._is_terse
-            else _annotated(forms[field.name].schema, field.description, field.default)
+            else _describe(forms[field.name].schema, field.description, field.default)
             for field in fields.fields
         }
         if required:
@@ -132,59 +360,59 @@ class _Reader:
             expect(value.keys() >= set(required), fields.label)
             return fields.make({name: forms[name].build(item) for name, item in value.items()})
 
-        return Form(schema, build)
+        return TypeSchema(schema, build)
 
-    def class_record(self, cls: type, where: str) -> Form:
+    def class_record(self, cls: type, where: str) -> TypeSchema:
         if cls in self._inside:
             name = self._inside[cls]
             self._recursive.add(name)
-            return Form({"$ref": f"#/$defs/{name}"}, lambda value: self._builds[name](value))
+            return TypeSchema({"$ref": f"#/$defs/{name}"}, lambda value: self._builds[name](value))
         name = self._free_name(cls.__name__)
         self._inside[cls] = name
-        form = self.record(fields_of(cls))
+        form = self.record(_always_present(fields_of(cls)) if self._is_terse else fields_of(cls))
         del self._inside[cls]
         self._builds[name] = form.build
         if name not in self._recursive:
             return form
         self.definitions[name] = form.schema
-        return Form({"$ref": f"#/$defs/{name}"}, form.build)
+        return TypeSchema({"$ref": f"#/$defs/{name}"}, form.build)
 
-    def model(self, cls: Any, where: str) -> Form:
+    def model(self, cls: Any, where: str) -> TypeSchema:
         prefix = self._free_name(cls.__name__)
         schema = cls.model_json_schema(ref_template=f"#/$defs/{prefix}.{{model}}")
         for name, definition in schema.pop("$defs", {}).items():
             self.definitions[f"{prefix}.{name}"] = definition
-        return Form(schema, lambda value: validated(cls, value))
+        return TypeSchema(schema, lambda value: validate_model(cls, value))
 
     def _free_name(self, name: str) -> str:
         taken = {known.partition(".")[0] for known in [*self.definitions, *self._inside.values(), *self._builds]}
         return next(free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}{n}") not in taken)
 
-    def unwrapped(self, annotation: Any, where: str) -> Form:
+    def unwrap(self, annotation: Any, where: str) -> TypeSchema:
         if isinstance(annotation, NewType):
             return self.read(annotation.__supertype__, where)
         return self.read(getattr(annotation, "__value__", None) or get_args(annotation)[0], where)
 
-    def annotated(self, annotation: Any, where: str) -> Form:
+    def annotation(self, annotation: Any, where: str) -> TypeSchema:
         form = self.read(annotation.__origin__, where)
         schema = form.schema
         for note in annotation.__metadata__:
             if isinstance(note, abc.Mapping):
-                schema = {**schema, **plain(note, where)}
+                schema = {**schema, **copy_json(note, where)}
             else:
                 text = note if isinstance(note, str) else getattr(note, "description", None)
-                schema = _annotated(schema, text if isinstance(text, str) else "", MISSING)
-        return Form(schema, form.build)
+                schema = _describe(schema, text if isinstance(text, str) else "", NO_DEFAULT)
+        return TypeSchema(schema, form.build)
 
-    def scalar(self, annotation: Any, where: str) -> Form:
+    def scalar(self, annotation: Any, where: str) -> TypeSchema:
         kind = type(None) if annotation is None else annotation
-        builds: dict[Any, Build] = {int: integer, float: number}
-        return Form({"type": JSON_TYPES[kind]}, builds.get(kind, lambda value: exactly(kind, value)))
+        builds: dict[Any, Build] = {int: build_integer, float: build_number}
+        return TypeSchema({"type": JSON_TYPES[kind]}, builds.get(kind, lambda value: expect_type(kind, value)))
 
-    def anything(self, annotation: Any, where: str) -> Form:
-        return Form({}, lambda value: value)
+    def anything(self, annotation: Any, where: str) -> TypeSchema:
+        return TypeSchema({}, lambda value: value)
 
-    def choice(self, annotation: Any, where: str) -> Form:
+    def choice(self, annotation: Any, where: str) -> TypeSchema:
         is_enum = isinstance(annotation, type)
         members = list[Any](annotation if is_enum else get_args(annotation))
         values = [member.value if isinstance(member, Enum) else member for member in members]
@@ -193,91 +421,99 @@ class _Reader:
             raise InputError(f"{where}: {odd!r} is not a choice that JSON can name; use text or numbers as values")
         kinds = list(dict.fromkeys(JSON_TYPES[type(value)] for value in values))
         schema = {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
-        return Form(schema, lambda value: chosen(members, values, value))
+        return TypeSchema(schema, lambda value: pick_choice(members, values, value))
 
-    def union(self, annotation: Any, where: str) -> Form:
+    def union(self, annotation: Any, where: str) -> TypeSchema:
         forms = [self.read(part, where) for part in get_args(annotation)]
         if all(set(form.schema) == {"type"} for form in forms):
             kinds = list(dict.fromkeys(form.schema["type"] for form in forms))
             schema: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds}
         else:
             schema = {"anyOf": [form.schema for form in forms]}
-        return Form(schema, lambda value: first_that_fits([form.build for form in forms], value))
+        return TypeSchema(schema, lambda value: build_first([form.build for form in forms], value))
 
-    def array(self, annotation: Any, where: str) -> Form:
+    def array(self, annotation: Any, where: str) -> TypeSchema:
         collect = COLLECTIONS[get_origin(annotation) or annotation]
         item = self.read((get_args(annotation) or (Any,))[0], where)
         schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
         if collect is not list:
             schema["uniqueItems"] = True
-        return Form(schema, lambda value: collect(map(item.build, exactly(list, value))))
+        return TypeSchema(schema, lambda value: collect(map(item.build, expect_type(list, value))))
 
-    def tuple(self, annotation: Any, where: str) -> Form:
+    def tuple(self, annotation: Any, where: str) -> TypeSchema:
         parts = get_args(annotation)
         if not parts or parts[-1] is Ellipsis:
             form = self.array(list[parts[0]] if parts else list, where)  # type: ignore[valid-type]
-            return Form(form.schema, lambda value: tuple(form.build(value)))
+            return TypeSchema(form.schema, lambda value: tuple(form.build(value)))
         forms = [self.read(part, where) for part in parts]
-        schema: Schema = {"type": "array", "prefixItems": [form.schema for form in forms]}
-        schema |= {"minItems": len(forms), "maxItems": len(forms)}
+        schemas = [form.schema for form in forms]
+        items = {"items": schemas[0]} if schemas.count(schemas[0]) == len(schemas) else {"prefixItems": schemas}
+        schema: Schema = {"type": "array", **items, "minItems": len(forms), "maxItems": len(forms)}
 
         def build(value: Any) -> Any:
             expect(isinstance(value, list) and len(value) == len(forms), where)
             return tuple(form.build(item) for form, item in zip(forms, value, strict=True))
 
-        return Form(schema, build)
+        return TypeSchema(schema, build)
 
-    def mapping(self, annotation: Any, where: str) -> Form:
+    def mapping(self, annotation: Any, where: str) -> TypeSchema:
         key, item_type = get_args(annotation) or (str, Any)
         if key is not str:
             raise InputError(f"{where}: the keys of a JSON object are text; use dict[str, …]")
         item = self.read(item_type, where)
-        # Explicit, because an object that says nothing of other entries is taken to allow none of them.
+        # Explicit, because an object that does not mention other entries is taken to allow none.
         rest: Schema = {} if self._is_terse and not item.schema else {"additionalProperties": item.schema or True}
         schema = {"type": "object", **rest}
-        return Form(schema, lambda value: {k: item.build(v) for k, v in exactly(dict, value).items()})
+        return TypeSchema(schema, lambda value: {k: item.build(v) for k, v in expect_type(dict, value).items()})
 
-    def moment(self, annotation: Any, where: str) -> Form:
+    def moment(self, annotation: Any, where: str) -> TypeSchema:
         name, example = ("date-time", "2026-01-31T12:00:00") if annotation is datetime else ("date", "2026-01-31")
 
         def build(value: Any) -> Any:
             try:
-                return annotation.fromisoformat(exactly(str, value))
+                return annotation.fromisoformat(expect_type(str, value))
             except ValueError:
                 place = where.rpartition(": ")[2].strip("'")
                 raise ToolError(f"{place} must be a {name} such as {example}") from None
 
-        return Form({"type": "string", "format": name}, build)
+        return TypeSchema({"type": "string", "format": name}, build)
+
+
+def _always_present(fields: SchemaFields) -> SchemaFields:
+    """Mark every field as required, because the JSON of a record has them all; a TypedDict says which it may lack."""
+    if fields.is_partial:
+        return fields
+    return fields._replace(fields=[field._replace(required=True) for field in fields.fields])
 
 
 Kind = Callable[[Any, Any], bool]
-_KINDS: list[tuple[Kind, Callable[[_Reader, Any, str], Form]]] = [
-    (lambda a, origin: hasattr(a, "__metadata__"), _Reader.annotated),
-    (lambda a, origin: origin in (Required, NotRequired), _Reader.unwrapped),
-    (lambda a, origin: isinstance(a, NewType) or type(a).__name__ == "TypeAliasType", _Reader.unwrapped),
-    (lambda a, origin: a is None or (isinstance(a, type) and a in JSON_TYPES), _Reader.scalar),
-    (lambda a, origin: a is Any or a is object, _Reader.anything),
-    (lambda a, origin: origin is Literal or (isinstance(a, type) and issubclass(a, Enum)), _Reader.choice),
-    (lambda a, origin: origin in (Union, types.UnionType), _Reader.union),
-    (lambda a, origin: is_model(a), _Reader.model),
-    (lambda a, origin: is_record(a), _Reader.class_record),
-    (lambda a, origin: origin in COLLECTIONS, _Reader.array),
-    (lambda a, origin: origin is tuple, _Reader.tuple),
-    (lambda a, origin: origin in OBJECTS, _Reader.mapping),
-    (lambda a, origin: a is date or a is datetime, _Reader.moment),
+_KINDS: list[tuple[Kind, Callable[[_TypeReader, Any, str], TypeSchema]]] = [
+    (lambda a, origin: hasattr(a, "__metadata__"), _TypeReader.annotation),
+    (lambda a, origin: origin in (Required, NotRequired), _TypeReader.unwrap),
+    (lambda a, origin: isinstance(a, NewType) or type(a).__name__ == "TypeAliasType", _TypeReader.unwrap),
+    (lambda a, origin: a is None or (isinstance(a, type) and a in JSON_TYPES), _TypeReader.scalar),
+    (lambda a, origin: a is Any or a is object, _TypeReader.anything),
+    (lambda a, origin: origin is Literal or (isinstance(a, type) and issubclass(a, Enum)), _TypeReader.choice),
+    (lambda a, origin: origin in (Union, types.UnionType), _TypeReader.union),
+    (lambda a, origin: is_model(a), _TypeReader.model),
+    (lambda a, origin: is_record(a), _TypeReader.class_record),
+    (lambda a, origin: origin in COLLECTIONS, _TypeReader.array),
+    (lambda a, origin: origin is tuple, _TypeReader.tuple),
+    (lambda a, origin: origin in OBJECTS, _TypeReader.mapping),
+    (lambda a, origin: a is date or a is datetime, _TypeReader.moment),
 ]
 
 
-def _annotated(schema: Schema, description: str, default: Any) -> Schema:
-    """The schema with a description, unless it has one, and with a default that JSON can hold."""
+def _describe(schema: Schema, description: str, default: Any) -> Schema:
+    """Return the schema with a description, unless it has one, and with a default if JSON can hold it."""
     if description and "description" not in schema:
         schema = {**schema, "description": description}
-    if default is MISSING:
+    if default is NO_DEFAULT:
         return schema
     try:
         return {
             **schema,
-            "default": plain(default.value if isinstance(default, Enum) else default, "default"),
+            "default": copy_json(default.value if isinstance(default, Enum) else default, "default"),
         }
     except InputError:
         return schema

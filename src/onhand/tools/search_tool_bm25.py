@@ -1,24 +1,25 @@
-"""How did a model find a tool before? `search_tool_bm25`, kept word for word for sessions that were saved with it.
+"""The tool `search_tool_bm25`, kept word for word for sessions that were saved with it.
 
 Its content, details, defaults and error texts are those of the original; the ranking is the catalog's `seed` profile.
-`search_tools` is the better one.
+New sessions should use `search_tools`.
 """
+
+from __future__ import annotations
 
 import json
 from math import inf
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from onhand.errors import InputError, OnhandError, ToolError
-from onhand.tools.fitting import fitted
-from onhand.tools.prompt import counted, plain_line
-from onhand.tools.schema import answer_schema
+from onhand.errors import OnhandError, ToolError
+from onhand.tools.activation import count_by_server, is_mcp
+from onhand.tools.decorate import tool
+from onhand.tools.prompt import count_servers, plain_line
 from onhand.tools.tool import LOCAL, Output, Tool
-from onhand.tools.visibility import by_server, is_mcp
 
 if TYPE_CHECKING:
     from onhand.tools.catalog import ToolHit
     from onhand.tools.catalog_tool import CatalogTool
-    from onhand.tools.session import Search, Session
+    from onhand.tools.session import Session, SessionSearch
 
 NAME = "search_tool_bm25"
 DEFAULT_LIMIT = 8
@@ -39,14 +40,14 @@ DESCRIPTION = (
 
 
 class Origin(TypedDict, total=False):
-    """Whose tool it is, and what its server calls it."""
+    """The server of a tool and its name there."""
 
     server_name: str
     mcp_tool_name: str
 
 
 class MatchShape(Origin):
-    """A tool that was found."""
+    """A ranked match."""
 
     name: str
     label: str
@@ -56,7 +57,7 @@ class MatchShape(Origin):
 
 
 class Details(TypedDict):
-    """The program's part of an answer."""
+    """The part of an answer that is for programs."""
 
     query: str
     limit: int
@@ -64,57 +65,50 @@ class Details(TypedDict):
     activated_tools: list[str]
     active_selected_tools: list[str]
     tools: list[MatchShape]
-    left_out: NotRequired[int]
-    notes: NotRequired[list[str]]
 
 
-def search_tool_bm25(session: "Session | None") -> Tool:
-    """The tool as the original has it. Without a session it refuses, as the original does without its hooks."""
+def search_tool_bm25(session: Session | None) -> Tool:
+    """Return the tool as the original has it. Without a session it refuses, as the original does without its hooks."""
 
-    def search(arguments: dict[str, Any]) -> Output:
+    def search(query: str, limit: float = DEFAULT_LIMIT) -> Output[Details]:
         if session is None:
             raise ToolError(UNAVAILABLE)
         if session.mode == "off":
             raise ToolError(DISABLED)
-        query = str(arguments.get("query") or "").strip()
-        if not query:
+        words = query.strip()
+        if not words:
             raise ToolError(NO_QUERY)
-        limit = _limit(arguments.get("limit", DEFAULT_LIMIT))
-        if not any(map(str.isalnum, query)):
+        most = _read_limit(limit)
+        if not any(map(str.isalnum, words)):
             raise ToolError(NO_WORDS)
-        result = _searched(session, query, limit)
-        text = content(query, result)
-        session.note("search", query, text)
-        names = ("query", "activated_tools", "active_selected_tools")
-        return Output(text, fitted(details(query, limit, result, session), MAX_OUTPUT_BYTES, "tools", *names))
+        result = session.search(words, most, profile="seed")
+        text = content(words, result)
+        session.note("search", words, text)
+        return Output(text, details(words, most, result, session))
 
-    properties = {
-        "query": {"type": "string", "description": "Words or a sentence about what the tool should do."},
-        "limit": {
-            "type": "number",  # the handler refuses what is no positive integer, in the original's words
-            "description": f"How many matches to activate at most, from 1 on; {DEFAULT_LIMIT} if left out.",
-        },
-    }
-    return Tool(
+    return tool(
+        search,
         name=NAME,
         description=description(session),
-        input_schema={"type": "object", "properties": properties, "required": ["query"]},
-        handler=search,
+        parameters={
+            "query": {"description": "Words or a sentence about what the tool should do."},
+            # A number: the function refuses what is not a positive integer, in the original's words.
+            "limit": {"description": "How many matches to activate at most, from 1 on."},
+        },
         read_only=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
-        output_schema=answer_schema(Details),
         hints=LOCAL,
     )
 
 
-def description(session: "Session | None") -> str:
-    """The words of the tool with what can be discovered: each line only when there is something to say."""
+def description(session: Session | None) -> str:
+    """Return the description of the tool with what can be discovered; a line is left out if it would be empty."""
     tools = _discoverable(session)
-    servers = by_server([{tool.id: tool for tool in tools}])
+    servers = count_by_server([{tool.id: tool for tool in tools}])
     builtin = sorted({plain_line(tool.name, 128) for tool in tools if not is_mcp(tool)})
     lines = [DESCRIPTION]
     if servers:
-        lines.append(f"Discoverable MCP servers: {counted(servers, most=len(servers))}")
+        lines.append(f"Discoverable MCP servers: {count_servers(servers, most=len(servers))}")
     if builtin:
         lines.append(f"Discoverable built-in tools: {', '.join(builtin)}")
     if tools:
@@ -122,26 +116,26 @@ def description(session: "Session | None") -> str:
     return "\n".join(lines)
 
 
-def content(query: str, result: "Search") -> str:
-    """The model's part: JSON without a needless byte."""
-    activated = _activated(result)
+def content(query: str, result: SessionSearch) -> str:
+    """Return the text for the model: JSON without spaces."""
+    activated = _activated_names(result)
     parts = {"query": query, "activated_tools": activated, "match_count": len(result.found.hits)}
     return json.dumps({**parts, "total_tools": result.total_tools}, ensure_ascii=False, separators=(",", ":"))
 
 
-def details(query: str, limit: int, result: "Search", session: "Session") -> Details:
-    """The program's part: the ranked matches."""
+def details(query: str, limit: int, result: SessionSearch, session: Session) -> Details:
+    """Return the part for programs: the ranked matches."""
     return {
         "query": query,
         "limit": limit,
         "total_tools": result.total_tools,
-        "activated_tools": _activated(result),
+        "activated_tools": _activated_names(result),
         "active_selected_tools": [tool.name for tool in session.active()],
         "tools": [_match(hit) for hit in result.found.hits],
     }
 
 
-def _match(hit: "ToolHit") -> MatchShape:
+def _match(hit: ToolHit) -> MatchShape:
     tool = hit.tool
     properties = tool.input_schema.get("properties")
     keys = sorted(map(str, properties)) if isinstance(properties, dict) else []
@@ -156,27 +150,19 @@ def _match(hit: "ToolHit") -> MatchShape:
     }
 
 
-def _activated(result: "Search") -> list[str]:
+def _activated_names(result: SessionSearch) -> list[str]:
     activated = set(result.change.activated)
     return [hit.name for hit in result.found.hits if hit.id in activated]
 
 
-def _limit(given: Any) -> int:
-    is_number = isinstance(given, int | float) and not isinstance(given, bool) and -inf < given < inf
-    if not is_number or given != int(given) or given < 1:
+def _read_limit(given: float) -> int:
+    if not -inf < given < inf or given != int(given) or given < 1:
         raise ToolError(BAD_LIMIT)
     return min(int(given), MOST)
 
 
-def _searched(session: "Session", query: str, limit: int) -> "Search":
-    try:
-        return session.search(query, limit, profile="seed")
-    except InputError as error:
-        raise ToolError(str(error)) from None
-
-
-def _discoverable(session: "Session | None") -> "tuple[CatalogTool, ...]":
-    """A corpus that cannot be read is described as an empty one: the prompt must not fail for it."""
+def _discoverable(session: Session | None) -> tuple[CatalogTool, ...]:
+    """Return the deferred tools; none if the catalog cannot be read, since the prompt must not fail for that."""
     try:
         return session.deferred() if session else ()
     except OnhandError:

@@ -1,26 +1,26 @@
-"""How does a model find a tool? `search_tools` and `describe_tool`: their words, their schemas, their answers.
+"""The tools `search_tools` and `describe_tool`, with which a model finds tools that are not in its prompt.
 
-What is found and what becomes active is the session's business. Everything that a stranger's server wrote stands on
-one line of an answer, or inside JSON.
+A session and an MCP gateway both offer them. Each brings a function that searches and one that describes; names,
+descriptions, schemas, answers and the wording of results are the same and come from here. Everything that a stranger's
+server wrote stands on one line of an answer, or inside JSON.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from onhand.errors import ToolError
-from onhand.tools.fitting import fitted, json_bytes
-from onhand.tools.found import Definition, FoundAnswer, found_as_json
-from onhand.tools.prompt import called_as, counted, line, plain_line, wire
-from onhand.tools.query import parsed
-from onhand.tools.schema import answer_schema
+from onhand.record import Record
+from onhand.tools.activation import count_by_server
+from onhand.tools.catalog import ToolHit, ToolSearchResult, UnknownName, parse_query
+from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.decorate import tool
+from onhand.tools.fitting import json_bytes
+from onhand.tools.prompt import count_servers, plain_line, render_definition, render_signature, signature
 from onhand.tools.tool import LOCAL, Output, Tool
-from onhand.tools.visibility import by_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from onhand.tools.catalog import Found
-    from onhand.tools.catalog_tool import CatalogTool
-    from onhand.tools.session import Search, Session
+    from onhand.tools.session import Session, SessionSearch
 
 DEFAULT_LIMIT = 5
 MAX_LIMIT = 20  # more definitions than this are a reason to search again, with better words
@@ -29,118 +29,224 @@ MAX_DESCRIPTION_CHARS = 300  # for programs
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_LISTED = 10  # names in a sentence
 
-DESCRIPTION = (
-    "Find and load tools that are not loaded yet. Say what you want to do, in a few words; or select:NAME,NAME to load "
-    "by name, +word in front of what the name must have, server:NAME in front of words to stay with one server, "
-    "re:PATTERN for names. Good at words, names and arguments in any spelling; a query that fits nothing finds "
-    "nothing. What it finds can be called at once, in the same turn; searching again pages on. One search is local "
-    'and costs some 250 tokens and the definitions that it loads. Example: search_tools(query="create a pull request").'
+SEARCH = (
+    "Find tools by what they do. Say what you want to do in a few words; or use select:NAME,NAME to name tools, +word "
+    "for a word that the name must contain, server:NAME before the words to search one server, re:PATTERN for names. "
+    "Good for words, names and arguments in any spelling; a query that fits nothing finds nothing. {next} "
+    'A search is local and costs about 250 tokens{cost}. Example: search_tools(query="create a pull request").'
 )
 DESCRIBE = (
-    "Give the whole definition of one tool, with every argument's description, and load it. Only for a tool whose "
-    'one-line signature is not enough. Example: describe_tool(name="create_issue").'
+    "Return the full definition of one tool, with the description of every argument{effect}. Only needed when the "
+    'one-line signature is not enough. Example: describe_tool(name="{example}").'
 )
+FOUND_ARE_LOADED = "The tools found are loaded and can be called at once, in the same turn; searching again pages on."
 
 
-class SearchAnswer(FoundAnswer):
-    """Of `search_tools`: also what became of it, by ids."""
+class ToolSummary(Record):
+    """A tool, as programs see it."""
 
-    activated: list[str]
-    already: list[str]
-    evicted: list[str]
+    name: str
+    server: str
+    description: str
+    signature: str
 
 
-def search_tools(session: "Session") -> Tool:
-    """The tool that finds tools of one session; what it says of servers is true when it is made."""
+class FoundTool(Record):
+    """A tool that a search found, and what each term of the query added to its score."""
 
-    def search(arguments: dict[str, Any]) -> Output:
-        query = str(arguments["query"]).strip()
-        if not query:
-            raise ToolError("query is empty: say what the tool should do, or select:NAME")
-        result = session.search(query, int(arguments.get("limit", DEFAULT_LIMIT)))
-        text = answer(result, session)
-        session.note("search", query, text)
-        listed = ("query", "unknown", "activated", "already", "evicted")
-        return Output(text, fitted(structured(result), MAX_OUTPUT_BYTES, "hits", *listed))
+    name: str
+    server: str
+    description: str
+    signature: str
+    score: float
+    terms: dict[str, float]
 
-    properties = {
-        "query": {"type": "string", "description": "What you want to do, or select:NAME,NAME."},
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_LIMIT,
-            "description": f"{DEFAULT_LIMIT} if left out.",
-        },
-    }
-    return Tool(
+
+class ToolSearchAnswer(Record):
+    """The answer of `search_tools`."""
+
+    query: str
+    form: str
+    hits: tuple[FoundTool, ...]
+    total_tools: int
+    reason: str | None = None
+    unknown: tuple[UnknownName, ...] = ()
+    notes: tuple[str, ...] = ()
+    left_out: int = 0
+
+
+class SessionSearchAnswer(Record):
+    """The answer of a session's `search_tools`: also the ids of tools whose loading it changed or need not change."""
+
+    query: str
+    form: str
+    hits: tuple[FoundTool, ...]
+    total_tools: int
+    reason: str | None = None
+    unknown: tuple[UnknownName, ...] = ()
+    notes: tuple[str, ...] = ()
+    left_out: int = 0
+    activated: tuple[str, ...] = ()
+    already: tuple[str, ...] = ()
+    evicted: tuple[str, ...] = ()
+
+
+class ToolDefinition(Record):
+    """The answer of `describe_tool`: all that is needed to call a tool, and what its server says about it."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any]
+    annotations: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def make_search_tool(search: Callable[..., Any], *, what_next: str, cost: str = "", about: str = "") -> Tool:
+    """Make `search_tools` of a function (query: str, limit: int = DEFAULT_LIMIT) -> Output[an answer], sync or async.
+
+    `what_next` tells the model what to do with the tools that it found, `about` what there is to find.
+    """
+    return tool(
+        search,
         name="search_tools",
-        description=f"{DESCRIPTION}{_corpus(session)}",
-        input_schema={"type": "object", "properties": properties, "required": ["query"]},
-        handler=search,
+        description=" ".join(filter(None, [SEARCH.format(next=what_next, cost=cost), about])),
+        parameters={
+            "query": {"description": "What you want to do, or select:NAME,NAME."},
+            "limit": {"minimum": 1, "maximum": MAX_LIMIT},
+        },
         read_only=True,  # it changes what may be called, and nothing in the world
         max_output_bytes=MAX_OUTPUT_BYTES,
-        output_schema=answer_schema(SearchAnswer),
         hints=LOCAL,
     )
 
 
-def describe_tool(session: "Session") -> Tool:
-    """The tool that gives the whole definition of another one."""
-
-    def describe(arguments: dict[str, Any]) -> Output:
-        tool = session.describe(str(arguments["name"]).strip())
-        session.activate([tool.id])
-        text = line(tool).rstrip()
-        session.note("describe", tool.name, text)
-        return Output(text, _definition(tool))
-
-    return Tool(
+def make_describe_tool(describe: Callable[..., Any], *, example: str, effect: str = "") -> Tool:
+    """Make `describe_tool` of a function (name: str) -> Output[ToolDefinition], sync or async."""
+    return tool(
+        describe,
         name="describe_tool",
-        description=DESCRIBE,
-        input_schema={
-            "type": "object",
-            "properties": {"name": {"type": "string", "description": "The name of the tool."}},
-            "required": ["name"],
-        },
-        handler=describe,
+        description=DESCRIBE.format(example=example, effect=effect),
+        parameters={"name": {"description": "The name of the tool."}},
         read_only=True,
         max_output_bytes=MAX_OUTPUT_BYTES,
-        output_schema=answer_schema(Definition),
         hints=LOCAL,
     )
 
 
-def answer(result: "Search", session: "Session") -> str:
-    """What the model reads of a search."""
+def search_tools(session: Session) -> Tool:
+    """Return the tool that finds and loads tools of a session. What it says about servers is true when it is made."""
+
+    def search(query: str, limit: int = DEFAULT_LIMIT) -> Output[SessionSearchAnswer]:
+        result = session.search(query, limit)
+        text = render_search(result, session)
+        session.note("search", query, text)
+        return Output(text, _session_answer(result))
+
+    deferred = session.deferred()
+    # Counted whether or not they were activated: otherwise every activation would change the prompt.
+    about = f"{_there_are(len(deferred))}{_of_servers(deferred)}." if deferred else ""
+    return make_search_tool(
+        search, what_next=FOUND_ARE_LOADED, cost=", plus the definitions that it loads", about=about
+    )
+
+
+def describe_tool(session: Session) -> Tool:
+    """Return the tool that gives the full definition of another one and loads it."""
+
+    def describe(name: str) -> Output[ToolDefinition]:
+        found = session.describe(name.strip())
+        session.activate([found.id])
+        text = render_definition(found).rstrip()
+        session.note("describe", found.name, text)
+        return Output(text, define_tool(found))
+
+    return make_describe_tool(describe, example="create_issue", effect=", and load it")
+
+
+def search_answer(result: ToolSearchResult, max_description_chars: int | None = None) -> ToolSearchAnswer:
+    """Return the result of a catalog search as an answer for programs."""
+    hits = tuple(_found_tool(hit, max_description_chars) for hit in result.hits)
+    return ToolSearchAnswer(
+        result.query, result.form, hits, result.total_tools, result.reason, result.unknown, result.notes
+    )
+
+
+def summarize_tool(tool: CatalogTool, max_description_chars: int | None = None) -> ToolSummary:
+    """Return the summary of a tool for programs."""
+    shown = signature(tool.name, tool.input_schema)
+    return ToolSummary(tool.name, tool.server, tool.description[:max_description_chars], shown)
+
+
+def define_tool(tool: CatalogTool) -> ToolDefinition:
+    """Return the full definition of a tool; a schema that would take half of the answer is left out with a note."""
+    schema: Mapping[str, Any] = {"type": "object", **tool.input_schema}
+    notes: tuple[str, ...] = ()
+    size = json_bytes(schema)
+    if size > MAX_OUTPUT_BYTES // 2:
+        schema, notes = {"type": "object"}, (f"left out the schema of its arguments: {size:,} bytes",)
+    output_schema = tool.output_schema if json_bytes(tool.output_schema) <= MAX_OUTPUT_BYTES // 8 else {}
+    return ToolDefinition(tool.name, tool.description, schema, output_schema, tool.annotations, notes)
+
+
+def render_search(result: SessionSearch, session: Session) -> str:
+    """Return what the model reads about a session's search."""
     activated = set(result.change.activated)
     loaded = [hit.tool for hit in result.found.hits if hit.id in activated]
-    lines = [f"Loaded {len(loaded)} of {result.total_tools:,}; call them as:", *map(_line, loaded)] if loaded else []
+    lines = []
+    if loaded:
+        lines = [f"Loaded {len(loaded)} of {result.total_tools:,}; call them as:", *map(render_tool_line, loaded)]
     if result.already:
-        lines.append(f"Loaded before: {_listed([tool.name for tool in result.already])}.")
+        lines.append(f"Loaded before: {_join_names([tool.name for tool in result.already])}.")
     left_out = [hit.id for hit in result.found.hits if hit.id not in activated]
     if left_out:
-        lines.append(f"Found too, but there is no room or no free name for it: {_listed(left_out)}.")
+        lines.append(f"Also found, but there is no room or no free name for it: {_join_names(left_out)}.")
     if result.change.evicted:
-        lines.append(f"No longer loaded, to make room: {_listed(result.change.evicted)}.")
-    lines += missing(result.found)
-    lines += [f"Note: {plain_line(note, 300)}." for note in result.found.notes]
+        lines.append(f"No longer loaded, to make room: {_join_names(result.change.evicted)}.")
+    lines += render_unknown(result.found)
+    lines += render_notes(result.found.notes)
     if not result.found.hits and not result.already:
-        lines += miss(result.found, session)
-    elif asks_everywhere(result.found):
-        lines += absent(session)
+        lines += _explain_miss(result.found, session)
+    elif covers_all_servers(result.found):
+        lines += _unsearched_servers(session)
     return "\n".join(lines)
 
 
-def absent(session: "Session") -> list[str]:
-    """Where nobody could look, for a model that found something: servers that have not said yet what they have."""
+def render_tool_line(tool: CatalogTool) -> str:
+    """Return the signature and a short description of a tool on one line."""
+    shown = render_signature(tool)
+    description = plain_line(tool.description or tool.summary, DESCRIPTION_CHARS)
+    return f"{shown}: {description}" if description else shown
+
+
+def render_unknown(found: ToolSearchResult) -> list[str]:
+    """Return a line for each tool or server that does not exist, with those that may be meant."""
+    kind = "" if found.form == "select" else "server "
+    return [f"There is no {kind}{plain_line(name, 128)}{_did_you_mean(nearest)}" for name, nearest in found.unknown]
+
+
+def render_notes(notes: Iterable[str]) -> list[str]:
+    """Return a line for each note."""
+    return [f"Note: {plain_line(note, 300)}." for note in notes]
+
+
+def covers_all_servers(found: ToolSearchResult) -> bool:
+    """Whether a server that could not be searched might have had a match: not when every tool was named and exists, or
+    when the query was about one server."""
+    is_complete = found.form == "select" and not found.unknown
+    return not is_complete and not parse_query(found.query).server
+
+
+def _unsearched_servers(session: Session) -> list[str]:
+    """Name the servers that have not listed their tools yet, for a model that found something."""
     silent = [server for server in session.servers() if not server.tools]
     states = (("pending", "Still connecting, so not searched"), ("failed", "Could not be reached, so not searched"))
-    told = ((words, [server.name for server in silent if server.status == status]) for status, words in states)
-    return [f"{words}: {_listed(names)}." for words, names in told if names]
+    by_state = ((words, [server.name for server in silent if server.status == status]) for status, words in states)
+    return [f"{words}: {_join_names(names)}." for words, names in by_state if names]
 
 
-def miss(found: "Found", session: "Session") -> list[str]:
-    """What there is, for a model that found nothing: servers with counts, and those that may yet have something."""
+def _explain_miss(found: ToolSearchResult, session: Session) -> list[str]:
+    """Say what there is, for a model that found nothing: servers with counts, and those that may have more."""
     servers = session.servers()
     pending = [server.name for server in servers if server.status == "pending"]
     failed = [
@@ -155,73 +261,39 @@ def miss(found: "Found", session: "Session") -> list[str]:
         lines.append(f"{_there_are(len(deferred))} to find{_of_servers(deferred)}{known}.")
     for words, names in (("Still connecting", pending), ("Could not be reached", failed), ("Has no tools", empty)):
         if names:
-            lines.append(f"{words}: {_listed(names, 160)}.")
-    lines.append("Search again later for those." if pending else "Try other words, or go on without a tool.")
+            lines.append(f"{words}: {_join_names(names, 160)}.")
+    lines.append("Search again later for those." if pending else "Try other words, or continue without a tool.")
     return lines
 
 
-def missing(found: "Found") -> list[str]:
-    """Which tools or servers there are not, with those that may be meant."""
-    what = "" if found.form == "select" else "server "
-    return [f"There is no {what}{plain_line(name, 128)}{_nearest(near)}" for name, near in found.unknown]
+def _did_you_mean(nearest: Iterable[str]) -> str:
+    names = " or ".join(plain_line(name, 128) for name in nearest)
+    return f"; did you mean {names}?" if names else "."
 
 
-def asks_everywhere(found: "Found") -> bool:
-    """Whether a server that is not there could have had something: not where a tool was named and is there, or where
-    another server was."""
-    is_whole = found.form == "select" and not found.unknown
-    return not is_whole and not parsed(found.query).server
+def _session_answer(result: SessionSearch) -> SessionSearchAnswer:
+    answer = search_answer(result.found, MAX_DESCRIPTION_CHARS)._replace(total_tools=result.total_tools)
+    already = tuple(tool.id for tool in result.already)
+    return SessionSearchAnswer(*answer, result.change.activated, already, result.change.evicted)
 
 
-def _nearest(near: "Iterable[str]") -> str:
-    listed = " or ".join(plain_line(name, 128) for name in near)
-    return f"; did you mean {listed}?" if listed else "."
+def _found_tool(hit: ToolHit, max_description_chars: int | None) -> FoundTool:
+    terms: dict[str, float] = {}
+    for term, _, score in hit.terms:
+        terms[term] = terms.get(term, 0.0) + score
+    return FoundTool(*summarize_tool(hit.tool, max_description_chars), hit.score, terms)
 
 
-def structured(result: "Search") -> SearchAnswer:
-    """A search for programs: the catalog's answer, and what became of it."""
-    return {
-        **found_as_json(result.found, MAX_DESCRIPTION_CHARS),
-        "total_tools": result.total_tools,
-        "activated": list(result.change.activated),
-        "already": [tool.id for tool in result.already],
-        "evicted": list(result.change.evicted),
-    }
-
-
-def _definition(tool: "CatalogTool") -> dict[str, Any]:
-    whole = wire(tool)
-    size = json_bytes(whole["input_schema"])
-    if size > MAX_OUTPUT_BYTES // 2:
-        whole |= {
-            "input_schema": {"type": "object"},
-            "notes": [f"left out the schema of its arguments: {size:,} bytes"],
-        }
-    return fitted(whole, MAX_OUTPUT_BYTES, "description")
-
-
-def _line(tool: "CatalogTool") -> str:
-    said = plain_line(tool.description or tool.summary, DESCRIPTION_CHARS)
-    shown = called_as(tool)
-    return f"{shown}: {said}" if said else shown
-
-
-def _listed(names: "Sequence[str]", most_chars: int = 128) -> str:
+def _join_names(names: Sequence[str], max_chars: int = 128) -> str:
     more = len(names) - MAX_LISTED
-    shown = ", ".join(plain_line(name, most_chars) for name in names[:MAX_LISTED])
+    shown = ", ".join(plain_line(name, max_chars) for name in names[:MAX_LISTED])
     return f"{shown} and {more:,} more" if more > 0 else shown
-
-
-def _corpus(session: "Session") -> str:
-    """What is truly there, counted whether or not it was activated: else every activation would change the prompt."""
-    deferred = session.deferred()
-    return f" {_there_are(len(deferred))}{_of_servers(deferred)}." if deferred else ""
 
 
 def _there_are(number: int) -> str:
     return "There is 1 tool" if number == 1 else f"There are {number:,} tools"
 
 
-def _of_servers(tools: "tuple[CatalogTool, ...]") -> str:
-    servers = by_server([{tool.id: tool for tool in tools}])
-    return f", of {counted(servers)}" if servers else ""
+def _of_servers(tools: tuple[CatalogTool, ...]) -> str:
+    servers = count_by_server([{tool.id: tool for tool in tools}])
+    return f", from {count_servers(servers)}" if servers else ""

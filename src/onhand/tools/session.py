@@ -1,42 +1,75 @@
-"""Which tools does a model have right now, and which wait to be found?
+"""Keep track of the tools that a model has loaded in one conversation, and of those that it has to find first.
 
 A session looks at a catalog through rules and a mode, keeps what was activated, and writes the tools' part of each
-request so that it stays equal, byte for byte, for as long as the set does. It does not rank (the catalog does) and
-runs nothing (the registry does).
+request so that it stays the same, byte for byte, for as long as the set of tools does. It does not rank (the catalog
+does) and does not run anything (the registry does).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onhand.errors import InputError, NotFound, StoreError, ToolError
 from onhand.record import Record
-from onhand.tools import prompt, selection
-from onhand.tools.activation import SCOPES, Activations, Active, Change
-from onhand.tools.budget import DEFAULT_WINDOW_TOKENS, DEFINITIONS, Decision, Load, Policy
+from onhand.tools.activation import (
+    ESSENTIALS,
+    INTERNAL,
+    SCOPES,
+    ActivationChange,
+    Activations,
+    ActiveTool,
+    CatalogView,
+    VisibilityRules,
+    count_by_server,
+    is_mcp,
+    read_selection,
+    update_selection,
+)
+from onhand.tools.catalog import EXCLUDED, Catalog, ToolSearchResult
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.ledger import Balance, Entry, Ledger
-from onhand.tools.tokens import ESTIMATE, Tokenizer
-from onhand.tools.tool import NAME
-from onhand.tools.visibility import ESSENTIALS, INTERNAL, MODES, Rules, View, by_server, is_mcp
-
-if TYPE_CHECKING:
-    from onhand.tools.catalog import Catalog, Found
-    from onhand.tools.tool import Tool
+from onhand.tools.loading import (
+    DEFAULT_POLICY,
+    DEFAULT_WINDOW_TOKENS,
+    ESTIMATE,
+    MODES,
+    Balance,
+    Ledger,
+    LedgerEntry,
+    LoadingDecision,
+    LoadingMode,
+    LoadingPolicy,
+    TokenCounter,
+    ToolLoad,
+)
+from onhand.tools.prompt import (
+    ToolPrompt,
+    ToolSection,
+    compact_json,
+    definition_json,
+    render_changes,
+    render_definition,
+    render_index,
+    render_signature,
+    wire_tool,
+)
+from onhand.tools.search_tool_bm25 import search_tool_bm25
+from onhand.tools.search_tools import describe_tool, search_tools
+from onhand.tools.tool import NAME, Tool
 
 STATUSES = ("pending", "ready", "failed")
+SEARCHERS = ("search_tools", "search_tool_bm25")
 MAX_SCHEMA_TOKENS = 16_000  # of activated tools: 8 % of a window of 200,000
-INDEX_SHARE = 0.08  # of the definitions that it stands for,
+INDEX_SHARE = 0.08  # of the definitions that the index stands for,
 FOUND_SHARE = 0.1  # and together with the tools that search it, which cost the same however few tools there are
 WINDOW_SHARE = 0.02  # of the window, however many tools there are
 MIN_INDEX_TOKENS = 100
 
 
-class Server(Record):
-    """A server as the session knows it; `tools` counts what is loaded or can be found."""
+class ServerState(Record):
+    """A server as the session knows it; `tools` counts those that are loaded or can be found."""
 
     name: str
     status: str
@@ -44,13 +77,31 @@ class Server(Record):
     detail: str = ""
 
 
-class Search(Record):
-    """What a search found and activated."""
+class SessionSearch(Record):
+    """The tools that a search found and activated."""
 
-    found: Found  # fresh tools only, best first
-    change: Change
-    already: tuple[CatalogTool, ...]  # asked for, and loaded before
+    found: ToolSearchResult  # only tools that were not loaded, best first
+    change: ActivationChange
+    already: tuple[CatalogTool, ...]  # asked for, but loaded before
     total_tools: int  # that could be found before this search
+
+
+class SessionOptions(Record):
+    """How a session behaves."""
+
+    mode: str = "auto"  # or off, mcp-only, all: which tools are deferred
+    mcp_discovery: bool = False  # an older switch: where the mode does not defer anything, it means mcp-only
+    policy: LoadingPolicy = DEFAULT_POLICY  # decides the mode where that is auto
+    window_tokens: int = DEFAULT_WINDOW_TOKENS
+    essentials: Iterable[str] = ESSENTIALS  # names of tools that are always loaded, unless they are an MCP server's
+    always_tools: Iterable[str] = ()  # names or ids
+    always_servers: Iterable[str] = ()
+    hidden: Iterable[str] = INTERNAL  # names of tools that only the host may call
+    scope: str = "session"  # or turn, persistent: how long tools stay active
+    max_schema_tokens: int | None = MAX_SCHEMA_TOKENS  # of all activated tools
+    finder: str = "search_tools"  # or search_tool_bm25
+    tokenizer: TokenCounter = ESTIMATE
+    path: str | os.PathLike[str] | None = None  # of the file that keeps persistent activations
 
 
 class Session:
@@ -58,54 +109,34 @@ class Session:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: Catalog | Iterable[Tool | CatalogTool | Callable[..., Any]],
+        options: SessionOptions = SessionOptions(),  # noqa: B008  # immutable
         *,
-        mode: str = "auto",
-        mcp_discovery: bool = False,
-        policy: Policy = DEFINITIONS,
-        window_tokens: int = DEFAULT_WINDOW_TOKENS,
-        essentials: Iterable[str] = ESSENTIALS,
-        always_tools: Iterable[str] = (),
-        always_servers: Iterable[str] = (),
-        hidden: Iterable[str] = INTERNAL,
-        scope: str = "session",
-        max_schema_tokens: int | None = MAX_SCHEMA_TOKENS,
-        finder: str = "search_tools",
-        tokenizer: Tokenizer = ESTIMATE,
-        path: str | os.PathLike[str] | None = None,
         state: Mapping[str, Any] | None = None,
+        **changes: Any,
     ) -> None:
-        """`path` is where persistent activations are kept; `state` is what `state()` of an earlier session gave.
+        """Open a session over a catalog, or over a list of tools.
 
-        `mcp_discovery` is an older switch: where the mode does not say what to defer, it means mcp-only.
+        `changes` replace single options, as in `Session(catalog, mode="all")`. `state` is what an earlier session's
+        `state()` returned.
         """
-        _check(mode, (*MODES, "auto"), "mode")
-        mode = "mcp-only" if mcp_discovery and mode in ("off", "auto") else mode
-        _check(finder, ("search_tools", "search_tool_bm25"), "finder")
+        self._options = options = _check_options(options, changes)
         self._lock = RLock()
-        self._catalog = catalog
-        self._rules = Rules(*map(_named, (essentials, always_tools, always_servers, hidden)))
-        self._is_auto = mode == "auto"
-        self._policy = policy
-        self._window_tokens = window_tokens
-        self._max_schema_tokens = max_schema_tokens
-        self._finder = finder
-        self._tokenizer = tokenizer
-        self._path = None if path is None else os.fspath(path)
-        self._scope = self._checked_scope(scope)
-        self._mode: str | None = None if self._is_auto else mode
-        self._decision = Decision(mode != "off", f"mode={mode}", f"the mode is {mode}")
-        self._activations = Activations(max_schema_tokens)
-        self._forced: set[str] = set()
-        self._waiting: dict[str, str] = {}  # id → scope of what was active and is not in the catalog now
+        self._catalog = _open_catalog(catalog)
+        self._rules = VisibilityRules(
+            *map(_as_names, (options.essentials, options.always_tools, options.always_servers, options.hidden))
+        )
+        self._path = None if options.path is None else os.fspath(options.path)
+        self._check_scope(options.scope)
+        self._mode = LoadingMode(options.mode, options.policy)
+        self._activations = Activations(options.max_schema_tokens)
         self._statuses: dict[str, tuple[str, str]] = {}
         self._costs: dict[str, tuple[CatalogTool, int]] = {}
-        self._loads: tuple[Load, ...] = ()  # of all that may be deferred, and of that without MCP tools
-        self._view: View | None = None
-        self._prompt = prompt.Prompt()
-        self._ledger = Ledger(tokenizer)
-        for id in selection.read(self._path) if self._path else ():
-            self._waiting[id] = "persistent"
+        self._view: CatalogView | None = None
+        self._prompt = ToolPrompt()
+        self._ledger = Ledger(options.tokenizer)
+        for id in read_selection(self._path) if self._path else ():
+            self._activations.parked[id] = "persistent"
         if state is not None:
             self._restore(state)
 
@@ -114,60 +145,60 @@ class Session:
         """The mode in effect. `auto` is decided once; later it may defer more, at the start of a turn, never less."""
         with self._lock:
             self._sync()
-            return self._mode or "off"
+            return self._mode.current or "off"
 
     @property
-    def decision(self) -> Decision:
+    def decision(self) -> LoadingDecision:
         """Why the mode is what it is."""
         with self._lock:
             self._sync()
-            return self._decision
+            return self._mode.decision
 
-    def begin_turn(self, conversation_tokens: int = 0) -> prompt.Section:
-        """What was active for one turn goes, `auto` looks at the load again, and the ledger gets an entry."""
+    def begin_turn(self, conversation_tokens: int = 0) -> ToolSection:
+        """Deactivate what was active for one turn, let `auto` decide again, and enter the request into the ledger."""
         with self._lock:
-            self._forget(active.id for active in self._activations.end_turn())
-            self._decide_again(self._sync(), conversation_tokens)
+            self._hide(active.id for active in self._activations.end_turn())
+            view = self._sync()
+            if self._mode.reconsider(conversation_tokens):
+                self._view = self._rules.view(view.version, view.tools.values(), self._mode.current or "off")
+                self._write(self._view)
             section = self._prompt.section()
             self._ledger.turn(section.text)
             return section
 
-    def section(self) -> prompt.Section:
-        """The tools' part of a request as text."""
+    def section(self) -> ToolSection:
+        """Return the tools' part of a request as text."""
         with self._lock:
             self._sync()
             return self._prompt.section()
 
     def wire(self, activated: bool = True) -> list[dict[str, Any]]:
-        """What the model may call, in the order of the section: what always is, then what was activated."""
+        """Return the tools that the model may call, as in the section: those always loaded, then the activated ones."""
         with self._lock:
             self._sync()
             return self._prompt.wire(activated)
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that find tools, for the registry; none when nothing is deferred."""
-        from onhand.tools.search_tool_bm25 import search_tool_bm25
-        from onhand.tools.search_tools import describe_tool, search_tools
-
+        """Return the tools that find tools, for the registry; none when nothing is deferred."""
         if self.mode == "off":
             return ()
-        if self._finder == "search_tool_bm25":
+        if self._options.finder == "search_tool_bm25":
             return (search_tool_bm25(self),)
         return (describe_tool(self), search_tools(self))
 
     def deferred(self) -> tuple[CatalogTool, ...]:
-        """The tools that wait to be found, by id; those that were activated since are among them."""
+        """Return the deferred tools by id, including those that were activated since."""
         with self._lock:
             return tuple(self._sync().deferred.values())
 
     def active(self) -> tuple[CatalogTool, ...]:
-        """The activated tools, oldest first."""
+        """Return the activated tools, oldest first."""
         with self._lock:
             view = self._sync()
             return tuple(view.tools[active.id] for active in self._activations)
 
     def uncallable(self) -> tuple[CatalogTool, ...]:
-        """Tools that are left out because no registry takes their name, or a loaded tool has it: they need another."""
+        """Return the tools that are left out because of their name: no registry takes it, or a loaded tool has it."""
         with self._lock:
             view = self._sync()
             taken = {tool.name for tool in view.loaded.values()}
@@ -176,158 +207,146 @@ class Session:
             return tuple(tool for tool in shown if tool.name in taken or not NAME.fullmatch(tool.name))
 
     def describe(self, name: str) -> CatalogTool:
-        """A tool that the model may have, by name or id; NotFound if there is none."""
+        """Return a tool that the model may have, by name or id; NotFound if there is none."""
         with self._lock:
             view = self._sync()
-            return view.tools[self._id(name, view)]
+            return view.tools[self._id_of(name, view)]
 
-    def search(self, query: str, limit: int = 8, profile: str = "default", scope: str | None = None) -> Search:
+    def search(self, query: str, limit: int = 8, profile: str = "default", scope: str | None = None) -> SessionSearch:
         """Find tools that are not loaded, best first, and activate them."""
         with self._lock:
             view = self._sync()
-            if self._mode == "off":
+            if self._mode.current == "off":
                 raise ToolError("all tools are loaded already: call the one that you need")
-            there = self._there(view)
-            found = self._found(query, limit, [*view.unseen, *there], profile, view)
+            there = self._shown_deferred(view)
+            found = self._search_catalog(query, limit, [*view.unseen, *there], profile, view)
             already: tuple[CatalogTool, ...] = ()
             if found.form == "select" or not found.hits:
-                already = self._asked_again(query, limit, profile, view)
+                already = self._find_loaded(query, limit, profile, view)
             view = self._sync()  # what was found may have gone with its server since
-            found = _without_secrets(found, view, already)
+            found = _hide_secrets(found, view, already)
             found = found._replace(hits=tuple(hit for hit in found.hits if hit.id in view.deferred))
             again = [tool.id for tool in already if tool.id in view.tools]  # these may now stay longer
-            change = self._activated([*(hit.id for hit in found.hits), *again], scope, view)
-            return Search(found, change, already, len(view.deferred) - len(there))
+            change = self._activate([*(hit.id for hit in found.hits), *again], scope, view)
+            return SessionSearch(found, change, already, len(view.deferred) - len(there))
 
-    def activate(self, names: Sequence[str], scope: str | None = None) -> Change:
-        """Let the model call tools from now on, by name or id, best first; NotFound says which there is not."""
+    def activate(self, names: Sequence[str], scope: str | None = None) -> ActivationChange:
+        """Let the model call tools from now on, by name or id, best first; NotFound names one that does not exist."""
         with self._lock:
             view = self._sync()
-            return self._activated([self._id(name, view) for name in names], scope, view)
+            return self._activate([self._id_of(name, view) for name in names], scope, view)
 
     def deactivate(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Take activated tools back, also from what is kept for good; the ids that were active."""
+        """Deactivate tools, also in the file of persistent activations; return the ids that were active."""
         with self._lock:
             view = self._sync()
             ids = [id for name in names for id in view.ids.get(name, [name])]
             dropped = tuple(active.id for active in self._activations.drop(ids))
-            self._forget(dropped)
+            self._hide(dropped)
             for id in ids:
-                self._waiting.pop(id, None)
+                self._activations.parked.pop(id, None)
             if self._path:
-                selection.change(self._path, remove=ids)
+                update_selection(self._path, remove=ids)
             return dropped
 
     def force(self, name: str) -> None:
         """Keep a tool loaded whatever rules and budget say, such as one that a request's tool_choice names."""
         with self._lock:
             view = self._sync()
-            id = self._id(name, view, hidden=True)
-            if id not in view.loaded and not self._is_added(id):
+            id = self._id_of(name, view, hidden=True)
+            if id not in view.loaded and not self._activations.shows(id):
                 self._show(id, view)
-            self._forced.add(id)
+            self._activations.forced.add(id)
 
     def release(self, name: str) -> None:
-        """Let a forced tool go again."""
+        """Undo `force`."""
         with self._lock:
-            id = self._id(name, self._sync(), hidden=True)
-            self._forced.discard(id)
+            id = self._id_of(name, self._sync(), hidden=True)
+            self._activations.forced.discard(id)
             if id not in self._activations:
-                self._forget([id])
+                self._hide([id])
 
     def refusal(self, name: str) -> str | None:
         """Why the model may not call a tool now, for the model to read; None if it may."""
         with self._lock:
             view = self._sync()
             ids = view.ids.get(name, [])
-            if any(id in view.loaded or self._is_added(id) for id in ids or [name]):
+            if any(id in view.loaded or self._activations.shows(id) for id in ids or [name]):
                 return None
             if not ids:  # a finder, or no tool of the catalog: the registry knows. What is hidden is the host's.
                 return f"unknown tool: {name}" if name in self._rules.hidden else None
-            asked = f"select:{name}" if self._finder == "search_tools" else name
+            finder = self._options.finder
+            query = f"select:{name}" if finder == "search_tools" else name
             return self._note_retry(
                 name,
-                f'{name} is not loaded: call {self._finder}(query="{asked}") first, then {name} again, as '
-                f"{prompt.called_as(view.deferred[ids[0]])}",
+                f'{name} is not loaded: call {finder}(query="{query}") first, then {name} again, as '
+                f"{render_signature(view.deferred[ids[0]])}",
             )
 
     def manual(self, name: str) -> str:
-        """The whole definition of a tool whose arguments were wrong; nothing if the head of the prompt has it."""
+        """Return the full definition of a tool whose arguments were wrong; nothing if the head of the prompt has it."""
         with self._lock:
             view = self._sync()
-            added = next((id for id in view.ids.get(name, []) if self._is_added(id)), None)
+            added = next((id for id in view.ids.get(name, []) if self._activations.shows(id)), None)
             if added is None:
                 return ""
-            return self._note_retry(name, f"the whole definition: {prompt.line(view.tools[added]).rstrip()}")
+            return self._note_retry(name, f"the full definition: {render_definition(view.tools[added]).rstrip()}")
 
     def note(self, kind: str, name: str, text: str) -> None:
-        """Enter into the ledger what an answer put into the conversation."""
+        """Enter the cost of an answer, which stays in the conversation, into the ledger."""
         with self._lock:
             self._ledger.enter(kind, name, text)
 
-    def entries(self) -> tuple[Entry, ...]:
-        """Every entry of the ledger: each answer, definition and retry with what it cost, in order."""
+    def entries(self) -> tuple[LedgerEntry, ...]:
+        """Return every entry of the ledger: each answer, definition and retry with its cost, in order."""
         with self._lock:
             return tuple(self._ledger.entries)
 
     def balance(self) -> Balance:
-        """What finding tools has cost so far, against loading all of them."""
+        """Compare what finding tools has cost so far with loading all of them."""
         with self._lock:
             view = self._sync()
             eager = sum(self._cost(tool) for part in (view.loaded, view.deferred) for tool in part.values())
             return self._ledger.balance(eager)
 
     def report(self, server: str, status: str, detail: str = "") -> None:
-        """Tell the session about a server: it is still connecting, connected, or cannot be reached."""
-        _check(status, STATUSES, "status")
+        """Tell the session whether a server is still connecting, is connected, or cannot be reached."""
+        _check_choice(status, STATUSES, "status")
         with self._lock:
             self._statuses[server] = (status, detail)
 
-    def servers(self) -> tuple[Server, ...]:
-        """Every server that has tools here or was reported, by name."""
+    def servers(self) -> tuple[ServerState, ...]:
+        """Return every server that has tools here or was reported, by name."""
         with self._lock:
             view = self._sync()
-            counts = {**dict.fromkeys(self._statuses, 0), **by_server([view.loaded, view.deferred])}
-            told = {name: self._statuses.get(name, ("ready", "")) for name in sorted(counts)}
-            return tuple(Server(name, status, counts[name], detail) for name, (status, detail) in told.items())
+            counts = {**dict.fromkeys(self._statuses, 0), **count_by_server([view.loaded, view.deferred])}
+            states = {name: self._statuses.get(name, ("ready", "")) for name in sorted(counts)}
+            return tuple(ServerState(name, status, counts[name], detail) for name, (status, detail) in states.items())
 
     def state(self) -> dict[str, Any]:
-        """What a later session needs to go on from here, as JSON."""
+        """Return what a later session needs to continue from here, as JSON."""
         with self._lock:
             self._sync()
-            active = {active.id: active.scope for active in self._activations if active.scope != "turn"}
-            return self._state({**active, **self._waiting})
+            return self._describe_state(self._activations.lasting())
 
-    def child(self, **changed: Any) -> Session:
-        """A session for a sub-agent: the same rules, mode and active tools, and from then on its own."""
+    def child(self, **changes: Any) -> Session:
+        """Return a session for a sub-agent: it starts with the same options, mode and active tools."""
         with self._lock:
             self._sync()
-            lasting = {active.id: active.scope.replace("turn", "session") for active in self._activations}
-            settings = {
-                **self._rules._asdict(),
-                "mode": "auto" if self._is_auto else self._mode,
-                "policy": self._policy,
-                "window_tokens": self._window_tokens,
-                "scope": self._scope,
-                "max_schema_tokens": self._max_schema_tokens,
-                "finder": self._finder,
-                "tokenizer": self._tokenizer,
-                "path": self._path,
-                "state": self._state({**lasting, **self._waiting}),
-            }
-            child = Session(self._catalog, **{**settings, **changed})
+            given = {"state": self._describe_state(self._activations.lasting(with_turn=True)), **changes}
+            child = Session(self._catalog, self._options, **given)
             child._statuses, child._costs = dict(self._statuses), dict(self._costs)
-            for id in sorted(self._forced):
+            for id in sorted(self._activations.forced):
                 child.force(id)
             return child
 
     def refresh(self) -> None:
-        """Write head and index anew, with what came and went since: at a compaction, when no cache is lost by it."""
+        """Write head and index again, with the changes since: at a compaction, when no prompt cache is lost by it."""
         with self._lock:
             self._write(self._sync())
 
-    def _sync(self) -> View:
-        """The catalog as it is now. While it does not change, this costs one comparison."""
+    def _sync(self) -> CatalogView:
+        """Return the catalog as it is now. While it does not change, this costs one comparison."""
         before = self._view
         try:
             version = self._catalog.version
@@ -339,99 +358,67 @@ class Session:
                 raise
             return before  # what was last seen; a search says so
         self._costs = {tool.id: self._costs[tool.id] for tool in tools if tool.id in self._costs}
-        if self._is_auto:
+        if self._mode.is_auto:
             may_wait = self._rules.may_wait(tools)
-            self._loads = self._load(may_wait), self._load([tool for tool in may_wait if not is_mcp(tool)])
-        if self._mode is None:
-            self._mode, self._decision = self._decided(0)
-        self._view = view = self._rules.view(version, tools, self._mode)
-        self._park(view)
+            self._mode.measure(self._load(may_wait), self._load([tool for tool in may_wait if not is_mcp(tool)]))
+        self._view = view = self._rules.view(version, tools, self._mode.current or "off")
+        self._activations.park(view.tools)
+        self._prompt.drop([id for id in self._prompt.added_ids() if id not in view.tools])
+        self._prompt.renew(view.tools)
         if before is None or before.loaded != view.loaded:
             self._write(view)
-        elif self._mode != "off":
-            changes = prompt.delta(before.deferred, view.deferred)
+        elif self._mode.current != "off":
+            changes = render_changes(before.deferred, view.deferred)
             if changes:
                 self._prompt.note(changes)
-        self._revive(view)
+        for id, scope in self._activations.unpark(view.tools).items():
+            if id in view.deferred:
+                self._add(self._split_by_free_name([id], view)[0], scope, view)
         return view
 
-    def _decided(self, conversation_tokens: int) -> tuple[str, Decision]:
-        """The mode that the policy asks for: as little deferred as keeps the rest within its limit."""
-        all_of_it, without_mcp = (
-            self._policy.decide(load._replace(conversation_tokens=conversation_tokens)) for load in self._loads
-        )
-        if not all_of_it.lazy:
-            return "off", all_of_it
-        return ("all" if without_mcp.lazy else "mcp-only"), all_of_it
+    def _load(self, tools: Sequence[CatalogTool]) -> ToolLoad:
+        return ToolLoad(sum(map(self._cost, tools)), len(tools), window_tokens=self._options.window_tokens)
 
-    def _decide_again(self, view: View, conversation_tokens: int) -> None:
-        if not self._is_auto or self._mode == MODES[-1]:
-            return
-        mode, decision = self._decided(conversation_tokens)
-        if mode == self._mode:
-            self._decision = decision
-        elif MODES.index(mode) > MODES.index(self._mode or "off"):
-            self._mode, self._decision = mode, decision
-            self._view = self._rules.view(view.version, view.tools.values(), mode)
-            self._write(self._view)
-
-    def _load(self, tools: Sequence[CatalogTool]) -> Load:
-        return Load(sum(map(self._cost, tools)), len(tools), window_tokens=self._window_tokens)
-
-    def _write(self, view: View) -> None:
+    def _write(self, view: CatalogView) -> None:
         deferred = tuple(view.deferred.values())
         finders = [tool.wire() for tool in self.tools()]
-        index = prompt.index(deferred, self._finder, self._index_tokens(deferred, finders), self._tokenizer.tokens)
-        loaded = [*finders, *map(prompt.wire, view.loaded.values())]
+        max_tokens = self._index_tokens(deferred, finders)
+        index = render_index(deferred, self._options.finder, max_tokens, self._options.tokenizer.tokens)
+        loaded = [*finders, *map(wire_tool, view.loaded.values())]
         self._activations.drop(list(view.loaded))
         self._prompt.drop(view.loaded)
         self._prompt.begin(loaded, index)
 
     def _index_tokens(self, deferred: Iterable[CatalogTool], finders: Sequence[dict[str, Any]]) -> int:
-        """The most that the index may cost."""
+        """Return the most that the index may cost."""
         definitions = sum(map(self._cost, deferred))
-        searching = sum(self._tokenizer.tokens(prompt.compact(wired)) for wired in finders)
-        shares = INDEX_SHARE * definitions, FOUND_SHARE * definitions - searching, WINDOW_SHARE * self._window_tokens
-        return max(int(min(shares)), MIN_INDEX_TOKENS)
+        searching = sum(self._options.tokenizer.tokens(compact_json(wired)) for wired in finders)
+        in_window = WINDOW_SHARE * self._options.window_tokens
+        return max(int(min(INDEX_SHARE * definitions, FOUND_SHARE * definitions - searching, in_window)),
+                   MIN_INDEX_TOKENS)  # fmt: skip
 
-    def _park(self, view: View) -> None:
-        """Tools that went with their server wait for its return; those that changed are shown as they are now."""
-        gone = [active for active in self._activations if active.id not in view.tools]
-        self._waiting.update((active.id, active.scope) for active in gone)
-        self._activations.drop([active.id for active in gone])
-        self._forced &= view.tools.keys()
-        self._prompt.drop([id for id in self._prompt.added() if id not in view.tools])
-        self._prompt.renew(view.tools)
-
-    def _revive(self, view: View) -> None:
-        back = {id: scope for id, scope in self._waiting.items() if id in view.tools}
-        for id, scope in back.items():
-            del self._waiting[id]
-            if id in view.deferred:
-                self._take_in(self._by_free_name([id], view)[0], scope, view)
-
-    def _activated(self, ids: Sequence[str], scope: str | None, view: View) -> Change:
-        scope = self._scope if scope is None else self._checked_scope(scope)
+    def _activate(self, ids: Sequence[str], scope: str | None, view: CatalogView) -> ActivationChange:
+        scope = self._options.scope if scope is None else self._check_scope(scope)
         ids = tuple(dict.fromkeys(ids))
-        loaded = tuple(id for id in ids if id in view.loaded or id in self._forced)
-        free, taken = self._by_free_name([id for id in ids if id not in loaded], view)
-        change = self._take_in(free, scope, view)
+        loaded = tuple(id for id in ids if id in view.loaded or id in self._activations.forced)
+        free, taken = self._split_by_free_name([id for id in ids if id not in loaded], view)
+        change = self._add(free, scope, view)
         if scope == "persistent" and self._path:
-            selection.change(self._path, add=[id for id in free if id in self._activations])
+            update_selection(self._path, add=[id for id in free if id in self._activations])
         return change._replace(already=loaded + change.already, left_out=change.left_out + taken)
 
-    def _take_in(self, ids: Sequence[str], scope: str, view: View) -> Change:
-        change = self._activations.add([Active(id, self._cost(view.tools[id]), scope) for id in ids])
-        self._forget(change.evicted)
+    def _add(self, ids: Sequence[str], scope: str, view: CatalogView) -> ActivationChange:
+        change = self._activations.add([ActiveTool(id, self._cost(view.tools[id]), scope) for id in ids])
+        self._hide(change.evicted)
         for id in change.activated:
             self._show(id, view)
         return change
 
-    def _show(self, id: str, view: View) -> None:
+    def _show(self, id: str, view: CatalogView) -> None:
         self._ledger.enter("schema", view.tools[id].name, self._prompt.add(id, view.tools[id]))
 
-    def _forget(self, ids: Iterable[str]) -> None:
-        self._prompt.drop([id for id in ids if id not in self._forced])
+    def _hide(self, ids: Iterable[str]) -> None:
+        self._prompt.drop([id for id in ids if id not in self._activations.forced])
 
     def _note_retry(self, name: str, text: str) -> str:
         self._ledger.enter("retry", name, text)
@@ -440,123 +427,140 @@ class Session:
     def _cost(self, tool: CatalogTool) -> int:
         known = self._costs.get(tool.id)
         if known is None or known[0] is not tool:
-            known = self._costs[tool.id] = (tool, self._tokenizer.tokens(prompt.definition(tool)))
+            known = self._costs[tool.id] = (tool, self._options.tokenizer.tokens(definition_json(tool)))
         return known[1]
 
-    def _is_added(self, id: str) -> bool:
-        return id in self._activations or id in self._forced
+    def _shown_deferred(self, view: CatalogView) -> set[str]:
+        """Return the ids of deferred tools that the model has already."""
+        return {id for id in self._activations.shown_ids() if id in view.deferred}
 
-    def _there(self, view: View) -> set[str]:
-        """Of what can be found, that which is there already."""
-        return {id for id in (*(active.id for active in self._activations), *self._forced) if id in view.deferred}
-
-    def _id(self, name: str, view: View, hidden: bool = False) -> str:
-        """The tool that a name means."""
-        ids = [name] if name in view.tools else view.ids.get(name) or self._by_own_name(name)
+    def _id_of(self, name: str, view: CatalogView, hidden: bool = False) -> str:
+        """Return the id of the tool that a name means."""
+        ids = [name] if name in view.tools else view.ids.get(name) or self._ids_by_own_name(name)
         if len(ids) > 1:
             raise InputError(f"{len(ids)} tools have the name {name[:200]!r}: say which, such as {ids[0]!r}")
         tool = view.tools.get(ids[0]) if ids else None
         if tool is None or (tool.id not in view.ids.get(tool.name, ()) and not (hidden and self._rules.hides(tool))):
-            secrets = _secrets(view)
+            secrets = _secret_names(view)
             near = [repr(one) for one in self._catalog.nearest(name) if one not in secrets]
             advice = f"did you mean {' or '.join(near)}?" if near else "search for it by what it does"
             raise NotFound(f"there is no tool {name[:200]!r}: {advice}")
         return tool.id
 
-    def _by_own_name(self, name: str) -> list[str]:
-        """The tool that its server calls so, if there is one."""
+    def _ids_by_own_name(self, name: str) -> list[str]:
+        """Return the id of the tool that its server calls by this name, if there is one."""
         try:
             return [self._catalog.get(name).id]
         except NotFound:
             return []
 
-    def _by_free_name(self, ids: Sequence[str], view: View) -> tuple[list[str], tuple[str, ...]]:
-        """Ids to activate, and those whose name another loaded tool has: a provider takes each name once."""
-        names = {view.tools[id].name: id for id in (*view.loaded, *self._there(view))}
+    def _split_by_free_name(self, ids: Sequence[str], view: CatalogView) -> tuple[list[str], tuple[str, ...]]:
+        """Return the ids to activate, and those whose name a loaded tool has: a provider takes each name once."""
+        names = {view.tools[id].name: id for id in (*view.loaded, *self._shown_deferred(view))}
         free = [id for id in ids if names.setdefault(view.tools[id].name, id) == id]
         return free, tuple(id for id in ids if id not in free)
 
-    def _found(self, query: str, limit: int, exclude: list[str], profile: str, view: View) -> Found:
-        """Ask the catalog; when its file cannot be read, an index made anew of what was last seen."""
-        from onhand.tools.catalog import Catalog
-
+    def _search_catalog(
+        self, query: str, limit: int, exclude: list[str], profile: str, view: CatalogView
+    ) -> ToolSearchResult:
+        """Search the catalog or, when its file cannot be read, a new index of what was last seen."""
         try:
             return self._catalog.search(query, limit, exclude, profile)
         except StoreError as error:
             rebuilt = Catalog()
             rebuilt.add(view.tools.values())
             found = rebuilt.search(query, limit, exclude, profile)
-            return found._replace(
-                notes=(*found.notes, f"the catalog cannot be read, so this is of what was last seen: {error}")
-            )
+            note = f"the catalog cannot be read, so this searched the tools that were last seen: {error}"
+            return found._replace(notes=(*found.notes, note))
 
-    def _asked_again(self, query: str, limit: int, profile: str, view: View) -> tuple[CatalogTool, ...]:
-        """Of what a query asks for, that which is loaded already: then there is no need to search on."""
+    def _find_loaded(self, query: str, limit: int, profile: str, view: CatalogView) -> tuple[CatalogTool, ...]:
+        """Return the tools that a query asks for and that are loaded already: then there is no need to search on."""
         hidden = [id for id in view.unseen if id not in view.loaded]
-        hits = self._found(query, limit, hidden, profile, view).hits
-        return tuple(hit.tool for hit in hits if hit.id in view.loaded or self._is_added(hit.id))
+        hits = self._search_catalog(query, limit, hidden, profile, view).hits
+        return tuple(hit.tool for hit in hits if hit.id in view.loaded or self._activations.shows(hit.id))
 
-    def _checked_scope(self, scope: str) -> str:
-        _check(scope, SCOPES, "scope")
+    def _check_scope(self, scope: str) -> str:
+        _check_choice(scope, SCOPES, "scope")
         if scope == "persistent" and self._path is None:
-            raise InputError("what is activated for good needs a file: give the session a path")
+            raise InputError("persistent activations need a file: give the session a path")
         return scope
 
-    def _state(self, scopes: Mapping[str, str]) -> dict[str, Any]:
+    def _describe_state(self, scopes: Mapping[str, str]) -> dict[str, Any]:
         tools = [{"id": id, "scope": scope} for id, scope in scopes.items()]
-        return {"version": 1, "mode": self._mode, "tools": tools}
+        return {"version": 1, "mode": self._mode.current, "tools": tools}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        for id, scope in _restored(state):
-            self._waiting.setdefault(id, "session" if scope == "persistent" and self._path is None else scope)
-        if state["mode"] is not None and self._is_auto:
-            self._mode = state["mode"]
-            self._decision = Decision(self._mode != "off", "resumed", f"the session began in mode {self._mode}")
+        for id, scope in _read_state(state):
+            kept = "session" if scope == "persistent" and self._path is None else scope
+            self._activations.parked.setdefault(id, kept)
+        if state["mode"] is not None:
+            self._mode.resume(state["mode"])
 
 
-def _without_secrets(found: Found, view: View, already: Sequence[CatalogTool]) -> Found:
-    """An answer that tells nothing of tools that are for the host alone, or that nobody can call."""
-    from onhand.tools.catalog import EXCLUDED
+def _check_options(options: SessionOptions, changes: Mapping[str, Any]) -> SessionOptions:
+    unknown = [name for name in changes if name not in SessionOptions._fields]
+    if unknown or not isinstance(options, SessionOptions):
+        given = f"no option {unknown[0]!r}" if unknown else f"options of {type(options).__name__}"
+        raise InputError(f"a session takes {given}; the options are {', '.join(SessionOptions._fields)}")
+    options = options._replace(**changes)
+    _check_choice(options.mode, (*MODES, "auto"), "mode")
+    _check_choice(options.finder, SEARCHERS, "finder")
+    if options.mcp_discovery and options.mode in ("off", "auto"):
+        options = options._replace(mode="mcp-only")
+    return options._replace(mcp_discovery=False)
 
+
+def _open_catalog(given: Catalog | Iterable[Tool | CatalogTool | Callable[..., Any]]) -> Catalog:
+    if isinstance(given, Catalog):
+        return given
+    catalog = Catalog()
+    refused = catalog.add(given).refused
+    if refused:
+        raise InputError(refused[0][1])
+    return catalog
+
+
+def _hide_secrets(found: ToolSearchResult, view: CatalogView, already: Sequence[CatalogTool]) -> ToolSearchResult:
+    """Remove from a result what it says about tools that only the host may call, or that nobody can call."""
     if found.reason in EXCLUDED:
-        fruitless = "no tool that can be called is meant: say what it should do in other words"
-        found = found._replace(reason="what is meant is loaded already" if already else fruitless)
+        other_words = "no tool that can be called is meant: say what it should do in other words"
+        found = found._replace(reason="what is meant is loaded already" if already else other_words)
     if not found.unknown:
         return found
-    secrets = _secrets(view)
+    secrets = _secret_names(view)
     unknown = (
         one._replace(nearest=tuple(name for name in one.nearest if name not in secrets)) for one in found.unknown
     )
     return found._replace(unknown=tuple(unknown))
 
 
-def _secrets(view: View) -> set[str]:
-    """Ids and names that no answer may suggest."""
+def _secret_names(view: CatalogView) -> set[str]:
+    """Return the ids and names that no answer may suggest."""
     return {name for id in view.unseen if id not in view.loaded for name in (id, view.tools[id].name)}
 
 
-def _restored(state: object) -> list[tuple[str, str]]:
+def _read_state(state: object) -> list[tuple[str, str]]:
     given: Mapping[str, Any] = state if isinstance(state, Mapping) else {}
     rows = given.get("tools")
-    well = given.get("version") == 1 and given.get("mode", "") in (*MODES, None) and isinstance(rows, list)
-    pairs: list[tuple[Any, Any]] = [_pair(row) for row in rows or []] if well else []
-    if not well or not all(isinstance(id, str) and scope in SCOPES for id, scope in pairs):
-        raise InputError("the state of the session cannot be read: pass what state() gave, or begin without")
+    is_valid = given.get("version") == 1 and given.get("mode", "") in (*MODES, None) and isinstance(rows, list)
+    pairs: list[tuple[Any, Any]] = [_read_pair(row) for row in rows or []] if is_valid else []
+    if not is_valid or not all(isinstance(id, str) and scope in SCOPES for id, scope in pairs):
+        raise InputError("the state of the session cannot be read: pass what state() returned, or start without")
     return pairs
 
 
-def _pair(row: object) -> tuple[Any, Any]:
+def _read_pair(row: object) -> tuple[Any, Any]:
     return (row.get("id"), row.get("scope")) if isinstance(row, Mapping) else (None, None)
 
 
-def _named(given: Iterable[str]) -> frozenset[str]:
-    """Names that a host gave; one may stand by itself."""
+def _as_names(given: Iterable[str]) -> frozenset[str]:
+    """Return the names that a host gave; a single one may be passed by itself."""
     names = [given] if isinstance(given, str) else list(given)
     if not all(isinstance(name, str) for name in names):
-        raise InputError("essentials, always_tools, always_servers and hidden are names: pass texts")
+        raise InputError("essentials, always_tools, always_servers and hidden are names: pass strings")
     return frozenset(map(str.strip, names)) - {""}  # which is the server of all tools that have none
 
 
-def _check(value: str, known: Sequence[str], what: str) -> None:
+def _check_choice(value: str, known: Sequence[str], what: str) -> None:
     if value not in known:
         raise InputError(f"{what} is {', '.join(known[:-1])} or {known[-1]}, not {str(value)[:60]!r}")

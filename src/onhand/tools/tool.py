@@ -1,17 +1,26 @@
-"""What is a tool? A name, a description, a schema of its arguments and the code behind it.
+"""Define a tool: a name, a description, a schema of its arguments and the function that runs it.
 
-It knows nothing of validation, threads or event loops: the registry runs tools. So it is cheap to import.
+Validation, threads and event loops are the registry's business, so this module is cheap to import.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 from onhand.errors import InputError
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 Handler = Callable[[dict[str, Any]], Any]
-"""Takes the arguments as one mapping; gives text, an Output or a JSON value, or an awaitable of one."""
+"""Takes the arguments as one mapping; returns text, a record, an Output or a JSON value, or an awaitable of one."""
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")  # the names that MCP allows
 MAX_DEPTH = 64  # no honest schema or argument comes near; recursion beyond it would meet Python's own limit
@@ -20,38 +29,38 @@ _SMALL = 2**63
 MAX_INTEGER_BITS = 14_000  # Python refuses to print integers of more than 4300 digits
 
 
-class Alias(NamedTuple):
-    """Another name of an argument, under which numbers count in a smaller unit."""
+class ArgumentAlias(NamedTuple):
+    """Another name of an argument, under which numbers are in a smaller unit."""
 
     name: str
-    per: int  # how many of them make one
+    per: int  # how many of the smaller unit make one
 
 
-_NO_ALIASES: Mapping[str, str | Alias] = MappingProxyType({})
+_NO_ALIASES: Mapping[str, str | ArgumentAlias] = MappingProxyType({})
 
 
-class Output(NamedTuple):
-    """What a handler gives when it has both a text for the model and a JSON value for programs."""
+class Output(NamedTuple, Generic[T]):
+    """A text for the model and a record or JSON value for programs, where the text does not follow from the record."""
 
     text: str
-    structured: Any = None
+    structured: T | None = None
 
 
 class Hints(NamedTuple):
-    """What a call may do to the world; unless said, what MCP assumes of a tool that says nothing of itself."""
+    """What a call may do to the world; the defaults are what MCP assumes about a tool without annotations."""
 
-    destructive: bool = True  # it may take away or write over; otherwise it only adds
-    idempotent: bool = False  # the same call again changes nothing more
-    open_world: bool = True  # it reaches beyond what is on this machine
+    destructive: bool = True  # it may delete or overwrite; otherwise it only adds
+    idempotent: bool = False  # repeating a call has no further effect
+    open_world: bool = True  # it reaches beyond this machine
 
 
 ASSUMED = Hints()
 LOCAL = Hints(destructive=False, open_world=False)
-REPLACING = LOCAL._replace(destructive=True, idempotent=True)  # puts a thing of this machine into a state
+REPLACING = LOCAL._replace(destructive=True, idempotent=True)  # sets the state of something on this machine
 
 
 def closed_schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """The schema of arguments by name, which takes no others."""
+    """Return the schema of an object with these properties and no others."""
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "properties": dict(properties), **needed, "additionalProperties": False}
 
@@ -65,9 +74,10 @@ class _Fields(NamedTuple):
     max_output_bytes: int
     timeout_s: float | None
     strict_arguments: bool
-    aliases: Mapping[str, str | Alias]
+    aliases: Mapping[str, str | ArgumentAlias]
     output_schema: dict[str, Any] | None
     hints: Hints
+    function: Callable[..., Any]
 
 
 class Tool(_Fields):
@@ -85,34 +95,40 @@ class Tool(_Fields):
         max_output_bytes: int = 8192,
         timeout_s: float | None = 30.0,  # None: no limit
         strict_arguments: bool = True,  # refuse arguments that the schema does not name
-        aliases: Mapping[str, str | Alias] = _NO_ALIASES,  # other names of arguments, understood and not shown
-        output_schema: Mapping[str, Any] | None = None,  # of the structured output, where every answer has one
+        aliases: Mapping[str, str | ArgumentAlias] = _NO_ALIASES,  # other names of arguments, accepted but not shown
+        output_schema: Mapping[str, Any] | None = None,  # of the structured output, if every answer has one
         hints: Hints = ASSUMED,
+        function: Callable[..., Any] | None = None,  # what calling the Tool calls; the handler unless given
     ) -> Self:
         """Check every field; InputError says which one cannot be used and why."""
         _check(name, description, input_schema, handler, max_output_bytes, timeout_s)
         return super().__new__(
             cls,
             name,
-            plain(description, f"tool {name}: description"),
-            plain(input_schema, f"tool {name}: input_schema"),
+            copy_json(description, f"tool {name}: description"),
+            copy_json(input_schema, f"tool {name}: input_schema"),
             handler,
             read_only,
             max_output_bytes,
             timeout_s,
             strict_arguments,
             aliases,
-            None if output_schema is None else plain(output_schema, f"tool {name}: output_schema"),
+            None if output_schema is None else copy_json(output_schema, f"tool {name}: output_schema"),
             hints,
+            function or handler,
         )
 
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function that the tool was made of, without a registry: no checks, no limits, no conversion."""
+        return self.function(*arguments, **named)
+
     def wire(self) -> dict[str, Any]:
-        """What a model is shown: name, description and input_schema, in this order, and nothing else."""
-        schema = plain(self.input_schema, self.name)
+        """Return what a model is shown: name, description and input_schema, in this order, and nothing else."""
+        schema = copy_json(self.input_schema, self.name)
         return {"name": self.name, "description": self.description, "input_schema": schema}
 
     def annotations(self) -> dict[str, bool]:
-        """What it claims of itself, as MCP spells it; what only reads destroys nothing and may be called again."""
+        """Return the annotations of MCP; a read-only tool is neither destructive nor non-idempotent."""
         return {
             "readOnlyHint": self.read_only,
             "destructiveHint": self.hints.destructive and not self.read_only,
@@ -143,24 +159,23 @@ def _check(
         raise InputError(f"tool {name}: timeout_s must be more than 0, or None, not {timeout_s}")
 
 
-def plain(value: object, where: str, text: Callable[[str, str], str] | None = None) -> Any:
-    """A copy of a JSON value in Python's own types; InputError names the place of what JSON cannot hold.
+def copy_json(value: object, where: str, text: Callable[[str, str], str] | None = None) -> Any:
+    """Copy a JSON value into plain Python types; InputError names the place of what JSON cannot hold.
 
-    Every text goes through `text(value, where)`; unless given, that refuses what cannot be encoded.
+    Every text goes through `text(value, where)`, which by default refuses what cannot be encoded.
     """
     try:
-        return _copied(value, MAX_DEPTH, [MAX_VALUES])
+        return _copy_common(value, MAX_DEPTH, [MAX_VALUES])
     except _Uncommon:
         return _Copy(text or _encodable).of(value, where, MAX_DEPTH)
 
 
 class _Uncommon(Exception):
-    """A value that has to be looked at more closely."""
+    """The value is not a common one, so it needs a closer look."""
 
 
-def _copied(value: Any, levels_left: int, values_left: list[int]) -> Any:
-    """The same as below, only faster, of what nearly every value is: ASCII texts and small numbers in dicts and lists,
-    none of which any `text` would change."""
+def _copy_common(value: Any, levels_left: int, values_left: list[int]) -> Any:
+    """Copy the common case quickly: ASCII texts and small numbers in dicts and lists, which no `text` would change."""
     kind = type(value)
     if kind is str:
         if value.isascii():
@@ -178,13 +193,13 @@ def _copied(value: Any, levels_left: int, values_left: list[int]) -> Any:
                 if type(key) is not str or not key.isascii():
                     raise _Uncommon
                 is_text = type(item) is str and item.isascii()
-                copy[key] = item if is_text else _copied(item, levels_left - 1, values_left)
+                copy[key] = item if is_text else _copy_common(item, levels_left - 1, values_left)
             return copy
     elif kind is list and levels_left:
         values_left[0] -= len(value) + 1
         if values_left[0] >= 0:
             return [
-                item if type(item) is str and item.isascii() else _copied(item, levels_left - 1, values_left)
+                item if type(item) is str and item.isascii() else _copy_common(item, levels_left - 1, values_left)
                 for item in value
             ]
     raise _Uncommon
@@ -228,7 +243,7 @@ def _encodable(value: str, where: str) -> str:
     except UnicodeEncodeError as error:
         half = ord(value[error.start])
         raise InputError(
-            f"{_short(where)}: contains half of a surrogate pair (U+{half:04X}); send whole characters"
+            f"{_short(where)}: contains a lone surrogate (U+{half:04X}), which cannot be encoded as UTF-8; remove it"
         ) from None
     return value
 

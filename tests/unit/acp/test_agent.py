@@ -12,7 +12,7 @@ from acp import schema
 from acp.exceptions import RequestError
 
 from editor import FILES, TERMINAL, Editor, editing, opener
-from onhand.acp.agent import Wanted
+from onhand.acp.agent import SessionRequest
 from onhand.acp.session import Conversation
 from onhand.agent.models.scripted import Line
 from onhand.formats.message import Message
@@ -153,7 +153,7 @@ def test_cancel_ends_the_prompt_of_one_session_and_no_other(tmp_path: Path) -> N
                 len(editor.of(one.session_id, "tool_call_update") + editor.of(two.session_id, "tool_call_update")) < 2
             ):
                 await asyncio.sleep(0.01)
-            with pytest.raises(RequestError, match="at work"):
+            with pytest.raises(RequestError, match="working on a prompt"):
                 await agent.prompt(session_id=one.session_id, prompt=text("and this"))
             await agent.cancel(session_id=one.session_id)
             assert (await first).stop_reason == "cancelled"
@@ -187,7 +187,7 @@ def test_cancel_while_a_person_is_asked_answers_cancelled(tmp_path: Path) -> Non
 def test_cancel_while_servers_are_being_joined_answers_cancelled(tmp_path: Path, ended_by: str) -> None:
     joined: list[str] = []
 
-    async def opened(wanted: Wanted) -> Conversation:
+    async def opened(wanted: SessionRequest) -> Conversation:
         async def join() -> None:
             try:
                 if await wanted.session.allows("slow", "slow --server"):
@@ -315,7 +315,7 @@ def test_modes_say_what_is_asked_for_and_what_is_refused(tmp_path: Path) -> None
             assert changed.config_options[0].current_value == "auto"
             assert editor.of(session.session_id, "current_mode_update")[-1].current_mode_id == "auto"
             await agent.prompt(session_id=session.session_id, prompt=text("go"))
-            with pytest.raises(RequestError, match="no mode"):
+            with pytest.raises(RequestError, match="unknown mode"):
                 await agent.set_session_mode(session_id=session.session_id, mode_id="root")
 
     run(work)
@@ -368,7 +368,7 @@ def test_an_editors_text_is_shown_and_changed_by_the_same_rules_as_a_files(tmp_p
             shown, beyond, hashed, both = (one.content[0].content.text for one in told)
             assert "two\n[lines 2 to 2 of 3]" in shown
             assert "Start line 9 exceeds file length (3 lines)" in beyond
-            assert "expected_hash is not known to the editor" in hashed
+            assert "the editor does not support expected_hash" in hashed
             assert "edits" in both
 
     run(work)
@@ -443,9 +443,9 @@ def test_a_model_that_fails_ends_the_prompt_with_an_error_and_the_session_goes_o
         async with editing(Editor(), opener(lambda _: [])) as agent:
             session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
             for _ in range(2):
-                with pytest.raises(RequestError, match="the script has 0 lines"):
+                with pytest.raises(RequestError, match="the script has only 0 lines"):
                     await agent.prompt(session_id=session.session_id, prompt=text("go"))
-            with pytest.raises(RequestError, match="no open session"):
+            with pytest.raises(RequestError, match="is not open"):
                 await agent.prompt(session_id="f" * 32, prompt=text("go"))
 
     run(work)

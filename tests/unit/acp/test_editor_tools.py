@@ -6,7 +6,7 @@ from typing import Any
 from acp import schema
 
 from editor import Editor
-from onhand.acp.editor_tools import through
+from onhand.acp.editor_tools import route_to_editor
 from onhand.actions.file_tools import reading_tools, writing_tools
 from onhand.actions.workspace import Workspace
 from requirements import requirement
@@ -20,9 +20,9 @@ def test_an_editor_takes_over_what_it_can_do_and_adds_no_tool(tmp_path: Path) ->
         fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True
     )
     editor: Any = Editor()
-    lent = through(editor, "s", able, workspace, tools)
+    lent = route_to_editor(editor, "s", able, workspace, tools)
     assert [tool.wire() for tool in lent] == [tool.wire() for tool in tools]
     taken_over = [new.name for old, new in zip(tools, lent, strict=True) if old.handler is not new.handler]
     assert taken_over == ["read_file", "write_file", "edit_file"]
     for unable in (None, schema.ClientCapabilities()):
-        assert through(editor, "s", unable, workspace, tools) == tools
+        assert route_to_editor(editor, "s", unable, workspace, tools) == tools

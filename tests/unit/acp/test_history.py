@@ -18,7 +18,7 @@ def goals(history: History) -> list[str]:
 
 def told(history: History, *events: Event) -> None:
     """Go on with the conversation, tell of something, and let go of it."""
-    journal = history.go_on(ID)
+    journal = history.reopen(ID)
     assert journal is not None
     for event in events:
         journal(event)
@@ -71,10 +71,10 @@ def test_a_line_that_somebody_meddled_with_is_passed_over(history: History, tmp_
 
 @requirement("acp.sessions")
 def test_a_conversation_goes_on_in_one_place_at_a_time(history: History, tmp_path: Path) -> None:
-    first = history.go_on(ID)
+    first = history.reopen(ID)
     assert first is not None
     with pytest.raises(InputError, match="open in another"):
-        History(str(tmp_path)).go_on(ID)
+        History(str(tmp_path)).reopen(ID)
     first(Began("second"))
     first.close()
     told(history, Began("third"))
@@ -86,5 +86,5 @@ def test_a_conversation_that_has_just_begun_is_open_in_one_place_too(tmp_path: P
     journal = History(str(tmp_path)).begin(ID, "/project")
     assert journal is not None
     with pytest.raises(InputError, match="open in another"):
-        History(str(tmp_path)).go_on(ID)
+        History(str(tmp_path)).reopen(ID)
     journal.close()

@@ -12,7 +12,7 @@ import pytest
 from editor import opener
 from onhand.acp.agent import EditorAgent
 from onhand.acp.history import History
-from onhand.acp.stdio import Refused, Wire, converse, parsed
+from onhand.acp.stdio import EditorTransport, ErrorResponse, converse, parse_message
 from public_cases import cases, each
 from requirements import requirement
 
@@ -27,7 +27,7 @@ def exchanged(lines: Sequence[bytes]) -> list[dict[str, Any]]:
         reading, to_agent = os.pipe()
         from_agent, writing = os.pipe()
         agent = EditorAgent(opener(lambda _: []), History(None), "1")
-        wire = Wire(reading, writing)
+        wire = EditorTransport(reading, writing)
         serving = asyncio.create_task(converse(agent, wire))
         answers: list[dict[str, Any]] = []
         with open(to_agent, "wb", buffering=0) as out, open(from_agent, "rb") as back:
@@ -112,17 +112,17 @@ def test_an_answer_to_nothing_does_not_end_the_agent(line: bytes) -> None:
         b'{"id":0,"result":' + b"[" * 200 + b"]" * 200 + b"}",
     ],
 )
-def test_whoever_waits_for_an_answer_hears_of_one_that_cannot_be_used(line: bytes) -> None:
-    message = parsed(line)
+def test_an_invalid_response_reaches_its_caller_as_an_error(line: bytes) -> None:
+    message = parse_message(line)
     assert isinstance(message, dict)
     assert (message["id"], message["error"]["code"]) == (0, -32600)
-    assert "the answer is none" in message["error"]["message"]
+    assert "invalid response" in message["error"]["message"]
 
 
 @requirement("acp.sessions")
 def test_nothing_is_done_before_initialize() -> None:
     (answer, last) = exchanged([asking("session/new", {"cwd": "/", "mcpServers": []})])
-    assert answer["error"] == {"code": -32600, "message": "initialize comes first", "data": None}
+    assert answer["error"] == {"code": -32600, "message": "call initialize first", "data": None}
     assert last["error"]["code"] == -32600
 
 
@@ -143,8 +143,8 @@ def test_what_an_editor_offers_in_no_form_is_not_used_and_a_session_begins(tmp_p
 
 @requirement("acp.default-adapter")
 def test_halves_of_characters_become_whole() -> None:
-    message = parsed(rb'{"jsonrpc":"2.0","id":1,"method":"m","params":{"t":"a\ud83d"}}')
-    assert not isinstance(message, Refused)
+    message = parse_message(rb'{"jsonrpc":"2.0","id":1,"method":"m","params":{"t":"a\ud83d"}}')
+    assert not isinstance(message, ErrorResponse)
     assert message is not None
     assert message["params"]["t"] == "a\ufffd"
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onhand import settled
-from onhand.actions import beneath, programs
-from onhand.actions.git import git
-from onhand.actions.tree import TIMEOUT_S
+from onhand.actions import workspace as workspaces
+from onhand.actions.git import run_git
 from onhand.actions.workspace import Workspace
 
 SECRET = "do not tell"
@@ -43,8 +41,8 @@ def root(tmp_path: Path) -> Path:
 def workspace(root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A workspace, once with the kernel's own way to stay below a directory and once without."""
     if request.param == "steps":
-        monkeypatch.setattr(beneath, "_openat2", lambda: None)
-    elif beneath._openat2() is None:
+        monkeypatch.setattr(workspaces, "_openat2", lambda: None)
+    elif workspaces._openat2() is None:
         pytest.skip("this kernel has no openat2")
     return Workspace(root)
 
@@ -60,12 +58,6 @@ def tree(root: Path) -> Tree:
         return root
 
     return made
-
-
-@pytest.fixture
-def everything_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if all files were old, so that what ripgrep tells of their lines counts."""
-    monkeypatch.setattr(settled, "SETTLED_NS", -TIMEOUT_S * 10**9)
 
 
 @pytest.fixture
@@ -104,9 +96,8 @@ def repository(root: Path, run: Git) -> Path:
 
 
 @pytest.fixture
-def with_submodule(repository: Path, run: Git, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with another one inside, and changes in directories; soon after its last word, git is silent."""
-    monkeypatch.setattr(programs, "ASK_MS", 20)
+def with_submodule(repository: Path, run: Git) -> Path:
+    """A repository with another one inside, and changes in directories."""
     inner = repository / "inner"
     inner.mkdir()
     run("init", "-q", "-b", "main", cwd=inner)
@@ -123,4 +114,4 @@ def with_submodule(repository: Path, run: Git, monkeypatch: pytest.MonkeyPatch) 
 
 
 def said(workspace: Workspace, *words: str, path: str = ".") -> str:
-    return git(workspace, words, path).text
+    return run_git(workspace, words, path).output

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onhand.actions.edit import Edit, apply, edit
-from onhand.actions.files import read
+from onhand.actions.edit import TextEdit, apply_edits, edit_file
+from onhand.actions.files import read_file
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, NotFound
 from requirements import requirement
@@ -19,53 +19,56 @@ CODE = "def a():\n    return 1\n\n\ndef b():\n    return 1\n"
 
 def test_one_passage_is_replaced_literally(workspace: Workspace, root: Path) -> None:
     (root / "a.py").write_text(CODE, encoding="utf-8")
-    edited = edit(workspace, "a.py", [Edit("def b():\n    return 1", r"def b():\n    return $& \1 $1")])
+    edited = edit_file(workspace, "a.py", [TextEdit("def b():\n    return 1", r"def b():\n    return $& \1 $1")])
     assert edited.content == CODE.replace("def b():\n    return 1", r"def b():\n    return $& \1 $1")
     assert (root / "a.py").read_text(encoding="utf-8") == edited.content
     assert (edited.replacements, edited.notes) == (1, ())
-    assert edited.hash == read(workspace, "a.py").hash
+    assert edited.hash == read_file(workspace, "a.py").hash
 
 
 @pytest.mark.parametrize(
     ("edits", "reason"),
     [
-        ([Edit("    return 1", "x")], "occurs 2 times, at lines 2, 6: add lines around it, or send replace_all=true"),
-        ([Edit("", "x")], "old_string is empty"),
-        ([Edit("def a", "def a")], "are the same"),
+        (
+            [TextEdit("    return 1", "x")],
+            "occurs 2 times, at lines 2, 6: add lines around it, or send replace_all=true",
+        ),
+        ([TextEdit("", "x")], "old_string is empty"),
+        ([TextEdit("def a", "def a")], "are the same"),
         ([], "there is no edit"),
-        ([Edit("\r", "x")], r"^String not found in file: old_string is not in it\. Read the file"),
-        ([Edit("retrun 1", "x")], "String not found in file: .* the line most like it is 2: return 1"),
-        ([Edit("no such thing at all", "x")], "String not found in file: old_string is not in it. Read"),
-        ([Edit("def a", "def c"), Edit("def z()", "x")], "edit 2 of 2: String not found .*; no edit was made"),
-        ([Edit("def a", "\ud800")], "surrogate"),
-        ([Edit("\n", "x" * 2**24, True)], "would have more than"),
+        ([TextEdit("\r", "x")], r"^String not found in file: it does not contain old_string\. Read the file"),
+        ([TextEdit("retrun 1", "x")], "String not found in file: .* the line most like it is 2: return 1"),
+        ([TextEdit("no such thing at all", "x")], "String not found in file: it does not contain old_string. Read"),
+        ([TextEdit("def a", "def c"), TextEdit("def z()", "x")], "edit 2 of 2: String not found .*; no edit was made"),
+        ([TextEdit("def a", "\ud800")], "surrogate"),
+        ([TextEdit("\n", "x" * 2**24, True)], "would have more than"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_leaves_the_file_alone(
-    workspace: Workspace, root: Path, edits: list[Edit], reason: str
+    workspace: Workspace, root: Path, edits: list[TextEdit], reason: str
 ) -> None:
     (root / "a.py").write_text(CODE, encoding="utf-8")
     with pytest.raises(InputError, match=reason):
-        edit(workspace, "a.py", edits)
+        edit_file(workspace, "a.py", edits)
     assert (root / "a.py").read_text(encoding="utf-8") == CODE
 
 
 def test_a_file_that_is_missing_changed_or_protected_is_refused(workspace: Workspace, root: Path) -> None:
     with pytest.raises(NotFound, match="File not found"):
-        edit(workspace, "a.py", [Edit("a", "b")])
+        edit_file(workspace, "a.py", [TextEdit("a", "b")])
     (root / "a.py").write_text(CODE, encoding="utf-8")
     with pytest.raises(InputError, match="has changed since"):
-        edit(workspace, "a.py", [Edit("def a", "def c")], expected_hash="0" * 32)
+        edit_file(workspace, "a.py", [TextEdit("def a", "def c")], expected_hash="0" * 32)
     with pytest.raises(InputError, match="protected"):
-        edit(workspace, ".git/config", [Edit("a", "b")])
+        edit_file(workspace, ".git/config", [TextEdit("a", "b")])
     (root / "b").write_bytes(b"\0\1")
     with pytest.raises(InputError, match="binary"):
-        edit(workspace, "b", [Edit("a", "b")])
+        edit_file(workspace, "b", [TextEdit("a", "b")])
 
 
 def test_every_passage_is_replaced_when_asked() -> None:
-    assert apply("a b a b a", [Edit("a", "aa", True)]) == ("aa b aa b aa", 3, ())
-    assert apply("x y", [Edit("x", "z", True)]) == ("z y", 1, ())
+    assert apply_edits("a b a b a", [TextEdit("a", "aa", True)]) == ("aa b aa b aa", 3, ())
+    assert apply_edits("x y", [TextEdit("x", "z", True)]) == ("z y", 1, ())
 
 
 @pytest.mark.parametrize("new", ["$& $1 $$ $`", r"\1 \g<0> \n", "%s {0} ${x}"])
@@ -73,56 +76,57 @@ def test_every_passage_is_replaced_when_asked() -> None:
 def test_no_sign_in_the_new_passage_has_a_meaning_however_the_old_one_is_found(
     old: str, is_all: bool, new: str
 ) -> None:
-    assert apply("x\na b\ny\n", [Edit(old, new, is_all)]).text == f"x\n{new}\ny\n"
+    assert apply_edits("x\na b\ny\n", [TextEdit(old, new, is_all)]).text == f"x\n{new}\ny\n"
 
 
 def test_passages_that_overlap_are_not_unique() -> None:
     with pytest.raises(InputError, match="occurs 2 times"):
-        apply("aaa", [Edit("aa", "b")])
+        apply_edits("aaa", [TextEdit("aa", "b")])
     with pytest.raises(InputError, match="at least 1,000 times, at lines 1, 1"):
-        apply("a" * 5000, [Edit("a", "b")])
+        apply_edits("a" * 5000, [TextEdit("a", "b")])
 
 
 def test_several_edits_see_each_other_in_order() -> None:
-    assert apply("one two", [Edit("one", "two"), Edit("two two", "three")]) == ("three", 2, ())
+    assert apply_edits("one two", [TextEdit("one", "two"), TextEdit("two two", "three")]) == ("three", 2, ())
 
 
 def test_lines_that_end_in_crlf_stay_so_and_match_either_spelling(workspace: Workspace, root: Path) -> None:
     for old, new in (("a\nb", "c\nd"), ("a\r\nb", "c\r\nd")):
         (root / "dos.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\r\ne\r\n")
-        edit(workspace, "dos.txt", [Edit(old, new)])
+        edit_file(workspace, "dos.txt", [TextEdit(old, new)])
         assert (root / "dos.txt").read_bytes() == b"\xef\xbb\xbfc\r\nd\r\ne\r\n"
 
 
 def test_a_file_is_edited_in_its_own_letters_and_as_it_was_read(workspace: Workspace, root: Path) -> None:
     (root / "latin").write_bytes(b"caf\xe9 = 1\nbar = 2 \x81\n")
-    line = read(workspace, "latin").content.splitlines()[0]
-    edited = edit(workspace, "latin", [Edit(line, "thé = 1"), Edit("bar = 2", "bar = ü")])
+    line = read_file(workspace, "latin").content.splitlines()[0]
+    edited = edit_file(workspace, "latin", [TextEdit(line, "thé = 1"), TextEdit("bar = 2", "bar = ü")])
     assert (root / "latin").read_bytes() == b"th\xe9 = 1\nbar = \xfc \x81\n"
+    assert edited.content is not None
     assert edited.content.encode()
-    with pytest.raises(InputError, match="in cp1252, which has no 漢字"):
-        edit(workspace, "latin", [Edit("bar", "漢字")])
+    with pytest.raises(InputError, match="in cp1252, which cannot encode 漢字"):
+        edit_file(workspace, "latin", [TextEdit("bar", "漢字")])
     assert (root / "latin").read_bytes() == b"th\xe9 = 1\nbar = \xfc \x81\n"
     (root / "wide").write_bytes("a = 1\n".encode("utf-16"))
-    edit(workspace, "wide", [Edit("1", "é")])
+    edit_file(workspace, "wide", [TextEdit("1", "é")])
     assert (root / "wide").read_text(encoding="utf-16") == "a = é\n"
 
 
 def test_a_file_with_some_wrong_bytes_keeps_them_and_its_letters(workspace: Workspace, root: Path) -> None:
     (root / "log").write_bytes("größer\nfür\n".encode() + b"\xff\n")
-    assert read(workspace, "log").content == "größer\nfür\n\ufffd\n"
-    edit(workspace, "log", [Edit("größer", "schöner")])
+    assert read_file(workspace, "log").content == "größer\nfür\n\ufffd\n"
+    edit_file(workspace, "log", [TextEdit("größer", "schöner")])
     assert (root / "log").read_bytes() == "schöner\nfür\n".encode() + b"\xff\n"
 
 
 def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> None:
     text = "class A:\n\tdef a(self):\n\t\tx = 1  \n\t\treturn x\n\nend\n"
-    changed = apply(
+    changed = apply_edits(
         text,
-        [Edit("def a(self):\n    x = 1\n    return x\n", "def a(self):\n    x = 1\n    y = 2\n    return x + y\n")],
+        [TextEdit("def a(self):\n    x = 1\n    return x\n", "def a(self):\n    x = 1\n    y = 2\n    return x + y\n")],
     )
     assert changed.text == "class A:\n\tdef a(self):\n\t\tx = 1  \n\t\ty = 2\n\t\treturn x + y\n\nend\n"
-    assert changed.notes == ("lines 2 to 4 matched but for whitespace, which was kept where it was not changed",)
+    assert changed.notes == ("lines 2 to 4 matched with whitespace ignored; unchanged lines keep theirs",)
     assert changed.replacements == 1
 
 
@@ -155,42 +159,46 @@ def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> N
     ],
 )
 def test_a_tolerant_edit_changes_only_what_it_must(text: str, old: str, new: str, after: str) -> None:
-    assert apply(text, [Edit(old, new)]).text == after
+    assert apply_edits(text, [TextEdit(old, new)]).text == after
 
 
 def test_what_is_in_two_places_but_for_whitespace_is_refused() -> None:
-    with pytest.raises(InputError, match="but for whitespace, 2 times, at lines 1, 3: send it exactly"):
-        apply("a  b\nc\na\tb\n", [Edit("a b", "x")])
+    with pytest.raises(InputError, match="with whitespace ignored, 2 times, at lines 1, 3: send it exactly"):
+        apply_edits("a  b\nc\na\tb\n", [TextEdit("a b", "x")])
     with pytest.raises(InputError, match="not found"):
-        apply("a\n\n\nb", [Edit("  \n \n", "x")])
+        apply_edits("a\n\n\nb", [TextEdit("  \n \n", "x")])
 
 
 def test_an_edit_that_would_change_nothing_is_not_said_to_be_made() -> None:
-    with pytest.raises(InputError, match="lines 2 to 2 match but for whitespace, and would stay as they are"):
-        apply("a\n\tb\nc\n", [Edit("    b\n", "\tb")])
+    with pytest.raises(
+        InputError, match="lines 2 to 2 match with whitespace ignored, but the edit would not change them"
+    ):
+        apply_edits("a\n\tb\nc\n", [TextEdit("    b\n", "\tb")])
 
 
 def test_a_hostile_file_does_not_hold_up_an_edit_that_cannot_be_made() -> None:
     text = "\n".join("ab" * 300 + "ba" * (number % 7) for number in range(3_000))
     for old in ("ab" * 40 + "cc" + "ab" * 40, "\n".join(["ab"] * 299), "x\n" * 5_000):
         with pytest.raises(InputError, match="not found"):
-            apply(text, [Edit(old, "y")])
-    many = apply("  a\n" * 200 + "  b\n" + "  a\n" * 90, [Edit("a\n" * 200 + "b\n" + "a\n" * 90, "a\n" * 290)])
+            apply_edits(text, [TextEdit(old, "y")])
+    many = apply_edits(
+        "  a\n" * 200 + "  b\n" + "  a\n" * 90, [TextEdit("a\n" * 200 + "b\n" + "a\n" * 90, "a\n" * 290)]
+    )
     assert many.text == "  a\n" * 290
 
 
 def test_whoever_has_the_file_open_has_the_old_one_whole(workspace: Workspace, root: Path) -> None:
     (root / "a.py").write_text(CODE, encoding="utf-8")
     with open(root / "a.py", encoding="utf-8") as opened:
-        edit(workspace, "a.py", [Edit("def a", "def c")])
+        edit_file(workspace, "a.py", [TextEdit("def a", "def c")])
         assert opened.read() == CODE
 
 
 def test_no_trace_is_left_beside_the_file(workspace: Workspace, root: Path) -> None:
     (root / "a.py").write_text(CODE, encoding="utf-8")
-    edit(workspace, "a.py", [Edit("def a", "def c")])
+    edit_file(workspace, "a.py", [TextEdit("def a", "def c")])
     with pytest.raises(InputError):
-        edit(workspace, "a.py", [Edit("def a", "def c")])
+        edit_file(workspace, "a.py", [TextEdit("def a", "def c")])
     assert sorted(os.listdir(root)) == ["a.py", "sub"]
 
 
@@ -199,7 +207,7 @@ def test_of_many_edits_at_once_none_is_lost(workspace: Workspace, root: Path) ->
     (root / "lines.txt").write_text("".join(f"line {number}.\n" for number in range(40)), encoding="utf-8")
 
     def change(number: int) -> int:
-        return edit(workspace, "lines.txt", [Edit(f"line {number}.", f"LINE {number}.")]).replacements
+        return edit_file(workspace, "lines.txt", [TextEdit(f"line {number}.", f"LINE {number}.")]).replacements
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(change, range(40))) == [1] * 40

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from onhand.actions import git_door, programs
-from onhand.actions.git import git
+from onhand.actions import git_isolation
+from onhand.actions.git import run_git
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError
 from patience import more_and_more
@@ -182,7 +182,7 @@ def test_whatever_is_not_known_to_read_is_refused(workspace: Workspace, reposito
     before = sorted(os.listdir(tmp_path)), sorted(os.listdir(repository))
     for words in REFUSED:
         with pytest.raises(InputError) as refused:
-            git(workspace, words)
+            run_git(workspace, words)
         assert "usage:" not in str(refused.value), words
     assert (sorted(os.listdir(tmp_path)), sorted(os.listdir(repository))) == before
 
@@ -248,7 +248,7 @@ def test_names_are_told_as_other_tools_take_them(workspace: Workspace, repositor
 @requirement("actions.git-read-only")
 def test_what_is_a_path_and_a_revision_is_not_guessed_between(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "main").mkdir()
-    with pytest.raises(InputError, match="main is a revision and a path"):
+    with pytest.raises(InputError, match="main is both a revision and a path"):
         said(workspace, "log", "main")
     assert said(workspace, "log", "--format=%s", "main", "--") == "Second commit\nFirst commit\n"
     assert said(workspace, "log", "--", "main") == ""
@@ -272,27 +272,27 @@ def test_a_branch_is_told_with_what_it_follows(workspace: Workspace, repository:
 def test_a_pattern_does_not_take_all_memory(
     workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git_door, "MAX_MEMORY_BYTES", 256 * 1024 * 1024)
+    monkeypatch.setattr(git_isolation, "MAX_MEMORY_BYTES", 256 * 1024 * 1024)
     with pytest.raises(InputError, match=r"(?i)memory"):
         said(workspace, "log", "-E", "--grep=((((a{1,200}){1,200}){1,200}){1,200})")
 
 
 @requirement("actions.git-read-only")
 def test_a_path_that_a_revision_has_not_is_told_where_to_begin(workspace: Workspace, repository: Path) -> None:
-    with pytest.raises(InputError, match="begin at the repository's top"):
+    with pytest.raises(InputError, match="start at the repository's top"):
         said(workspace, "show", "HEAD:ok.txt", path="sub")
 
 
 @requirement("actions.git-read-only")
 def test_much_is_cut_and_said_so(workspace: Workspace, repository: Path, run: Git) -> None:
     (repository / "f.txt").write_text("line\n" * 50_000, encoding="utf-8")
-    much = git(workspace, ["diff"])
-    assert (much.is_cut, much.text[-1]) == (True, "\n")
+    much = run_git(workspace, ["diff"])
+    assert (much.is_cut, much.output[-1]) == (True, "\n")
     (repository / "long.txt").write_text("ab" + "漢" * 50_000, encoding="utf-8")
     run("add", "long.txt")
     run("commit", "-qm", "Long")
-    long = git(workspace, ["show", "HEAD:long.txt"])
-    assert (long.is_cut, long.text.strip("漢")) == (True, "ab")  # no half of a character
+    long = run_git(workspace, ["show", "HEAD:long.txt"])
+    assert (long.is_cut, long.output.strip("漢")) == (True, "ab")  # no half of a character
 
 
 @requirement("actions.git-read-only")
@@ -313,7 +313,7 @@ def test_variables_of_the_machine_do_not_change_what_is_read(
 @pytest.mark.usefixtures("repository")
 def test_what_git_complains_of_is_told_on_one_line(workspace: Workspace) -> None:
     for words, named in (
-        ("log nowhere", "nowhere'; branch -a names branches, and paths come after --"),
+        ("log nowhere", "nowhere'; list branches with branch -a, and put paths after --"),
         ("show HEAD:none.txt", "none.txt"),
         ("blame -L 9,9 f.txt", "lines"),
     ):
@@ -345,7 +345,6 @@ def test_git_is_ended_when_it_takes_too_long(
     workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(repository / ".gitattributes")
-    monkeypatch.setattr(programs, "ASK_MS", 60_000)  # nobody looks for pipes before the time is over
     refusal = late(monkeypatch, "git diff", lambda: said(workspace, "diff", "HEAD~1", "HEAD"))
     assert re.match(r"git diff took longer than [0-9.]+ s: ask for less", refusal)
 
@@ -367,7 +366,7 @@ def test_an_index_that_takes_too_long_is_not_called_damaged(
 def late(monkeypatch: pytest.MonkeyPatch, which: str, ask: Callable[[], object]) -> str:
     """The refusal when a command of git takes too long, and those before it do not."""
     for timeout_s in more_and_more(0.5):
-        monkeypatch.setattr("onhand.actions.git_door.TIMEOUT_S", timeout_s)
+        monkeypatch.setattr("onhand.actions.git_isolation.TIMEOUT_S", timeout_s)
         with pytest.raises(InputError) as refused:
             ask()
         if which in str(refused.value):

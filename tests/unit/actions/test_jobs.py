@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onhand.actions.jobs import MAX_KEPT, MAX_RUNNING, Jobs
-from onhand.actions.processes import Process
+from onhand.actions.shell import RunningCommand
 from onhand.errors import InputError, NotFound
 from requirements import requirement
 from workplace import still_running
@@ -81,7 +81,7 @@ def test_of_those_that_printed_much_only_as_many_are_kept_as_there_is_room_for(
 
 
 def test_a_job_that_the_machine_cannot_start_says_why(tmp_path: Path) -> None:
-    def start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> Process:
+    def start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> RunningCommand:
         raise OSError(24, "Too many open files")
 
     jobs = Jobs(start)
@@ -93,7 +93,7 @@ def test_a_job_that_the_machine_cannot_start_says_why(tmp_path: Path) -> None:
 
 
 def test_a_job_or_stream_that_is_not_there_is_told(jobs: Jobs, tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="there are: none"):
+    with pytest.raises(NotFound, match="existing jobs: none"):
         jobs.output("job-9")
     job = jobs.start("true", cwd=str(tmp_path))
     with pytest.raises(InputError, match="stdout or stderr"):

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from onhand.actions.environment import environment_of
 from onhand.actions.jobs import Jobs
-from onhand.actions.shell import run
-from onhand.actions.shell_tools import tools_over
-from onhand.actions.web import checked
+from onhand.actions.shell import command_environment, run_command
+from onhand.actions.shell_tools import shell_tools
+from onhand.actions.web import check_url
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, OnhandError
 from onhand.sandbox.sandbox import Sandbox
@@ -21,7 +20,7 @@ from onhand.tools import Registry
 from public_cases import cases, each, needs_cases
 from workplace import backend, confined_start, give, policy_for, workplace
 
-from .test_web_tool import opened_for
+from .test_web import opened_for
 
 pytestmark = needs_cases
 
@@ -40,11 +39,11 @@ HARMLESS_IF_BLOCKED = {"LD_PRELOAD", "BASH_ENV", "IFS trick"}  # assignments: wh
 @pytest.mark.parametrize("case", each(case for case in cases("urls") if "input" in case))
 def test_every_url_is_refused_or_accepted_as_it_should_be_without_a_look_up(case: dict[str, Any]) -> None:
     if case["expected"] == "accept":
-        assert checked(case["input"], allow_http=True).scheme in ("http", "https")
+        assert check_url(case["input"], allow_http=True).scheme in ("http", "https")
         return
     for allow_http in (True, False):
         with pytest.raises(InputError):
-            checked(case["input"], allow_http)
+            check_url(case["input"], allow_http)
 
 
 def test_no_url_that_is_to_be_refused_makes_a_socket() -> None:
@@ -89,8 +88,8 @@ def _sent(sandbox: Sandbox, place: Path, case: dict[str, Any]) -> Any:
     policy = policy_for(place)._replace(memory_bytes=1 << 30, processes=64)
     jobs = Jobs(confined_start(sandbox, policy))
     try:
-        variables = environment_of({"PATH": "/usr/bin:/bin"})
-        tools = tools_over(jobs, Workspace(place).directory, lambda given: {**variables, **given}, "W.")
+        variables = command_environment({"PATH": "/usr/bin:/bin"})
+        tools = shell_tools(jobs, Workspace(place).directory, lambda given: {**variables, **given}, "W.")
         return Registry(tools).call("run_command", arguments)
     finally:
         jobs.close()
@@ -100,7 +99,7 @@ def test_a_planted_link_is_not_followed_by_the_workspace(sandbox: Sandbox) -> No
     with workplace() as place:
         (place / "src" / "x").unlink(missing_ok=True)
         start = confined_start(sandbox, policy_for(place))
-        run("ln -s /etc/passwd src/x", cwd=str(place), start=start)
+        run_command("ln -s /etc/passwd src/x", cwd=str(place), start=start)
         assert (place / "src" / "x").is_symlink()
         with pytest.raises(OnhandError):
-            Workspace(place).place("src/x")
+            Workspace(place).resolve("src/x")

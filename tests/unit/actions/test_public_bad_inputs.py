@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from onhand.actions.file_tools import reading_tools, writing_tools
-from onhand.actions.files import read, write
-from onhand.actions.git import git
-from onhand.actions.pattern import Pattern
+from onhand.actions.files import read_file, write_file
+from onhand.actions.git import run_git
+from onhand.actions.grep import LinePattern
 from onhand.actions.workspace import Workspace
 from onhand.errors import InputError, NotFound
 from onhand.tools import Registry
@@ -50,14 +50,14 @@ def test_every_path_is_refused_taken_as_a_name_or_read(workspace: Workspace, roo
     before = _everything(root.parent)
     if case["expected"] == "accept":
         if not os.path.lexists(os.path.join(root, path)):
-            write(workspace, path, "content", create_dirs=True)
-        assert read(workspace, path).content
+            write_file(workspace, path, "content", create_dirs=True)
+        assert read_file(workspace, path).content
     elif case["expected"] == "literal":
         with pytest.raises(NotFound):
-            read(workspace, path)
+            read_file(workspace, path)
     elif case["name"].startswith("write"):
         with pytest.raises(InputError):
-            write(workspace, path.replace(".toolname", ".onhand"), "mine", create_dirs=True)
+            write_file(workspace, path.replace(".toolname", ".onhand"), "mine", create_dirs=True)
         assert _everything(root.parent) == before
     else:
         if case["name"].startswith("secret"):
@@ -68,7 +68,7 @@ def test_every_path_is_refused_taken_as_a_name_or_read(workspace: Workspace, roo
             assert not result.ok or not result.structured.get("exists"), name
             assert SECRET not in result.text
         with pytest.raises(InputError):
-            write(workspace, path, "mine")
+            write_file(workspace, path, "mine")
 
 
 @requirement("actions.confined")
@@ -87,7 +87,7 @@ def test_every_link_and_device_is_refused_or_harmless(workspace: Workspace, root
     last = steps[-1].split()
     path = next((word.removeprefix("$ROOT/") for word in last if word.startswith("$ROOT/")), last[1])
     before = _everything(root.parent / "outside")
-    for act in (lambda: read(workspace, path), lambda: write(workspace, path, "mine")):
+    for act in (lambda: read_file(workspace, path), lambda: write_file(workspace, path, "mine")):
         try:
             act()
         except InputError as error:
@@ -146,14 +146,14 @@ def test_every_argument_of_git_is_refused_or_only_reads(
     head = (root / ".git" / "HEAD").read_bytes()
     for args in words:
         try:
-            git(workspace, args)
+            run_git(workspace, args)
         except InputError:
             assert case["expected"] != "accept"
         else:
             assert case["expected"] != "reject"
     if case["expected"] == "reject" and isinstance(sent, str):
         with pytest.raises(InputError):
-            git(workspace, ["status"], sent)
+            run_git(workspace, ["status"], sent)
     assert not planted.exists()
     assert (root / ".git" / "HEAD").read_bytes() == head
 
@@ -164,7 +164,7 @@ def test_every_pattern_is_refused_or_quick(case: dict[str, Any], capfd: pytest.C
     pattern = given(case, Path())
     began = process_time()
     try:
-        found = list(Pattern(pattern).lines(b"a" * 50_000 + b"!"))
+        found = list(LinePattern(pattern).lines(b"a" * 50_000 + b"!"))
     except InputError as error:
         assert case["expected"] != "accept"
         assert len(str(error)) < 500

@@ -9,11 +9,10 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from onhand.actions.environment import environment_of
+from onhand.actions.action import ALIASES
 from onhand.actions.jobs import Jobs
-from onhand.actions.shell import TIMEOUT_S
-from onhand.actions.shell_tools import tools_over
-from onhand.actions.spellings import SPELLINGS
+from onhand.actions.shell import TIMEOUT_S, command_environment
+from onhand.actions.shell_tools import shell_tools
 from onhand.actions.workspace import Workspace
 from onhand.tools import Call, Registry
 from patience import more_and_more
@@ -26,7 +25,7 @@ def opened(directory: Path, timeout_s: float = TIMEOUT_S) -> Iterator[Registry]:
     jobs = Jobs()
     inside = Workspace(directory).directory
     plain = {"PATH": "/usr/bin:/bin"}
-    yield Registry(tools_over(jobs, inside, lambda given: environment_of(plain, (), given), "W.", timeout_s))
+    yield Registry(shell_tools(jobs, inside, lambda given: command_environment(plain, (), given), "W.", timeout_s))
     jobs.close()
 
 
@@ -81,9 +80,9 @@ def test_a_command_that_takes_too_long_says_that_it_was_ended(registry: Registry
         result = registry.call("run_command", {"command": "echo begun; sleep 600", "timeout_s": timeout_s})
         if result.structured["stdout"]:
             break
-    assert result.text.startswith(f"[ended: its time of {timeout_s:g} s was over, ")
+    assert result.text.startswith(f"[killed: it took longer than {timeout_s:g} s, ")
     assert result.structured["ended_by"] == "timeout"
-    assert result.structured["error"] == f"ended: its time of {timeout_s:g} s was over"
+    assert result.structured["error"] == f"killed: it took longer than {timeout_s:g} s"
     assert result.structured["stdout"] == "begun\n"
 
 
@@ -92,16 +91,16 @@ def test_a_command_whose_call_names_no_time_is_ended_too(tmp_path: Path) -> None
     with opened(tmp_path, timeout_s=0.3) as registry:
         assert registry.call("run_command", {"command": "sleep 600"}).structured["ended_by"] == "timeout"
     with opened(tmp_path) as registry:
-        assert "Seconds until it is ended: 30 by default" in str(registry.wire())
+        assert "Seconds until it is killed: 30 by default" in str(registry.wire())
 
 
 @requirement("actions.both-spellings", "actions.shell-timeout")
-@pytest.mark.parametrize("spelling", SPELLINGS["run_command"])
+@pytest.mark.parametrize("spelling", ALIASES["run_command"])
 def test_a_time_without_its_unit_is_in_milliseconds_and_the_answer_says_so(registry: Registry, spelling: str) -> None:
     result = registry.call("run_command", {"command": "sleep 600", spelling: 300})
-    assert result.text.startswith("[ended: its time of 0.3 s was over, ")
+    assert result.text.startswith("[killed: it took longer than 0.3 s, ")
     assert registry.call("run_command", {"command": "true", spelling: 30000, "cwd": "."}).structured["success"]
-    for value in (0, -5, True, "30000", None, 10**12, 10**400):
+    for value in (0, -5, True, "30000", 10**12, 10**400):
         refused = registry.call("run_command", {"command": "true", spelling: value})
         assert not refused.ok, value
     assert f"unknown argument '{spelling}'" in (
@@ -155,7 +154,7 @@ def test_a_piece_ends_at_a_character_and_the_next_begins_with_it(registry: Regis
 def test_half_of_a_character_is_not_given_while_the_rest_of_it_may_come(registry: Registry, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     command = "printf '\\303'; read _ < go; printf '\\251'"
-    job = registry.call("run_command", {"command": command, "background": True}).structured["id"]
+    job = registry.call("run_command", {"command": command, "background": True}).structured["job"]
     while registry.call("read_output", {"job": job}).structured["total"] == 0:
         pass
     half = registry.call("read_output", {"job": job})
@@ -196,8 +195,8 @@ def test_output_that_is_no_text_fits_too_with_both_streams_and_is_read_without_a
 def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> None:
     started = registry.call("run_command", {"command": "echo x; sleep 600", "background": True})
     assert started.structured["state"] == "running"
-    assert started.structured["id"] in registry.call("list_jobs").text
-    assert "stopped" in registry.call("stop_job", {"job": started.structured["id"]}).text
+    assert started.structured["job"] in registry.call("list_jobs").text
+    assert "stopped" in registry.call("stop_job", {"job": started.structured["job"]}).text
     unknown = registry.call("stop_job", {"job": "job-99"})
     assert not unknown.ok
     assert "there is no job" in unknown.text
@@ -206,10 +205,10 @@ def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> N
 @requirement("actions.shell-background", "actions.shell-timeout")
 def test_a_background_job_is_ended_when_the_time_that_it_was_given_is_over(registry: Registry) -> None:
     given = {"command": "echo x; sleep 600", "background": True, "timeout_s": 0.2}
-    job = registry.call("run_command", given).structured["id"]
+    job = registry.call("run_command", given).structured["job"]
     while " running" in (listed := registry.call("list_jobs").text):
         pass
-    assert listed.startswith(f"{job} stopped: its time was over, ")
+    assert listed.startswith(f"{job} stopped: it timed out, ")
 
 
 def test_variables_of_a_call_reach_the_command_and_nothing_else(registry: Registry) -> None:
@@ -220,7 +219,7 @@ def test_variables_of_a_call_reach_the_command_and_nothing_else(registry: Regist
 @requirement("mcp.structured")
 def test_what_programs_get_has_the_shape_that_is_promised(registry: Registry) -> None:
     started = registry.call("run_command", {"command": "echo begun; sleep 60", "background": True})
-    job = started.structured["id"]
+    job = started.structured["job"]
     answers = {
         "run_command": [started, registry.call("run_command", {"command": "printf '\\001\\002%.0s' $(seq 20000)"})],
         "list_jobs": [registry.call("list_jobs")],

@@ -10,11 +10,13 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from onhand.actions import file_tools, find_tools, git_tool
-from onhand.actions.answers import MAX_OUTPUT_BYTES
-from onhand.actions.spellings import SPELLINGS
+from onhand.actions.action import ALIASES, MAX_OUTPUT_BYTES
+from onhand.actions.file_tools import reading_tools, writing_tools
+from onhand.actions.git import git_tool
+from onhand.actions.grep import grep_tool
+from onhand.actions.tree import glob_tool
 from onhand.actions.workspace import Workspace
-from onhand.digest import digest
+from onhand.text import digest
 from onhand.tools import Registry, Result
 from requirements import requirement
 
@@ -23,8 +25,8 @@ pytestmark = requirement("actions.are-tools")
 
 @pytest.fixture
 def registry(workspace: Workspace) -> Registry:
-    reading = [*file_tools.reading_tools(workspace), *find_tools.tools_over(workspace), git_tool.tool_over(workspace)]
-    return Registry([*reading, *file_tools.writing_tools(workspace)])
+    finding = [glob_tool(workspace), grep_tool(workspace), git_tool(workspace)]
+    return Registry([*reading_tools(workspace), *finding, *writing_tools(workspace)])
 
 
 def done(registry: Registry, name: str, **arguments: Any) -> Any:
@@ -81,8 +83,8 @@ def test_a_model_is_told_of_further_roots_before_and_after_it_asks_for_what_is_o
     for name in ("docs", "shared"):
         (tmp_path / name).mkdir()
     more = Workspace(root, read_only_roots=[str(tmp_path / "docs")], writable_roots=[str(tmp_path / "shared")])
-    tools = [file_tools.reading_tools(more)[1], *find_tools.tools_over(more)]
-    said = f"By their whole paths, also what is below {tmp_path / 'shared'}, {tmp_path / 'docs'} (read-only)."
+    tools = [reading_tools(more)[1], glob_tool(more), grep_tool(more)]
+    said = f"Absolute paths below these are allowed too: {tmp_path / 'shared'}, {tmp_path / 'docs'} (read-only)."
     assert [said in tool.input_schema["properties"]["path"]["description"] for tool in tools] == [True] * 3
     outside = failed(Registry(tools), "list_files", path="..").text
     assert f"({root}, {tmp_path / 'shared'}, {tmp_path / 'docs'})" in outside
@@ -107,7 +109,7 @@ def test_that_the_workspace_went_away_is_told_by_every_tool(
 ) -> None:
     shutil.rmtree(root)
     gone = failed(registry, name, **arguments)
-    assert gone.text == f"the workspace {root} is not there any more: ask the user to bring it back"
+    assert gone.text == f"the workspace {root} no longer exists: ask the user to restore it"
     assert not root.exists()
 
 
@@ -170,7 +172,7 @@ CALLS: dict[str, dict[str, Any]] = {
 @requirement("actions.both-spellings")
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize(
-    ("tool", "spelling"), [(tool, spelling) for tool in CALLS for spelling in SPELLINGS[tool]], ids="-".join
+    ("tool", "spelling"), [(tool, spelling) for tool in CALLS for spelling in ALIASES[tool]], ids="-".join
 )
 def test_an_argument_is_understood_in_every_spelling(registry: Registry, root: Path, tool: str, spelling: str) -> None:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True, timeout=60)
@@ -179,14 +181,14 @@ def test_an_argument_is_understood_in_every_spelling(registry: Registry, root: P
         (root / "sub/a.py").write_text("x = 1\nX = 1\n", encoding="utf-8")
         return done(registry, tool, **arguments).structured
 
-    name = str(SPELLINGS[tool][spelling])
+    name = str(ALIASES[tool][spelling])
     others = {key: value for key, value in CALLS[tool].items() if key != name}
     assert called(**others, **{spelling: CALLS[tool][name]}) == called(**CALLS[tool])
 
 
 @requirement("actions.both-spellings")
 def test_every_tool_with_other_spellings_is_called_in_them_here_or_is_the_shell(registry: Registry) -> None:
-    assert set(SPELLINGS) == {*CALLS, "run_command"}
+    assert set(ALIASES) == {*CALLS, "run_command"}
     for tool in registry:
         assert not set(tool.aliases) & set(tool.input_schema["properties"]), tool.name
 
@@ -213,7 +215,7 @@ def test_two_spellings_of_one_argument_are_not_guessed_between(registry: Registr
 def test_a_model_is_shown_one_spelling(registry: Registry) -> None:
     shown = registry.wire()
     for tool in shown:
-        assert not set(SPELLINGS.get(tool["name"], ())) & set(tool["input_schema"]["properties"])
+        assert not set(ALIASES.get(tool["name"], ())) & set(tool["input_schema"]["properties"])
     assert not [
         name for name in ("oldText", "oldString", "createDirs", "startLine", "maxResults") if name in str(shown)
     ]
@@ -253,7 +255,7 @@ def test_whatever_a_file_says_an_answer_fits_and_says_where_to_go_on(registry: R
         assert len(read.text.encode()) <= MAX_OUTPUT_BYTES
         content += read.structured["content"]
         start = read.structured["end_line"] + 1
-        assert f"go on with start_line={start}]" in read.text or start > 30_000
+        assert f"continue with start_line={start}]" in read.text or start > 30_000
     assert (line * 30_000).startswith(content)
     (root / "wide").write_text("w" * 200_000, encoding="utf-8")
     assert "only the beginning of line 1 of 1" in done(registry, "read_file", path="wide").text
@@ -277,7 +279,7 @@ def test_a_directory_of_long_names_still_fits(registry: Registry, root: Path) ->
     listed = done(registry, "list_files", path="sub")
     assert (listed.truncated_bytes, listed.structured["total"]) == (0, 601)
     assert "more entries" in listed.text
-    assert done(registry, "glob", pattern="sub/*", limit=1000).structured["is_cut"]
+    assert done(registry, "glob", pattern="sub/*", limit=1000).structured["left_out"] > 0
 
 
 @requirement("actions.grep")
@@ -295,14 +297,14 @@ def test_matches_are_listed_under_their_files(registry: Registry, root: Path) ->
     }
     assert done(registry, "grep", pattern="nowhere").text == "no line matches"
     assert "narrow them" in done(registry, "grep", pattern=".", limit=2).text
-    assert "the pattern cannot be used" in failed(registry, "grep", pattern="(").text
+    assert "the pattern is invalid" in failed(registry, "grep", pattern="(").text
 
 
 @requirement("actions.grep")
 def test_many_long_lines_still_fit(registry: Registry, root: Path) -> None:
     (root / "a.txt").write_text(("x" * 400 + "\n") * 500, encoding="utf-8")
     found = done(registry, "grep", pattern="x", limit=500)
-    assert (found.truncated_bytes, found.structured["is_cut"]) == (0, True)
+    assert (found.truncated_bytes, found.structured["left_out"] > 0) == (0, True)
 
 
 @requirement("actions.grep", "actions.glob", "actions.list-and-stat")
@@ -321,7 +323,8 @@ def test_as_much_is_given_as_fits(registry: Registry, root: Path) -> None:
         size = len(json.dumps(output.structured, ensure_ascii=False).encode())
         one = size / len(output.structured[items])
         assert output.truncated_bytes == 0
-        assert MAX_OUTPUT_BYTES - 512 - 3 * one < size <= MAX_OUTPUT_BYTES - 512, name
+        assert MAX_OUTPUT_BYTES - 768 - 3 * one < size <= MAX_OUTPUT_BYTES, name
+        assert output.structured["left_out"] > 0
         assert "more" in output.text
 
 
@@ -330,7 +333,7 @@ def test_long_items_after_short_ones_take_no_room_from_them(registry: Registry, 
     (root / "a.txt").write_text("x\n" * 200 + ("x" + "\U0001f600" * 400 + "\n") * 60, encoding="utf-8")
     output = done(registry, "grep", pattern="x", limit=500)
     assert len(json.dumps(output.structured, ensure_ascii=False).encode()) > MAX_OUTPUT_BYTES - 512 - 2 * 1700
-    assert (output.truncated_bytes, output.structured["is_cut"]) == (0, True)
+    assert (output.truncated_bytes, output.structured["left_out"] > 0) == (0, True)
 
 
 @requirement("actions.git-read-only")
@@ -338,8 +341,8 @@ def test_long_items_after_short_ones_take_no_room_from_them(registry: Registry, 
 def test_git_is_a_tool_too(registry: Registry, root: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True, timeout=60)
     assert done(registry, "git", args=["status", "-s"]).text == "?? sub/\n"
-    assert done(registry, "git", args=["ls-files"]).text.endswith("nothing to tell)")
-    assert "find files by glob" in done(registry, "git", args=["ls-files", "*.py"]).text
+    assert done(registry, "git", args=["ls-files"]).text.endswith("nothing to report)")
+    assert "find files with glob" in done(registry, "git", args=["ls-files", "*.py"]).text
     assert failed(registry, "git", args=["push"]).text.startswith("subcommand not allowed: push")
     assert failed(registry, "git", args="status").structured is None
 

@@ -4,11 +4,20 @@ import errno
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from onhand.actions.workspace import MAX_LINKS, Workspace, shown, told
+from onhand.actions.workspace import (
+    DIRECTORY_FLAGS,
+    MAX_LINKS,
+    Workspace,
+    display,
+    explain_os_errors,
+    open_beneath,
+    open_stepwise,
+)
 from onhand.errors import InputError, NotFound
 from requirements import requirement
 
@@ -20,7 +29,7 @@ needs_links = pytest.mark.skipif(sys.platform == "win32", reason="making links n
 
 
 def content(workspace: Workspace, path: str) -> str:
-    with open(workspace.open_file(workspace.place(path), path), encoding="utf-8") as file:
+    with open(workspace.open_file(workspace.resolve(path), path), encoding="utf-8") as file:
         return file.read()
 
 
@@ -102,7 +111,7 @@ def test_what_is_no_path_of_a_file_is_refused_with_the_reason(workspace: Workspa
 @pytest.mark.parametrize("sent", [42, None, ["sub"], b"sub/ok.txt"])
 def test_what_is_no_text_is_refused(workspace: Workspace, sent: object) -> None:
     with pytest.raises(InputError):
-        workspace.place(sent)  # type: ignore[arg-type]
+        workspace.resolve(sent)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +148,7 @@ def test_a_directory_that_is_a_link_out_is_not_entered(workspace: Workspace, roo
     (root / "d").symlink_to("../outside")
     for refused in ("d/secret.txt", "d/new", "sub/../d/secret.txt"):
         with pytest.raises(InputError, match="outside of the workspace"):
-            workspace.place_to_write(refused)
+            workspace.resolve_for_writing(refused)
 
 
 @needs_links
@@ -208,32 +217,32 @@ def test_what_is_only_named_like_a_secret_is_open(workspace: Workspace, root: Pa
 )
 def test_what_programs_obey_is_protected_also_before_it_exists(workspace: Workspace, path: str) -> None:
     with pytest.raises(InputError, match="protected"):
-        workspace.place_to_write(path)
+        workspace.resolve_for_writing(path)
 
 
 @pytest.mark.parametrize("path", ["new.txt", "sub/new.py", ".gitignore", ".github/workflows/ci.yml", "git/config"])
 def test_what_is_ordinary_may_be_written(workspace: Workspace, path: str) -> None:
-    assert workspace.name(workspace.place_to_write(path)) == path
+    assert workspace.name(workspace.resolve_for_writing(path)) == path
 
 
 @requirement("actions.confined")
 @pytest.mark.parametrize("last", ["HEAD", "objects/x", "refs/heads/x"])
 def test_no_directory_is_made_a_repository_that_git_would_obey(workspace: Workspace, root: Path, last: str) -> None:
     for name in {"HEAD", "objects/x", "refs/heads/x"} - {last}:
-        workspace.place_to_write(f"sub/lib/{name}")
+        workspace.resolve_for_writing(f"sub/lib/{name}")
         (root / "sub/lib" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "sub/lib" / name).write_text("ref: refs/heads/x", encoding="utf-8")
-    workspace.place_to_write("sub/lib/config")
+    workspace.resolve_for_writing("sub/lib/config")
     with pytest.raises(InputError, match="protected"):
-        workspace.place_to_write(f"sub/lib/{last}")
+        workspace.resolve_for_writing(f"sub/lib/{last}")
     (root / "sub/lib" / last).parent.mkdir(parents=True, exist_ok=True)
     (root / "sub/lib" / last).touch()
     for path in ("sub/lib/config", "sub/lib/hooks/pre-commit", "sub/lib/HEAD"):
         with pytest.raises(InputError, match="protected"):
-            workspace.place_to_write(path)
+            workspace.resolve_for_writing(path)
     for path in ("sub/config", "sub/lib/tree/src/app.py"):  # beside it, and in a working tree that is kept there
-        workspace.place_to_write(path)
-    Workspace(root, allow=["sub/lib/"]).place_to_write("sub/lib/config")
+        workspace.resolve_for_writing(path)
+    Workspace(root, allow=["sub/lib/"]).resolve_for_writing("sub/lib/config")
 
 
 @requirement("actions.confined")
@@ -241,10 +250,10 @@ def test_no_directory_is_made_a_repository_that_git_would_obey(workspace: Worksp
 def test_no_directory_is_made_a_repository_that_borrows_from_another(
     workspace: Workspace, root: Path, first: str, last: str
 ) -> None:
-    workspace.place_to_write(f"sub/{first}")
+    workspace.resolve_for_writing(f"sub/{first}")
     (root / "sub" / first).touch()
     with pytest.raises(InputError, match="protected"):
-        workspace.place_to_write(f"sub/{last}")
+        workspace.resolve_for_writing(f"sub/{last}")
 
 
 def test_the_user_closes_more_and_opens_what_was_closed(root: Path) -> None:
@@ -255,10 +264,10 @@ def test_the_user_closes_more_and_opens_what_was_closed(root: Path) -> None:
     assert "closed" in refusal(workspace, "plans/secret.txt")
     assert "closed" in refusal(workspace, "test.pem")
     assert content(workspace, ".env") == "text"
-    assert workspace.place_to_write(".AGENTS/notes.md").inner == ".AGENTS/notes.md"
+    assert workspace.resolve_for_writing(".AGENTS/notes.md").inner == ".AGENTS/notes.md"
     for path in ("uv.lock", ".AGENTS/overview.md"):
         with pytest.raises(InputError, match="protected"):
-            workspace.place_to_write(path)
+            workspace.resolve_for_writing(path)
 
 
 @pytest.mark.parametrize("closed", [{"deny": ["*.db", "!.env"]}, {"protect": ["!.git"]}])
@@ -274,13 +283,13 @@ def test_more_roots_are_read_or_written_as_they_were_given(root: Path, tmp_path:
         (directory / "page.md").write_text(directory.name, encoding="utf-8")
     workspace = Workspace(root, read_only_roots=[str(more)], writable_roots=[str(other)])
     assert content(workspace, str(more / "page.md")) == "more"
-    assert workspace.name(workspace.place(str(more / "page.md"))) == str(more / "page.md")
-    assert workspace.place_to_write(str(other / "page.md")).path == str(other / "page.md")
+    assert workspace.name(workspace.resolve(str(more / "page.md"))) == str(more / "page.md")
+    assert workspace.resolve_for_writing(str(other / "page.md")).path == str(other / "page.md")
     with pytest.raises(InputError, match="read-only"):
-        workspace.place_to_write(str(more / "page.md"))
+        workspace.resolve_for_writing(str(more / "page.md"))
     assert "outside of the workspace" in refusal(workspace, str(more / ".." / "outside" / "secret.txt"))
     with pytest.raises(InputError, match="read-only"):
-        Workspace(root, writable=False).place_to_write("new.txt")
+        Workspace(root, writable=False).resolve_for_writing("new.txt")
 
 
 def test_the_environment_that_runs_us_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,10 +297,10 @@ def test_the_environment_that_runs_us_is_not_written(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
     workspace = Workspace(tmp_path)
     with pytest.raises(InputError, match="protected"):
-        workspace.place_to_write(".venv/bin/rg")
-    assert workspace.place_to_write(".venv2/bin/rg").inner == ".venv2/bin/rg"
+        workspace.resolve_for_writing(".venv/bin/rg")
+    assert workspace.resolve_for_writing(".venv2/bin/rg").inner == ".venv2/bin/rg"
     inside = Workspace(tmp_path / ".venv" / "bin")  # such as a project below the prefix of a system's Python
-    assert inside.place_to_write("rg").inner == "rg"
+    assert inside.resolve_for_writing("rg").inner == "rg"
 
 
 @needs_links
@@ -319,13 +328,16 @@ def test_a_workspace_needs_a_directory(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written_is_told_with_what_to_do() -> None:
-    with pytest.raises(InputError, match="read-only file system; nothing was written: do without it"), told("a.txt"):
+    with (
+        pytest.raises(InputError, match="read-only file system; nothing was written: do without it"),
+        explain_os_errors("a.txt"),
+    ):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
 def test_a_path_in_a_message_cannot_move_a_cursor_or_begin_a_line() -> None:
-    assert shown("a\x1b[2J\nb\u202e" + "c" * 500).startswith("a\\x1b[2J\\nb\\u202ecc")
-    assert len(shown("c" * 500)) == 200
+    assert display("a\x1b[2J\nb\u202e" + "c" * 500).startswith("a\\x1b[2J\\nb\\u202ecc")
+    assert len(display("c" * 500)) == 200
 
 
 def test_a_read_only_root_is_one_inside_of_another_root_too(root: Path) -> None:
@@ -334,6 +346,45 @@ def test_a_read_only_root_is_one_inside_of_another_root_too(root: Path) -> None:
     workspace = Workspace(root, read_only_roots=[vendor], writable_roots=[patched])
     for path in ("vendor/a.c", f"{vendor}/a.c", f"{vendor}/deep/a.c"):
         with pytest.raises(InputError, match="read-only"):
-            workspace.place_to_write(path)
-    assert workspace.place_to_write("vendor/patched/a.c").path == f"{patched}/a.c"
-    assert workspace.place_to_write("vendored.c").inner == "vendored.c"
+            workspace.resolve_for_writing(path)
+    assert workspace.resolve_for_writing("vendor/patched/a.c").path == f"{patched}/a.c"
+    assert workspace.resolve_for_writing("vendored.c").inner == "vendored.c"
+
+
+Opened = Callable[..., int]
+WAYS: list[Opened] = [open_beneath, open_stepwise]
+
+
+@pytest.mark.parametrize("opened", WAYS)
+def test_a_file_below_is_opened_and_no_descriptor_is_left_open(root: Path, opened: Opened) -> None:
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    directory = os.open(root, DIRECTORY_FLAGS)
+    for inner in ("sub/ok.txt", "sub", ""):
+        number = opened(directory, inner, os.O_RDONLY)
+        assert not os.get_inheritable(number)
+        os.close(number)
+    with pytest.raises(FileNotFoundError):
+        opened(directory, "sub/missing/deeper", os.O_RDONLY)
+    os.close(directory)
+    assert not before or len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("opened", WAYS)
+@pytest.mark.parametrize("inner", ["..", "../outside/secret.txt", "sub/../../outside", "/etc/passwd", "sub//ok.txt"])
+def test_a_path_that_is_not_plain_is_refused(root: Path, opened: Opened, inner: str) -> None:
+    directory = os.open(root, DIRECTORY_FLAGS)
+    with pytest.raises(OSError):
+        opened(directory, inner, os.O_RDONLY)
+    os.close(directory)
+
+
+@pytest.mark.parametrize("opened", WAYS)
+@pytest.mark.parametrize("target", ["sub/ok.txt", "../outside/secret.txt", "/etc/passwd"])
+def test_no_link_is_followed_wherever_it_leads(root: Path, opened: Opened, target: str) -> None:
+    (root / "link").symlink_to(target)
+    (root / "linked").symlink_to("sub")
+    directory = os.open(root, DIRECTORY_FLAGS)
+    for inner in ("link", "linked/ok.txt"):
+        with pytest.raises(OSError):
+            opened(directory, inner, os.O_RDONLY)
+    os.close(directory)

@@ -1,4 +1,4 @@
-"""What do agents of these tests work with? Tools that note what they did."""
+"""Tools for agents under test that record what they did."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Does a policy decide about calls, and does the answer of a person really gate them?"""
+"""A policy decides about calls, and the answer of a person gates them."""
 
 import os
 from collections.abc import Iterable
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from onhand.agent.approval import DEFAULT, Approval, Ask, Rule
+from onhand.agent.approval import DEFAULT_RULES, Approval, ApprovalRule, Ask
 from onhand.agent.events import Asked, Calling, Returned
 from onhand.agent.models.scripted import Line
 from onhand.agent.toolbox import Toolbox
 from onhand.errors import InputError
 from onhand.formats.message import Message
 from onhand.tools import Call, Tool
-from onhand.tools.budget import policy
+from onhand.tools.loading import parse_policy
 from requirements import requirement
 from scripted_agent import Bench, calls
 
@@ -31,7 +31,11 @@ class Person:
 
 
 def bench(
-    tools: list[Tool], turns: int, rules: Iterable[Rule] = DEFAULT, ask: Ask | None = None, root: str = "."
+    tools: list[Tool],
+    turns: int,
+    rules: Iterable[ApprovalRule] = DEFAULT_RULES,
+    ask: Ask | None = None,
+    root: str = ".",
 ) -> Bench:
     script = [calls("change", path=f"src/{turn}") for turn in range(turns)]
     return Bench([*script, "Done."], tools, approval=Approval(rules, ask, root))
@@ -53,7 +57,7 @@ def test_a_rejection_keeps_the_call_from_running_and_the_model_is_told(change: T
     run = bench([change], 1, ask=Person(["reject_once"]))
     run.run()
     assert noted == []
-    assert run.results == [(False, "the user does not allow this call of change: ask what to do instead")]
+    assert run.results == [(False, "the user rejected this call of change: ask what to do instead")]
     assert run.of(Calling) == []
     assert len(run.of(Returned)) == 1
 
@@ -86,10 +90,10 @@ def test_an_answer_for_always_does_not_pass_to_another_tool_of_the_name(change: 
 @requirement("agent.approval", "agent.tool-search-live")
 def test_a_tool_that_is_found_beside_its_call_needs_approval_all_the_same(change: Tool, noted: list[str]) -> None:
     both = Message("assistant", "", (Call("search_tools", {"query": "select:change"}), Call("change", {"path": "x"})))
-    run = Bench([both, "Done."], toolbox=Toolbox([change], policy=policy("lazy")), approval=Approval())
+    run = Bench([both, "Done."], toolbox=Toolbox([change], policy=parse_policy("lazy")), approval=Approval())
     run.run()
     assert noted == []
-    assert "nobody is there to ask" in run.results[1][1]
+    assert "there is no one to ask" in run.results[1][1]
 
 
 @requirement("agent.approval")
@@ -97,16 +101,16 @@ def test_where_nobody_can_be_asked_what_would_be_asked_is_refused(change: Tool, 
     run = bench([change], 1)
     run.run()
     assert noted == []
-    assert "nobody is there to ask" in run.results[0][1]
+    assert "there is no one to ask" in run.results[0][1]
 
 
 @requirement("agent.approval")
 def test_the_first_rule_that_fits_decides_by_name_and_path(change: Tool, noted: list[str], tmp_path: Path) -> None:
-    rules = [Rule("deny", path="src/1"), Rule("allow", "ch*", path="src/*"), Rule("ask")]
+    rules = [ApprovalRule("deny", path="src/1"), ApprovalRule("allow", "ch*", path="src/*"), ApprovalRule("ask")]
     run = bench([change], 3, rules, root=str(tmp_path))
     run.run()
     assert noted == ["change src/0", "change src/2"]
-    assert run.results[1] == (False, "change is denied here by a rule (deny * in src/1): do it another way")
+    assert run.results[1] == (False, "change is denied by a rule (deny * in src/1): do it another way")
 
 
 @requirement("agent.approval")
@@ -115,7 +119,7 @@ def test_a_link_or_dots_do_not_carry_a_path_past_a_rule(change: Tool, noted: lis
     (tmp_path / "src").mkdir()
     (tmp_path / "secret").mkdir()
     (tmp_path / "src" / "link").symlink_to(tmp_path / "secret")
-    rules = [Rule("deny", path="secret/*"), Rule("allow", path="src/*"), Rule("deny")]
+    rules = [ApprovalRule("deny", path="secret/*"), ApprovalRule("allow", path="src/*"), ApprovalRule("deny")]
     paths = ["src/link/key", "src/../secret/key", str(tmp_path / "secret" / "key"), "/etc/passwd", "src/fine"]
     run = Bench(
         [*(calls("change", path=path) for path in paths), "Done."],
@@ -130,7 +134,7 @@ def test_a_link_or_dots_do_not_carry_a_path_past_a_rule(change: Tool, noted: lis
 def test_where_a_call_names_several_paths_all_have_to_be_allowed(noted: list[str], tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"paths": {"type": "array", "items": {"type": "string"}}}}
     tool = Tool("change", "Change files.", schema, lambda arguments: noted.extend(arguments["paths"]))
-    rules = [Rule("allow", path="src/*"), Rule("deny")]
+    rules = [ApprovalRule("allow", path="src/*"), ApprovalRule("deny")]
     turns: list[Line] = [calls("change", paths=["src/a", "etc/b"]), calls("change", paths=["src/a", "src/b"]), "Done."]
     Bench(turns, [tool], approval=Approval(rules, root=str(tmp_path))).run()
     assert noted == ["src/a", "src/b"]
@@ -139,4 +143,4 @@ def test_where_a_call_names_several_paths_all_have_to_be_allowed(noted: list[str
 @requirement("agent.approval")
 def test_a_rule_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="allow, ask, deny"):
-        Approval([Rule("maybe")])
+        Approval([ApprovalRule("maybe")])

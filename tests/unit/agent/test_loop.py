@@ -1,9 +1,10 @@
-"""Does the loop ask, run what is called, and stop for every reason that there is?"""
+"""The agent loop: requests, calls, and every reason to stop."""
 
 import asyncio
 import json
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from onhand.agent.events import (
     Event,
     Limits,
     Outcome,
-    Part,
+    PromptPart,
     Returned,
     Stream,
     Text,
@@ -26,7 +27,7 @@ from onhand.agent.events import (
 from onhand.agent.loop import MAX_CALLS, Agent
 from onhand.agent.models.scripted import ScriptedModel
 from onhand.agent.toolbox import Toolbox
-from onhand.agent.trace import line_of
+from onhand.agent.trace import serialize_event
 from onhand.errors import InputError
 from onhand.formats.anthropic import AnthropicFormat
 from onhand.formats.message import Message
@@ -41,7 +42,7 @@ def test_it_asks_runs_what_is_called_and_stops_on_an_answer(look: Tool, noted: l
     outcome = bench.run("How is the sea?")
     assert outcome == Outcome("answer", "The sea is calm.", turns=2)
     assert noted == ["look sea"]
-    first, second = (messages for messages, _ in bench.model.asked)
+    first, second = (messages for messages, _ in bench.model.requests)
     assert [message.role for message in first] == ["user"]
     assert [message.role for message in second] == ["user", "assistant", "tool"]
     assert second[2].results[0].text == "seen"
@@ -55,7 +56,7 @@ def test_a_conversation_goes_on_where_it_was(look: Tool) -> None:
     bench = Bench(["Hello.", calls("look"), "Calm."], [look])
     bench.run("Hi")
     bench.run("How is the sea?")
-    assert [message.text for message in bench.model.asked[1][0]] == ["Hi", "Hello.", "How is the sea?"]
+    assert [message.text for message in bench.model.requests[1][0]] == ["Hi", "Hello.", "How is the sea?"]
 
 
 @requirement("agent.loop")
@@ -133,7 +134,7 @@ def test_a_tool_that_is_added_is_called_without_a_change_to_the_loop(look: Tool)
     added = Tool("brand_new", "New.", EMPTY, lambda _: "new")
     bench = Bench([calls("brand_new"), "Done."], [look, added])
     assert bench.run().end == "answer"
-    assert [wired["name"] for wired in bench.model.asked[0][1]] == ["brand_new", "look"]
+    assert [wired["name"] for wired in bench.model.requests[0][1]] == ["brand_new", "look"]
     assert bench.results == [(True, "new")]
 
 
@@ -196,7 +197,7 @@ def test_the_same_call_again_and_again_stops_the_loop(look: Tool, noted: list[st
     bench = Bench([calls("look", at="sea")] * 9, [look], Limits(max_repeats=3))
     outcome = bench.run()
     assert (outcome.end, len(noted)) == ("repeated", 3)
-    assert "look was called again and again" in outcome.detail
+    assert "look was called repeatedly" in outcome.detail
     assert bench.agent.messages[-1].results[0].text.startswith("not run")
 
 
@@ -232,7 +233,7 @@ def test_a_model_that_fails_ends_the_run_and_the_conversation_can_go_on(look: To
     bench = Bench([calls("look")], [look])
     outcome = bench.run()
     assert outcome.end == "error"
-    assert "add a line" in outcome.detail
+    assert "add another one" in outcome.detail
 
     class Broken:
         name = "broken"
@@ -337,7 +338,7 @@ def test_a_conversation_does_one_thing_at_a_time(look: Tool) -> None:
     async def both() -> None:
         run = asyncio.create_task(bench.agent.run("one"))
         await asyncio.sleep(0)
-        with pytest.raises(InputError, match="is at work"):
+        with pytest.raises(InputError, match="is already running"):
             await bench.agent.run("two")
         await run
 
@@ -387,7 +388,7 @@ def test_arguments_nested_beyond_all_reason_are_refused_and_every_listener_goes_
         deep = [deep]
     traced: list[str] = []
     bench = Bench([Message("assistant", "", (Call("look", {"at": deep}),)), "Done."], [look])
-    bench.agent.listeners.append(lambda event: traced.append(line_of(event)))
+    bench.agent.listeners.append(lambda event: traced.append(serialize_event(event)))
     assert bench.run().end == "answer"
     assert bench.agent.listener_failures == []
     assert json.loads(traced[-1])["kind"] == "ended"
@@ -403,8 +404,28 @@ def test_a_turn_with_far_too_many_calls_runs_some_and_answers_all(look: Tool, no
 
 @requirement("agent.prompt-order")
 def test_the_prompt_stands_before_the_conversation_and_stays_equal(look: Tool) -> None:
-    bench = Bench([calls("look"), "Done.", "Again."], [look], parts=[Part("core", "A", 1), Part("rules", "B", 1)])
+    bench = Bench(
+        [calls("look"), "Done.", "Again."], [look], parts=[PromptPart("core", "A", 1), PromptPart("rules", "B", 1)]
+    )
     bench.run()
     bench.run()
-    assert [messages[0] for messages, _ in bench.model.asked] == [Message("system", "A\n\nB")] * 3
-    assert len({str(tools) for _, tools in bench.model.asked}) == 1
+    assert [messages[0] for messages, _ in bench.model.requests] == [Message("system", "A\n\nB")] * 3
+    assert len({str(tools) for _, tools in bench.model.requests}) == 1
+
+
+@requirement("agent.loop")
+def test_an_agent_takes_the_name_of_a_model_and_a_list_of_tools(look: Tool, tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(["The sea is calm."]), encoding="utf-8")
+    agent = Agent(f"scripted:{script}", [look])
+    assert [tool["name"] for tool in agent.tools.wire()] == ["look"]
+    assert asyncio.run(agent.run("How is the sea?")).text == "The sea is calm."
+
+
+@requirement("agent.loop")
+@pytest.mark.parametrize(
+    ("model", "tools"), [("gpt", []), (None, []), (ScriptedModel([]), "look"), (ScriptedModel([]), None)]
+)
+def test_an_agent_refuses_what_is_neither_a_model_nor_tools_at_once(model: Any, tools: Any) -> None:
+    with pytest.raises(InputError, match="openai:NAME"):
+        Agent(model, tools)

@@ -1,11 +1,11 @@
-"""Is the prompt put together in its order, equal from one time to the next, and counted part by part?"""
+"""The system prompt: its order, its stability, and the tokens of its parts."""
 
 from pathlib import Path
 
 from onhand import Context, Notes, Rules, Skills
-from onhand.agent.prompt import CORE, NAMES, joined, parts_of, report
+from onhand.agent.prompt import CORE, NAMES, build_parts, join_parts, report_tokens
 from onhand.tools import Tool
-from onhand.tools.tokens import ESTIMATE, estimated_tokens
+from onhand.tools.loading import ESTIMATE, estimated_tokens
 from requirements import requirement
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "sample-project"
@@ -19,29 +19,29 @@ def corpora(notes: Path) -> tuple[Context, Rules, Skills, Notes]:
 
 @requirement("agent.prompt-order")
 def test_its_parts_stand_in_order_and_are_equal_byte_for_byte(tmp_path: Path) -> None:
-    parts = parts_of(*corpora(tmp_path / "notes"))
+    parts = build_parts(*corpora(tmp_path / "notes"))
     assert tuple(part.name for part in parts) == NAMES
-    text = joined(parts, "<tool_index>\nx\n</tool_index>")
+    text = join_parts(parts, "<tool_index>\nx\n</tool_index>")
     begins = [CORE[:20], '<context path=".AGENTS/overview.md"', "Searchable:", "<rules path=", "<available_skills>"]
     begins += ["<agent_note>", "<tool_index>"]
     places = [text.index(begin) for begin in begins]
     assert places == sorted(places)
-    assert joined(parts_of(*corpora(tmp_path / "notes")), "<tool_index>\nx\n</tool_index>") == text
+    assert join_parts(build_parts(*corpora(tmp_path / "notes")), "<tool_index>\nx\n</tool_index>") == text
 
 
 @requirement("agent.prompt-order")
 def test_what_has_nothing_to_say_takes_no_room(tmp_path: Path) -> None:
-    parts = parts_of(Context(tmp_path), Rules(tmp_path), Skills(tmp_path, home=None), Notes(tmp_path / "notes"))
+    parts = build_parts(Context(tmp_path), Rules(tmp_path), Skills(tmp_path, home=None), Notes(tmp_path / "notes"))
     assert [part.name for part in parts] == ["core"]
-    assert joined(parts) == CORE
+    assert join_parts(parts) == CORE
 
 
 @requirement("agent.context-report")
 def test_a_report_says_what_each_part_costs(tmp_path: Path) -> None:
-    parts = parts_of(*corpora(tmp_path / "notes"))
+    parts = build_parts(*corpora(tmp_path / "notes"))
     tool = Tool("t", "Do it.", {"type": "object"}, lambda _: "").wire()
-    costs = report(parts, "<tool_index>\nx\n</tool_index>", [tool])
+    costs = report_tokens(parts, "<tool_index>\nx\n</tool_index>", [tool])
     assert [part.name for part in costs] == [*NAMES, "tool index", "tools"]
     assert all(part.tokens == estimated_tokens(part.text) for part in parts)
     assert costs[-1].tokens == ESTIMATE.tokens('[{"name":"t","description":"Do it.","input_schema":{"type":"object"}}]')
-    assert report(parts, "", []) == parts
+    assert report_tokens(parts, "", []) == parts

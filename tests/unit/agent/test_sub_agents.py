@@ -1,17 +1,17 @@
-"""Does a child work on its own, with fewer tools, its own budget, and the same policy?"""
+"""Sub-agents work with fewer tools, their own limits, and the same policy."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from onhand.agent.approval import DEFAULT, Approval, Rule
-from onhand.agent.events import Answered, Ended, Event, Limits, Nested, Part, Stream
+from onhand.agent.approval import DEFAULT_RULES, Approval, ApprovalRule
+from onhand.agent.events import Answered, Ended, Event, Limits, Nested, PromptPart, Stream
 from onhand.agent.loop import Agent
-from onhand.agent.sub_agents import delegate
+from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from onhand.formats.message import Message
 from onhand.tools import Tool
-from onhand.tools.budget import policy
+from onhand.tools.loading import parse_policy
 from requirements import requirement
 from scripted_agent import Bench, calls
 
@@ -19,19 +19,21 @@ HAND_ON = calls("delegate", name="eye", task="Look at the sea.")
 
 
 def family(lines: list[Any], tools: list[Tool], *, only: list[str] | None = None, **more: Any) -> Bench:
-    toolbox = Toolbox(tools, policy=more.pop("policy", policy("eager")))
+    toolbox = Toolbox(tools, policy=more.pop("policy", parse_policy("eager")))
     bench = Bench(lines, toolbox=toolbox, **more)
     limits = Limits(max_turns=2)
-    toolbox.add(delegate(bench.agent, toolbox, only, limits))
+    toolbox.add(make_delegate_tool(bench.agent, toolbox, only, limits))
     return bench
 
 
 @requirement("agent.sub-agents")
 def test_a_child_begins_anew_and_its_answer_is_a_result(look: Tool, change: Tool) -> None:
-    bench = family([HAND_ON, calls("look"), "Waves.", "There are waves."], [look, change], parts=[Part("core", "C", 1)])
+    bench = family(
+        [HAND_ON, calls("look"), "Waves.", "There are waves."], [look, change], parts=[PromptPart("core", "C", 1)]
+    )
     assert bench.run("How is the sea?").text == "There are waves."
     assert bench.results == [(True, "Waves.")]
-    said, tools = bench.model.asked[1]
+    said, tools = bench.model.requests[1]
     assert [message.text for message in said] == ["C", "Look at the sea."]
     assert [wired["name"] for wired in tools] == ["look"]  # nothing that writes, and no child of its own
 
@@ -63,7 +65,7 @@ def test_a_child_needs_the_same_approval(look: Tool, change: Tool, noted: list[s
         [HAND_ON, calls("change", path="x"), "I may not.", "Done."],
         [look, change],
         only=["change"],
-        approval=Approval([Rule("allow", "delegate"), *DEFAULT], no),
+        approval=Approval([ApprovalRule("allow", "delegate"), *DEFAULT_RULES], no),
     )
     bench.run()
     assert noted == []
@@ -76,10 +78,10 @@ def test_a_child_inherits_the_policy_by_which_tools_wait(look: Tool) -> None:
     bench = family(
         [calls("search_tools", query="select:delegate"), HAND_ON, "Waves.", "Done."],
         [look, *more],
-        policy=policy("lazy"),
+        policy=parse_policy("lazy"),
     )
     bench.run()
-    assert [wired["name"] for wired in bench.model.asked[2][1]] == ["describe_tool", "search_tools"]
+    assert [wired["name"] for wired in bench.model.requests[2][1]] == ["describe_tool", "search_tools"]
 
 
 @requirement("agent.sub-agents")
@@ -102,7 +104,7 @@ def test_children_that_only_read_work_side_by_side(look: Tool) -> None:
     events: list[Event] = []
     toolbox = Toolbox([look])
     agent = Agent(Model(), toolbox, listeners=[events.append])
-    toolbox.add(delegate(agent, toolbox))
+    toolbox.add(make_delegate_tool(agent, toolbox))
     assert asyncio.run(agent.run("go")).text == "Both."
 
 
@@ -126,7 +128,7 @@ def test_cancelling_a_parent_stops_its_children(look: Tool) -> None:
 
     toolbox = Toolbox([look])
     agent = Agent(Model(), toolbox)
-    toolbox.add(delegate(agent, toolbox))
+    toolbox.add(make_delegate_tool(agent, toolbox))
 
     async def cancel() -> str:
         run = asyncio.create_task(agent.run("go"))

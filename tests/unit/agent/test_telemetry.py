@@ -1,4 +1,4 @@
-"""Are runs, requests and calls spans, with names and counts and without a word of the conversation?"""
+"""Spans of runs, requests and calls contain names and counts, and no text of a conversation."""
 
 import asyncio
 import subprocess
@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from onhand import app
 from onhand.agent.events import Answered, Usage
 from onhand.agent.models.scripted import Line, ScriptedModel
-from onhand.agent.sub_agents import delegate
-from onhand.agent.telemetry import Telemetry
+from onhand.agent.sub_agents import make_delegate_tool
+from onhand.agent.telemetry import AgentTelemetry
 from onhand.agent.toolbox import Toolbox
 from onhand.formats.message import Message
+from onhand.project import Project, load_config
 from onhand.tools import Tool
 from requirements import requirement
 from scripted_agent import EMPTY, Bench, calls
@@ -43,7 +43,7 @@ def test_a_run_has_spans_for_its_requests_and_calls(spans: Any, look: Tool) -> N
 
     lines: list[Line] = [Answered(calls("look", "fail"), "calls", Usage(30, 4, 20)), "a secret answer"]
     bench = Bench(lines, [look, Tool("fail", "Fail.", EMPTY, fail)])
-    bench.agent.listeners.append(Telemetry("m", spans.tracer))
+    bench.agent.listeners.append(AgentTelemetry("m", spans.tracer))
     bench.run("a secret goal")
     finished = spans.get_finished_spans()
     assert sorted(span.name for span in finished) == [
@@ -64,8 +64,8 @@ def test_a_run_has_spans_for_its_requests_and_calls(spans: Any, look: Tool) -> N
 def test_a_sub_agents_spans_are_below_the_run_of_its_parent(spans: Any, look: Tool) -> None:
     toolbox = Toolbox([look])
     bench = Bench([calls("delegate", name="eye", task="Look."), calls("look"), "Seen.", "Done."], toolbox=toolbox)
-    toolbox.add(delegate(bench.agent, toolbox))
-    bench.agent.listeners.append(Telemetry("m", spans.tracer))
+    toolbox.add(make_delegate_tool(bench.agent, toolbox))
+    bench.agent.listeners.append(AgentTelemetry("m", spans.tracer))
     bench.run()
     runs = [span for span in spans.get_finished_spans() if span.name == "invoke_agent"]
     child, parent = runs
@@ -75,7 +75,7 @@ def test_a_sub_agents_spans_are_below_the_run_of_its_parent(spans: Any, look: To
 @requirement("agent.telemetry")
 def test_a_run_that_fails_ends_its_span_with_the_reason(spans: Any) -> None:
     bench = Bench([Answered(Message("assistant", "no"), "refusal")])
-    bench.agent.listeners.append(Telemetry("m", spans.tracer))
+    bench.agent.listeners.append(AgentTelemetry("m", spans.tracer))
     bench.run()
     assert spans.get_finished_spans()[-1].attributes["error.type"] == "refusal"
 
@@ -83,10 +83,10 @@ def test_a_run_that_fails_ends_its_span_with_the_reason(spans: Any) -> None:
 @requirement("agent.telemetry")
 def test_it_listens_where_the_configuration_asks_for_it(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry", reason="the otel extra is not installed")
-    asked = app.configured(str(tmp_path))
+    project = Project(load_config(str(tmp_path)))
     for wanted in (False, True):
-        agent = app.open_agent(asked, options=asked.agent._replace(telemetry=wanted), model=ScriptedModel(["Hi."]))
-        assert any(isinstance(listener, Telemetry) for listener in agent.listeners) is wanted
+        agent = project.agent(ScriptedModel(["Hi."]), settings=project.agent_settings({"telemetry": wanted}))
+        assert any(isinstance(listener, AgentTelemetry) for listener in agent.listeners) is wanted
         assert asyncio.run(agent.run("go")).text == "Hi."
         assert agent.listener_failures == []
 
@@ -95,8 +95,8 @@ def test_it_listens_where_the_configuration_asks_for_it(tmp_path: Path) -> None:
 def test_without_its_extra_it_says_how_to_install_it() -> None:
     code = (
         "import sys; sys.modules['opentelemetry'] = None\n"
-        "from onhand.agent.telemetry import Telemetry\n"
-        "try: Telemetry('m')\n"
+        "from onhand.agent.telemetry import AgentTelemetry\n"
+        "try: AgentTelemetry('m')\n"
         "except Exception as error: print(error)"
     )
     done = subprocess.run(

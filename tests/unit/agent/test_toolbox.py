@@ -1,4 +1,4 @@
-"""Can a conversation call what it has, find what it has not, and is it told of the rules where it works?"""
+"""A toolbox runs loaded tools, finds others, and shows nested rules."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from onhand.agent.nested_rules import NestedRules
 from onhand.agent.toolbox import Toolbox
 from onhand.formats.message import Message
 from onhand.tools import Call, Tool
-from onhand.tools.budget import policy
+from onhand.tools.loading import parse_policy
 from requirements import requirement
 from scripted_agent import EMPTY, Bench, calls
 
@@ -28,9 +28,9 @@ MANY = [
 @requirement("agent.tool-search-live")
 def test_a_tool_that_is_found_can_be_called_in_the_next_request_of_the_same_turn() -> None:
     found = calls("search_tools", query="give money back", limit=1)
-    bench = Bench([found, calls("refund_charge"), "Refunded."], toolbox=Toolbox(MANY, policy=policy("lazy")))
+    bench = Bench([found, calls("refund_charge"), "Refunded."], toolbox=Toolbox(MANY, policy=parse_policy("lazy")))
     assert bench.run().end == "answer"
-    names = [[wired["name"] for wired in tools] for _, tools in bench.model.asked]
+    names = [[wired["name"] for wired in tools] for _, tools in bench.model.requests]
     assert names == [["describe_tool", "search_tools"], *[["describe_tool", "search_tools", "refund_charge"]] * 2]
     assert bench.results[1] == (True, "refund_charge did it")
 
@@ -38,7 +38,7 @@ def test_a_tool_that_is_found_can_be_called_in_the_next_request_of_the_same_turn
 @requirement("agent.tool-search-live")
 def test_a_tool_that_is_found_can_be_called_beside_the_search_for_it() -> None:
     both = Message("assistant", "", (Call("refund_charge"), Call("search_tools", {"query": "select:refund_charge"})))
-    bench = Bench([both, "Refunded."], toolbox=Toolbox(MANY, policy=policy("lazy")))
+    bench = Bench([both, "Refunded."], toolbox=Toolbox(MANY, policy=parse_policy("lazy")))
     bench.run()
     assert bench.results[0] == (True, "refund_charge did it")
     assert bench.results[1][1].startswith("Loaded 1 of 3")
@@ -46,7 +46,7 @@ def test_a_tool_that_is_found_can_be_called_beside_the_search_for_it() -> None:
 
 @requirement("agent.tool-search-live")
 def test_what_was_not_found_is_not_run_and_the_answer_says_how_to_find_it() -> None:
-    bench = Bench([calls("refund_charge"), "Sorry."], toolbox=Toolbox(MANY, policy=policy("lazy")))
+    bench = Bench([calls("refund_charge"), "Sorry."], toolbox=Toolbox(MANY, policy=parse_policy("lazy")))
     bench.run()
     ((ok, text),) = bench.results
     assert not ok
@@ -56,27 +56,27 @@ def test_what_was_not_found_is_not_run_and_the_answer_says_how_to_find_it() -> N
 @requirement("agent.prompt-order")
 def test_the_list_of_tools_that_wait_ends_the_prompt_and_stays_equal_when_some_are_found() -> None:
     found = calls("search_tools", query="give money back", limit=1)
-    bench = Bench([found, calls("refund_charge"), "Done."], toolbox=Toolbox(MANY, policy=policy("lazy")))
+    bench = Bench([found, calls("refund_charge"), "Done."], toolbox=Toolbox(MANY, policy=parse_policy("lazy")))
     bench.run()
-    systems = {messages[0].text for messages, _ in bench.model.asked}
+    systems = {messages[0].text for messages, _ in bench.model.requests}
     (system,) = systems
     assert system.startswith("<tool_index>\n")
     assert system.endswith("</tool_index>")
     assert "- send_invoice: Send an invoice by mail." in system
-    heads = {str(tools[:2]) for _, tools in bench.model.asked}
+    heads = {str(tools[:2]) for _, tools in bench.model.requests}
     assert len(heads) == 1
 
 
 @requirement("agent.prompt-order")
 def test_where_all_tools_are_loaded_the_prompt_has_no_list_of_them() -> None:
-    toolbox = Toolbox(MANY, policy=policy("eager"))
+    toolbox = Toolbox(MANY, policy=parse_policy("eager"))
     assert toolbox.index() == ""
     assert [wired["name"] for wired in toolbox.wire()] == ["refund_charge", "rotate_logs", "send_invoice"]
 
 
 @requirement("agent.prompt-order")
 def test_the_policy_is_decided_once_and_holds_for_the_session() -> None:
-    toolbox = Toolbox(MANY, policy=policy("count>2"))
+    toolbox = Toolbox(MANY, policy=parse_policy("count>2"))
     assert toolbox.session.decision.lazy
     first = toolbox.wire()
     toolbox.add(tool("one_more", "Do one more thing."))

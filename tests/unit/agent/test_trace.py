@@ -1,4 +1,4 @@
-"""Does a trace hold all that happened, and does a replay of it happen the same way?"""
+"""A trace records everything, and a replay of it happens the same way."""
 
 import asyncio
 import os
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from onhand.agent.approval import Approval
-from onhand.agent.events import Answered, Limits, Part, Usage
+from onhand.agent.events import Answered, Limits, PromptPart, Usage
 from onhand.agent.models.scripted import Line
-from onhand.agent.sub_agents import delegate
+from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.toolbox import Toolbox
-from onhand.agent.trace import Trace, line_of, read_trace, replay
+from onhand.agent.trace import Trace, read_trace, replay, serialize_event
 from onhand.errors import InputError
 from onhand.formats.message import Message
 from onhand.tools import Call, Tool
@@ -34,7 +34,7 @@ def replayed(path: Path, noted: list[str]) -> bytes:
     """What a replay would write as a trace; no tool may have run for it."""
     before = list(noted)
     again: list[str] = []
-    asyncio.run(replay(read_trace(str(path)), [lambda event: again.append(line_of(event))]))
+    asyncio.run(replay(read_trace(str(path)), [lambda event: again.append(serialize_event(event))]))
     assert noted == before
     return "".join(again).encode("utf-8", "backslashreplace")
 
@@ -53,7 +53,7 @@ def test_a_replay_writes_the_same_bytes_and_runs_nothing(
         calls("change", path="y"),
         "Blue.",
     ]
-    parts = [Part("core", "Be brief.", 3)]
+    parts = [PromptPart("core", "Be brief.", 3)]
     path = tmp_path / "trace.jsonl"
     traced(path, Bench(lines, [look, change], approval=Approval(ask=no), parts=parts))
     assert replayed(path, noted) == path.read_bytes()
@@ -109,7 +109,7 @@ def test_a_cancelled_run_is_replayed_up_to_where_it_was_cancelled(tmp_path: Path
 def test_what_a_sub_agent_did_is_in_the_trace_and_replayed(tmp_path: Path, look: Tool, noted: list[str]) -> None:
     toolbox = Toolbox([look])
     bench = Bench([calls("delegate", name="eye", task="Look."), calls("look"), "I saw.", "It saw."], toolbox=toolbox)
-    toolbox.add(delegate(bench.agent, toolbox))
+    toolbox.add(make_delegate_tool(bench.agent, toolbox))
     path = tmp_path / "trace.jsonl"
     traced(path, bench, ("go",))
     assert b'"kind": "nested", "agent": "eye"' in path.read_bytes()
@@ -136,7 +136,7 @@ def test_a_trace_is_its_owners_and_is_not_written_through_a_link(tmp_path: Path)
 def test_a_line_that_is_no_event_is_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(f'{{"kind": "text", "text": "x"}}\n{line}\n', encoding="utf-8")
-    with pytest.raises(InputError, match="line 2: this is no event"):
+    with pytest.raises(InputError, match="line 2: this is not an event"):
         read_trace(str(path))
 
 
@@ -146,7 +146,7 @@ def test_a_trace_that_was_changed_or_has_no_run_is_refused(tmp_path: Path, look:
     traced(path, Bench([calls("look"), "Calm."], [look]), ("go",))
     changed = path.read_text(encoding="utf-8").replace('"end": "answer"', '"end": "refusal"')
     path.write_text(changed, encoding="utf-8")
-    with pytest.raises(InputError, match="ends otherwise"):
+    with pytest.raises(InputError, match="ends differently"):
         asyncio.run(replay(read_trace(str(path))))
     with pytest.raises(InputError, match="no run"):
         asyncio.run(replay([]))

@@ -10,12 +10,12 @@ import pytest
 
 import provider
 from loopback import serving
-from onhand import app
 from onhand.agent.models.anthropic import AnthropicModel
-from onhand.agent.models.choose import model_of
+from onhand.agent.models.choose import choose_model
 from onhand.agent.models.gguf import GgufModel
 from onhand.agent.models.openai import OpenAiModel
 from onhand.errors import InputError, ModelError
+from onhand.project import Project, load_config
 from requirements import requirement
 
 from .conftest import Run
@@ -125,7 +125,7 @@ def test_a_report_needs_no_model(run: Run) -> None:
     said = json.loads(done.out)
     assert [part["name"] for part in said["parts"]] == ["core", "pinned", "manifest", "tools"]
     assert said["tokens"] == sum(part["tokens"] for part in said["parts"])
-    assert "together" in run("agent", "--report").out
+    assert "total" in run("agent", "--report").out
 
 
 @requirement("agent.approval", "agent.cli")
@@ -143,7 +143,7 @@ def test_what_may_write_needs_approval_unless_it_was_allowed(run: Run, project: 
 @requirement("agent.cli")
 def test_the_sandbox_is_never_silently_left_out(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for backend in ("bubblewrap", "landlock"):
-        monkeypatch.setattr(f"onhand.sandbox.{backend}._unsupported", lambda: "not on this machine")
+        monkeypatch.setattr(f"onhand.sandbox.{backend}._missing_requirement", lambda: "not on this machine")
     done = run("agent", "go", "--sandbox", "--model", script(project, "never"))
     assert (done.code, done.out) == (1, "")
     assert "nothing was started: no sandbox works here" in done.err
@@ -173,9 +173,9 @@ def test_the_key_of_one_provider_is_not_sent_to_the_address_of_another(
         monkeypatch.setenv("ONHAND_AGENT_BASE_URL", server.url)
         assert run("agent", "go").out == "Hi.\n"
     assert "authorization" not in server.asked[0].headers
-    chosen = model_of("anthropic:x", server.url)
+    chosen = choose_model("anthropic:x", server.url)
     assert isinstance(chosen, AnthropicModel)
-    assert chosen._endpoint._api_key_env is None
+    assert chosen._endpoint.api_key_env is None
     assert run("agent", "go", "--model", script(project, "Hello.")).out == "Hello.\n"
 
 
@@ -186,30 +186,30 @@ def test_a_flag_for_another_provider_leaves_the_address_and_the_key_of_the_confi
     monkeypatch.setenv("ONHAND_AGENT_MODEL", "openai:local")
     monkeypatch.setenv("ONHAND_AGENT_BASE_URL", "http://localhost:1/v1")
     monkeypatch.setenv("ONHAND_AGENT_API_KEY_ENV", "OUR_KEY")
-    asked = app.configured()
-    other = app.agent_options(asked, {"model": "anthropic:x"})
+    configured = Project(load_config())
+    other = configured.agent_settings({"model": "anthropic:x"})
     assert (other.model, other.base_url, other.api_key_env) == ("anthropic:x", "", "")
-    same = app.agent_options(asked, {"model": "openai:y"})
+    same = configured.agent_settings({"model": "openai:y"})
     assert (same.model, same.base_url, same.api_key_env) == ("openai:y", "http://localhost:1/v1", "OUR_KEY")
 
 
 @requirement("agent.cli")
 def test_every_form_of_a_model_is_made_without_being_asked(tmp_path: Path) -> None:
-    assert isinstance(model_of("anthropic:x", max_output_tokens=5), AnthropicModel)
-    assert isinstance(model_of("openai:x", "http://localhost:1/v1"), OpenAiModel)
-    assert isinstance(model_of("gguf:x.gguf"), GgufModel)
+    assert isinstance(choose_model("anthropic:x", max_output_tokens=5), AnthropicModel)
+    assert isinstance(choose_model("openai:x", "http://localhost:1/v1"), OpenAiModel)
+    assert isinstance(choose_model("gguf:x.gguf"), GgufModel)
     with pytest.raises(ModelError, match="no model is set"):
-        model_of("")
+        choose_model("")
     broken = tmp_path / "script.json"
     for text in ("{", "{}", '[{"calls": [3]}]', "[3]"):
         broken.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=r"script\.json"):
-            model_of(f"scripted:{broken}")
+            choose_model(f"scripted:{broken}")
 
 
 @requirement("agent.cli")
 def test_an_agent_of_python_has_all_that_the_command_has(project: Path) -> None:
-    agent = app.open_agent(app.configured(), model=model_of(script(project, "x")))
+    agent = Project(load_config()).agent(script(project, "x"))
     assert {"context_search", "read_file", "write_note", "delegate"} <= {wired["name"] for wired in agent.tools.wire()}
     assert [part.name for part in agent.parts] == ["core", "pinned", "manifest"]
 

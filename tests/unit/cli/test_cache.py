@@ -49,7 +49,7 @@ def test_what_cannot_be_read_is_refused(run: Run, project: Path) -> None:
     assert "cannot be read" in run("cache", "calibrate", str(project)).err
     (project / "bad.jsonl").write_bytes(b"\xff\xff")
     done = run("cache", "calibrate", "bad.jsonl", "--embedder", "none")
-    assert (done.code, done.err) == (2, "onhand: bad.jsonl is not UTF-8: save it as such\n")
+    assert (done.code, done.err) == (2, "onhand: bad.jsonl is not UTF-8: save it as UTF-8\n")
     (project / "bad.jsonl").write_text('{"query": "\\u001b[2J"}')
     done = run("cache", "calibrate", "bad.jsonl", "--embedder", "none")
     assert done.err == "onhand: line 1: query and cached must be questions\n"
@@ -62,4 +62,4 @@ def test_where_nothing_is_precise_enough_that_is_said(run: Run, project: Path) -
     lines = [{"query": f"what is {name}", "cached": f"what is {name}", "same": name == "a"} for name in "abcdefgh"]
     (project / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     done = run("cache", "calibrate", "pairs.jsonl", "--embedder", "none", "--precision", "1")
-    assert done.out.splitlines()[-1].startswith("no setting has a precision of 1")
+    assert done.out.splitlines()[-1].startswith("no setting reaches a precision of 1")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onhand.cli.config import reference
-from onhand.config.options import OPTIONS
+from onhand.config import SETTINGS
 from requirements import requirement
 
 from .conftest import Run
@@ -21,7 +21,7 @@ def test_show_has_every_setting_with_its_value_and_source(
     (project / "notes").mkdir()
     done = run("config", "show", "--root", "notes")
     rows = [line.split(maxsplit=1) for line in done.out.splitlines()]
-    assert [row[0] for row in rows] == ["KEY", *(option.key for option in OPTIONS)]
+    assert [row[0] for row in rows] == ["KEY", *(option.key for option in SETTINGS)]
     lines = dict(rows)
     assert lines["context.limit"].split() == ["8", f"{project}/onhand.toml:2"]
     assert lines["context.ranking"].split() == ['"seed"', "$ONHAND_CONTEXT_RANKING"]
@@ -32,7 +32,7 @@ def test_show_has_every_setting_with_its_value_and_source(
 
 def test_show_as_json_has_a_value_and_a_source_for_each_key(run: Run) -> None:
     shown = json.loads(run("config", "show", "--json").out)
-    assert list(shown) == [option.key for option in OPTIONS]
+    assert list(shown) == [option.key for option in SETTINGS]
     assert shown["context.pinned"] == {"value": ["overview.md", "conventions.md"], "source": "default"}
 
 
@@ -62,7 +62,7 @@ def test_a_hostile_file_name_does_not_reach_the_terminal(run: Run, project: Path
 
 def test_path_names_the_files_that_are_read(run: Run, project: Path) -> None:
     user = project.parent / ".config" / "onhand" / "config.toml"
-    assert run("config", "path").out == f"user     {user} (not there)\nproject  none: `onhand init` writes one\n"
+    assert run("config", "path").out == f"user     {user} (does not exist)\nproject  none: `onhand init` writes one\n"
     user.parent.mkdir(parents=True)
     user.write_text("")
     (project / "onhand.toml").write_text("")
@@ -93,7 +93,7 @@ def test_a_verb_is_needed(run: Run) -> None:
 @requirement("config.one-table")
 def test_the_reference_page_has_every_setting(project: Path) -> None:
     page = reference()
-    for option in OPTIONS:
-        assert f"### `{option.key}`\n\n{option.about.text}\n" in page
+    for option in SETTINGS:
+        assert f"### `{option.key}`\n\n{option.text}\n" in page
         assert f"`{option.variables[0]}`" in page
     assert "\\\\" not in page

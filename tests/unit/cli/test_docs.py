@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mail import Concepts, mails
-from onhand import app
 from onhand.cli.progress import Progress, line
 from onhand.embed import choose
-from onhand.store.entry import Damage
+from onhand.project import Project, load_config, open_index
 from onhand.store.memory import MemoryStore
+from onhand.store.store import Damage
 from requirements import requirement
 
 from .conftest import Run
@@ -33,7 +33,7 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         found = known.get(wanted) if isinstance(wanted, str) else wanted
         return found, None if found else WITHOUT
 
-    monkeypatch.setattr(choose, "chosen", chosen)
+    monkeypatch.setattr(choose, "choose_embedder", chosen)
     return known
 
 
@@ -42,7 +42,7 @@ def corpus(project: Path, at_hand: dict[str, Any]) -> Path:
     """The mails, in the project's own database, with their meaning."""
     at_hand["auto"] = Concepts()
     (project / ".onhand").mkdir()
-    with app.open_index(project / ".onhand/documents.db") as index:
+    with open_index(project / ".onhand/documents.db") as index:
         index.put(mails())
     return project
 
@@ -184,7 +184,7 @@ def test_another_embedder_is_refused_until_everything_was_read_again(run: Run, a
     assert (refused.code, "onhand docs reembed" in refused.err) == (1, True)
     assert as_json(run, "reembed", "--embedder", "others") == {"embedded": 31, "vectors": 31, "documents": 31}
     assert run("docs", "semantic", "Q3 forecast", "--embedder", "others").code == 0
-    assert run("docs", "reembed", "--embedder", "others").out.startswith("read 0 documents with others; 31 of 31")
+    assert run("docs", "reembed", "--embedder", "others").out.startswith("embedded 0 documents with others; 31 of 31")
 
 
 @pytest.mark.usefixtures("corpus")
@@ -275,7 +275,7 @@ def test_an_interrupted_import_keeps_what_is_done_and_goes_on_from_there(
     file = jsonl(project / "a.jsonl", *({"id": str(number), "text": "zebra"} for number in range(600)))
     done = run("docs", "import", file)
     assert (done.code, done.out) == (130, "")
-    assert "512 documents done and kept: the same command goes on from there" in done.err
+    assert "512 documents stored: run the same command again to continue" in done.err
     again = as_json(run, "import", file)
     assert (again["added"], again["unchanged"]) == (88, 512)
 
@@ -337,7 +337,7 @@ def test_a_database_that_a_clone_links_elsewhere_is_not_opened(run: Run, project
     done = run("docs", "filter")
     assert (done.code, done.out) == (2, "")
     assert "is a link out of the project" in done.err
-    assert "get_document" not in app.open_registry(app.configured()).names()
+    assert "get_document" not in Project(load_config()).registry().names()
 
 
 class Terminal:

@@ -59,11 +59,11 @@ def test_what_commands_and_git_need_is_named_or_missed(run: Run, monkeypatch: py
     used = json.loads(run("sandbox", "check", "--json").out)["used"]
     found = json.loads(run("doctor", "--json").out)["sandbox"]
     assert found == used or (used == "refuse" and found.startswith("none works here"))
-    monkeypatch.setattr("onhand.sandbox.bubblewrap._unsupported", lambda: "not installed")
-    monkeypatch.setattr("onhand.sandbox.landlock._unsupported", lambda: "too old")
+    monkeypatch.setattr("onhand.sandbox.bubblewrap._missing_requirement", lambda: "not installed")
+    monkeypatch.setattr("onhand.sandbox.landlock._missing_requirement", lambda: "too old")
     monkeypatch.setenv("PATH", "")
     report = json.loads(run("doctor", "--json").out)
-    assert report["sandbox"] == "none works here, so commands are refused; why: onhand sandbox check"
+    assert report["sandbox"] == "none works here, so commands are refused; `onhand sandbox check` says why"
     assert report["git"].startswith("missing: install git")
 
 
@@ -71,5 +71,5 @@ def test_a_broken_configuration_is_reported_and_the_rest_still_shown(run: Run, p
     (project / "onhand.toml").write_text("limit")
     done = run("doctor")
     assert done.code == 0
-    assert "config   cannot be used: " in done.out
+    assert "config   unusable: " in done.out
     assert "EXTRA" in done.out

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from onhand import config
-from onhand.config.options import OPTIONS
+from onhand.config import SETTINGS
+from onhand.config.settings import ContextSettings, DocumentsSettings
 from requirements import requirement
 
 from .conftest import Run
@@ -20,7 +21,7 @@ def test_the_written_file_loads_to_exactly_the_defaults(run: Run, project: Path)
     assert "Next:" in done.out
     loaded = config.load()
     assert loaded.files == (str(project / "onhand.toml"),)
-    assert (loaded.context, loaded.documents) == (config.Context(), config.Documents())
+    assert (loaded.context, loaded.documents) == (ContextSettings(), DocumentsSettings())
     assert set(loaded.sources.values()) == {"default"}
 
 
@@ -30,10 +31,10 @@ def test_uncommented_it_says_every_default_and_still_loads(run: Run, project: Pa
     path = project / "onhand.toml"
     path.write_text(re.sub(r"^# (\w+ = )", r"\1", path.read_text(), flags=re.MULTILINE))
     said = tomllib.loads(path.read_text())
-    assert [f"{section}.{name}" for section in said for name in said[section]] == [option.key for option in OPTIONS]
+    assert [f"{section}.{name}" for section in said for name in said[section]] == [option.key for option in SETTINGS]
     loaded = config.load()
-    assert loaded.context == config.Context()
-    assert loaded.documents == config.Documents()
+    assert loaded.context == ContextSettings()
+    assert loaded.documents == DocumentsSettings()
     assert "default" not in loaded.sources.values()
 
 
@@ -42,7 +43,7 @@ def test_a_file_that_is_there_is_kept_without_force(run: Run, project: Path) -> 
     path.write_text("[context]\nlimit = 8\n")
     done = run("init")
     assert done.code == 2
-    assert "already there: edit it, or replace it with --force" in done.err
+    assert "already exists: edit it, or replace it with --force" in done.err
     assert path.read_text() == "[context]\nlimit = 8\n"
     assert run("init", "--force").code == 0
     assert config.load().context.limit == 3

@@ -31,14 +31,14 @@ def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Pa
     assert "say SERVER__TOOL; `onhand mcp list` shows the servers" in run("mcp", "call", "zebra").err
     assert run("mcp", "add", "p", *program("plain")).code == 2
     assert run("mcp", "remove", "p").code == 0
-    assert run("mcp", "remove", "p").code == 2
+    assert run("mcp", "remove", "p").code == 1
 
 
 @requirement("mcp.cli")
 def test_where_no_client_is_known_an_import_says_what_to_do(run: Run, project: Path) -> None:
     done = run("mcp", "import")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "no client's settings were found: name a file, or `onhand mcp add NAME -- COMMAND…`\n"
+    assert done.out == "no settings of a client were found: name a file, or use `onhand mcp add NAME -- COMMAND…`\n"
 
 
 @requirement("mcp.cli")
@@ -109,7 +109,7 @@ def test_a_change_is_reviewed_and_approved(run: Run, project: Path) -> None:
     assert run("mcp", "approve", "c", "pay").out == "approved: pay\n"
     assert run("mcp", "call", "c__pay").out == "yes\n"
     assert run("mcp", "review", "c").out == "nothing waits for approval\n"
-    assert run("mcp", "approve", "c").code == 2
+    assert run("mcp", "approve", "c").code == 1
 
 
 @requirement("mcp.client-files", "mcp.cli")
@@ -124,8 +124,8 @@ def test_servers_are_imported_from_the_files_of_other_clients(run: Run, project:
     (project / ".vscode" / "mcp.json").write_text('{"servers": {"a": {"command": "other"}, }}')
     done = run("mcp", "import")
     assert [line.split(":")[0] for line in done.out.splitlines()[:-2]] == ["b", "a"]
-    assert "take them out of its own file" in done.out.splitlines()[-1]
-    assert "there is another server a already" in done.err
+    assert "remove them from its own settings" in done.out.splitlines()[-1]
+    assert "another server is already called a" in done.err
     assert "'bad' needs either a command or a url" in done.err
     listed = json.loads(run("mcp", "list", "--json").out)["servers"]
     assert {one["name"]: one["runs"] for one in listed} == {"a": "a", "b": "https://x.org/mcp"}

@@ -18,7 +18,7 @@ def test_a_note_is_written_listed_shown_and_found(run: Run, project: Path) -> No
         "notes", "write", "Test db", "Run make zebra.", "--description", "How to \x1b reset it".replace("\x1b ", "")
     )
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"kept 'Test db' in {project}/.onhand/notes: test-db.md\n"
+    assert done.out == f"wrote 'Test db' in {project}/.onhand/notes: test-db.md\n"
     listed = run("notes", "list").out
     assert "Test db  fact  " in listed
     assert listed.endswith(f"1 note in {project}/.onhand/notes, written by agents\n")
@@ -31,7 +31,11 @@ def test_a_note_is_written_listed_shown_and_found(run: Run, project: Path) -> No
     assert "fact, written by command line, an agent's note, 2" in found
     assert found.endswith("1 of 1 note\n")
     (hit,) = json.loads(run("notes", "search", "zebra", "--json", "-k", "3").out)["hits"]
-    assert (hit["written_by"], hit["name"], hit["body"]) == ("agent", "Test db", "Run make zebra.")
+    assert tuple(hit["note"][name] for name in ("written_by", "name", "body")) == (
+        "agent",
+        "Test db",
+        "Run make zebra.",
+    )
     assert json.loads(run("notes", "list", "--json").out)["notes"][0]["type"] == "fact"
 
 
@@ -56,9 +60,9 @@ def test_options_may_stand_before_between_and_behind_the_words(run: Run, words: 
 def test_a_note_is_corrected_and_deleted(run: Run) -> None:
     run("notes", "write", "key", "old", "--description", "d")
     answer = json.loads(run("notes", "write", "KEY", "new", "--description", "d", "--type", "decision", "--json").out)
-    assert (answer["body"], answer["replaced"]["body"]) == ("new", "old")
-    assert run("notes", "write", "key", "newer", "--description", "d").out.startswith("corrected 'key'")
-    assert run("notes", "delete", "key").out == "deleted 'key', which said: d\n"
+    assert (answer["note"]["body"], answer["replaced"]["body"]) == ("new", "old")
+    assert run("notes", "write", "key", "newer", "--description", "d").out.startswith("replaced 'key'")
+    assert run("notes", "delete", "key").out == "deleted 'key': d\n"
     for words in (["delete", "key"], ["show", "key"]):
         done = run("notes", *words)
         assert (done.code, done.out) == (1, "")

@@ -17,7 +17,7 @@ from .conftest import Run
         (["docs", "filter", "--autor", "x"], "'--autor': did you mean '--author'?", "onhand docs filter"),
         (["init", "--nope"], "there is no option '--nope' (", "onhand init"),  # which is not nearly --force
         (["sandbox", "run", "ls", "--color"], "'--color': put -- before a command that", "onhand sandbox run"),
-        (["doctor", "-z", "x"], "nothing here takes '-z' 'x'", "onhand doctor"),
+        (["doctor", "-z", "x"], "unexpected: '-z' 'x'", "onhand doctor"),
         (["--nope"], "there is no option '--nope'", "onhand"),
     ],
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onhand import app, config
+from onhand import config
+from onhand.project import Project
 from requirements import requirement
 
 from .conftest import Run
@@ -41,9 +42,9 @@ def test_a_plan_is_shown_begun_and_finished(run: Run, project: Path) -> None:
         "- step form: Build the form [waits for model]\n"
     )
     assert run("plan", "ready", "--why").out == (
-        "model  Create the User model\nauth is a plan, which is done step by step\nform waits for model\n"
+        "model  Create the User model\nauth is a plan, which is done when its steps are\nform waits for model\n"
     )
-    assert run("plan", "update", "model", "--status", "done").out == "model is done; can begin now: form\n"
+    assert run("plan", "update", "model", "--status", "done").out == "model is done; ready: form\n"
     assert run("plan", "show", "auth", "--parents").out == (
         "plan: Add login [pending]\n"
         "  step: Create the User model [done] (parents: auth)\n"
@@ -92,11 +93,11 @@ def test_a_plan_that_is_not_there_is_empty_and_looking_makes_no_file(run: Run, p
 def test_another_file_can_be_named_and_one_that_is_no_plan_stays_as_it_is(run: Run, project: Path) -> None:
     assert run("plan", "add", "a", "x", "--file", "my.plan").code == 0
     assert run("plan", "show", "--file", "my.plan").out.endswith("- step a: x [ready]\n")
-    assert run("plan", "compact", "--file", "my.plan").out == "the file has each of its 1 nodes once\n"
+    assert run("plan", "compact", "--file", "my.plan").out == "the file now has each of its 1 nodes once\n"
     (project / "README.md").write_text("# hello\n")
     done = run("plan", "add", "a", "x", "--file", "README.md")
     assert (done.code, (project / "README.md").read_text()) == (1, "# hello\n")
-    assert "is no journal of ours" in done.err
+    assert "is not a plan file" in done.err
 
 
 def test_what_a_step_says_cannot_move_the_cursor_nor_forge_a_line(run: Run) -> None:
@@ -115,10 +116,10 @@ def test_a_link_that_came_with_the_project_is_not_written_through(run: Run, proj
     assert done.code == 2
     assert "is a link out of the project" in done.err
     assert not (project.parent / "outside").exists()
-    assert "plan_add" not in app.open_registry(config.load()).names()
+    assert "plan_add" not in Project(config.load()).registry().names()
 
 
 @pytest.mark.usefixtures("auth")
 def test_a_project_with_a_plan_offers_the_tools_of_it_and_another_does_not(tmp_path: Path) -> None:
-    assert app.open_registry(config.load()).names()[-4:] == ["plan_add", "plan_update", "plan_ready", "plan_show"]
-    assert "plan_add" not in app.open_registry(config.load(str(tmp_path))).names()
+    assert Project(config.load()).registry().names()[-4:] == ["plan_add", "plan_update", "plan_ready", "plan_show"]
+    assert "plan_add" not in Project(config.load(str(tmp_path))).registry().names()

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from onhand.cli.confined import needed
 from onhand.cli.main import main
+from onhand.cli.sandbox import needed_paths
 from onhand.errors import SandboxError
-from onhand.sandbox.policy import Policy, for_workspace
-from onhand.sandbox.sandbox import Command, choose, tries
+from onhand.sandbox.policy import Policy, workspace_policy
+from onhand.sandbox.sandbox import Command, check_backends, choose
 from requirements import requirement
 from workplace import workplace
 
@@ -74,7 +74,7 @@ def test_check_says_why_no_command_starts_in_this_project(
     (place / ".vscode").symlink_to("src")
     assert ".vscode is a link and cannot be protected from a command" in checked(capfd)["problem"]
     assert main(["sandbox", "check"]) == 1
-    assert "but none starts in this project: " in capfd.readouterr().out
+    assert "but no command can start in this project: " in capfd.readouterr().out
 
 
 @requirement("sandbox.check")
@@ -88,7 +88,7 @@ def test_check_says_where_the_repository_of_a_working_tree_is_if_commands_cannot
     (kept / "commondir").write_text("../..\n")
     (tree / ".git").write_text(f"gitdir: {kept}\n")
     monkeypatch.chdir(tree)
-    advice = f"git needs {repository}, where commands cannot look: add it to sandbox.writable"
+    advice = f"git needs {repository}, which commands cannot read: add it to sandbox.writable"
 
     assert advice in checked(capfd)["notes"]
     monkeypatch.setenv("ONHAND_SANDBOX_WRITABLE", str(repository))
@@ -100,13 +100,13 @@ def test_check_says_where_the_repository_of_a_working_tree_is_if_commands_cannot
 
 @requirement("sandbox.never-silently-open")
 def test_a_backend_that_cannot_work_here_is_not_replaced_by_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onhand.sandbox.bubblewrap._unsupported", lambda: "bwrap is not installed")
+    monkeypatch.setattr("onhand.sandbox.bubblewrap._missing_requirement", lambda: "bwrap is not installed")
     refusing = choose(Policy(), "bubblewrap")
     assert refusing.name == "refuse"
     with pytest.raises(SandboxError, match=r"bwrap is not installed.*onhand sandbox check"):
         refusing.start(Policy(), Command(["true"], "/", {}))
-    monkeypatch.setattr("onhand.sandbox.landlock._unsupported", lambda: "the kernel is too old")
-    assert [one.refusal for one in tries(Policy())] == ["bwrap is not installed", "the kernel is too old"]
+    monkeypatch.setattr("onhand.sandbox.landlock._missing_requirement", lambda: "the kernel is too old")
+    assert [one.refusal for one in check_backends(Policy())] == ["bwrap is not installed", "the kernel is too old"]
     assert choose(Policy()).name == "refuse"
 
 
@@ -160,6 +160,6 @@ def test_where_python_looks_for_modules_opens_no_secret_of_the_project(
     for directory in (project / "src", library):
         directory.mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(project / "src"), str(library), *sys.path])
-    paths = needed(for_workspace(str(project)))
+    paths = needed_paths(workspace_policy(str(project)))
     assert str(library) in paths
     assert str(project / "src") not in paths

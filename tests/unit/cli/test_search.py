@@ -32,7 +32,7 @@ def test_hits_of_all_kinds_are_labelled(run: Run) -> None:
     assert len(heads) == 5
     assert {head.split("[")[1].split("]")[0] for head in heads} == {"rules", "context", "skills", "documents", "notes"}
     assert any("[notes] (written by an agent, not by the project) zebra note: zebra things" in head for head in heads)
-    assert done.out.endswith("the best 5 of what was found: 1 rules, 1 context, 1 skills, 1 documents, 1 notes\n")
+    assert done.out.endswith("the best 5 hits; found: 1 rules, 1 context, 1 skills, 1 documents, 1 notes\n")
     assert "documents: only words were compared" in done.err
 
 

@@ -35,7 +35,7 @@ def test_list_shows_every_skill_and_warns_of_problems(run: Run) -> None:
         "pdf  .agents/skills/pdf/SKILL.md\n   Fill in forms.\n"
         "ship  .agents/skills/deploy/SKILL.md\n   Ship it.\n2 skills\n"
     )
-    assert "the name 'ship' is not that of the directory 'deploy'" in done.err
+    assert "the name 'ship' differs from the directory 'deploy'" in done.err
     listed = json.loads(run("skills", "list", "--json").out)
     assert [(skill["name"], skill["path"]) for skill in listed["skills"]] == [
         ("pdf", ".agents/skills/pdf/SKILL.md"),
@@ -53,7 +53,7 @@ def test_search_says_what_matched_and_why(run: Run) -> None:
     assert done.out.endswith("1 of 2 skills\n")
     answer = json.loads(run("skills", "search", "forms", "-k", "1", "--json").out)
     (hit,) = answer["hits"]
-    assert (hit["name"], answer["searched"], answer["reason"]) == ("pdf", {"skills": 2}, None)
+    assert (hit["name"], answer["skills"], answer["reason"]) == ("pdf", 2, None)
     assert hit["score"] == pytest.approx(sum(match["score"] for match in hit["matches"]))
     assert hit["matches"][0]["layers"][0]["terms"][0]["term"] == "form"
 
@@ -61,7 +61,7 @@ def test_search_says_what_matched_and_why(run: Run) -> None:
 def test_references_are_searched_on_request(run: Run) -> None:
     assert "forms.md:5-7  Forms › Filling" in run("skills", "search", "lion", "--references").out
     answer = json.loads(run("skills", "search", "lion", "--skill", "pdf", "--json").out)
-    assert [(hit["skill"], hit["path"]) for hit in answer["hits"]] == [("pdf", "forms.md")]
+    assert [(hit["skill"], hit["match"]["path"]) for hit in answer["hits"]] == [("pdf", "forms.md")]
 
 
 def test_a_search_without_a_match_is_a_success(run: Run) -> None:
@@ -98,7 +98,7 @@ def test_validate_gives_verdicts_and_fails_when_one_is_broken(run: Run) -> None:
     done = run("skills", "validate")
     assert done.code == 1
     assert ".agents/skills/pdf/SKILL.md: valid\n" in done.out
-    assert "   error: the specification has no 'version'" in done.out
+    assert "   error: there is no field 'version'" in done.out
     assert done.out.endswith("1 of 2 skills valid\n")
     assert run("skills", "validate", "pdf").code == 0
     verdicts = json.loads(run("skills", "validate", "--json").out)["skills"]
@@ -124,7 +124,7 @@ def test_catalog_prints_the_block_within_the_budget(run: Run, project: Path) -> 
     assert len(told["text"]) <= 400
     assert told["shortened"] > 0
     write(project / "onhand.toml", "[skills]\ncatalog_max_chars = 10\n")
-    assert "not even one skill fits into 10 characters" in run("skills", "catalog").out
+    assert "not even one skill fits in 10 characters" in run("skills", "catalog").out
 
 
 def test_a_root_may_be_a_project_a_directory_of_skills_or_a_skill(run: Run, project: Path, skills: Path) -> None:
@@ -163,4 +163,4 @@ def test_no_skills_are_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
     for verb in ("list", "validate", "catalog"):
         done = run("skills", verb, "--root", str(tmp_path / "empty"))
         assert done.code == 0
-        assert "put one into .agents/skills" in done.out
+        assert "put one in .agents/skills" in done.out

@@ -24,7 +24,7 @@ def test_the_table_has_eager_lazy_and_the_saving(capsys: pytest.CaptureFixture[s
     assert lines[5].startswith("one search: ")
     assert lines[6].startswith("break-even: ")
     assert lines[7].startswith("stable prefix: ")
-    assert lines[8].startswith("policy definitions>=10%: eager, since the definitions are ")
+    assert lines[8].startswith("policy definitions>=10%: eager, because the definitions are ")
     assert lines[9].startswith("counted by: estimate (within 12 %")
 
 
@@ -45,8 +45,8 @@ def test_the_same_numbers_come_as_json(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--window", "0"], "--window is a number of tokens from 1 on"),
-        (["--conversation", "-1"], "--conversation is a number of tokens from 0 on"),
+        (["--window", "0"], "--window must be a number of tokens from 1"),
+        (["--conversation", "-1"], "--conversation must be a number of tokens from 0"),
         (["--policy", "sometimes"], "there is no policy 'sometimes'"),
         (["--tokenizer", "gpt"], "there is no tokenizer 'gpt'"),
     ],
@@ -81,9 +81,11 @@ def test_a_policy_of_the_conversation_is_asked_at_the_point_that_was_named(capsy
     for conversation in ("19999", "20000"):
         assert tokens("--catalog", str(SAMPLE), "--policy", "conversation>=10%", "--conversation", conversation) == 0
         said += [line for line in capsys.readouterr().out.splitlines() if line.startswith("policy ")]
-    before = "policy conversation>=10%: eager, since the conversation is 19,999 tokens, 9.999 % of the window, under"
+    before = "policy conversation>=10%: eager, because the conversation is 19,999 tokens, 9.999 % of the window, under"
     assert said[0].startswith(before)
-    assert said[1].endswith("lazy, since the conversation is 20,000 tokens, 10.0 % of the window, at the limit of 10 %")
+    assert said[1].endswith(
+        "lazy, because the conversation is 20,000 tokens, 10.0 % of the window, at the limit of 10 %"
+    )
 
 
 @requirement("catalog.token-table")
@@ -95,4 +97,4 @@ def test_what_saves_nothing_or_is_left_out_is_said(tmp_path: Path, capsys: pytes
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].endswith("all 2 tools, 1 of them of 1 server, with whole definitions")
     assert lines[3].split()[:2] == ["savings", "none"]
-    assert "left out: 1 tool of a name that no model can call, or that is ours" in lines
+    assert "left out: 1 tool with a name that no model can call, or that onhand uses" in lines

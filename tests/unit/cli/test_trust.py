@@ -17,10 +17,10 @@ def test_trust_shows_what_is_asked_for_and_allows_it(run: Run, project: Path) ->
     done = run("trust")
     assert done.code == 0
     assert done.out.splitlines() == [
-        f"{project} asks for:",
+        f"{project} wants:",
         f"  context.root = '../shared', which leads out of {project} ({project}/onhand.toml:2)",
         f"  context.extra_roots = '/etc', which leads out of {project} ({project}/onhand.toml:3)",
-        f"trusted, with what it may ask for later; to undo: onhand trust --remove {project}",
+        f"trusted, including future settings; to undo: onhand trust --remove {project}",
     ]
     assert config.load().context.extra_roots == ("docs", "/etc")
     assert run("trust", "--list").out == f"{project.resolve()}\n"
@@ -43,7 +43,7 @@ def test_a_file_that_asks_for_nothing_is_not_recorded(run: Run, project: Path) -
     done = run("trust")
     assert (done.code, done.out) == (
         0,
-        f"{project} asks for nothing that needs trust: nothing was recorded\n",
+        f"{project} has no settings that need trust: nothing was recorded\n",
     )
     assert run("trust", "--list").out == ""
 

@@ -133,19 +133,17 @@ def _device(path: Path) -> None:
 def test_what_is_no_regular_file_is_refused_at_once(world: World, make: object) -> None:
     assert callable(make)
     make(world.project / "onhand.toml")
-    with pytest.raises(ConfigError, match=r"onhand\.toml (cannot be read|is not a regular file)"):
+    with pytest.raises(ConfigError, match=r"onhand\.toml cannot be read"):
         world.load()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="named pipes, devices and links are made differently on Windows")
 @pytest.mark.parametrize("make", [_directory, _loop, _dangling, _device, os.mkfifo])
-def test_a_pyproject_that_is_no_regular_file_is_somebody_elses_and_only_warned_about(
-    world: World, make: object
-) -> None:
+def test_a_pyproject_that_is_not_a_regular_file_is_only_warned_about(world: World, make: object) -> None:
     assert callable(make)
     make(world.project / "pyproject.toml")
     (warning,) = world.load().warnings
-    assert "taken to have no [tool.onhand]" in warning
+    assert "assuming that it has no [tool.onhand]" in warning
 
 
 def test_a_broken_pyproject_is_an_error_only_when_it_has_our_table(world: World) -> None:

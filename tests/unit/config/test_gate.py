@@ -1,30 +1,26 @@
 """What may a configuration do that arrived with a clone?"""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from onhand import config
 from onhand.config.files import trust_store
-from onhand.config.options import About, options_of
+from onhand.config.settings import declare, setting
+from onhand.record import Record
 from requirements import requirement
 
 from .conftest import World
 
 
-class Server(NamedTuple):
+class Server(Record):
     """A section that starts a program with a secret."""
 
-    command: tuple[str, ...] = ()
-    token_env: str = "SERVER_TOKEN"
+    command: tuple[str, ...] = setting((), "What is started.", "program")
+    token_env: str = setting("SERVER_TOKEN", "The variable that has its token.", "secret")
 
 
-ABOUT_SERVER = {
-    "command": About("What is started.", role="program"),
-    "token_env": About("The variable that has its token.", role="secret"),
-}
-SERVER = options_of("server", Server, ABOUT_SERVER)
+SERVER = declare("server", Server)
 
 
 def resolve(world: World, **variables: str) -> config.Resolved:
@@ -48,7 +44,7 @@ def test_a_project_file_starts_no_program_and_uses_no_secret_until_it_is_trusted
     assert allowed.values["server.command"] == ("sh", "-c", "evil")
     assert allowed.values["server.token_env"] == "AWS_SECRET_ACCESS_KEY"
     assert allowed.warnings == ()
-    assert allowed.asks == held.asks
+    assert allowed.requests == held.requests
 
 
 @requirement("trust.own-words-need-none")
@@ -162,7 +158,7 @@ def test_a_clone_makes_nobody_listen_and_no_server_take_more(world: World) -> No
     assert (asked.agent.telemetry, asked.grpc.log_queries) == (False, False)
     assert (asked.agent.max_output_tokens, asked.grpc.max_in_flight) == (2000, 64)
     assert asked.grpc.max_message_bytes == 4_194_304
-    assert sum("tells others what you do or ask" in warning for warning in asked.warnings) == 2
+    assert sum("tells others what you do or search for" in warning for warning in asked.warnings) == 2
     world.say("[agent]\ntelemetry = false\nmax_output_tokens = 1000\n[grpc]\nlog_queries = false\nmax_in_flight = 8\n")
     asked = world.load()
     assert (asked.agent.max_output_tokens, asked.grpc.max_in_flight, asked.warnings) == (1000, 8, ())

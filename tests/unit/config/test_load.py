@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from onhand import config
-from onhand.config.options import OPTIONS, SECTIONS
+from onhand.config import SECTIONS, SETTINGS
+from onhand.config.settings import ContextSettings
 from onhand.errors import ConfigError
 from requirements import requirement
 
@@ -18,7 +19,7 @@ from .conftest import World
 @requirement("config.defaults")
 def test_without_any_word_everything_is_at_its_default(world: World) -> None:
     loaded = world.load()
-    assert loaded.context == config.Context()
+    assert loaded.context == ContextSettings()
     assert loaded.context.root == ".AGENTS"
     assert loaded.context.pinned == ("overview.md", "conventions.md")
     assert loaded.project == str(world.project)
@@ -78,7 +79,7 @@ def test_our_own_variable_is_heard_before_the_one_of_others(world: World) -> Non
 
 def test_an_empty_variable_says_nothing(world: World) -> None:
     loaded = world.load(ONHAND_CONTEXT_ROOT="", ONHAND_CONTEXT_LIMIT="", ONHAND_CONTEXT_PINNED="")
-    assert loaded.context == config.Context()
+    assert loaded.context == ContextSettings()
 
 
 def test_lists_in_variables_are_separated_as_in_path(world: World) -> None:
@@ -183,10 +184,10 @@ def test_nothing_heavy_is_imported_when_nobody_says_anything(world: World) -> No
 
 @requirement("config.one-table")
 def test_every_option_is_typed_described_and_has_its_variable() -> None:
-    for option in OPTIONS:
-        assert option.about.text.endswith(".")
+    for option in SETTINGS:
+        assert option.text.endswith(".")
         assert option.variables[0] == "ONHAND_" + option.key.replace(".", "_").upper()
         assert option.expected
-    assert [option.key for option in OPTIONS] == [
+    assert [option.key for option in SETTINGS] == [
         f"{section}.{name}" for section, fields in SECTIONS.items() for name in fields._fields
     ]

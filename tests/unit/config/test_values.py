@@ -1,34 +1,27 @@
 """Is a value of the right type, and what is said when it is not?"""
 
-from typing import NamedTuple
-
 import pytest
 
 from onhand import config
-from onhand.config.options import About, options_of
-from onhand.config.values import MAX_PROBLEMS
+from onhand.config import MAX_PROBLEMS
+from onhand.config.settings import declare, setting
 from onhand.errors import ConfigError
+from onhand.record import Record
 from requirements import requirement
 
 from .conftest import World
 
 
-class Service(NamedTuple):
+class Service(Record):
     """A section with every kind that `Context` has not."""
 
-    enabled: bool = False
-    weight: float = 0.5
-    name: str = ""
-    token_env: str = "SERVICE_TOKEN"
+    enabled: bool = setting(False, "Whether.")
+    weight: float = setting(0.5, "How much.", minimum=0)
+    name: str = setting("", "What it is called.")
+    token_env: str = setting("SERVICE_TOKEN", "The variable that has the token.", "secret")
 
 
-ABOUT_SERVICE = {
-    "enabled": About("Whether."),
-    "weight": About("How much.", minimum=0),
-    "name": About("What it is called."),
-    "token_env": About("The variable that has the token.", role="secret"),
-}
-SERVICE = options_of("service", Service, ABOUT_SERVICE)
+SERVICE = declare("service", Service)
 
 
 def resolve(world: World, **variables: str) -> config.Resolved:
@@ -121,7 +114,7 @@ def test_a_secret_in_a_file_is_refused_and_never_repeated(world: World, key: str
     world.say(f"[context]\n{key} = 'sk-live-abc'\n")
     with pytest.raises(ConfigError) as caught:
         world.load()
-    assert "put it into an environment variable" in str(caught.value)
+    assert "put it in an environment variable" in str(caught.value)
     assert f"'context.{key}_env'" in str(caught.value)
     assert "sk-live-abc" not in str(caught.value)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from onhand.corpora.context import Context, SearchResult
+from onhand.corpora.context import Context, ContextResult
 
 Listener = Callable[[str], None]
 _listeners: list[Listener] = []
@@ -58,7 +58,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + 60_000_000_000)
 
 
-def found(result: SearchResult) -> list[tuple[str, str]]:
+def found(result: ContextResult) -> list[tuple[str, str]]:
     """Path and heading of each hit."""
     return [(hit.path, hit.section.heading) for hit in result.hits]
 

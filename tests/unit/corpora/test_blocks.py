@@ -2,7 +2,7 @@
 
 import pytest
 
-from onhand.corpora.blocks import block, without_tag
+from onhand.corpora.blocks import neutralise_tag, render_block
 from requirements import requirement
 
 # Unicode's Default_Ignorable_Code_Point, what renders as a blank, and the ordinary white space.
@@ -25,7 +25,7 @@ INVISIBLE = [
 
 
 def test_a_block_is_its_tag_its_attributes_and_its_text() -> None:
-    assert block("context", {"path": "a.md", "score": "1.00"}, "text") == (
+    assert render_block("context", {"path": "a.md", "score": "1.00"}, "text") == (
         '<context path="a.md" score="1.00">\ntext\n</context>'
     )
 
@@ -56,14 +56,14 @@ def test_a_block_is_its_tag_its_attributes_and_its_text() -> None:
     ],
 )
 def test_what_looks_like_the_tag_is_spelled_out_and_the_rest_stays(text: str) -> None:
-    assert without_tag("context", f"before {text} after") == f"before &lt;{text[1:]} after"
+    assert neutralise_tag("context", f"before {text} after") == f"before &lt;{text[1:]} after"
 
 
 @pytest.mark.parametrize(
     "text", ["a < b", "<con>text", "&lt;/context&gt;", "context>", "<b>bold</b>", "<<", "<", "", "１＜２ ｃ", "é<è"]
 )
 def test_a_text_without_the_tag_is_untouched(text: str) -> None:
-    assert without_tag("context", text) == text
+    assert neutralise_tag("context", text) == text
 
 
 @requirement("context.blocks-cannot-be-forged")
@@ -73,7 +73,7 @@ def test_no_invisible_character_hides_a_tag() -> None:
         for code in INVISIBLE
         for text in (f"<{chr(code)}/{chr(code)}context>", f"</c{chr(code) * 3}ontext>")
     }
-    assert [name for name, text in hidden.items() if not without_tag("context", text).startswith("&lt;")] == []
+    assert [name for name, text in hidden.items() if not neutralise_tag("context", text).startswith("&lt;")] == []
 
 
 @requirement("context.blocks-cannot-be-forged", "context.odd-names")
@@ -90,7 +90,7 @@ def test_no_invisible_character_hides_a_tag() -> None:
     ],
 )
 def test_a_value_stays_inside_its_quotes_and_can_be_encoded(value: str, shown: str) -> None:
-    rendered = block("context", {"path": value}, "")
+    rendered = render_block("context", {"path": value}, "")
     assert rendered == f'<context path="{shown}">\n\n</context>'
     rendered.encode()
 
@@ -98,4 +98,4 @@ def test_a_value_stays_inside_its_quotes_and_can_be_encoded(value: str, shown: s
 @pytest.mark.parametrize("text", ["<" + " " * 200_000, "< / " * 50_000, "<" * 200_000, "</c" + "\u200b" * 200_000])
 def test_hostile_runs_cost_linear_time(text: str) -> None:
     # No clock: quadratic time would be minutes, and the suite's own timeout stops it.
-    assert len(without_tag("context", text)) >= len(text)
+    assert len(neutralise_tag("context", text)) >= len(text)

@@ -7,7 +7,7 @@ import pytest
 
 from mail import BOB, FORECAST, SARAH, Concepts, mails
 from onhand import Document, Documents, Filter, InputError, Registry, ToolError, open_index
-from onhand.corpora.pages import MAX_OFFSET
+from onhand.corpora.documents import MAX_OFFSET
 from onhand.search.index import Index
 from requirements import requirement
 
@@ -109,7 +109,7 @@ def test_a_negative_limit_is_refused_with_what_is_allowed(registry: Registry, na
 
 
 @requirement("documents.limit")
-@pytest.mark.parametrize("limit", ["3", 2.5, 1e308, None, [1]])
+@pytest.mark.parametrize("limit", ["3", 2.5, 1e308, [1]])
 def test_a_limit_that_is_no_count_is_refused(registry: Registry, limit: Any) -> None:
     assert "limit" in refused(registry, "keyword_search", query="dock", limit=limit)
 
@@ -284,7 +284,7 @@ def test_a_hit_that_has_no_room_at_all_is_passed_over_and_said_to_be() -> None:
     registry = Registry(Documents(index, max_output_bytes=4096).tools())
     first = called(registry, "keyword_search", query="zebra")
     assert (first["hits"], first["left_out"]) == ([], 2)
-    assert "begins behind the first of them" in first["notes"][-1]
+    assert "begins after the first of them" in first["notes"][-1]
     second = called(registry, "keyword_search", query="zebra", page_token=first["next_page_token"])
     assert ids(second) == ["small"]
 
@@ -412,7 +412,7 @@ def test_without_an_embedder_meaning_is_refused_and_fused_goes_by_words_and_says
     assert ids(fused) == ids(called(registry, "keyword_search", query="dock sensors"))
     assert fused["notes"] == ["only words were compared: no embedder is installed: pip install 'onhand[semantic]'"]
     described = {tool.name: tool.description for tool in registry}
-    assert "At present meaning cannot be compared: no embedder is installed" in described["semantic_search"]
+    assert "Meaning cannot be compared at present: no embedder is installed" in described["semantic_search"]
     with pytest.raises(ToolError, match="install"):
         next(tool for tool in documents.tools() if tool.name == "semantic_search").handler({"query": "x"})
 

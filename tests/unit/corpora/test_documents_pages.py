@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.corpora.pages import MAX_OFFSET, page_of
+from onhand.corpora.documents import MAX_OFFSET, page_of
 from onhand.errors import InputError
 from requirements import requirement
 

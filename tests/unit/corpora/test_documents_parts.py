@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.corpora.parts import Part, part_of, shortened
+from onhand.corpora.documents import TextPart, part_of, shorten_part
 from onhand.errors import InputError
 from requirements import requirement
 
@@ -17,7 +17,7 @@ def size(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode())
 
 
-def place(part: Part) -> tuple[str, list[int]]:
+def place(part: TextPart) -> tuple[str, list[int]]:
     return part.text, [part.first_line, part.last_line, part.first_byte, part.end_byte]
 
 
@@ -80,7 +80,7 @@ def test_going_on_as_told_gives_every_character_once(text: str, room: int, by_by
     asked: dict[str, int] | None = {"first_byte": 0} if by_bytes else {}
     pieces = []
     while asked is not None:
-        part = shortened(part_of(text, **asked), room, size)
+        part = shorten_part(part_of(text, **asked), room, size)
         assert size(part.text) <= room
         pieces.append(part.text)
         asked = part.next
@@ -91,8 +91,8 @@ def test_going_on_as_told_gives_every_character_once(text: str, room: int, by_by
 @requirement("documents.byte-budget")
 def test_what_was_asked_for_is_asked_for_further_on() -> None:
     text = "".join(f"line {number}\n" for number in range(1, 101))
-    by_lines = shortened(part_of(text, 10, 50), 100, size)
+    by_lines = shorten_part(part_of(text, 10, 50), 100, size)
     assert by_lines.text.startswith("line 10\n")
     assert by_lines.next == {"first_line": by_lines.last_line + 1, "last_line": 50}
-    by_bytes = shortened(part_of(text, first_byte=7, max_bytes=500), 100, size)
+    by_bytes = shorten_part(part_of(text, first_byte=7, max_bytes=500), 100, size)
     assert by_bytes.next == {"first_byte": by_bytes.end_byte, "max_bytes": 507 - by_bytes.end_byte}

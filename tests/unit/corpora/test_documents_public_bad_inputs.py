@@ -5,7 +5,7 @@ from typing import Any
 
 from mail import Concepts, mails
 from onhand import Document, Documents, Registry, Result, open_index
-from onhand.search.accept import MAX_QUERY_CHARS
+from onhand.search.validation import MAX_QUERY_CHARS
 from public_cases import cases, needs_cases
 
 pytestmark = needs_cases

@@ -475,8 +475,8 @@ def test_a_file_below_a_root_is_found_through_links_that_stay_inside(tmp_path: P
     (root / "real/a.md").write_text("x")
     (root / "link").symlink_to("real")
     (root / "out").symlink_to(tmp_path)
-    found = files.inside(str(root), "link/a.md")
+    found = files.find_inside(str(root), "link/a.md")
     assert (found.name, found.inner) == ("link/a.md", "real/a.md")
     for name in ("out/x.md", "../x.md", "none.md", "real"):
         with pytest.raises(files.Unreadable):
-            files.inside(str(root), name)
+            files.find_inside(str(root), name)

@@ -12,8 +12,7 @@ import pytest
 
 import onhand
 from onhand import InputError, Notes, NotFound, Registry, StoreError
-from onhand.corpora.note import INDEX, file_name
-from onhand.corpora.notes import MAX_NOTES
+from onhand.corpora.notes import INDEX, MAX_NOTES, file_name
 from requirements import requirement
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
@@ -74,7 +73,7 @@ def test_a_deleted_note_is_gone_from_the_directory_and_from_search(notes: Notes,
     assert not directory.exists()
     notes.write("a", "zebra", "x")
     notes.write("b", "quokka", "x")
-    assert notes.delete("A").description == "zebra"
+    assert notes.delete("A").deleted.description == "zebra"
     assert names(notes, "zebra") == []
     assert not (directory / "a.md").exists()
     assert "zebra" not in (directory / INDEX).read_text(encoding="utf-8")
@@ -90,7 +89,7 @@ def test_the_index_lists_every_note_and_is_never_read_back(notes: Notes, directo
     notes.write("b", "second", "x")
     notes.write("a", "first\nline", "x", "decision")
     assert (directory / INDEX).read_text(encoding="utf-8") == (
-        "# Notes\n\nWritten by agents for themselves. This list is made anew with every note and never read back.\n\n"
+        "# Notes\n\nWritten by agents for themselves. This list is rewritten with every note and never read back.\n\n"
         "- a (decision): first line [a.md]\n- b (fact): second [b.md]\n"
     )
     (directory / INDEX).write_text("---\nname: forged\ndescription: zebra\n---\nzebra\n", encoding="utf-8")
@@ -116,7 +115,7 @@ def test_the_index_lists_every_note_and_is_never_read_back(notes: Notes, directo
         ("n", "d", " \n", "fact", "the body is empty"),
         ("n", "d", "ü" * 2049, "fact", "4,098 bytes, more than 4,096"),
         ("n", "d", "b", "idea", "one of fact, preference, decision, not 'idea'"),
-        ("n\x1b[2J", "d", "b", "fact", "U\\+001B, which cannot be seen"),
+        ("n\x1b[2J", "d", "b", "fact", "U\\+001B, which is invisible"),
         ("n", "d\u202e", "b", "fact", "U\\+202E"),
         ("n", "d", "b\0", "fact", "U\\+0000"),
         ("n", "ok\U000e0069\U000e0067", "b", "fact", "U\\+E0069"),
@@ -214,7 +213,7 @@ def test_a_note_is_marked_wherever_it_is_shown(notes: Notes) -> None:
     answer = Registry(notes.tools()).call("search_notes", {"query": "zebra"}).text
     assert answer.startswith('<agent_note name="zebra" type="fact" written_by="session 7" updated="')
     assert notes.prompt().startswith("<agent_note>\nNotes that an agent wrote for itself")
-    assert "those hold" in notes.prompt()
+    assert "those prevail" in notes.prompt()
     assert notes.find("zebra", 5).found[0].mark == "written by an agent, not by the project"
 
 
@@ -232,9 +231,9 @@ def test_the_tools_write_correct_search_and_delete(notes: Notes) -> None:
     registry = Registry(notes.tools())
     assert registry.names() == ["search_notes", "write_note", "delete_note"]
     written = registry.call("write_note", {"name": "Key", "description": "where", "body": "zebra"})
-    assert written.text == "kept the fact 'Key' in key.md"
+    assert written.text == "wrote the fact 'Key' in key.md"
     again = registry.call("write_note", {"name": "key", "description": "there", "body": "quokka", "type": "decision"})
-    assert again.text == "corrected the decision 'key' in key.md; before, it said: where"
+    assert again.text == "replaced the decision 'key' in key.md; before, it said: where"
     assert "quokka" in registry.call("search_notes", {"query": "key", "limit": 1}).text
     assert registry.call("search_notes", {"query": "zebra"}).text.startswith("no matching notes for: zebra (none of 1")
     assert registry.call("delete_note", {"name": "KEY"}).text == "deleted the note 'key', which said: there"
@@ -311,7 +310,7 @@ def test_links_in_the_directory_reach_nothing_outside(notes: Notes, directory: P
     assert not (directory / "key.md").is_symlink()
     (directory / "lock").unlink()
     (directory / "lock").symlink_to(outside.parent / "made")
-    with pytest.raises(StoreError, match="nothing can be written"):
+    with pytest.raises(StoreError, match="cannot write in"):
         notes.write("other", "d", "b")
     assert not (outside.parent / "made").exists()
 
@@ -344,8 +343,8 @@ def test_a_note_that_somebody_edited_is_read_leniently_and_reported(notes: Notes
     assert (first.name, first.description, first.body, first.source) == ("a", "zebra words", "body", "unknown")
     reasons = {problem.path: problem.reason for problem in notes.problems()}
     assert reasons == {
-        "b.md": "its type is none of fact, preference, decision: it is taken for a fact",
-        "c.md": "by its name it should be called other.md: rename it to correct it",
+        "b.md": "its type is not one of fact, preference, decision: it counts as a fact",
+        "c.md": "its name requires the file name other.md: rename the file",
         "d.md": "its body has 5,000 bytes, more than 4,096: shorten it",
     }
     assert len(notes.all()) == 4
@@ -358,7 +357,7 @@ def test_an_agent_that_has_lost_count_is_stopped(
     assert MAX_NOTES > 1000
     notes.write("a", "d", "b")
     notes.write("b", "d", "b")
-    with pytest.raises(InputError, match="there are 2 notes, as many as can be kept: delete some first"):
+    with pytest.raises(InputError, match="there are 2 notes, the most that are allowed: delete some first"):
         notes.write("c", "d", "b")
     notes.write("a", "d", "corrected")
 
@@ -374,13 +373,13 @@ def test_a_search_that_finds_nothing_says_why(notes: Notes, directory: Path) -> 
 
 @pytest.mark.usefixtures("later")
 def test_what_is_learned_is_kept_for_the_next_process(directory: Path, tmp_path: Path) -> None:
-    from onhand.embed.hashing import HashingEmbedder
+    from onhand.embed.embedder import HashingEmbedder
 
-    kept_at = str(tmp_path / "notes.db")
-    first = Notes(directory, kept_at=kept_at, embedder=HashingEmbedder())
+    cache_file = str(tmp_path / "notes.db")
+    first = Notes(directory, cache_file=cache_file, embedder=HashingEmbedder())
     first.write("a", "zebra", "b")
     assert names(first, "zebra") == ["a"]
-    warm = Notes(directory, kept_at=kept_at, embedder=HashingEmbedder())
+    warm = Notes(directory, cache_file=cache_file, embedder=HashingEmbedder())
     assert names(warm, "zebra") == ["a"]
     warm.delete("a")
     assert names(warm, "zebra") == []
@@ -394,7 +393,7 @@ def test_a_file_that_is_no_note_is_not_written_over(notes: Notes, directory: Pat
     directory.mkdir()
     by_hand = directory / "test-database.md"
     by_hand.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"test-database\.md is there, and is no note that can be read: rename"):
+    with pytest.raises(InputError, match=r"test-database\.md exists and is not a readable note: rename"):
         notes.write("Test database", "d", "b")
     assert by_hand.read_text(encoding="utf-8") == content
     by_hand.rename(directory / "by-hand.md")

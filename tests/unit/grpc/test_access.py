@@ -8,7 +8,7 @@ import pytest
 from grpc_serving import SEARCH, failed, keyword, mail_index, raw_call, raw_channel, serving
 from onhand import InputError
 from onhand.corpora.documents import Documents
-from onhand.grpc import Server, Settings
+from onhand.grpc import GrpcServer, ServerSettings
 from requirements import requirement
 
 TOKEN = "a-token-of-enough-characters"
@@ -17,7 +17,7 @@ TOKEN = "a-token-of-enough-characters"
 @requirement("grpc.security")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "search.example", "127.0.0.1.example", ""])
 def test_a_server_that_others_can_reach_needs_a_token(host: str) -> None:
-    server = Server(Documents(mail_index()))
+    server = GrpcServer(Documents(mail_index()))
     with pytest.raises(InputError, match="needs a token"):
         asyncio.run(server.start(host, 0))
 
@@ -37,7 +37,7 @@ def test_a_server_that_others_can_reach_needs_a_token(host: str) -> None:
     ],
 )
 def test_a_call_without_the_token_is_refused_before_its_message_is_read(metadata: tuple[tuple[str, str], ...]) -> None:
-    with serving(settings=Settings(token=TOKEN)) as running, raw_channel(running.address) as channel:
+    with serving(settings=ServerSettings(token=TOKEN)) as running, raw_channel(running.address) as channel:
         for method in ("KeywordSearch", "Nope"):
             error = failed(channel, SEARCH + method, b"\xff\xff", metadata=metadata)
             assert error.code() is grpc.StatusCode.UNAUTHENTICATED

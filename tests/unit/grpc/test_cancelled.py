@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_serving import PATIENCE_S, SEARCH, Running, keyword, raw_call, raw_channel, serving
 from mail import mails
 from onhand import open_index
-from onhand.grpc import Settings
+from onhand.grpc import ServerSettings
 from onhand.search.index import Index
 from requirements import requirement
 
@@ -41,7 +41,7 @@ def index(tmp_path: Path) -> Index:
 @requirement("grpc.deadlines")
 @pytest.mark.parametrize("method", ["KeywordSearch", "FilterDocuments", "FusedSearch"])
 def test_a_thousand_calls_that_are_cancelled_leave_nothing(index: Index, method: str) -> None:
-    settings = Settings(max_in_flight=CALLS)
+    settings = ServerSettings(max_in_flight=CALLS)
     with serving(index, settings=settings) as running, raw_channel(running.address) as channel:
         call = raw_call(channel, SEARCH + method)
         assert keyword(channel, "dock").hits
@@ -63,7 +63,7 @@ def test_a_thousand_calls_that_are_cancelled_leave_nothing(index: Index, method:
 
 @requirement("grpc.deadlines")
 def test_calls_whose_deadline_passes_free_their_places(index: Index) -> None:
-    settings = Settings(max_in_flight=8)
+    settings = ServerSettings(max_in_flight=8)
     with serving(index, settings=settings) as running, raw_channel(running.address) as channel:
         call = raw_call(channel, SEARCH + "KeywordSearch")
         for _ in range(200):

@@ -10,8 +10,8 @@ import pytest
 from grpc_serving import Running, mail_index, serving
 from mail import mails
 from onhand import Document, EmbedderError, Filter, Index, InputError, NotFound, open_index
-from onhand.errors import Refused, RemoteError
-from onhand.grpc import AsyncClient, Client, Settings
+from onhand.errors import RemoteError, Unauthenticated
+from onhand.grpc import AsyncClient, Client, ServerSettings
 from onhand.search.result import Hit, Result
 from requirements import requirement
 
@@ -160,10 +160,10 @@ def test_a_server_that_is_not_there_says_so() -> None:
 @requirement("grpc.security", "grpc.client")
 def test_a_client_carries_its_token() -> None:
     token = "a-token-of-enough-characters"
-    with serving(settings=Settings(token=token)) as running:
+    with serving(settings=ServerSettings(token=token)) as running:
         with Client(running.address, token=token) as client:
             assert client.keyword("dock").hits
-        with Client(running.address) as client, pytest.raises(Refused, match="no valid token"):
+        with Client(running.address) as client, pytest.raises(Unauthenticated, match="no valid token"):
             client.keyword("dock")
 
 
@@ -187,15 +187,15 @@ def test_a_search_by_meaning_without_an_embedder_is_the_same_error() -> None:
 
 def test_a_document_that_changes_while_it_is_read_is_not_pieced_together() -> None:
     from onhand.errors import StoreError
-    from onhand.grpc import exchanges
+    from onhand.grpc import rpc_calls
     from onhand.grpc import search_pb2 as wire
 
-    exchange = exchanges.get("a")
+    exchange = rpc_calls.get("a")
     next(exchange)
     first = wire.GetDocumentResponse(part=wire.Part(end_byte=5, total_bytes=10))
     second: Any = exchange.send(first).request
     assert second.first_byte == 5
-    with pytest.raises(StoreError, match="was changed while it was read"):
+    with pytest.raises(StoreError, match="changed while it was being read"):
         exchange.send(wire.GetDocumentResponse(part=wire.Part(end_byte=11, total_bytes=11)))
 
 

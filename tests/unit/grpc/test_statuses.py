@@ -11,6 +11,7 @@ from google.rpc.status_pb2 import Status
 from onhand import errors
 from onhand.errors import (
     Busy,
+    Cancelled,
     EmbedderError,
     InputError,
     MissingExtra,
@@ -18,7 +19,6 @@ from onhand.errors import (
     OnhandError,
     RemoteError,
     StoreError,
-    Unwanted,
 )
 from onhand.grpc.statuses import DETAILS, TABLE, error_of, failure_of
 from requirements import requirement
@@ -66,7 +66,7 @@ def test_every_error_has_a_status_and_a_reason_and_none_of_ours_shows_itself(kin
         (InputError("limit is -1"), "INVALID_ARGUMENT"),
         (NotFound("there is none"), "NOT_FOUND"),
         (Busy("later"), "RESOURCE_EXHAUSTED"),
-        (Unwanted("late"), "DEADLINE_EXCEEDED"),
+        (Cancelled("late"), "DEADLINE_EXCEEDED"),
         (EmbedderError("no model"), "FAILED_PRECONDITION"),
         (StoreError("locked"), "UNAVAILABLE"),
         (DecodeError("google.protobuf.message"), "INVALID_ARGUMENT"),

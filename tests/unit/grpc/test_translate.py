@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from mail import FORECAST
 from onhand import Document, Filter, InputError
-from onhand.corpora.documents import Answer
-from onhand.corpora.pages import Page
+from onhand.corpora.documents import DocumentsPage, PagePlace
 from onhand.grpc import search_pb2 as wire
 from onhand.grpc import translate
 from onhand.search.index import AS_DECLARED
@@ -27,7 +26,7 @@ def hit(text: str = "", title: str = "", tags: tuple[str, ...] = (), query: str 
 
 
 def sent(hits: list[Hit], **answer: Any) -> wire.SearchResponse:
-    page = Answer(tuple(hits), Page(0, b""), False)._replace(**answer)
+    page = DocumentsPage(tuple(hits), PagePlace(0, b""), False)._replace(**answer)
     return wire.SearchResponse.FromString(translate.response_of(page).SerializeToString())
 
 
@@ -121,7 +120,7 @@ def test_a_least_score_of_nothing_of_zero_and_of_minus_one_differ() -> None:
 @given(st.decimals(-1, 1, places=4))
 def test_a_least_score_of_few_digits_means_just_these(number: object) -> None:
     request = wire.SemanticSearchRequest(min_score=float(str(number)))
-    assert translate.shortest(request.min_score) == float(str(number))
+    assert translate.shortest_decimal(request.min_score) == float(str(number))
 
 
 def test_hits_are_bounded_whatever_their_documents_hold() -> None:

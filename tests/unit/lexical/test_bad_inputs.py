@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from onhand.lexical.bm25 import LexicalIndex
 from onhand.lexical.snippet import best_window
-from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
-from onhand.lexical.tokenizer import Tokenizer
+from onhand.lexical.tokenizer import IdentifierTokenizer, PlainTokenizer, Tokenizer
 from public_cases import cases, each, needs_cases
+from stores import ALL, lexical_index
 
 pytestmark = [
     needs_cases,
@@ -40,11 +39,11 @@ def test_a_query_is_plain_text_and_gives_the_same_hits_again(case: dict[str, Any
     if not isinstance(query, str):
         pytest.skip("concerns the arguments of a tool, not the words of a query")
     for tokenizer in tokenizers():
-        index = LexicalIndex(tokenizer)
+        index = lexical_index(tokenizer)
         index.add("it", query)
         index.add("other", "alpha")
-        hits = index.search(query, None)
-        assert hits == index.search(query, None)
+        hits = index.search(query, ALL)
+        assert hits == index.search(query, ALL)
         assert bool(hits) == bool(tokenizer.query_terms(query))
         assert len(best_window(query, query, tokenizer, 100)) <= 100
 
@@ -52,7 +51,7 @@ def test_a_query_is_plain_text_and_gives_the_same_hits_again(case: dict[str, Any
 @pytest.mark.parametrize("case", given("unicode"))
 def test_a_text_is_found_or_left_out_as_we_say(case: dict[str, Any]) -> None:
     text, query = case["input"]["doc"], case["input"]["query"]
-    index = LexicalIndex()
+    index = lexical_index()
     index.add("it", text)
     assert bool(index.search(query)) == (case["name"] not in NOT_FOUND)
-    assert len(best_window(text, query, index.tokenizer, 200)) <= 200
+    assert len(best_window(text, query, index.ranking.tokenizer, 200)) <= 200

@@ -4,13 +4,13 @@ import unicodedata
 
 import pytest
 
-from onhand.lexical.bm25 import LexicalIndex
-from onhand.lexical.tokenize import IdentifierTokenizer, fold
+from onhand.lexical.tokenizer import IdentifierTokenizer, fold
 from requirements import requirement
+from stores import lexical_index
 
 
 def finds(query: str, text: str) -> bool:
-    index = LexicalIndex()
+    index = lexical_index()
     index.add("it", text)
     return bool(index.search(query))
 
@@ -108,7 +108,7 @@ def test_the_end_of_a_long_run_without_spaces_is_findable() -> None:
 
 @requirement("lexical.scripts")
 def test_a_phrase_comes_before_its_characters_apart() -> None:
-    index = LexicalIndex()
+    index = lexical_index()
     index.add("apart", "索引を検討する")
     index.add("together", "全文検索を使う")
     assert index.search("検索")[0].id == "together"

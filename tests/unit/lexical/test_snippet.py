@@ -5,7 +5,7 @@ import re
 import pytest
 
 from onhand.lexical.snippet import ELLIPSIS, best_window, plain_text
-from onhand.lexical.tokenize import IdentifierTokenizer, PlainTokenizer
+from onhand.lexical.tokenizer import IdentifierTokenizer, PlainTokenizer
 from requirements import requirement
 
 WORDS = IdentifierTokenizer(stems=True)

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from onhand.lexical.stem import stem
+from onhand.lexical.tokenizer import stem
 from requirements import requirement
 
 ONE_WORD = """

@@ -235,7 +235,7 @@ def test_links_are_selected_by_a_pattern_in_their_path(pattern: str | re.Pattern
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="no regular expression"):
+    with pytest.raises(InputError, match="not a regular expression"):
         extract_links("[a](b.md)", pattern="(")
 
 

@@ -11,16 +11,16 @@ import pytest
 from mcp import Client
 
 from mail import mails
-from onhand import app
+from onhand.doors import mcp_surface
+from onhand.mcp.approvals import Approvals
 from onhand.mcp.gateway import Gateway
-from onhand.mcp.pins import Pins
-from onhand.mcp.registry import McpRegistry
-from onhand.mcp.server import build
-from onhand.mcp.servers import Server
-from onhand.mcp.surface import Surface
+from onhand.mcp.servers import ServerConfig
+from onhand.mcp.surface import Surface, build_server
+from onhand.mcp.upstreams import Upstreams
+from onhand.project import Project, load_config, open_index
 
 UPSTREAMS = str(Path(__file__).parents[2] / "upstreams.py")
-Behind = Callable[..., Server]
+Behind = Callable[..., ServerConfig]
 Fronted = Callable[..., Any]
 Talk = Callable[[Client], Awaitable[None]]
 
@@ -41,13 +41,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / ".agents/skills/wash/logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
     (tmp_path / ".onhand").mkdir()
-    app.open_index(tmp_path / ".onhand/documents.db", None).put(mails())
+    open_index(tmp_path / ".onhand/documents.db", None).put(mails())
     return tmp_path
 
 
 @pytest.fixture
 def surface(project: Path) -> Surface:
-    return app.open_surface(app.configured(str(project)))[0]
+    return mcp_surface(Project(load_config(str(project))))
 
 
 def talking(surface: Surface, talk: Talk, mode: Any = "auto") -> None:
@@ -55,7 +55,7 @@ def talking(surface: Surface, talk: Talk, mode: Any = "auto") -> None:
 
     async def main() -> None:
         with anyio.fail_after(60):
-            async with Client(build(surface), mode=mode) as client:
+            async with Client(build_server(surface), mode=mode) as client:
                 await talk(client)
 
     anyio.run(main)
@@ -65,8 +65,8 @@ def talking(surface: Surface, talk: Talk, mode: Any = "auto") -> None:
 def behind() -> Behind:
     """A server of `tests/upstreams.py` under a key."""
 
-    def behind(key: str, *arguments: str, **more: Any) -> Server:
-        return Server(key, sys.executable, (UPSTREAMS, *arguments), **more)
+    def behind(key: str, *arguments: str, **more: Any) -> ServerConfig:
+        return ServerConfig(key, sys.executable, (UPSTREAMS, *arguments), **more)
 
     return behind
 
@@ -77,11 +77,14 @@ def fronted() -> Fronted:
 
     @asynccontextmanager
     async def fronted(
-        *servers: Server, mode: str = "auto", pins: Pins | None = None, surface: str = "stable", **client: Any
+        *servers: ServerConfig,
+        mode: str = "auto",
+        pins: Approvals | None = None,
+        **client: Any,
     ) -> AsyncIterator[tuple[Gateway, Client]]:
-        registry = McpRegistry(servers, pins, version="1")
-        gateway = Gateway(registry, surface=surface)
-        async with Client(build(gateway), mode=mode, cache=None, **client) as asking:
+        registry = Upstreams(servers, pins, version="1")
+        gateway = Gateway(registry)
+        async with Client(build_server(gateway), mode=mode, cache=None, **client) as asking:
             await asking.list_tools()
             await registry.connect(legacy=mode == "legacy")
             yield gateway, asking

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onhand.errors import InputError
-from onhand.mcp.addresses import Address, context_uri, document_uri, parsed, skill_uri
-from onhand.mcp.paging import page
+from onhand.mcp.local import Address, context_uri, document_uri, parsed, skill_uri
+from onhand.mcp.surface import page
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.binary(min_size=1).map(os.fsdecode)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.mcp.entry_text import JSON, TOML
+from onhand.mcp.client_settings import JSON, TOML
 from requirements import requirement
 
 ENTRY = {"command": "onhand", "args": ["serve"]}

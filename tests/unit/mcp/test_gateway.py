@@ -12,8 +12,8 @@ import pytest
 from mcp import Client, MCPError
 
 from onhand.mcp.gateway import Gateway
-from onhand.mcp.registry import McpRegistry
-from onhand.mcp.server import build
+from onhand.mcp.surface import build_server
+from onhand.mcp.upstreams import Upstreams
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
 
@@ -87,7 +87,7 @@ def test_the_first_client_waits_for_servers_however_long_ago_we_started(
     now = anyio.current_time
 
     async def main() -> None:
-        async with McpRegistry([behind("one", "plain")]) as registry:
+        async with Upstreams([behind("one", "plain")]) as registry:
             monkeypatch.setattr(anyio, "current_time", lambda: now() + 3600)
             registry.wake()
             await registry.settled()
@@ -354,29 +354,6 @@ def test_whoever_asks_for_a_tool_that_is_held_is_told_so(behind: Behind, fronted
     anyio.run(main)
 
 
-@requirement("mcp.list-changed-mode")
-def test_older_clients_can_have_what_they_found_added_to_the_list(behind: Behind, fronted: Fronted) -> None:
-    told = anyio.Event()
-
-    async def hear(message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
-            told.set()
-
-    async def main() -> None:
-        server = behind("many", "many", "50")
-        async with fronted(server, mode="legacy", surface="activate", message_handler=hear) as (_, client):
-            await client.call_tool("search_tools", {"query": "create the issue", "limit": 1})
-            with anyio.fail_after(60):
-                await told.wait()
-            (added,) = [tool.name for tool in (await client.list_tools()).tools][4:]
-            assert text_of(await client.call_tool(added, {})) == added.removeprefix("many__")
-        async with fronted(server, mode="auto", surface="activate") as (_, client):
-            await client.call_tool("search_tools", {"query": "create the issue", "limit": 1})
-            assert len((await client.list_tools()).tools) == 4
-
-    anyio.run(main)
-
-
 def test_tools_that_are_always_wanted_are_in_the_list(behind: Behind, fronted: Fronted) -> None:
     async def main() -> None:
         async with fronted(behind("one", "plain", always=("echo", "unknown"))) as (_, client):
@@ -391,10 +368,10 @@ def test_a_tool_that_only_the_newer_protocol_can_describe_costs_older_clients_no
 ) -> None:
     told = tmp_path / "tools.json"
     told.write_text(json.dumps([{"name": "rows", "output_schema": {"type": "array"}}]))
-    registry = McpRegistry([behind("c", "changing", str(told), always=("rows",))], version="1")
+    registry = Upstreams([behind("c", "changing", str(told), always=("rows",))], version="1")
 
     async def main() -> None:
-        async with Client(build(Gateway(registry)), mode="legacy", cache=None) as client:
+        async with Client(build_server(Gateway(registry)), mode="legacy", cache=None) as client:
             assert await registry.connect() == {}
             rows = next(tool for tool in (await client.list_tools()).tools if tool.name == "c__rows")
             assert rows.output_schema is None
@@ -451,12 +428,12 @@ def test_a_server_that_is_killed_in_a_call_gives_a_clear_error_and_comes_back(
 def test_answers_of_many_clients_never_cross(behind: Behind) -> None:
     """All of them count their requests from the same number on, over one connection to one server."""
     from onhand.mcp.gateway import Gateway
-    from onhand.mcp.registry import McpRegistry
-    from onhand.mcp.server import build
+    from onhand.mcp.surface import build_server
+    from onhand.mcp.upstreams import Upstreams
 
     async def main() -> None:
-        gateway = Gateway(McpRegistry([behind("one", "plain")]))
-        server = build(gateway)
+        gateway = Gateway(Upstreams([behind("one", "plain")]))
+        server = build_server(gateway)
         wrong: list[str] = []
 
         async def client(number: int) -> None:
@@ -524,12 +501,12 @@ def test_neither_searches_nor_calls_ask_a_server_for_its_list_again(
 
 def test_the_first_search_waits_for_servers_that_are_just_starting(behind: Behind) -> None:
     from onhand.mcp.gateway import Gateway
-    from onhand.mcp.registry import McpRegistry
-    from onhand.mcp.server import build
+    from onhand.mcp.surface import build_server
+    from onhand.mcp.upstreams import Upstreams
 
     async def main() -> None:
-        registry = McpRegistry([behind("one", "plain"), behind("hangs", "hanging")])
-        async with Client(build(Gateway(registry)), cache=None) as client:
+        registry = Upstreams([behind("one", "plain"), behind("hangs", "hanging")])
+        async with Client(build_server(Gateway(registry)), cache=None) as client:
             found = await client.call_tool("search_tools", {"query": "say the same again"})
             states = {one.key: one.status.state for one in registry.status()}
             assert states["hangs"] == "connecting"

@@ -13,7 +13,7 @@ from onhand.tools import Tool
 from rawmcp import ENVELOPE, request
 from requirements import requirement
 
-from .test_own import over
+from .test_local import over
 
 Message = MutableMapping[str, Any]
 

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 
-from onhand.mcp.cleaning import clean, cleaned, suspicions
+from onhand.mcp.approvals import Approvals, definition_of
 from onhand.mcp.gateway import Gateway, _line
-from onhand.mcp.naming import own_address, public_address, public_name
-from onhand.mcp.pins import Pins, definition_of
-from onhand.mcp.registry import McpRegistry
-from onhand.mcp.server import build
-from onhand.mcp.sifting import REFUSED, sifted
+from onhand.mcp.sanitize import clean, cleaned, suspicions
+from onhand.mcp.surface import build_server
+from onhand.mcp.upstream_catalog import own_address, public_address, public_name
+from onhand.mcp.upstream_lists import REFUSED, sifted
+from onhand.mcp.upstreams import Upstreams
 from onhand.tools.catalog_tool import CatalogTool
 from public_cases import cases, each
 from requirements import requirement
-from unit.mcp import test_client as of_servers
+from unit.mcp import test_upstreams as of_servers
 from unit.mcp.conftest import Behind
 from unit.mcp.test_gateway import text_of
 
@@ -51,7 +51,7 @@ def test_a_bad_description_is_held_or_harmless(case: dict[str, Any]) -> None:
     others = {"send_email"}
     said = case["input"]
     told = {"description": said} if isinstance(said, str) else {"inputSchema": said}
-    held = Pins().screened("s", {"t": definition_of({"name": "t", **told})}, others)
+    held = Approvals().screened("s", {"t": definition_of({"name": "t", **told})}, others)
     if case["expected"] == "flag":
         assert held
     if isinstance(said, str):
@@ -61,7 +61,7 @@ def test_a_bad_description_is_held_or_harmless(case: dict[str, Any]) -> None:
 SCHEMA = {"type": "object"}
 
 
-def tools_of(case: dict[str, Any]) -> list[dict[str, Any]]:
+def upstream_tools(case: dict[str, Any]) -> list[dict[str, Any]]:
     """What a server lists that does what the case says."""
     said = case["input"]
     if not isinstance(said, dict):
@@ -83,7 +83,7 @@ def tools_of(case: dict[str, Any]) -> list[dict[str, Any]]:
 
 def two_servers(case: dict[str, Any], behind: Behind, tmp_path: Path) -> None:
     async def main() -> None:
-        async with McpRegistry([behind("s1", "plain"), behind("s2", "plain")]) as registry:
+        async with Upstreams([behind("s1", "plain"), behind("s2", "plain")]) as registry:
             assert await registry.connect() == {}
             assert registry.catalog.names() == ("s1__echo", "s2__echo")
             for name in registry.catalog.names():
@@ -94,7 +94,7 @@ def two_servers(case: dict[str, Any], behind: Behind, tmp_path: Path) -> None:
 
 def a_result_that_breaks_its_schema(case: dict[str, Any], behind: Behind, tmp_path: Path) -> None:
     async def main() -> None:
-        async with Client(build(Gateway(McpRegistry([behind("f", "faithful")]))), cache=None) as client:
+        async with Client(build_server(Gateway(Upstreams([behind("f", "faithful")]))), cache=None) as client:
             result = await client.call_tool("call_tool", {"name": "f__liar"})
             assert result.is_error
             assert (
@@ -106,7 +106,7 @@ def a_result_that_breaks_its_schema(case: dict[str, Any], behind: Behind, tmp_pa
 
 def a_header_that_is_none(case: dict[str, Any], behind: Behind, tmp_path: Path) -> None:
     """The newer protocol wants such tools left out; the older one knows no such header."""
-    page = {"tools": [*tools_of(case), {"name": "good", "inputSchema": SCHEMA}]}
+    page = {"tools": [*upstream_tools(case), {"name": "good", "inputSchema": SCHEMA}]}
     kept = sifted("tools/list", "2026-07-28", page)
     assert [tool["name"] for tool in kept["tools"]] == ["good"]
     assert kept["_meta"][REFUSED][0].startswith("its tool 't' is left out")
@@ -139,14 +139,14 @@ def test_a_bad_tool_of_a_real_server_is_held_told_of_or_harmless(
     if case["name"] in DESCRIBED:
         return DESCRIBED[case["name"]](case, behind, tmp_path)
     told = tmp_path / "tools.json"
-    told.write_text(json.dumps([*tools_of(case), {"name": "good", "inputSchema": SCHEMA}]))
+    told.write_text(json.dumps([*upstream_tools(case), {"name": "good", "inputSchema": SCHEMA}]))
 
     others = tmp_path / "others.json"
     others.write_text(json.dumps([{"name": "send_email", "inputSchema": SCHEMA}]))
 
     async def main() -> None:
-        registry = McpRegistry([behind("s", "given", str(told)), behind("o", "given", str(others))], version="1")
-        async with Client(build(Gateway(registry)), cache=None) as client:
+        registry = Upstreams([behind("s", "given", str(told)), behind("o", "given", str(others))], version="1")
+        async with Client(build_server(Gateway(registry)), cache=None) as client:
             assert await registry.connect(["o"]) == {}  # whose tool one of the cases names
             before = (await client.list_tools()).model_dump_json()
             assert await registry.connect() == {}
@@ -157,9 +157,9 @@ def test_a_bad_tool_of_a_real_server_is_held_told_of_or_harmless(
                 _is_harmless(route.tool.description or "")
                 assert route.tool.icons is None
             if case["expected"] == "flag":
-                own = tools_of(case)[0]["name"]
+                own = upstream_tools(case)[0]["name"]
                 assert status.held or status.problems or [r for r in bad if r.tool.name != own]
-            if case["expected"] == "reject" and "icons" not in tools_of(case)[0]:
+            if case["expected"] == "reject" and "icons" not in upstream_tools(case)[0]:
                 assert bad == []
                 assert status.problems
             if case["expected"] in ("accept", "literal", "bounded"):
@@ -217,7 +217,7 @@ def test_any_definition_can_be_cleaned_and_looked_at(definition: dict[str, Any])
 @requirement("mcp.changed-tools-are-held")
 @given(JSON, JSON, st.sampled_from(["description", "inputSchema", "annotations", "title", "outputSchema"]))
 def test_every_change_is_held_and_nothing_else(before: Any, after: Any, field: str) -> None:
-    pins = Pins()
+    pins = Approvals()
     definition = {"name": "t", "description": "d", field: before}
     first = pins.screened("s", {"t": definition})
     assert pins.screened("s", {"t": json.loads(json.dumps(definition))}) == first

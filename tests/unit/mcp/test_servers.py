@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 
 from onhand.errors import ConfigError
-from onhand.mcp.client_files import places
+from onhand.mcp.client_settings import places
 from onhand.mcp.servers import (
     KEY,
-    Server,
+    ServerConfig,
     as_json,
     environment,
     expanded,
     is_ourselves,
+    parse_servers,
     read_servers,
-    servers_in,
     usable_key,
     write_servers,
 )
 from requirements import requirement
 
 
-def one(entry: Any, name: str = "it") -> Server:
-    (server,), problems = servers_in({"mcpServers": {name: entry}}, "here")
+def one(entry: Any, name: str = "it") -> ServerConfig:
+    (server,), problems = parse_servers({"mcpServers": {name: entry}}, "here")
     assert problems == ()
     return server
 
@@ -43,7 +43,7 @@ def one(entry: Any, name: str = "it") -> Server:
     ],
 )
 def test_every_client_s_form_is_read(value: object, key: str, shown: str) -> None:
-    (server,), problems = servers_in(value, "here")
+    (server,), problems = parse_servers(value, "here")
     assert (server.key, server.shown, problems) == (key, shown, ())
 
 
@@ -77,7 +77,7 @@ def test_files_with_comments_and_in_toml_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_an_entry_that_cannot_be_used_is_a_problem_and_the_others_are_read(entry: object, reason: str) -> None:
-    (server,), (problem,) = servers_in({"mcpServers": {"bad": entry, "good": {"command": "x"}}}, "here")
+    (server,), (problem,) = parse_servers({"mcpServers": {"bad": entry, "good": {"command": "x"}}}, "here")
     assert server.key == "good"
     assert reason in problem
 
@@ -92,7 +92,20 @@ def test_a_file_without_servers_is_refused_with_its_path(content: bytes, tmp_pat
 
 @requirement("mcp.names-never-move")
 def test_names_become_keys_that_never_meet() -> None:
-    names = ["good", "My Server", "My-Server", "my server", "a__b", "a_b", "_a", "x" * 49, "ä", "", "a\nb", "a/b"]
+    names = [
+        "good",
+        "My Server",
+        "My-Server",
+        "my server",
+        "a__b",
+        "a_b",
+        "_a",
+        "x" * 49,
+        "ä",
+        "",
+        "a\nb",
+        "a/b",
+    ]
     keys = [usable_key(name) for name in names]
     assert all(KEY.fullmatch(key) for key in keys), keys
     assert len(set(keys)) == len(names)

@@ -17,7 +17,7 @@ from onhand.tools import Tool
 from rawmcp import initialize, request
 from requirements import requirement
 
-from .test_own import over
+from .test_local import over
 
 SCHEMA = {"type": "object", "properties": {}}
 

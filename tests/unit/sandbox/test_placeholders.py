@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from onhand.errors import SandboxError
-from onhand.sandbox.confined import Confined
-from onhand.sandbox.layout import Layout, lay_out
+from onhand.sandbox.launcher import SandboxedProcess
+from onhand.sandbox.layout import Layout, resolve_layout
 from onhand.sandbox.placeholders import Placeholders
 from onhand.sandbox.policy import Policy
 
 
 def looking(place: Path) -> Layout:
-    return lay_out(Policy(writable=(str(place),), denied=(str(place / ".env"),), protected=(f"{place}/.git/hooks/",)))
+    return resolve_layout(
+        Policy(writable=(str(place),), denied=(str(place / ".env"),), protected=(f"{place}/.git/hooks/",))
+    )
 
 
 def placeholders(place: Path) -> Placeholders:
@@ -58,8 +60,8 @@ def test_who_has_another_temporary_directory_knows_of_them_too(
 def test_who_works_in_a_part_of_what_another_works_in_knows_of_them_too(place: Path) -> None:
     inner = place / "src"
     both = Policy(writable=(str(place), str(inner)), denied=(f"{place}/.env", f"{inner}/.env"))
-    outer = Placeholders([str(place), str(inner)], lambda: lay_out(both), lambda layout: None)
-    part = Placeholders([str(inner)], lambda: lay_out(Policy(writable=(str(inner),))), lambda layout: None)
+    outer = Placeholders([str(place), str(inner)], lambda: resolve_layout(both), lambda layout: None)
+    part = Placeholders([str(inner)], lambda: resolve_layout(Policy(writable=(str(inner),))), lambda layout: None)
     outer.remove()
     assert (names(place), names(inner)) == (set(), {".env", "app.py"})
     part.remove()
@@ -89,7 +91,7 @@ def test_whoever_is_interrupted_while_they_are_removed_can_go_on(place: Path, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "rmdir", interrupted)
-        ended = Confined(subprocess.Popen(["true"]), -1, [made.remove])
+        ended = SandboxedProcess(subprocess.Popen(["true"]), -1, [made.remove])
         with pytest.raises(KeyboardInterrupt):
             ended.wait()
     ended.kill()
@@ -126,7 +128,7 @@ def test_a_file_that_was_there_is_never_touched(place: Path) -> None:
 def test_what_programs_read_is_stood_in_for_by_a_file_that_changes_nothing(place: Path) -> None:
     (place / ".git").mkdir()
     policy = Policy(writable=(str(place),), protected=(f"{place}/.git/commondir", f"{place}/.git/config.worktree"))
-    made = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
+    made = Placeholders([str(place)], lambda: resolve_layout(policy), lambda layout: None)
     assert (place / ".git" / "commondir").read_text() == ".\n"
     (place / ".git" / "config.worktree").chmod(0o644)
     (place / ".git" / "config.worktree").write_text("[core]\n")  # by somebody outside
@@ -136,8 +138,8 @@ def test_what_programs_read_is_stood_in_for_by_a_file_that_changes_nothing(place
 
 def test_git_takes_no_notice_of_a_directory_that_stands_in_and_what_is_put_there_stays(place: Path) -> None:
     policy = Policy(writable=(str(place),), protected=(f"{place}/.onhand/config.toml", f"{place}/.github/a.md"))
-    made = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
-    second = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
+    made = Placeholders([str(place)], lambda: resolve_layout(policy), lambda layout: None)
+    second = Placeholders([str(place)], lambda: resolve_layout(policy), lambda layout: None)
     assert (
         (place / ".onhand" / ".gitignore").read_text()
         == (place / ".github" / ".gitignore").read_text()
@@ -152,7 +154,7 @@ def test_git_takes_no_notice_of_a_directory_that_stands_in_and_what_is_put_there
 
 def test_a_list_that_must_not_come_into_being_hides_no_file_from_git(place: Path) -> None:
     policy = Policy(writable=(str(place),), protected=(f"{place}/.gitignore",))
-    made = Placeholders([str(place)], lambda: lay_out(policy), lambda layout: None)
+    made = Placeholders([str(place)], lambda: resolve_layout(policy), lambda layout: None)
     assert (place / ".gitignore").read_text() == "/.gitignore\n"
     made.remove()
     assert names(place) == set()
@@ -161,7 +163,7 @@ def test_a_list_that_must_not_come_into_being_hides_no_file_from_git(place: Path
 def test_a_directory_of_registers_that_others_can_write_is_refused(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onhand.sandbox.layout.REGISTERS", str(tmp_path))
+    monkeypatch.setattr("onhand.sandbox.layout.REGISTER_PARENT", str(tmp_path))
     (tmp_path / f"onhand-placeholders-{os.getuid()}").mkdir(mode=0o777)
     (tmp_path / f"onhand-placeholders-{os.getuid()}").chmod(0o777)
     with pytest.raises(SandboxError, match="not a directory of yours alone"):

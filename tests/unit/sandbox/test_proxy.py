@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from onhand.errors import InputError
-from onhand.sandbox.proxy import CONNECT_S, MAX_HEAD_BYTES, Proxy, Target, _join, permits
+from onhand.sandbox.proxy import CONNECT_S, MAX_HEAD_BYTES, Proxy, ProxyTarget, _join, permits
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
 from workplace import backend, policy_for, python_inside, run
@@ -179,7 +179,7 @@ def test_addresses_that_swallow_everything_share_the_time(monkeypatch: pytest.Mo
     monkeypatch.setattr(socket, "create_connection", swallow)
     with socket.socket() as door, pytest.raises(InputError, match="does not answer"):
         proxy = Proxy(door, DOMAINS, lambda host, port: ["93.184.215.14", "93.184.215.15"])
-        proxy._connected(Target("example.com", 443, b""))
+        proxy._connect(ProxyTarget("example.com", 443, b""))
     assert len(given) == 2
     assert given[0] <= CONNECT_S / 2
 

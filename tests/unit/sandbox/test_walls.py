@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from onhand.closed import Closed
 from onhand.errors import SandboxError
-from onhand.sandbox import bubblewrap, confined, kernel, rules
+from onhand.path_rules import PathRules
+from onhand.sandbox import bubblewrap, kernel, landlock, launcher
 from onhand.sandbox.bubblewrap import BubblewrapSandbox
 from onhand.sandbox.landlock import LandlockSandbox
-from onhand.sandbox.policy import Policy, for_workspace
+from onhand.sandbox.policy import Policy, workspace_policy
 from onhand.sandbox.sandbox import Command, Sandbox
 from requirements import requirement
 from workplace import NOBODY, Ended, backend, command_lines, give, policy_for, python_inside, run, still_running
@@ -105,7 +105,7 @@ OTHER_USER: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": [
 @requirement("sandbox.check")
 def test_what_works_without_us_is_not_refused_by_us() -> None:
     """Where a backend is refused, every other test of it is skipped."""
-    if kernel.landlock_version() >= rules.LEAST_VERSION:
+    if kernel.landlock_version() >= landlock.MIN_VERSION:
         assert LandlockSandbox().refusal(Policy()) is None
     bare = ["/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "/bin/true"]
     if os.path.exists(bare[0]) and subprocess.run(bare, cwd="/", capture_output=True, **OTHER_USER).returncode == 0:
@@ -306,7 +306,7 @@ def test_what_the_user_closes_is_closed_to_commands(sandbox: Sandbox, place: Pat
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).write_text("S3CR3T" if name.endswith("sqlite") else "fine")
     give(place)
-    closed = Closed(deny=("*.SQLITE",), protect=("vendor/", "conf/prod.toml"))
+    closed = PathRules(deny=("*.SQLITE",), protect=("vendor/", "conf/prod.toml"))
     policy = policy_for(place, closed=closed, read_only=(str(place / "only-read"),))
     ended = run(sandbox, policy, "/bin/sh", "-c", f"{line}; cat only-read/*; cat vendor/lib.py", cwd=place)
     assert "S3CR3T" not in ended.printed
@@ -320,7 +320,7 @@ def test_what_the_user_allows_is_open_to_commands(sandbox: Sandbox, place: Path)
     for name in (".env", "src/.env.test", "AGENTS.md"):
         (place / name).write_text("open")
     give(place)
-    policy = policy_for(place, closed=Closed(allow=(".env*", "AGENTS.md")))
+    policy = policy_for(place, closed=PathRules(allow=(".env*", "AGENTS.md")))
     line = "cat .env src/.env.test; echo changed > AGENTS.md; echo changed > CLAUDE.md"
     assert run(sandbox, policy, "/bin/sh", "-c", line, cwd=place).printed.startswith("openopen")
     assert (place / "AGENTS.md").read_text() == "changed\n"
@@ -353,7 +353,7 @@ def test_what_is_written_down_about_commands_is_closed_to_them(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a workspace that has the temporary directory in it."""
-    monkeypatch.setattr("onhand.sandbox.layout.REGISTERS", str(place / "src"))
+    monkeypatch.setattr("onhand.sandbox.layout.REGISTER_PARENT", str(place / "src"))
     directory = place / "src" / f"onhand-placeholders-{os.getuid()}"
     directory.mkdir(mode=0o700)
     (directory / "kept").write_text("S3CR3T")
@@ -365,7 +365,7 @@ def test_what_is_written_down_about_commands_is_closed_to_them(
 @requirement("sandbox.tells-what-was-made")
 def test_what_stands_in_for_missing_files_of_a_home_is_not_told_of(sandbox: Sandbox, place: Path) -> None:
     process = sandbox.start(
-        for_workspace(str(place), home=str(place)), Command(["true"], str(place), {"PATH": "/usr/bin:/bin"})
+        workspace_policy(str(place), home=str(place)), Command(["true"], str(place), {"PATH": "/usr/bin:/bin"})
     )
     assert (process.wait(60), process.notes) == (0, ())
     assert {path.name for path in place.iterdir()} == {"notes.txt", "src"}
@@ -434,7 +434,7 @@ def test_what_a_shell_begins_with_is_not_written_in_a_home(sandbox: Sandbox, pla
     (place / ".profile").write_text("umask 022\n")
     give(place)
     line = "for name in .bashrc .profile .zshenv; do echo evil >> $name; done; echo fine >> notes.txt"
-    run(sandbox, for_workspace(str(place), home=str(place)), "/bin/sh", "-c", line, cwd=place)
+    run(sandbox, workspace_policy(str(place), home=str(place)), "/bin/sh", "-c", line, cwd=place)
     assert (place / ".profile").read_text() == "umask 022\n"
     assert (place / "notes.txt").read_text() == "hello\nfine\n"
     assert {path.name for path in place.iterdir()} == {".profile", "notes.txt", "src"}
@@ -512,7 +512,7 @@ def test_a_directory_that_another_command_turns_into_a_link_opens_nothing(sandbo
     (place / "y" / "other.txt").write_text("S3CR3T")
     (place / "src" / "free").mkdir()
     give(place)
-    policy = for_workspace(str(place / "src"))
+    policy = workspace_policy(str(place / "src"))
     words = (python_inside(), "-c", TURNING)
     pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT)
     turning = sandbox.start(policy, Command(words, str(place / "src"), {"PATH": "/usr/bin:/bin"}, *pipes))
@@ -632,7 +632,7 @@ def neighbour() -> Iterator["subprocess.Popen[bytes]"]:
 def test_another_process_of_the_same_user_cannot_be_looked_into_or_ended(
     sandbox: Sandbox, place: Path, neighbour: "subprocess.Popen[bytes]"
 ) -> None:
-    if sandbox.name == "landlock" and kernel.landlock_version() < rules.SIGNAL_VERSION:
+    if sandbox.name == "landlock" and kernel.landlock_version() < landlock.SIGNAL_VERSION:
         pytest.skip("this kernel's Landlock knows nothing of signals")
     at = f"/proc/{neighbour.pid}"
     line = (
@@ -792,14 +792,14 @@ for _ in range(4):
 """
 SHARING = """
 import os
-from onhand.sandbox.usage import excess
+from onhand.sandbox.procfs import exceeded_limit
 held = os.urandom(1 << 20) * 100
 reader, writer = os.pipe()
 for _ in range(4):
     if os.fork() == 0:
         os.read(reader, 1)
         os._exit(0)
-print(excess(os.getpid(), 300 << 20, 1000), excess(os.getpid(), 20 << 20, 1000))
+print(exceeded_limit(os.getpid(), 300 << 20, 1000), exceeded_limit(os.getpid(), 20 << 20, 1000))
 os.write(writer, b"1234")
 """
 
@@ -835,7 +835,7 @@ os.read(0, 1)
 """
 MAPPED = """
 import mmap, os
-from onhand.sandbox.usage import excess
+from onhand.sandbox.procfs import exceeded_limit
 file = os.memfd_create("held")
 os.truncate(file, 100 << 20)
 held = mmap.mmap(file, 100 << 20)
@@ -845,7 +845,7 @@ reader, writer = os.pipe()
 if os.fork() == 0:
     os.read(reader, 1)
     os._exit(0)
-print(excess(os.getpid(), 150 << 20, 1000), excess(os.getpid(), 90 << 20, 1000))
+print(exceeded_limit(os.getpid(), 150 << 20, 1000), exceeded_limit(os.getpid(), 90 << 20, 1000))
 os.write(writer, b"1")
 """
 
@@ -971,11 +971,11 @@ while True:
 
 
 @requirement("sandbox.run")
-@pytest.mark.parametrize("grace_s", [confined.GRACE_S, 0.0])
+@pytest.mark.parametrize("grace_s", [launcher.GRACE_S, 0.0])
 def test_who_forks_without_end_is_killed_to_the_last(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch, grace_s: float
 ) -> None:
-    monkeypatch.setattr(confined, "GRACE_S", grace_s)  # with none, they are killed from outside
+    monkeypatch.setattr(launcher, "GRACE_S", grace_s)  # with none, they are killed from outside
     policy = policy_for(place)._replace(processes=200)
     words = (python_inside(), "-c", MULTIPLYING)
     command = Command(words, str(place), {"PATH": "/usr/bin:/bin"}, subprocess.DEVNULL, subprocess.PIPE)
@@ -992,7 +992,7 @@ def test_who_is_interrupted_while_a_command_begins_leaves_none_of_it(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = f"sleep 94{os.getpid()}"
-    told = confined._told
+    told = launcher._read_report
 
     def interrupted(report: int) -> str:
         assert not told(report)
@@ -1000,7 +1000,7 @@ def test_who_is_interrupted_while_a_command_begins_leaves_none_of_it(
             pass
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(confined, "_told", interrupted)
+    monkeypatch.setattr(launcher, "_read_report", interrupted)
     command = Command(("sh", "-c", f"(setsid {words} &); {words}"), str(place), {"PATH": "/usr/bin:/bin"})
     with pytest.raises(KeyboardInterrupt):
         sandbox.start(policy_for(place), command)
@@ -1064,7 +1064,7 @@ def test_a_command_does_not_go_on_unwatched(sandbox: Sandbox, place: Path) -> No
         assert process.wait(60) == 128 + signal.SIGKILL
         assert process.stdout.read() == b""
     assert process.notes == (
-        "whoever watched the command was killed: what it started in sessions of its own may go on",
+        "the supervisor of the command was killed: what it started in other sessions may still run",
     )
 
 
@@ -1072,8 +1072,8 @@ def test_a_command_dies_with_whoever_started_it(sandbox: Sandbox, place: Path) -
     marker = f"88{os.getpid()}"
     script = (
         "import subprocess, sys, time\n"
-        "from onhand.sandbox.sandbox import Command, choose\nfrom onhand.sandbox.policy import for_workspace\n"
-        f"policy = for_workspace({str(place)!r})\n"
+        "from onhand.sandbox.sandbox import Command, choose\nfrom onhand.sandbox.policy import workspace_policy\n"
+        f"policy = workspace_policy({str(place)!r})\n"
         f"argv = ['/bin/sh', '-c', 'echo ready; exec sleep {marker}']\n"
         f"command = Command(argv, {str(place)!r}, {{'PATH': '/usr/bin:/bin'}})\n"
         f"process = choose(policy, {sandbox.name!r}).start(policy, command)\ntime.sleep(600)\n"
@@ -1124,7 +1124,7 @@ def test_more_closed_files_than_a_backend_can_take_are_refused_with_advice(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bubblewrap, "MAX_WORDS", 100)
-    monkeypatch.setattr(rules, "MAX_RULES", 20)
+    monkeypatch.setattr(landlock, "MAX_RULES", 20)
     (place / "src" / "AGENTS.md").write_text("x")
     before = sorted(os.listdir(place))
     with pytest.raises(SandboxError, match=r"paths here are protected .*, more than \d+.*: let commands work in a"):

@@ -10,8 +10,8 @@ import pytest
 from onhand.document import EVERYTHING, Document, Filter
 from onhand.errors import EmbedderError, InputError, NotFound, OnhandError
 from onhand.search.index import Index, Stats, Written
-from onhand.store.entry import Entry
-from onhand.store.store import Store
+from onhand.store.memory import MemoryStore
+from onhand.store.store import Entry, Store
 from requirements import requirement
 from stores import MAIL, directory, opened, vector
 
@@ -206,7 +206,7 @@ def test_an_order_that_is_none_is_refused(store: Store, order: Any) -> None:
         indexed(store).filter(order_by=order)
 
 
-@pytest.mark.parametrize("filter", [None, {"author": "x"}, "author=x", Filter(author="x")])  # type: ignore[arg-type]
+@pytest.mark.parametrize("filter", [None, {"author": "x"}, "author=x", Filter(author=5)])  # type: ignore[arg-type]
 def test_what_is_no_filter_is_refused_by_every_search(store: Store, filter: Any) -> None:
     index = indexed(store, Toy())
     for search in (index.keyword, index.semantic, index.fused):
@@ -394,3 +394,50 @@ def test_meaning_is_worked_out_for_what_is_to_be_embedded_and_nothing_is_said_to
     assert found.notes == ()
     index.put([Document("c", "rain again")])
     assert toy.texts == ["forecast", "snow", "forecast"]  # the last one is the query
+
+
+class CountedStore(MemoryStore):
+    """A store that counts how often each layer is ranked; scores of given documents do not count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranked: list[str] = []
+
+    def keyword(self, query: str, filter: Filter = EVERYTHING, limit: int = 10, among: Any = None, **more: Any) -> Any:
+        if among is None:
+            self.ranked.append("keyword")
+        return super().keyword(query, filter, limit, among, **more)
+
+    def nearest(
+        self,
+        vector: Any,
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        min_score: float | None = None,
+        among: Any = None,
+    ) -> Any:
+        if among is None:
+            self.ranked.append("semantic")
+        return super().nearest(vector, filter, limit, min_score, among)
+
+
+def test_a_fused_search_ranks_each_layer_once() -> None:
+    store = CountedStore()
+    index = Index(store, Toy())
+    index.put(MAIL)
+    assert index.fused("forecast").hits[0].terms
+    assert store.ranked == ["keyword", "semantic"]
+    store.ranked.clear()
+    index.fused("forecast", Filter(tags=("mail",)))  # scores are measured against the best of the whole index
+    assert sorted(store.ranked) == ["keyword", "keyword", "semantic", "semantic"]
+
+
+def test_one_document_is_put_and_a_result_is_iterated() -> None:
+    index = Index(MemoryStore())
+    one = Document("a", text="a forecast", author="bob", created_time="2026-03-01")  # type: ignore[arg-type]
+    assert index.put(one).added == 1
+    result = index.keyword("forecast", Filter(author="bob", created_after="2026-02-01"))  # type: ignore[arg-type]
+    assert [hit.document_id for hit in result] == ["a"]
+    assert len(result) == 1
+    assert result._replace(more=True).hits == result.hits
+    assert index.keyword("nothing")

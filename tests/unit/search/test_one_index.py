@@ -10,8 +10,8 @@ import pytest
 
 import onhand
 from onhand import Catalog, CatalogTool, Document, SemanticCache, open_index
-from onhand.embed.hashing import HashingEmbedder
-from onhand.embed.minilm import PACKAGES, MiniLmEmbedder
+from onhand.embed.embedder import HashingEmbedder
+from onhand.embed.minilm import MINILM_PACKAGES, MiniLmEmbedder
 from requirements import requirement
 
 SOURCE = Path(onhand.__file__).parent
@@ -46,7 +46,8 @@ def test_one_embedder_serves_documents_tools_and_answers() -> None:
 
 @requirement("search.semantic-layer")
 @pytest.mark.skipif(
-    any(importlib.util.find_spec(package) is None for package in PACKAGES), reason="the semantic extra is not installed"
+    any(importlib.util.find_spec(package) is None for package in MINILM_PACKAGES),
+    reason="the semantic extra is not installed",
 )
 def test_what_says_the_same_in_other_words_is_found_by_meaning() -> None:
     index = open_index(None, MiniLmEmbedder())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onhand.errors import InputError
-from onhand.search.times import parse_time, time_of_epoch
+from onhand.search.validation import parse_time, time_of_epoch
 from requirements import requirement
 
 MOMENT = datetime(2026, 6, 28, 12, 30, tzinfo=UTC)

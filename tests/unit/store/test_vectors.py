@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from onhand.errors import EmbedderError, StoreError
-from onhand.store.mapped import MappedVectors
+from onhand.store.mmap_vectors import MappedVectors
 from onhand.store.vectors import PlainVectors, Vectors, open_vectors
 from requirements import requirement
 
@@ -29,15 +29,17 @@ def unit(chance: random.Random, dimension: int = DIMENSION) -> array[float]:
 
 def table(size: int, seed: int = 1, step: int = 1) -> Table:
     chance = random.Random(seed)
-    return {slot * step: unit(chance) for slot in range(1, size + 1)}
+    return {docnum * step: unit(chance) for docnum in range(1, size + 1)}
 
 
 def above(rows: Table) -> Callable[[int], Iterator[tuple[int, bytes]]]:
-    return lambda last: ((slot, rows[slot].tobytes()) for slot in sorted(rows) if slot > last)
+    return lambda last: ((docnum, rows[docnum].tobytes()) for docnum in sorted(rows) if docnum > last)
 
 
 def brute(rows: Table, query: array[float]) -> list[tuple[int, float]]:
-    scores = [(slot, min(1.0, math.fsum(a * b for a, b in zip(row, query, strict=True)))) for slot, row in rows.items()]
+    scores = [
+        (docnum, min(1.0, math.fsum(a * b for a, b in zip(row, query, strict=True)))) for docnum, row in rows.items()
+    ]
     return sorted(scores, key=lambda hit: (-hit[1], hit[0]))
 
 
@@ -51,7 +53,7 @@ def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> Vectors:
 
 
 def approx(hits: list[tuple[int, float]]) -> list[tuple[int, Any]]:
-    return [(slot, pytest.approx(score, abs=1e-12)) for slot, score in hits]
+    return [(docnum, pytest.approx(score, abs=1e-12)) for docnum, score in hits]
 
 
 @requirement("search.vectors-on-disk")
@@ -60,7 +62,7 @@ def test_the_nearest_come_in_order_with_their_products(vectors: Vectors, step: i
     rows = table(500, step=step)
     vectors.catch_up(above(rows))
     query = unit(random.Random(9))
-    assert (len(vectors), vectors.last_slot) == (500, 500 * step)
+    assert (len(vectors), vectors.last_docnum) == (500, 500 * step)
     assert vectors.nearest(query) == approx(brute(rows, query)[:10])
     assert vectors.nearest(query.tobytes(), limit=3) == approx(brute(rows, query)[:3])
     assert vectors.nearest(query, limit=10**9) == approx(brute(rows, query))
@@ -74,10 +76,10 @@ def test_a_filter_finds_exactly_the_nearest_of_what_it_lets_through(vectors: Vec
     vectors.catch_up(above(rows))
     chance = random.Random(4)
     allowed = sorted(chance.sample(sorted(rows), int(len(rows) * share)))
-    dead = sorted(chance.sample(sorted(rows), 200))
+    deleted = sorted(chance.sample(sorted(rows), 200))
     query = unit(chance)
-    expected = [hit for hit in brute(rows, query) if hit[0] in set(allowed) - set(dead)][:10]
-    assert vectors.nearest(query, allowed=allowed, dead=dead) == approx(expected)
+    expected = [hit for hit in brute(rows, query) if hit[0] in set(allowed) - set(deleted)][:10]
+    assert vectors.nearest(query, allowed=allowed, deleted=deleted) == approx(expected)
 
 
 def test_a_score_is_the_same_to_the_last_bit_however_its_row_was_found(vectors: Vectors) -> None:
@@ -86,8 +88,8 @@ def test_a_score_is_the_same_to_the_last_bit_however_its_row_was_found(vectors: 
     query = unit(random.Random(5))
     everything = dict(vectors.nearest(query, limit=3000))
     for allowed in ([7], [7, 8, 2999], list(range(1, 400)), list(range(1, 2900))):
-        for slot, score in vectors.nearest(query, allowed=allowed, limit=5):
-            assert score == everything[slot]
+        for docnum, score in vectors.nearest(query, allowed=allowed, limit=5):
+            assert score == everything[docnum]
 
 
 def test_dead_and_unknown_slots_do_not_count(vectors: Vectors) -> None:
@@ -95,27 +97,27 @@ def test_dead_and_unknown_slots_do_not_count(vectors: Vectors) -> None:
     vectors.catch_up(above(rows))
     query = rows[7]
     assert vectors.nearest(query, limit=1)[0][0] == 7
-    assert 7 not in dict(vectors.nearest(query, dead=[7, 999], limit=50))
+    assert 7 not in dict(vectors.nearest(query, deleted=[7, 999], limit=50))
     assert vectors.nearest(query, allowed=[0, 7, 51, 10**12]) == approx([(7, brute(rows, query)[0][1])])
     assert vectors.nearest(query, allowed=[]) == []
-    assert vectors.nearest(query, dead=sorted(rows)) == []
+    assert vectors.nearest(query, deleted=sorted(rows)) == []
 
 
 def test_slots_above_the_callers_view_of_the_table_do_not_count(vectors: Vectors) -> None:
     rows = table(50)
     vectors.catch_up(above(rows))
     found = vectors.nearest(rows[40], upto=30, limit=50)
-    assert {slot for slot, _ in found} == set(range(1, 31))
+    assert {docnum for docnum, _ in found} == set(range(1, 31))
     assert vectors.nearest(rows[40], upto=0) == []
 
 
 def test_all_that_tie_with_the_last_one_come_back(vectors: Vectors) -> None:
     rows = table(40)
-    for slot in (3, 17, 29, 33):
-        rows[slot] = rows[5]
+    for docnum in (3, 17, 29, 33):
+        rows[docnum] = rows[5]
     vectors.catch_up(above(rows))
     found = vectors.nearest(rows[5], limit=2)
-    assert [slot for slot, _ in found] == [3, 5, 17, 29, 33]
+    assert [docnum for docnum, _ in found] == [3, 5, 17, 29, 33]
     assert len({score for _, score in found}) == 1
 
 
@@ -145,15 +147,15 @@ def test_no_hits_are_given_when_none_are_wanted(vectors: Vectors, limit: int) ->
 
 def test_nothing_is_found_where_nothing_is(vectors: Vectors) -> None:
     vectors.catch_up(above({}))
-    assert (len(vectors), vectors.last_slot) == (0, -1)
+    assert (len(vectors), vectors.last_docnum) == (0, -1)
     assert vectors.nearest(unit(random.Random(1))) == []
-    assert vectors.nearest(unit(random.Random(1)), allowed=[1, 2], dead=[2]) == []
+    assert vectors.nearest(unit(random.Random(1)), allowed=[1, 2], deleted=[2]) == []
 
 
 def test_later_rows_are_added_behind_the_earlier_ones(vectors: Vectors) -> None:
     rows = table(30)
     for size in (10, 10, 11, 30):
-        vectors.catch_up(above({slot: row for slot, row in rows.items() if slot <= size}))
+        vectors.catch_up(above({docnum: row for docnum, row in rows.items() if docnum <= size}))
         assert len(vectors) == size
     query = unit(random.Random(2))
     assert vectors.nearest(query) == approx(brute(rows, query)[:10])
@@ -187,10 +189,10 @@ def test_a_query_that_cannot_be_compared_is_refused(vectors: Vectors, query: arr
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([(3, b"\0" * 31)], "slot 3 has 31 bytes"),
-        ([(3, b"\0" * 32), (3, b"\0" * 32)], "slot 3 comes after slot 3"),
-        ([(4, b"\0" * 32), (3, b"\0" * 32)], "slot 3 comes after slot 4"),
-        ([(3, array("f", [math.nan] * DIMENSION).tobytes())], "slot 3 is not finite"),
+        ([(3, b"\0" * 31)], "docnum 3 has 31 bytes"),
+        ([(3, b"\0" * 32), (3, b"\0" * 32)], "docnum 3 comes after docnum 3"),
+        ([(4, b"\0" * 32), (3, b"\0" * 32)], "docnum 3 comes after docnum 4"),
+        ([(3, array("f", [math.nan] * DIMENSION).tobytes())], "docnum 3 is not finite"),
     ],
 )
 def test_rows_that_are_no_vectors_are_refused_and_nothing_of_them_is_kept(
@@ -209,7 +211,7 @@ def test_without_numpy_vectors_are_compared_in_plain_python_and_it_says_so(
     real_import = builtins.__import__
 
     def without_numpy(name: str, *arguments: Any) -> Any:
-        if name == "onhand.store.mapped":
+        if name == "onhand.store.mmap_vectors":
             raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
         return real_import(name, *arguments)
 

@@ -1,6 +1,6 @@
 """Do activated tools stay as long as they should, and go in the right order when there are too many?"""
 
-from onhand.tools.activation import Activations, Active
+from onhand.tools.activation import Activations, ActiveTool
 from requirements import requirement
 
 
@@ -11,8 +11,8 @@ def ids(activations: Activations) -> list[str]:
 @requirement("catalog.activation-scopes")
 def test_the_oldest_make_room_for_the_newest() -> None:
     activations = Activations(max_tokens=100)
-    activations.add([Active("a", 40), Active("b", 40)])
-    change = activations.add([Active("c", 40)])
+    activations.add([ActiveTool("a", 40), ActiveTool("b", 40)])
+    change = activations.add([ActiveTool("c", 40)])
     assert change.evicted == ("a",)
     assert ids(activations) == ["b", "c"]
 
@@ -20,8 +20,8 @@ def test_the_oldest_make_room_for_the_newest() -> None:
 @requirement("catalog.activation-scopes")
 def test_a_tool_larger_than_the_budget_is_allowed_and_stands_alone() -> None:
     activations = Activations(max_tokens=100)
-    activations.add([Active("a", 40)])
-    change = activations.add([Active("huge", 1_000), Active("b", 10)])
+    activations.add([ActiveTool("a", 40)])
+    change = activations.add([ActiveTool("huge", 1_000), ActiveTool("b", 10)])
     assert change.activated == ("huge",)
     assert change.left_out == ("b",)
     assert change.evicted == ("a",)
@@ -30,16 +30,18 @@ def test_a_tool_larger_than_the_budget_is_allowed_and_stands_alone() -> None:
 @requirement("catalog.activation-scopes")
 def test_a_tool_larger_than_the_budget_stays_until_another_one_comes() -> None:
     activations = Activations(max_tokens=100)
-    activations.add([Active("huge", 1_000)])
+    activations.add([ActiveTool("huge", 1_000)])
     assert activations.add([]).evicted == ()
-    assert activations.add([Active("huge", 1_000)]).evicted == ()
+    assert activations.add([ActiveTool("huge", 1_000)]).evicted == ()
     assert ids(activations) == ["huge"]
-    assert activations.add([Active("b", 10)]).evicted == ("huge",)
+    assert activations.add([ActiveTool("b", 10)]).evicted == ("huge",)
 
 
 @requirement("catalog.activation-scopes")
 def test_within_one_activation_the_better_ones_win() -> None:
-    change = Activations(max_tokens=100).add([Active("best", 60), Active("second", 60), Active("third", 30)])
+    change = Activations(max_tokens=100).add(
+        [ActiveTool("best", 60), ActiveTool("second", 60), ActiveTool("third", 30)]
+    )
     assert change.activated == ("best", "third")
     assert change.left_out == ("second",)
 
@@ -47,8 +49,8 @@ def test_within_one_activation_the_better_ones_win() -> None:
 @requirement("catalog.activation-scopes")
 def test_what_is_asked_for_again_goes_last() -> None:
     activations = Activations(max_tokens=100)
-    activations.add([Active("a", 40), Active("b", 40)])
-    change = activations.add([Active("a", 40), Active("c", 40)])
+    activations.add([ActiveTool("a", 40), ActiveTool("b", 40)])
+    change = activations.add([ActiveTool("a", 40), ActiveTool("c", 40)])
     assert change.already == ("a",)
     assert change.evicted == ("b",)
     assert ids(activations) == ["a", "c"]
@@ -57,7 +59,7 @@ def test_what_is_asked_for_again_goes_last() -> None:
 @requirement("catalog.activation-scopes")
 def test_a_turn_ends_only_what_was_for_a_turn_and_a_longer_scope_wins() -> None:
     activations = Activations(max_tokens=None)
-    activations.add([Active("a", 1, "turn"), Active("b", 1, "turn"), Active("c", 1, "session")])
-    activations.add([Active("b", 1, "session"), Active("c", 1, "turn")])
+    activations.add([ActiveTool("a", 1, "turn"), ActiveTool("b", 1, "turn"), ActiveTool("c", 1, "session")])
+    activations.add([ActiveTool("b", 1, "session"), ActiveTool("c", 1, "turn")])
     assert [active.id for active in activations.end_turn()] == ["a"]
     assert ids(activations) == ["b", "c"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onhand.errors import ToolError
-from onhand.tools.arguments import Arguments, parsed
+from onhand.tools.arguments import ToolArguments, parse_arguments
 from onhand.tools.tool import Tool
 from requirements import requirement
 
@@ -32,8 +32,8 @@ REMINDER = (
 )
 
 
-def arguments(schema: dict[str, Any], *, strict: bool = True) -> Arguments:
-    return Arguments(Tool("t", "d", {"type": "object", **schema}, str, strict_arguments=strict))
+def arguments(schema: dict[str, Any], *, strict: bool = True) -> ToolArguments:
+    return ToolArguments(Tool("t", "d", {"type": "object", **schema}, str, strict_arguments=strict))
 
 
 def refusal(schema: dict[str, Any], sent: Any, *, strict: bool = True) -> list[str]:
@@ -131,7 +131,7 @@ def test_a_problem_says_where_what_is_expected_and_what_was_given(sent: Any, pro
         (
             {"anyOf": [{"type": "string"}, {"type": "object", "required": ["id"]}]},
             {},
-            "x fits none of the alternatives; nearest: x.id is required",
+            "x does not fit any of the alternatives; nearest: x.id is required",
         ),
         ({"enum": list(range(50))}, 99, "18, 19 and 30 more; given 99"),
     ],
@@ -192,9 +192,9 @@ def test_without_strict_arguments_only_the_schema_decides() -> None:
         ('"x"', 'must be a JSON object, not the string "x"'),
         ([1], "must be a JSON object"),
         (b"{}", "must be a JSON object, not bytes"),
-        ({"a": "\ud800"}, "a: contains half of a surrogate pair (U+D800)"),
-        ('{"a": "\\ud800"}', "a: contains half of a surrogate pair (U+D800)"),
-        ({"\udfff": 1}, "a key of the object: contains half of a surrogate pair (U+DFFF)"),
+        ({"a": "\ud800"}, "a: contains a lone surrogate (U+D800)"),
+        ('{"a": "\\ud800"}', "a: contains a lone surrogate (U+D800)"),
+        ({"\udfff": 1}, "a key of the object: contains a lone surrogate (U+DFFF)"),
         ({"a": float("nan")}, "a: nan is not a JSON number"),
         ({"a": 10**5000}, "a: an integer of more than 4200 digits"),
         ({"a": {1: 2}}, "a: the keys of a JSON object are text, not int"),
@@ -204,7 +204,7 @@ def test_without_strict_arguments_only_the_schema_decides() -> None:
 )
 def test_what_is_not_a_json_object_is_explained(sent: Any, problem: str) -> None:
     with pytest.raises(ToolError) as caught:
-        parsed(sent)
+        parse_arguments(sent)
     assert problem in str(caught.value)
 
 
@@ -213,7 +213,7 @@ def test_nesting_of_arguments_is_bounded() -> None:
     for _ in range(70):
         deep = {"a": deep}
     with pytest.raises(ToolError, match="nested more than 64 levels"):
-        parsed(deep)
+        parse_arguments(deep)
 
 
 def test_odd_but_honest_text_passes_unchanged() -> None:

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from onhand.document import Document
-from onhand.embed.hashing import HashingEmbedder
+from onhand.embed.embedder import HashingEmbedder
 from onhand.errors import InputError, NotFound, StoreError
-from onhand.lexical.ranking import Ranking
-from onhand.lexical.tokenize import IdentifierTokenizer
+from onhand.lexical.scoring import Ranking
+from onhand.lexical.tokenizer import IdentifierTokenizer
 from onhand.search.index import Index
 from onhand.store.sqlite import SqliteStore
-from onhand.tools.catalog import Added, Catalog, CatalogTool, Found, catalog_tool
-from onhand.tools.catalog_tool import accepted_tool
-from onhand.tools.findable import document_of
-from onhand.tools.relevance import tool_ranking
+from onhand.tools.catalog import Catalog, CatalogChange, ToolSearchResult
+from onhand.tools.catalog_tool import CatalogTool, catalog_tool, validate_tool
+from onhand.tools.decorate import tool as make_tool
+from onhand.tools.ranking import tool_document, tool_ranking
 from onhand.tools.tool import Tool
 from requirements import requirement
 from toolset import calls_of
@@ -48,7 +48,7 @@ def catalog() -> Catalog:
     return catalog
 
 
-def names(found: Found) -> list[str]:
+def names(found: ToolSearchResult) -> list[str]:
     return [hit.name for hit in found.hits]
 
 
@@ -66,7 +66,7 @@ def test_tools_of_every_source_are_found_by_one_search(catalog: Catalog) -> None
 def test_a_tool_of_the_registry_becomes_a_tool_of_the_catalog() -> None:
     tool = Tool("read", "Read a file.", {"type": "object"}, lambda arguments: "", read_only=True)
     catalog = Catalog()
-    assert catalog.add([catalog_tool(tool)]) == Added(added=1)
+    assert catalog.add([catalog_tool(tool)]) == CatalogChange(added=1)
     kept = catalog.get("read")
     assert (kept.description, kept.source, kept.annotations) == ("Read a file.", "builtin", tool.annotations())
 
@@ -74,7 +74,7 @@ def test_a_tool_of_the_registry_becomes_a_tool_of_the_catalog() -> None:
 @requirement("catalog.late-arrivals")
 def test_what_is_added_replaced_or_removed_is_seen_by_the_next_search(catalog: Catalog) -> None:
     assert not catalog.search("translate a sentence").hits
-    assert catalog.add([CatalogTool("translate", "Translate a sentence."), READ]) == Added(added=1, unchanged=1)
+    assert catalog.add([CatalogTool("translate", "Translate a sentence."), READ]) == CatalogChange(added=1, unchanged=1)
     assert names(catalog.search("translate a sentence")) == ["translate"]
     assert catalog.add([CatalogTool("translate", "Say it in Latin.")]).changed == 1
     assert names(catalog.search("latin")) == ["translate"]
@@ -288,13 +288,13 @@ def test_a_name_that_cannot_be_shown_is_refused_with_the_rule(name: object) -> N
 def test_the_second_of_two_equal_tools_in_one_call_is_refused() -> None:
     catalog = Catalog()
     added = catalog.add([READ, READ._replace(description="Another.")])
-    assert added == Added(1, refused=(("read", "tool read: its server names it twice; the first is kept"),))
+    assert added == CatalogChange(1, refused=(("read", "tool read: its server lists it twice; the first one counts"),))
     assert catalog.get("read").description == "Read a file of the workspace."
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "8", True, None, 2**40])
 def test_a_limit_that_is_no_number_from_1_on_is_refused(catalog: Catalog, limit: object) -> None:
-    with pytest.raises(InputError, match="limit is a whole number from 1 on"):
+    with pytest.raises(InputError, match="limit is an integer from 1 on"):
         catalog.search("file", limit=limit)  # type: ignore[arg-type]
 
 
@@ -308,7 +308,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(catalog: Catalog) -> None:
 @requirement("catalog.register")
 def test_one_tool_is_added_and_one_name_excluded_without_a_list() -> None:
     catalog = Catalog()
-    assert catalog.add(READ) == Added(added=1)
+    assert catalog.add(READ) == CatalogChange(added=1)
     assert catalog.search("read a file", exclude="read").hits == ()
     assert catalog.remove("read") == 1
 
@@ -388,7 +388,7 @@ def test_a_name_whose_words_fit_nothing_well_may_still_be_misspelt() -> None:
 def test_a_file_of_documents_is_no_catalog_and_stays_as_it_is(tmp_path: Path) -> None:
     with Index(SqliteStore(tmp_path / "db")) as documents:
         documents.put([Document("a", text="Quarterly figures")])
-    with pytest.raises(StoreError, match="no tools: name another file"):
+    with pytest.raises(StoreError, match="not tools: name another file"):
         Catalog(tmp_path / "db")
     with Index(SqliteStore(tmp_path / "db")) as documents:
         assert [one.id for one in documents.rank("figures", 5).ranked] == ["a"]
@@ -397,7 +397,7 @@ def test_a_file_of_documents_is_no_catalog_and_stays_as_it_is(tmp_path: Path) ->
 @requirement("catalog.indexed-anew")
 def test_a_file_of_an_older_version_is_indexed_anew_from_the_definitions_in_it(tmp_path: Path) -> None:
     older = Ranking("tools-3", IdentifierTokenizer(), {"names": 1.0, "description": 1.0, "arguments": 1.0})
-    kept = document_of(accepted_tool(ISSUE))
+    kept = tool_document(validate_tool(ISSUE))
     written = kept._replace(metadata={**kept.metadata, "fields": {"names": "outdated", "description": "outdated"}})
     with Index(SqliteStore(tmp_path / "tools.db", older)) as file:
         file.put([written])
@@ -472,3 +472,16 @@ def test_a_search_makes_as_many_calls_in_ten_thousand_tools_as_in_twenty_five_hu
     small, large = (calls_of(partial(catalog.search, query)) for catalog in catalogs)
     assert large <= 1.2 * small + 200
     assert large < 10_000  # about a millisecond's worth
+
+
+def test_a_catalog_takes_tools_and_typed_functions() -> None:
+    def add_numbers(a: int, b: int = 0) -> int:
+        """Add two numbers."""
+        return a + b
+
+    catalog = Catalog()
+    assert catalog.add([add_numbers]).added == 1
+    assert catalog.add(make_tool(add_numbers)).unchanged == 1
+    assert catalog.get("add_numbers").input_schema["required"] == ["a"]
+    with pytest.raises(InputError, match="is not a tool; pass a Tool, or a typed function"):
+        catalog.add([{"name": "add_numbers"}])  # type: ignore[list-item]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from onhand.cli.tool_matches import lines
+from onhand.cli.tools import match_lines
 from onhand.errors import InputError
-from onhand.tools.catalog import Catalog, CatalogTool
-from onhand.tools.query import checked_pattern, matcher
+from onhand.tools.catalog import Catalog, check_pattern, compile_pattern
+from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.search_tools import search_tools
 from onhand.tools.session import Session
 from public_cases import cases, each, needs_cases
@@ -80,7 +80,7 @@ def test_a_pattern_is_used_at_once_or_refused_with_a_reason(catalog: Catalog, ca
     refused = is_refused(catalog, f"re:{pattern}")
     assert refused is {"reject": True, "accept": False}.get(case["expected"], refused)
     if not refused:
-        assert matcher(checked_pattern(pattern))(ATTACKED) in (True, False)
+        assert compile_pattern(check_pattern(pattern))(ATTACKED) in (True, False)
 
 
 @requirement("catalog.hostile-metadata", "catalog.answers-cannot-be-forged")
@@ -103,4 +103,4 @@ def test_a_tool_is_kept_or_refused_and_shown_without_harm(catalog: Catalog, case
     assert "\x1b" not in text
     assert "</tool" not in text
     shown = {"query": name, "tools": [{"name": name, "description": fields.get("description")}], "total_tools": 1}
-    assert all(line.isprintable() for line in lines(shown))
+    assert all(line.isprintable() for line in match_lines(shown))

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from onhand.tools.budget import policy
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.forecast import forecast
+from onhand.tools.loading import parse_policy
 from requirements import requirement
 from toolset import sample
 
@@ -37,8 +37,8 @@ def test_the_saving_grows_with_the_number_of_tools() -> None:
 
 
 def test_the_policy_is_asked_about_the_same_tools() -> None:
-    assert forecast(sample(), policy("count>99")).decision.lazy
-    assert not forecast(sample(), policy("definitions>=10%"), window_tokens=1_000_000).decision.lazy
+    assert forecast(sample(), parse_policy("count>99")).decision.lazy
+    assert not forecast(sample(), parse_policy("definitions>=10%"), window_tokens=1_000_000).decision.lazy
 
 
 @requirement("catalog.index-keeps-its-budget")
@@ -51,7 +51,7 @@ def test_in_a_small_window_the_index_is_small() -> None:
 def test_a_tool_whose_name_the_original_kept_for_itself_is_counted_like_any_other() -> None:
     catalog = Catalog()
     catalog.add([CatalogTool("yield"), CatalogTool("resolve"), CatalogTool("two words")])
-    found = forecast(catalog, policy("count>1"))
+    found = forecast(catalog, parse_policy("count>1"))
     assert (found.tools, found.left_out) == (2, 1)
     assert found.decision.reason == "there are 2 tools, over the limit of 1"
 

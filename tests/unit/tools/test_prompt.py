@@ -3,15 +3,15 @@
 import pytest
 
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.prompt import counted, delta, index, plain_line
+from onhand.tools.loading import ESTIMATE
+from onhand.tools.prompt import count_servers, plain_line, render_changes, render_index
 from onhand.tools.session import Session
-from onhand.tools.tokens import ESTIMATE
 from requirements import requirement
 from toolset import ISSUE, MESSAGE, PULLS, catalog, mcp, sample
 
 
 def shrunk(max_tokens: int) -> str:
-    return index(sample().tools(), "search_tools", max_tokens, ESTIMATE.tokens)
+    return render_index(sample().tools(), "search_tools", max_tokens, ESTIMATE.tokens)
 
 
 @requirement("catalog.index-keeps-its-budget")
@@ -30,8 +30,8 @@ def test_the_index_loses_descriptions_first_then_names_then_lists_servers() -> N
 
 
 def test_a_list_of_servers_ends_where_it_gets_long() -> None:
-    assert counted({"b": 1, "a": 2}) == "a (2 tools), b (1 tool)"
-    assert counted({f"s{n:02}": 1 for n in range(42)}).endswith("s39 (1 tool) and 2 more servers")
+    assert count_servers({"b": 1, "a": 2}) == "a (2 tools), b (1 tool)"
+    assert count_servers({f"s{n:02}": 1 for n in range(42)}).endswith("s39 (1 tool) and 2 more servers")
 
 
 def test_a_line_is_one_line() -> None:
@@ -57,13 +57,13 @@ def test_what_comes_and_goes_is_told_below_instead_of_writing_everything_again()
 
 
 def test_nothing_is_said_when_nothing_came_or_went() -> None:
-    assert delta({"a": ISSUE}, {"a": ISSUE}) == ""
+    assert render_changes({"a": ISSUE}, {"a": ISSUE}) == ""
 
 
 @requirement("catalog.index-keeps-its-budget")
 def test_ten_thousand_tools_and_huge_descriptions_keep_the_index_small() -> None:
     tools = [mcp(f"s{n % 500}", f"tool_{n}", "word " * 20) for n in range(10_000)]
-    text = index([*tools, mcp("big", "one", "x" * 1_000_000)], "search_tools", 1_000, ESTIMATE.tokens)
+    text = render_index([*tools, mcp("big", "one", "x" * 1_000_000)], "search_tools", 1_000, ESTIMATE.tokens)
     assert ESTIMATE.tokens(text) <= 1_000
     assert "and 461 more servers" in text
 
@@ -85,6 +85,6 @@ def test_the_words_of_a_section_are_its_index_and_what_came_and_went_without_def
 @requirement("catalog.index-keeps-its-budget")
 def test_a_server_of_very_many_tools_is_listed_as_far_as_there_is_room() -> None:
     tools = [CatalogTool(f"tool_{number:04}", server="big") for number in range(2_000)]
-    text = index(tools, "search_tools", 4_000, ESTIMATE.tokens)
+    text = render_index(tools, "search_tools", 4_000, ESTIMATE.tokens)
     assert "tool_0399 and 1,600 more\n" in text
     assert 1_000 < ESTIMATE.tokens(text) <= 4_000

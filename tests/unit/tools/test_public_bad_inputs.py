@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError, ToolError
-from onhand.tools.arguments import Arguments, parsed
-from onhand.tools.output import cap
+from onhand.tools.arguments import ToolArguments, parse_arguments
+from onhand.tools.fitting import cap_text
 from onhand.tools.registry import Registry
 from onhand.tools.tool import Tool
 from public_cases import cases, needs_cases
@@ -24,7 +24,7 @@ def inputs(*areas: str) -> list[Any]:
 @pytest.mark.parametrize("message", inputs("jsonrpc"))
 def test_a_message_is_read_as_arguments_or_refused_with_a_reason(message: Any) -> None:
     try:
-        assert isinstance(parsed(message), dict)
+        assert isinstance(parse_arguments(message), dict)
     except ToolError as error:
         assert str(error)
 
@@ -46,8 +46,8 @@ def test_a_text_goes_in_and_comes_out_whole_or_is_refused(given: Any) -> None:
     text = given["doc"] if isinstance(given, dict) else given
     if not isinstance(text, str):
         pytest.skip("is no text")
-    cap(text, 7).text.encode()
+    cap_text(text, 7).text.encode()
     try:
-        assert Arguments(Tool("t", "d", TEXT, str)).read({"text": text}) == {"text": text}
+        assert ToolArguments(Tool("t", "d", TEXT, str)).read({"text": text}) == {"text": text}
     except ToolError as error:
-        assert "half of a surrogate pair" in str(error)
+        assert "lone surrogate" in str(error)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from onhand import wanted
+from onhand import cancellation
 from onhand.errors import InputError, ToolError
 from onhand.tools.registry import Call, Registry, Result
 from onhand.tools.tool import Output, Tool
@@ -263,7 +263,7 @@ def test_a_sync_handler_that_hangs_is_left_behind() -> None:
         release.set()
     assert [each.text for each in results] == [
         "timed out after 0.01 s; ask for less at once, or try again later",
-        "timed out after 0.01 s; it may have taken effect in part: look at the state before you try again",
+        "timed out after 0.01 s; it may have taken partial effect: check the state before you try again",
         "fine",
     ]
 
@@ -339,7 +339,7 @@ def test_a_handler_in_a_thread_that_was_left_behind_learns_that_nobody_waits(tim
         begun.set()
         try:
             while True:
-                wanted.check()
+                cancellation.check()
         finally:
             ended.set()
 
@@ -352,7 +352,7 @@ def test_a_handler_in_a_thread_that_was_left_behind_learns_that_nobody_waits(tim
 
     asyncio.run(main())
     assert ended.wait(60)
-    wanted.check()  # outside of the call nobody has asked
+    cancellation.check()  # outside of the call nobody has asked
 
 
 @requirement("tools.cancelling-cancels-handlers")
@@ -448,7 +448,7 @@ def test_a_tool_may_call_tools_without_waiting_for_itself() -> None:
     registry.register(tool("nosy", nosy, read_only=True, timeout_s=None))
     assert registry.call("outer").text == "innerread"
     assert registry.call("outer_async").text == "innerread,read"
-    assert registry.call("nosy").text == "readinner may write, and a read-only tool is calling it; call it by itself"
+    assert registry.call("nosy").text == "readinner may write, and a read-only tool is calling it; call it directly"
 
 
 def test_call_refuses_to_block_a_running_loop() -> None:

@@ -21,7 +21,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from onhand.errors import InputError, ToolError
-from onhand.tools.schema import answer_schema, form_of, schema_of
+from onhand.tools.schema import answer_schema, read_type, schema_of
 from requirements import requirement
 
 UserId = NewType("UserId", int)
@@ -185,7 +185,7 @@ def test_a_class_that_contains_itself_is_referred_to_within_the_schema() -> None
         "items": {"$ref": "#/$defs/Node"},
         "$defs": {"Node": node},
     }
-    built = form_of(Node).build({"name": "a", "children": [{"name": "b"}]})
+    built = read_type(Node).build({"name": "a", "children": [{"name": "b"}]})
     assert built == Node("a", [Node("b")])
 
 
@@ -206,9 +206,9 @@ def test_a_pydantic_model_speaks_for_itself() -> None:
     nested = schema_of(both)
     reference = nested["properties"]["one"]["$ref"].removeprefix("#/$defs/")
     assert nested["$defs"][reference]["required"] == ["text"]
-    assert form_of(Model).build({"text": "a", "child": {"text": "b"}}) == Model(text="a", child=Model(text="b"))
+    assert read_type(Model).build({"text": "a", "child": {"text": "b"}}) == Model(text="a", child=Model(text="b"))
     with pytest.raises(ToolError, match="text: String should have at least 1 character"):
-        form_of(Model).build({"text": ""})
+        read_type(Model).build({"text": ""})
 
 
 @requirement("tools.handlers-get-built-values")
@@ -235,7 +235,7 @@ def test_a_pydantic_model_speaks_for_itself() -> None:
     ],
 )
 def test_json_becomes_the_value_it_stands_for(kind: Any, value: Any, built: Any) -> None:
-    found = form_of(kind).build(value)
+    found = read_type(kind).build(value)
     assert found == built
     assert type(found) is type(built)
 
@@ -248,12 +248,12 @@ def test_json_becomes_the_value_it_stands_for(kind: Any, value: Any, built: Any)
         (int, True, "does not fit int"),
         (str | int, [], "does not fit int"),
         (Filter | Point, {"z": 1}, "does not fit Point"),
-        (Color, "green", "none of the choices"),
+        (Color, "green", "not one of the choices"),
     ],
 )
 def test_json_that_does_not_fit_is_refused(kind: Any, value: Any, text: str) -> None:
     with pytest.raises(ToolError) as caught:
-        form_of(kind).build(value)
+        read_type(kind).build(value)
     assert text in str(caught.value)
 
 

@@ -65,7 +65,7 @@ def test_a_miss_says_what_there_is_and_what_may_yet_come() -> None:
     lines = search(registry, "zebra xylophone").text.splitlines()
     assert lines[0].startswith("Nothing found for 'zebra xylophone': ")
     assert lines[1:] == [
-        "There are 3 tools to find, of github (2 tools), slack (1 tool).",
+        "There are 3 tools to find, from github (2 tools), slack (1 tool).",
         "Still connecting: jira.",
         "Could not be reached: notion (timed out after 30 s [2J&lt;/tool_index>).",
         "Has no tools: empty.",
@@ -100,7 +100,7 @@ def test_a_miss_says_how_many_of_the_tools_are_loaded_already() -> None:
     _, registry = opened(catalog(ISSUE, PULLS, MESSAGE))
     search(registry, "create an issue")
     lines = search(registry, "zebra xylophone").text.splitlines()
-    assert lines[1] == "There are 3 tools to find, of github (2 tools), slack (1 tool); loaded already: 1."
+    assert lines[1] == "There are 3 tools to find, from github (2 tools), slack (1 tool); loaded already: 1."
 
 
 @requirement("catalog.miss-says-what-exists", "catalog.empty-is-no-error")
@@ -115,7 +115,7 @@ def test_what_was_evicted_or_found_no_room_is_told() -> None:
     tools = [mcp("s", f"send_{n}", "Send a letter. " + "word " * 1_500) for n in range(3)]
     _, registry = opened(catalog(*tools), max_schema_tokens=2_000)
     first = search(registry, "select:send_0,send_1").text
-    assert "Found too, but there is no room or no free name for it: s/mcp__s__send_1." in first
+    assert "Also found, but there is no room or no free name for it: s/mcp__s__send_1." in first
     assert "No longer loaded, to make room: s/mcp__s__send_0." in search(registry, "select:send_2").text
 
 

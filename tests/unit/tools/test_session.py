@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError, NotFound, StoreError, ToolError
-from onhand.tools.budget import policy
-from onhand.tools.catalog import Catalog, Found
-from onhand.tools.catalog_tool import CatalogTool, accepted_tool
+from onhand.tools.catalog import Catalog, ToolSearchResult
+from onhand.tools.catalog_tool import CatalogTool, validate_tool
+from onhand.tools.decorate import tool as make_tool
+from onhand.tools.loading import TokenCounter, parse_policy, piecewise_tokens
 from onhand.tools.registry import Call
-from onhand.tools.session import Session
-from onhand.tools.tokens import Tokenizer, piecewise_tokens
+from onhand.tools.session import Session, SessionOptions
 from requirements import requirement
 from toolset import BUILTINS, INTERNAL, ISSUE, MESSAGE, PULLS, builtin, calls_of, catalog, mcp, registry_of, sample
 
-BY_CHARS = Tokenizer("characters", len, "none")
+BY_CHARS = TokenCounter("characters", len, "none")
 
 
 def names(tools: Any) -> list[str]:
@@ -53,7 +53,7 @@ def test_the_older_switch_means_mcp_only_unless_the_mode_says_more(mode: str, ef
 @pytest.mark.parametrize("finder", ["search_tools", "search_tool_bm25"])
 @pytest.mark.parametrize("rule", ["eager", "lazy", "count>3"])
 def test_whatever_is_deferred_can_be_searched_for(mode: str, finder: str, rule: str) -> None:
-    session = Session(catalog(), mode=mode, finder=finder, policy=policy(rule))
+    session = Session(catalog(), mode=mode, finder=finder, policy=parse_policy(rule))
     assert bool(session.deferred()) is (finder in names(session.wire()))
 
 
@@ -130,11 +130,11 @@ def test_a_tool_that_nobody_can_call_is_left_out_and_told(name: str, mode: str) 
 
 @requirement("catalog.modes")
 def test_auto_defers_as_little_as_keeps_the_rest_within_the_limit() -> None:
-    few = Session(catalog(), policy=policy("count>40"))
+    few = Session(catalog(), policy=parse_policy("count>40"))
     assert (few.mode, few.decision.lazy) == ("off", False)
-    servers = Session(catalog(), policy=policy("count>2"))
+    servers = Session(catalog(), policy=parse_policy("count>2"))
     assert servers.mode == "mcp-only"
-    everything = Session(catalog(), policy=policy("count>1"))
+    everything = Session(catalog(), policy=parse_policy("count>1"))
     assert everything.mode == "all"
     assert everything.decision.reason == "there are 5 tools, over the limit of 1"
 
@@ -142,7 +142,7 @@ def test_auto_defers_as_little_as_keeps_the_rest_within_the_limit() -> None:
 @requirement("catalog.mode-is-frozen")
 def test_auto_never_loads_again_what_it_deferred() -> None:
     tools = catalog()
-    session = Session(tools, policy=policy("count>2"))
+    session = Session(tools, policy=parse_policy("count>2"))
     assert session.mode == "mcp-only"
     tools.clear(server="github")
     session.begin_turn()
@@ -152,7 +152,7 @@ def test_auto_never_loads_again_what_it_deferred() -> None:
 @requirement("catalog.mode-is-frozen")
 def test_auto_defers_more_at_the_start_of_a_turn_when_servers_come_late() -> None:
     tools = catalog(*BUILTINS)
-    session = Session(tools, policy=policy("count>4"))
+    session = Session(tools, policy=parse_policy("count>4"))
     session.begin_turn()
     assert session.mode == "off"
     tools.add([ISSUE, PULLS, MESSAGE])
@@ -164,7 +164,7 @@ def test_auto_defers_more_at_the_start_of_a_turn_when_servers_come_late() -> Non
 
 @requirement("catalog.activation-threshold", "catalog.prompt-assembly")
 def test_a_conversation_past_its_share_of_the_window_turns_definitions_into_an_index() -> None:
-    session = Session(sample(), policy=policy("conversation>=10%"))
+    session = Session(sample(), policy=parse_policy("conversation>=10%"))
     early = session.begin_turn(conversation_tokens=19_999).text
     assert '"name":"mcp__github__create_issue"' in early
     assert "<tool_index>" not in early
@@ -311,7 +311,7 @@ def test_the_schema_budget_evicts_the_oldest_and_leaves_forced_tools_alone() -> 
 @requirement("catalog.activation-accumulates")
 def test_a_resumed_session_has_its_mode_and_its_tools_also_those_that_come_late() -> None:
     tools = catalog()
-    session = Session(tools, policy=policy("count>2"))
+    session = Session(tools, policy=parse_policy("count>2"))
     session.activate([MESSAGE.name, ISSUE.name])
     state = json.loads(json.dumps(session.state()))
     late = catalog(ISSUE, *BUILTINS)
@@ -335,13 +335,13 @@ def test_a_resumed_session_has_its_mode_and_its_tools_also_those_that_come_late(
     ],
 )
 def test_a_state_that_is_none_is_refused(state: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="pass what state\\(\\) gave"):
+    with pytest.raises(InputError, match="pass what state\\(\\) returned"):
         Session(catalog(), state=state)
 
 
 @requirement("catalog.children-inherit")
 def test_a_child_begins_with_what_its_parent_has_and_then_goes_its_own_way() -> None:
-    parent = Session(catalog(), policy=policy("count>2"), always_servers=["slack"])
+    parent = Session(catalog(), policy=parse_policy("count>2"), always_servers=["slack"])
     parent.activate([ISSUE.name], scope="turn")
     parent.force("lsp")
     parent.report("jira", "pending")
@@ -357,7 +357,7 @@ def test_a_child_begins_with_what_its_parent_has_and_then_goes_its_own_way() -> 
 
 @requirement("catalog.children-inherit")
 def test_a_child_keeps_a_mode_that_was_asked_for() -> None:
-    child = Session(catalog(), mode="off", policy=policy("lazy")).child()
+    child = Session(catalog(), mode="off", policy=parse_policy("lazy")).child()
     child.begin_turn()
     assert child.mode == "off"
 
@@ -365,9 +365,8 @@ def test_a_child_keeps_a_mode_that_was_asked_for() -> None:
 def test_a_list_of_active_tools_that_cannot_be_written_can_still_be_read(tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     Session(catalog(), mode="all", path=path).activate([ISSUE.name], scope="persistent")
-    (tmp_path / "tools.json.lock" / "lock").unlink()
-    (tmp_path / "tools.json.lock").rmdir()
-    (tmp_path / "tools.json.lock").write_text("in the way")
+    (tmp_path / "tools.json.lock").unlink()
+    (tmp_path / "tools.json.lock").mkdir()
     session = Session(catalog(), mode="all", path=path)
     assert names(session.active()) == [ISSUE.name]
     with pytest.raises(StoreError, match="cannot be written"):
@@ -417,7 +416,7 @@ def test_where_all_is_loaded_a_tool_whose_name_is_taken_is_left_out_and_told(mod
     one, other = CatalogTool("go", "One.", {}, "mcp", "a"), CatalogTool("go", "Other.", {}, "mcp", "b")
     session = Session(catalog(one, other), mode=mode)
     assert names(session.wire()) == ["go"]
-    assert (session.tools(), session.deferred(), session.uncallable()) == ((), (), (accepted_tool(other),))
+    assert (session.tools(), session.deferred(), session.uncallable()) == ((), (), (validate_tool(other),))
     assert "search_tools" not in session.section().text
 
 
@@ -437,7 +436,7 @@ class Watched(Catalog):
             raise StoreError("the file is damaged")
         return super().version
 
-    def search(self, *args: Any, **named: Any) -> Found:
+    def search(self, *args: Any, **named: Any) -> ToolSearchResult:
         if self.broken:
             raise StoreError("the file is damaged")
         return super().search(*args, **named)
@@ -495,7 +494,9 @@ def test_a_catalog_that_breaks_is_answered_from_what_was_last_seen() -> None:
     assert session.begin_turn() == before
     result = session.search("post a message", limit=1)
     assert names(hit.tool for hit in result.found.hits) == [MESSAGE.name]
-    assert result.found.notes == ("the catalog cannot be read, so this is of what was last seen: the file is damaged",)
+    assert result.found.notes == (
+        "the catalog cannot be read, so this searched the tools that were last seen: the file is damaged",
+    )
 
 
 @requirement("catalog.index-keeps-its-budget")
@@ -552,7 +553,7 @@ def test_hidden_tools_are_named_by_the_host() -> None:
 class Leaving(Catalog):
     """A catalog whose server leaves while somebody searches."""
 
-    def search(self, *arguments: Any, **named: Any) -> Found:
+    def search(self, *arguments: Any, **named: Any) -> ToolSearchResult:
         found = super().search(*arguments, **named)
         self.clear(server="github")
         return found
@@ -570,7 +571,7 @@ def test_a_tool_that_goes_while_it_is_found_is_not_found() -> None:
 
 @pytest.mark.parametrize("state", [[], "text", 7])
 def test_a_state_that_is_no_object_is_refused(state: Any) -> None:
-    with pytest.raises(InputError, match="pass what state\\(\\) gave"):
+    with pytest.raises(InputError, match="pass what state\\(\\) returned"):
         Session(catalog(), state=state)
 
 
@@ -586,3 +587,24 @@ def test_what_a_host_does_to_a_definition_changes_neither_prompt_nor_catalog() -
     session.refresh()
     assert session.section() == section
     assert tools.get(ISSUE.name).input_schema == ISSUE.input_schema
+
+
+def add_numbers(a: int, b: int = 0) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def test_a_session_takes_tools_and_typed_functions_instead_of_a_catalog() -> None:
+    for tools in ([add_numbers], [make_tool(add_numbers)], [CatalogTool("add_numbers", "Add two numbers.")]):
+        session = Session(tools, mode="all", essentials=())
+        assert [found.name for found in session.deferred()] == ["add_numbers"]
+    with pytest.raises(InputError, match="is not a tool; pass a Tool, or a typed function"):
+        Session([{"name": "add_numbers"}])  # type: ignore[list-item]
+
+
+def test_options_are_a_record_and_unknown_ones_are_refused() -> None:
+    options = SessionOptions(mode="all", max_schema_tokens=100)
+    assert Session(catalog(), options).mode == "all"
+    assert Session(catalog(), options, mode="off").mode == "off"
+    with pytest.raises(InputError, match="no option 'colour'; the options are mode, mcp_discovery, policy"):
+        Session(catalog(), colour="red")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onhand.errors import InputError
-from onhand.tools.tool import LOCAL, Hints, Tool, plain
+from onhand.tools.tool import LOCAL, Hints, Tool, copy_json
 from requirements import requirement
 
 SCHEMA: dict[str, Any] = {
@@ -78,7 +78,7 @@ def test_a_schema_that_json_cannot_hold_is_refused_with_its_place() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"x": float("nan")}, "input_schema.x: nan is not a JSON number"),
         ({"x": b"raw"}, "input_schema.x: a bytes is not a JSON value"),
-        ({"x": {"title": "\ud800"}}, "input_schema.x.title: contains half of a surrogate pair"),
+        ({"x": {"title": "\ud800"}}, "input_schema.x.title: contains a lone surrogate"),
         ({"x": {1: 2}}, "input_schema.x: the keys of a JSON object are text, not int"),
     ]
     for bad, text in cases:
@@ -102,7 +102,7 @@ def test_nesting_and_size_are_bounded_before_anything_recurses() -> None:
 
 def test_a_plain_copy_is_equal_and_shares_nothing() -> None:
     value: dict[str, Any] = {"a": [1, 2.5, None, True, "é\0"], "b": ({},)}
-    copy = plain(value, "value")
+    copy = copy_json(value, "value")
     assert copy == {"a": [1, 2.5, None, True, "é\0"], "b": [{}]}
     assert copy["a"] is not value["a"]
 

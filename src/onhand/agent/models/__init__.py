@@ -1,1 +1,1 @@
-"""Who is asked? Models behind one Protocol, each of which streams what it says."""
+"""Models behind one protocol, which stream what they say."""

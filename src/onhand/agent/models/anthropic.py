@@ -1,14 +1,15 @@
-"""What does a model behind Anthropic's Messages API say? Over plain HTTP, streamed."""
+"""Models behind Anthropic's Messages API, streamed over plain HTTP."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from onhand.agent.events import Answered, ModelEvent, Stream, Text, Thought, Usage
-from onhand.agent.models.http import PATIENT, Endpoint, Later, Patience
+from onhand.agent.models.http import DEFAULT_PATIENCE, Patience, StreamingEndpoint
 from onhand.errors import ModelError
 from onhand.formats.anthropic import AnthropicFormat
 from onhand.formats.message import Message
+from onhand.http_client import RetryLater
 
 BASE_URL = "https://api.anthropic.com"
 API_KEY_ENV = "ANTHROPIC_API_KEY"
@@ -23,11 +24,11 @@ STOPS = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-PASSING = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}  # told inside a stream
+TRANSIENT_ERRORS = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}  # inside a stream
 
 
 class AnthropicModel:
-    """A model by its name, such as the API lists it."""
+    """A model, by the name that the API lists."""
 
     def __init__(
         self,
@@ -36,27 +37,27 @@ class AnthropicModel:
         api_key_env: str | None = API_KEY_ENV,
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
         cache: bool = True,
-        patience: Patience = PATIENT,
+        patience: Patience = DEFAULT_PATIENCE,
     ) -> None:
         self.name = model
         self._format = AnthropicFormat(cache)
         self._max_output_tokens = max_output_tokens
         base = base_url.rstrip("/").removesuffix("/v1")
-        self._endpoint = Endpoint(f"{base}/v1/messages", api_key_env, _headers, patience)
+        self._endpoint = StreamingEndpoint(f"{base}/v1/messages", api_key_env, _headers, patience)
 
     def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """What it says, as it says it."""
-        asked = {"model": self.name, "max_tokens": self._max_output_tokens, "stream": True}
-        wanted = {**asked, **self._format.request(messages, tools)}
-        return self._endpoint.events(wanted, lambda: _Reply(self._format))
+        """Yield what the model says as it says it."""
+        options = {"model": self.name, "max_tokens": self._max_output_tokens, "stream": True}
+        request = {**options, **self._format.request(messages, tools)}
+        return self._endpoint.stream(request, lambda: _AnthropicReply(self._format))
 
 
 def _headers(key: str | None) -> dict[str, str]:
     return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
 
-class _Reply:
-    """What has arrived of an answer."""
+class _AnthropicReply:
+    """The part of an answer that has arrived."""
 
     def __init__(self, form: AnthropicFormat) -> None:
         self.form = form
@@ -64,34 +65,34 @@ class _Reply:
         self.inputs: dict[Any, list[str]] = {}
         self.usage: dict[str, Any] = {}
         self.stop = ""
-        self.whole = False
+        self.is_complete = False
 
     def take(self, value: Any) -> Iterator[ModelEvent]:
-        """Add an event of the stream; what it lets a listener know."""
+        """Add an event of the stream, and yield the events that follow from it."""
         kind = value.get("type") if isinstance(value, dict) else None
         if kind == "message_start":
-            self.usage.update(_part(_part(value, "message"), "usage"))
+            self.usage.update(_object(_object(value, "message"), "usage"))
         elif kind == "content_block_start":
-            self.blocks[str(value.get("index"))] = dict(_part(value, "content_block"))
+            self.blocks[str(value.get("index"))] = dict(_object(value, "content_block"))
         elif kind == "content_block_delta":
-            yield from self._delta(str(value.get("index")), _part(value, "delta"))
+            yield from self._delta(str(value.get("index")), _object(value, "delta"))
         elif kind == "message_delta":
-            self.stop = str(_part(value, "delta").get("stop_reason") or self.stop)
-            self.usage.update(_part(value, "usage"))
+            self.stop = str(_object(value, "delta").get("stop_reason") or self.stop)
+            self.usage.update(_object(value, "usage"))
         elif kind == "message_stop":
-            self.whole = True
+            self.is_complete = True
         elif kind == "message":  # of a server that does not stream
             self.blocks = {str(place): dict(block) for place, block in enumerate(value.get("content") or [])}
-            self.stop, self.usage, self.whole = str(value.get("stop_reason")), _part(value, "usage"), True
+            self.stop, self.usage, self.is_complete = str(value.get("stop_reason")), _object(value, "usage"), True
         elif kind == "error":
-            _raise(_part(value, "error"))
+            _raise_error(_object(value, "error"))
 
-    def answered(self) -> Answered:
-        """The whole of it; Later when it broke off."""
-        if not self.whole:
-            raise Later("broke off in the middle of an answer")
+    def finish(self) -> Answered:
+        """Return the whole answer; RetryLater when it is incomplete."""
+        if not self.is_complete:
+            raise RetryLater("broke off in the middle of an answer")
         for index, pieces in self.inputs.items():
-            self.blocks[index]["input"] = _input("".join(pieces))
+            self.blocks[index]["input"] = _parse_arguments("".join(pieces))
         message = self.form.read({"content": list(self.blocks.values())})
         fallback = "calls" if message.calls else "end"
         return Answered(message, STOPS.get(self.stop, fallback), _usage(self.usage))
@@ -108,33 +109,33 @@ class _Reply:
                     yield event(delta[field])
 
 
-def _raise(error: Mapping[str, Any]) -> None:
-    said = f"{error.get('type')}: {str(error.get('message'))[:300]}"
-    if error.get("type") in PASSING:
-        raise Later(f"broke off with {said}")
-    raise ModelError(f"the model's server broke off with {said}")
+def _raise_error(error: Mapping[str, Any]) -> None:
+    description = f"{error.get('type')}: {str(error.get('message'))[:300]}"
+    if error.get("type") in TRANSIENT_ERRORS:
+        raise RetryLater(f"broke off with {description}")
+    raise ModelError(f"the model's server broke off with {description}")
 
 
-def _input(text: str) -> Any:
-    """The arguments of a call; what was cut off stays text, which the registry refuses with a reason."""
+def _parse_arguments(text: str) -> Any:
+    """Return the arguments of a call; if they were cut off, their text, which the registry refuses with a reason."""
     try:
         return json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
         return text
 
 
-def _usage(said: Mapping[str, Any]) -> Usage:
+def _usage(counts: Mapping[str, Any]) -> Usage:
     fresh, cached, written = (
-        _number(said, name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        _count(counts, name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     )
-    return Usage(fresh + cached + written, _number(said, "output_tokens"), cached, written)
+    return Usage(fresh + cached + written, _count(counts, "output_tokens"), cached, written)
 
 
-def _number(said: Mapping[str, Any], name: str) -> int:
-    value = said.get(name)
+def _count(counts: Mapping[str, Any], name: str) -> int:
+    value = counts.get(name)
     return value if isinstance(value, int) else 0
 
 
-def _part(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _object(value: Mapping[str, Any], name: str) -> dict[str, Any]:
     part = value.get(name)
     return part if isinstance(part, dict) else {}

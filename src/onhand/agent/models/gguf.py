@@ -1,4 +1,4 @@
-"""What does a GGUF model in this process say? llama.cpp, with the conversation spelled as FunctionGemma was trained."""
+"""GGUF models in this process: llama.cpp, with conversations in the format that FunctionGemma was trained on."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,24 +7,22 @@ from threading import Event, Lock
 from typing import Any
 
 from onhand.agent.events import Answered, Stream, Text, Usage
-from onhand.agent.models.threaded import Tell, threaded
-from onhand.embed import llama
-from onhand.embed.gguf import HUB_PREFIX
-from onhand.embed.gguf_header import header_of
+from onhand.agent.models.model import Emit, stream_from_thread
+from onhand.embed.gguf import HUB_PREFIX, import_llama, read_header, start_llama_server
 from onhand.embed.hub import HubFile, fetch
 from onhand.errors import EmbedderError, InputError, ModelError
 from onhand.formats.functiongemma import STOPS, FunctionGemmaFormat
 from onhand.formats.message import Message
 
-MAX_CONTEXT_TOKENS = 8192  # what is kept free for a conversation, unless the model reads less
+MAX_CONTEXT_TOKENS = 8192  # room for a conversation, unless the model reads less
 MAX_OUTPUT_TOKENS = 1024
 CALL = "<start_function_call>"
 
 
 class GgufModel:
-    """A model of a file, or of `hf:OWNER/REPOSITORY/FILE.gguf`. Nothing is read or downloaded before it is asked.
+    """A model from a file, or from `hf:OWNER/REPOSITORY/FILE.gguf`, which is downloaded on first use.
 
-    It says one thing at a time: requests of several conversations wait for each other.
+    It answers one request at a time: those of several conversations wait for each other.
     """
 
     def __init__(
@@ -36,10 +34,10 @@ class GgufModel:
         threads: int | None = None,
     ) -> None:
         if not model or "\0" in model:
-            raise InputError("the model is a path, or hf:OWNER/REPOSITORY/FILE.gguf")
+            raise InputError("the model must be a path or hf:OWNER/REPOSITORY/FILE.gguf")
         self.name = os.path.splitext(os.path.basename(model))[0]
         self._path = model
-        self._hub = HubFile.named(model.removeprefix(HUB_PREFIX)) if model.startswith(HUB_PREFIX) else None
+        self._hub = HubFile.parse(model.removeprefix(HUB_PREFIX)) if model.startswith(HUB_PREFIX) else None
         self._format = form or FunctionGemmaFormat()
         self._limits = (max_context_tokens, max_output_tokens)
         self._threads = threads
@@ -47,11 +45,11 @@ class GgufModel:
         self._turn = Lock()
 
     async def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """What it says, as it says it; a call is told when it is whole."""
-        wanted = {
+        """Yield what the model says as it says it; a call when it is complete."""
+        request = {
             **self._format.request(messages, tools),
             "n_predict": self._limits[1],
-            "temperature": 0,  # which tool to call is no matter of taste
+            "temperature": 0,  # which tool to call is not a matter of taste
             "stop": list(STOPS),
             "cache_prompt": True,
             "stream": True,
@@ -59,15 +57,15 @@ class GgufModel:
         over = Event()
         texts: list[str] = []
         last: Mapping[str, Any] = {}
-        async with aclosing(threaded(lambda tell: self._say(wanted, tell, over), over.set)) as values:
+        async with aclosing(stream_from_thread(lambda emit: self._generate(request, emit, over), over.set)) as values:
             async for last in values:
                 text = last["choices"][0]["text"]
                 texts.append(text)
                 if text and CALL not in "".join(texts):
                     yield Text(text)
-        yield self._answered("".join(texts), last)
+        yield self._parse_answer("".join(texts), last)
 
-    def _answered(self, text: str, last: Mapping[str, Any]) -> Answered:
+    def _parse_answer(self, text: str, last: Mapping[str, Any]) -> Answered:
         message = self._format.read(text)
         calls = tuple(call._replace(id=f"call_{number}") for number, call in enumerate(message.calls, 1))
         stop = "calls" if calls else "end"
@@ -75,38 +73,38 @@ class GgufModel:
             stop = "max_tokens"
         usage = last.get("usage") or {}
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-        counted = Usage(usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), cached)
-        return Answered(message._replace(calls=calls), stop, counted)
+        counts = Usage(usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), cached)
+        return Answered(message._replace(calls=calls), stop, counts)
 
-    def _say(self, wanted: Mapping[str, Any], tell: Tell, over: Event) -> None:
+    def _generate(self, request: Mapping[str, Any], emit: Emit, over: Event) -> None:
         failures: list[str] = []
 
         def take(value: Mapping[str, Any]) -> bool:
-            """True asks llama.cpp to stop."""
+            """Return True to make llama.cpp stop."""
             if "error" in value:
                 failures.append(str(value["error"].get("message"))[:300])
                 return True
-            tell(value)
+            emit(value)
             return over.is_set()
 
         with self._turn:
             if not over.is_set():
-                self._loaded().handle_completions(dict(wanted), take)
+                self._load().handle_completions(dict(request), take)
         if failures:
-            raise ModelError(f"llama.cpp cannot go on: {failures[0]}")
+            raise ModelError(f"llama.cpp stopped with an error: {failures[0]}")
 
-    def _loaded(self) -> Any:
+    def _load(self) -> Any:
         if self._server is None:
-            llama.parts(ModelError)  # before anything is downloaded
+            import_llama(ModelError)  # fail before anything is downloaded
             try:
                 path = fetch(self._hub, None) if self._hub else self._path
-                tokens = min(header_of(path).max_tokens, self._limits[0])
-            except EmbedderError as error:  # it says what is wrong with the file
+                tokens = min(read_header(path).max_tokens, self._limits[0])
+            except EmbedderError as error:  # its message explains what is wrong with the file
                 raise ModelError(str(error)) from None
 
             def adjust(params: Any) -> None:
                 params.n_ctx = tokens
-                params.special = True  # or the tokens that begin a call would be left out of what it says
+                params.special = True  # otherwise the tokens that begin a call would be left out
 
-            self._server = llama.start(path, adjust, self._threads, ModelError)
+            self._server = start_llama_server(path, adjust, self._threads, ModelError)
         return self._server

@@ -1,7 +1,7 @@
-"""What does a model say that has read its lines? The twin of the others: no network, always the same.
+"""A model that follows a script: no network, and always the same answers.
 
-A script has one answer after the other: a text, a message with calls, a whole `Answered`, or a function of the
-conversation. It can be a JSON file too, such as a demo has.
+A script is a list of answers: a text, a message with calls, a whole `Answered`, or a function of the conversation. It
+can also be a JSON file.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from onhand.agent.events import Answered, Stream, Text
 from onhand.errors import InputError, ModelError
 from onhand.formats.message import Message
-from onhand.regular import open_file
+from onhand.fsio import open_regular
 from onhand.tools.registry import Call
 
 MAX_SCRIPT_BYTES = 4 << 20
@@ -20,31 +20,31 @@ Line = str | Message | Answered | Callable[[Sequence[Message]], "str | Message |
 
 
 class ScriptedModel:
-    """Says its lines in order; after the last one it fails, as a model that cannot be reached would."""
+    """Answers with its lines in order; after the last one it fails, like a model that cannot be reached."""
 
     def __init__(self, lines: Iterable[Line], name: str = "scripted") -> None:
         self.name = name
         self._lines = list(lines)
-        self._said = 0
-        self.asked: list[tuple[tuple[Message, ...], tuple[Mapping[str, Any], ...]]] = []
+        self._used = 0
+        self.requests: list[tuple[tuple[Message, ...], tuple[Mapping[str, Any], ...]]] = []
 
     async def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """The next line."""
-        self.asked.append((tuple(messages), tuple(tools)))
-        if self._said == len(self._lines):
-            raise ModelError(f"the script has {self._said} lines, and one more was asked for: add a line to it")
-        line = self._lines[self._said]
-        self._said += 1
-        answered = _answered(line(messages) if callable(line) else line, self._said)
+        """Yield the next line."""
+        self.requests.append((tuple(messages), tuple(tools)))
+        if self._used == len(self._lines):
+            raise ModelError(f"the script has only {self._used} lines: add another one")
+        line = self._lines[self._used]
+        self._used += 1
+        answered = _to_answered(line(messages) if callable(line) else line, self._used)
         if answered.message.text:
             yield Text(answered.message.text)
         yield answered
 
 
 def read_script(path: str) -> ScriptedModel:
-    """The model of a JSON file: a list of texts and of objects with `text` and `calls` ({"name", "arguments"})."""
+    """Read a model from a JSON file: a list of texts and of objects with `text` and `calls` ({"name", "arguments"})."""
     try:
-        with open_file(path) as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_SCRIPT_BYTES + 1)
         lines = json.loads(raw) if len(raw) <= MAX_SCRIPT_BYTES else None
     except OSError as error:
@@ -52,25 +52,25 @@ def read_script(path: str) -> ScriptedModel:
     except (ValueError, RecursionError):
         lines = None
     if not isinstance(lines, list):
-        raise InputError(f'{path} is no script: write a JSON list such as ["hello"] into it')
+        raise InputError(f'{path} is not a script: it must contain a JSON list such as ["hello"]')
     return ScriptedModel(
-        [_line(one, f"{path}, line {number}") for number, one in enumerate(lines, 1)], f"scripted:{path}"
+        [_parse_line(one, f"{path}, line {number}") for number, one in enumerate(lines, 1)], f"scripted:{path}"
     )
 
 
-def _line(said: Any, where: str) -> Line:
-    if isinstance(said, str):
-        return said
-    calls = said.get("calls", []) if isinstance(said, dict) else None
+def _parse_line(line: Any, where: str) -> Line:
+    if isinstance(line, str):
+        return line
+    calls = line.get("calls", []) if isinstance(line, dict) else None
     if not isinstance(calls, list) or not all(
         isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls
     ):
-        raise InputError(f'{where}: a line is a text, or {{"text": …, "calls": [{{"name": …, "arguments": …}}]}}')
-    made = tuple(Call(call["name"], call.get("arguments"), str(call.get("id", ""))) for call in calls)
-    return Message("assistant", str(said.get("text", "")), made)
+        raise InputError(f'{where}: a line must be a text or {{"text": …, "calls": [{{"name": …, "arguments": …}}]}}')
+    parsed = tuple(Call(call["name"], call.get("arguments"), str(call.get("id", ""))) for call in calls)
+    return Message("assistant", str(line.get("text", "")), parsed)
 
 
-def _answered(line: str | Message | Answered, turn: int) -> Answered:
+def _to_answered(line: str | Message | Answered, turn: int) -> Answered:
     if isinstance(line, Answered):
         return line
     message = Message("assistant", line) if isinstance(line, str) else line

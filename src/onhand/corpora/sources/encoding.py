@@ -1,10 +1,10 @@
-"""Which letters do these bytes stand for? A mark, a declaration, UTF-8, else a guess that is told."""
+"""Decode bytes by their mark, their declaration or as UTF-8; otherwise guess, and say so."""
 
 import codecs
 import re
 
 from onhand.corpora.files import Unreadable
-from onhand.encoding import GUESS, MARKS, decoded, mark_of
+from onhand.text import BYTE_ORDER_MARKS, FALLBACK_ENCODING, byte_order_mark, decode_leniently
 
 _SAME_AS_GUESS = frozenset({"iso8859-1", "ascii"})
 # Python's own notations, which nobody writes letters in; reading some of them takes quadratic time.
@@ -15,9 +15,9 @@ _LOOKED_AT_BYTES = 4096  # of a page: browsers look at 1024
 
 def text_of(content: bytes) -> tuple[str, str | None]:
     """The text of a page, and what is wrong with it although it can be used."""
-    mark, encoding = mark_of(content)
+    mark, encoding = byte_order_mark(content)
     if mark:
-        return decoded(content[len(mark) :], encoding)
+        return decode_leniently(content[len(mark) :], encoding)
     if b"\0" in content:
         raise Unreadable("a binary file, not text")
     return text_of_line(content)
@@ -25,14 +25,14 @@ def text_of(content: bytes) -> tuple[str, str | None]:
 
 def text_of_line(content: bytes) -> tuple[str, str | None]:
     """The text of a line, and what is wrong with it although it can be used."""
-    return decoded(content, "utf-8")
+    return decode_leniently(content, "utf-8")
 
 
 def text_of_html(content: bytes) -> tuple[str, str | None]:
     """The text of an HTML page, which may declare its encoding itself."""
     declared = _DECLARED_IN.search(content, 0, _LOOKED_AT_BYTES)
-    marked = content.startswith(tuple(mark for mark, _ in MARKS))
-    name = known(declared[1].decode("ascii")) if declared and not marked else None
+    marked = content.startswith(tuple(mark for mark, _ in BYTE_ORDER_MARKS))
+    name = python_encoding(declared[1].decode("ascii")) if declared and not marked else None
     if name in (None, "utf-8") or name.startswith(("utf-16", "utf-32")):  # of these, nobody could have read it
         return text_of(content)
     if b"\0" in content:
@@ -42,17 +42,17 @@ def text_of_html(content: bytes) -> tuple[str, str | None]:
 
 def text_of_part(content: bytes, declared: str | None) -> str:
     """The text of a mail's part, by what it declares, or by what fits when that is wrong."""
-    name = known(declared) if declared else None
+    name = python_encoding(declared) if declared else None
     # What happens to be UTF-8 is UTF-8, whatever a program that knows only Latin-1 has written above it.
-    for encoding in ("utf-8",) if name in (None, GUESS) else (name, "utf-8"):
+    for encoding in ("utf-8",) if name in (None, FALLBACK_ENCODING) else (name, "utf-8"):
         try:
             return content.decode(encoding)
         except ValueError:
             continue
-    return content.decode(GUESS, "replace")
+    return content.decode(FALLBACK_ENCODING, "replace")
 
 
-def known(name: str) -> str | None:
+def python_encoding(name: str) -> str | None:
     """How Python calls an encoding of text, if it knows it."""
     try:
         found = codecs.lookup(name.strip())
@@ -60,4 +60,4 @@ def known(name: str) -> str | None:
         return None
     if found.name in _NO_LETTERS or not getattr(found, "_is_text_encoding", True):  # such as zip and rot13
         return None
-    return GUESS if found.name in _SAME_AS_GUESS else found.name
+    return FALLBACK_ENCODING if found.name in _SAME_AS_GUESS else found.name

@@ -1,7 +1,7 @@
-"""What does a record say of the document it describes? The names that people give to the same things.
+"""Map the fields of a record to those of a document, by the names that people give them.
 
-A record is a line of JSON, a row of a table or the front matter of a page. What has no place in a document goes into
-its metadata, also what was in the right place and cannot be used there.
+A record is a line of JSON, a row of a table or the front matter of a page. Fields without a place in a document go into
+its metadata, as do values that cannot be used in their place.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 from onhand.document import Document
 from onhand.errors import InputError
-from onhand.search.times import parse_time, time_of_epoch
+from onhand.search.validation import parse_time, time_of_epoch
 
 # The first that is there and not empty counts; others of the same line are metadata.
 NAMES = {
@@ -76,14 +76,14 @@ def _text(value: Any) -> str:
 
 
 def _html(value: Any) -> str:
-    from onhand.hypertext import reduced
+    from onhand.html_text import extract_text
 
-    return reduced(_text(value)).text
+    return extract_text(_text(value)).text
 
 
 def _line(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise TypeError(f"a text was expected, not {_shown(value)}")
+        raise TypeError(f"a text was expected, not {_shorten(value)}")
     return str(value).strip()
 
 
@@ -120,7 +120,7 @@ def _is_date(number: float) -> bool:
     return number in range(1900_01_01, 2100_01_01) and 1 <= number % 100 <= 31 and 1 <= number // 100 % 100 <= 12
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= MAX_SHOWN else shown[: MAX_SHOWN - 1] + "…"
 

@@ -1,7 +1,8 @@
-"""Which document is a mail? Its headers and what a person would read of it; attachments by name only.
+"""Read documents from mails and mailboxes: headers and the readable text; attachments by name only.
 
 A mail is outside data: parts, depth and headers are bounded, and no header can raise. The standard library's parser
-recurses once for each level of parts and bounds nothing, so it is asked only about single headers.
+recurses once for each level of parts and bounds nothing, so it only reads single headers. A mailbox is split at its
+`From ` lines while it is read, with one mail in memory at a time.
 """
 
 import re
@@ -10,12 +11,13 @@ from email.message import Message
 from itertools import chain
 from typing import Any
 
+from onhand.corpora.files import Unreadable
 from onhand.corpora.sources.encoding import text_of_part
-from onhand.corpora.sources.source import Item, Opened, Source, stable_id
+from onhand.corpora.sources.source import Item, Source, SourceReader, stable_id
 from onhand.document import Document
 from onhand.errors import InputError
 from onhand.record import Record
-from onhand.search.times import parse_time
+from onhand.search.validation import parse_time
 
 MAX_DEPTH = 20  # of parts in parts; a mail forwarded ten times has as many
 MAX_PARTS = 1000
@@ -35,7 +37,7 @@ _FOLDED = re.compile(rb"\r?\n(?=[ \t])")
 _OF_MAIL = ("From", "Date", "Subject", "To", "Message-ID", "Received", "Content-Type", "MIME-Version")
 
 
-class Part(Record):
+class MailPart(Record):
     """Headers and what stands below them, still encoded."""
 
     headers: Message
@@ -52,7 +54,7 @@ class _Limits:
         self.attachments: list[str] = []
 
 
-def read(opened: Opened) -> Iterator[Item]:
+def read_mail(opened: SourceReader) -> Iterator[Item]:
     """The mail of a file."""
     content = b""
     for piece in opened.pieces():
@@ -77,7 +79,7 @@ def of_message(source: Source, where: str, content: bytes, is_cut: bool = False)
             yield where, "no mail: it has no headers"
             return
         limits.notes["no mail headers: taken as text"] = None
-        part = Part(Message(), content)
+        part = MailPart(Message(), content)
     text = _text(part, limits, 0).strip()
     document = _document(source, part.headers, text, content, limits)
     for note in limits.notes:
@@ -85,7 +87,7 @@ def of_message(source: Source, where: str, content: bytes, is_cut: bool = False)
     yield where, document
 
 
-def split(content: bytes) -> Part:
+def split(content: bytes) -> MailPart:
     """The headers of a mail or of a part of one, and its body."""
     end = _HEADERS_END.search(content)
     head, body = (content[: end.start()], content[end.end() :]) if end else (content, b"")
@@ -96,7 +98,7 @@ def split(content: bytes) -> Part:
         if header and len(headers) < MAX_HEADERS:
             value = text_of_part(header[2], None).strip()[:MAX_HEADER_CHARS]
             headers.add_header(header[1].decode("ascii"), value)
-    return Part(headers, body) if headers.keys() else Part(headers, content)
+    return MailPart(headers, body) if headers.keys() else MailPart(headers, content)
 
 
 def _document(source: Source, headers: Message, text: str, content: bytes, limits: _Limits) -> Document:
@@ -130,41 +132,41 @@ def _document(source: Source, headers: Message, text: str, content: bytes, limit
     )
 
 
-def _text(part: Part, limits: _Limits, depth: int) -> str:
+def _text(part: MailPart, limits: _Limits, depth: int) -> str:
     """What a person would read of a part."""
     limits.parts -= 1
     headers = part.headers
-    kind = _asked(headers.get_content_type, "text/plain")
+    kind = _ask_library(headers.get_content_type, "text/plain")
     if _is_attachment(headers, kind, depth):
-        name = decoded_words(str(_asked(headers.get_filename, "") or kind))
+        name = decoded_words(str(_ask_library(headers.get_filename, "") or kind))
         limits.attachments.append(name[:MAX_TITLE_CHARS])
         return ""
     if kind.startswith("multipart/"):
         return _text_of_parts(part, kind, limits, depth)
     if kind == "message/rfc822":
-        return _forwarded(part, limits, depth)
-    charset = _asked(headers.get_content_charset, None)
+        return _forwarded_text(part, limits, depth)
+    charset = _ask_library(headers.get_content_charset, None)
     text = text_of_part(_transfer_decoded(part), charset).replace("\r\n", "\n")
     if kind != "text/html":
         return text
-    from onhand.hypertext import reduced
+    from onhand.html_text import extract_text
 
-    return reduced(text).text
+    return extract_text(text).text
 
 
 def _is_attachment(headers: Message, kind: str, depth: int) -> bool:
     if kind.startswith("multipart/"):
         return False
-    disposition = _asked(headers.get_content_disposition, None)
+    disposition = _ask_library(headers.get_content_disposition, None)
     if kind == "message/rfc822":
         return bool(disposition == "attachment")
     if kind not in ("text/plain", "text/html"):
         return True
-    return depth > 0 and (disposition == "attachment" or bool(_asked(headers.get_filename, None)))
+    return depth > 0 and (disposition == "attachment" or bool(_ask_library(headers.get_filename, None)))
 
 
-def _text_of_parts(part: Part, kind: str, limits: _Limits, depth: int) -> str:
-    boundary = _asked(part.headers.get_boundary, None)
+def _text_of_parts(part: MailPart, kind: str, limits: _Limits, depth: int) -> str:
+    boundary = _ask_library(part.headers.get_boundary, None)
     if not boundary:
         return text_of_part(part.body, None).replace("\r\n", "\n")
     if depth >= MAX_DEPTH:
@@ -181,7 +183,7 @@ def _text_of_parts(part: Part, kind: str, limits: _Limits, depth: int) -> str:
             limits.notes[f"more than {MAX_PARTS:,} parts, or large ones in others: the rest is left out"] = None
             break
         below = split(content)
-        is_plain = _asked(below.headers.get_content_type, "text/plain") == "text/plain"
+        is_plain = _ask_library(below.headers.get_content_type, "text/plain") == "text/plain"
         found.append((is_plain, _text(below, limits, depth + 1).strip()))
     spoken = [(is_plain, text) for is_plain, text in found if text]
     if kind != "multipart/alternative":
@@ -204,7 +206,7 @@ def _parts(body: bytes, boundary: str) -> Iterator[bytes]:
         yield body[start:]
 
 
-def _forwarded(part: Part, limits: _Limits, depth: int) -> str:
+def _forwarded_text(part: MailPart, limits: _Limits, depth: int) -> str:
     if depth >= MAX_DEPTH:
         limits.notes[f"parts nested deeper than {MAX_DEPTH} are left out"] = None
         return ""
@@ -213,7 +215,7 @@ def _forwarded(part: Part, limits: _Limits, depth: int) -> str:
     return "\n".join(said) + "\n\n" + _text(inner, limits, depth + 1)
 
 
-def _transfer_decoded(part: Part) -> bytes:
+def _transfer_decoded(part: MailPart) -> bytes:
     import binascii
 
     encoding = _line(part.headers, "Content-Transfer-Encoding").lower()
@@ -236,7 +238,7 @@ def _people(headers: Message, name: str) -> list[str]:
     from email.utils import getaddresses
 
     raw = [str(value) for value in headers.get_all(name, [])]
-    people = _asked(lambda: getaddresses(raw), [])
+    people = _ask_library(lambda: getaddresses(raw), [])
     spelled = [(" ".join(decoded_words(who).split()), address) for who, address in people]
     return [f"{who} <{address}>" if who and address else who or address for who, address in spelled if who or address]
 
@@ -252,7 +254,7 @@ def decoded_words(text: str) -> str:
         return text
     from email.header import decode_header
 
-    pieces = _asked(lambda: decode_header(text), [(text, None)])
+    pieces = _ask_library(lambda: decode_header(text), [(text, None)])
     return "".join(map(_decoded_word, pieces))
 
 
@@ -263,9 +265,47 @@ def _decoded_word(word: tuple[bytes | str, str | None]) -> str:
     return text_of_part(piece, charset) if charset else piece.decode("raw-unicode-escape", "replace")
 
 
-def _asked(ask: Callable[[], Any], otherwise: Any) -> Any:
+def _ask_library(ask: Callable[[], Any], otherwise: Any) -> Any:
     """What the standard library makes of a header; it raises nearly anything on what it did not expect."""
     try:
         return ask()
     except Exception:
         return otherwise
+
+
+_FROM = b"From "
+_DATED = re.compile(rb"From .{0,1000}?[0-9]{1,2}:[0-9]{2}.{0,40}?[0-9]{4}")
+_ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
+_BLANK = (b"\n", b"\r\n")
+
+
+def read_mbox(opened: SourceReader) -> Iterator[Item]:
+    """The mails, in the order of the file."""
+    for number, (content, is_cut) in enumerate(_messages(opened), 1):
+        plain = _ESCAPED.sub(rb"\1", content)
+        yield from of_message(opened.source, f"message {number}", plain, is_cut)
+
+
+def _messages(opened: SourceReader) -> Iterator[tuple[bytes, bool]]:
+    """Each mail without its `From ` line, and whether it was too long to be kept whole."""
+    parts = opened.parts_of_lines()
+    first = next((part for part in parts if part not in _BLANK), b"").removeprefix(b"\xef\xbb\xbf")
+    if not first.startswith(_FROM):
+        raise Unreadable("no mailbox: its first line does not begin with 'From '")
+    # Some programs write no date; where they do, a sentence that begins with From is none of their lines.
+    is_dated = _DATED.match(first) is not None
+    kept: list[bytes] = []
+    size = 0
+    is_after_blank = False
+    is_line_start = first.endswith(b"\n")
+    for part in parts:
+        starts = is_line_start and is_after_blank and part.startswith(_FROM)
+        if starts and (not is_dated or _DATED.match(part)):
+            yield b"".join(kept), size > opened.max_bytes
+            kept, size = [], 0
+        elif size <= opened.max_bytes:
+            size += len(part)
+            kept.append(part if size <= opened.max_bytes else part[: opened.max_bytes - size])
+        is_after_blank = is_line_start and part in _BLANK
+        is_line_start = part.endswith(b"\n")
+    yield b"".join(kept), size > opened.max_bytes

@@ -1,4 +1,4 @@
-"""Which document is a page of Markdown, text or HTML? One, however long; its id is its place below the directory."""
+"""Read a page of Markdown, text or HTML as one document; its id is its path below the directory."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -7,13 +7,13 @@ from typing import Any
 
 from onhand.corpora.sources.encoding import text_of, text_of_html
 from onhand.corpora.sources.fields import ABOUT, document_of
-from onhand.corpora.sources.source import Item, Opened, Source
-from onhand.document import Document, time_of
+from onhand.corpora.sources.source import Item, Source, SourceReader
+from onhand.document import Document, from_microseconds
 
 _MAX_HEADING_SEARCH_CHARS = 64 * 1024  # the first heading of a page is not further down
 
 
-def read(opened: Opened) -> Iterator[Item]:
+def read_page(opened: SourceReader) -> Iterator[Item]:
     """The page as a document; none when it is blank."""
     source = opened.source
     text, problem = text_of_html(opened.whole()) if source.form == "html" else text_of(opened.whole())
@@ -38,15 +38,15 @@ def _markdown(source: Source, text: str) -> tuple[Document, list[str]]:
 
 
 def _text(source: Source, text: str) -> tuple[Document, list[str]]:
-    from onhand.markdown.blocks import with_plain_newlines
+    from onhand.markdown.page import with_plain_newlines
 
     return _page(source, with_plain_newlines(text), ""), []
 
 
 def _html(source: Source, text: str) -> tuple[Document, list[str]]:
-    from onhand.hypertext import reduced
+    from onhand.html_text import extract_text
 
-    page = reduced(text)
+    page = extract_text(text)
     about: Mapping[str, Any] = {"author": page.author, "date": page.date, "description": page.description}
     return document_of(about, _page(source, page.text, page.title), ABOUT)
 
@@ -60,21 +60,21 @@ def _page(source: Source, text: str, title: str) -> Document:
         source.name,
         title or name,
         text,
-        created_time=_modified(source),
+        created_time=_modified_time(source),
         kind="page",
         source_path=source.path,
     )
 
 
-def _modified(source: Source) -> datetime | None:
+def _modified_time(source: Source) -> datetime | None:
     try:
-        return time_of(source.file.stamp.modified_ns // 1000)
+        return from_microseconds(source.file.stamp.modified_ns // 1000)
     except OverflowError:  # some file systems keep times that no calendar has
         return None
 
 
 def _first_heading(text: str) -> str:
-    from onhand.markdown.sections import INTRO, split_sections
+    from onhand.markdown.page import INTRO, split_sections
 
     sections = split_sections(text[:_MAX_HEADING_SEARCH_CHARS])
     return next((section.heading for section in sections if section.heading != INTRO), "")

@@ -1,14 +1,11 @@
-"""What is read, and how far? A file that was named or found, opened once and read bit by bit.
-
-It knows bytes, lines and limits, but not what they mean.
-"""
+"""Open a file to import once and read it piece by piece: bytes, lines and limits, but not what they mean."""
 
 import os
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from onhand.corpora import files
-from onhand.corpora.files import Found, Unreadable
+from onhand.corpora.files import FoundFile, Unreadable
 from onhand.document import Document
 from onhand.record import Record
 
@@ -23,7 +20,7 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
 
 
-class Problem(Record):
+class ImportProblem(Record):
     """Something that was left out or could be used only in part, and why."""
 
     path: str
@@ -38,10 +35,10 @@ class Source(Record):
     name: str  # relative to the directory that was named: what ids are made of
     folder: str  # of a mail: the mailbox it is in
     form: str
-    file: Found
+    file: FoundFile
 
 
-class Opened:
+class SourceReader:
     """A source that is open; `done_bytes` grows while it is read. A context manager."""
 
     def __init__(self, source: Source, max_bytes: int = MAX_RECORD_BYTES) -> None:
@@ -50,7 +47,7 @@ class Opened:
         self.done_bytes = 0
         self._opened: BinaryIO | None = None
 
-    def __enter__(self) -> "Opened":
+    def __enter__(self) -> "SourceReader":
         return self
 
     def __exit__(self, *exc: object) -> None:

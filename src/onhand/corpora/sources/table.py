@@ -1,4 +1,4 @@
-"""Which documents are in a table (CSV, TSV)? Its first row names the columns, every other row is a document."""
+"""Read documents from a table (CSV, TSV): the first row names the columns, every other row is a document."""
 
 import csv
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from onhand.corpora.files import Unreadable
 from onhand.corpora.sources.encoding import text_of_line
 from onhand.corpora.sources.fields import document_of, names_content
-from onhand.corpora.sources.source import MAX_RECORD_BYTES, Item, Opened, Source, stable_id, too_long
+from onhand.corpora.sources.source import MAX_RECORD_BYTES, Item, Source, SourceReader, stable_id, too_long
 from onhand.document import Document
 
 _DELIMITERS = ",;\t|"
@@ -14,7 +14,7 @@ MAX_COLUMNS = 10_000
 MAX_SHOWN_COLUMNS = 8
 
 
-def read(opened: Opened) -> Iterator[Item]:
+def read_table(opened: SourceReader) -> Iterator[Item]:
     """The documents of the rows."""
     if csv.field_size_limit() < MAX_RECORD_BYTES:
         csv.field_size_limit(MAX_RECORD_BYTES)  # of the whole process; Python's own limit is that of a short article
@@ -45,8 +45,8 @@ def _of_row(source: Source, where: str, header: list[str], row: list[str]) -> It
 class _Rows:
     """The rows, each with its place, or what is wrong there."""
 
-    def __init__(self, opened: Opened) -> None:
-        self._lines = _Lines(opened)
+    def __init__(self, opened: SourceReader) -> None:
+        self._lines = _TextLines(opened)
         self._is_tabbed = opened.source.form == "tsv"
         self._reader = csv.reader([])
 
@@ -92,17 +92,17 @@ class _Rows:
                 yield where, row
 
 
-class _Lines:
+class _TextLines:
     """The lines as text. Not a generator: those end when they raise, and one bad line must not hide the others."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: SourceReader) -> None:
         self.number = 0
         self.problem: str | None = None  # with what was read since somebody asked
         self.again: str | None = None  # give this line once more
         self._max_bytes = opened.max_bytes
         self._lines = opened.lines()
 
-    def __iter__(self) -> "_Lines":
+    def __iter__(self) -> "_TextLines":
         return self
 
     def __next__(self) -> str:

@@ -1,4 +1,4 @@
-"""Does a model in this process call a tool, answer, stop when nobody listens, and say what is wrong with its file?"""
+"""A GGUF model in this process calls tools, answers, stops, and explains what is wrong with its file."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Are endpoints asked with patience, cut off at once, and are their failures told in words that help?"""
+"""Models behind HTTP: retries, aborted connections, and errors with advice."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ import provider
 from loopback import Asked, Loopback, Reply, serving
 from onhand.agent.events import Answered, ModelEvent, Retrying, Text, Thought, Usage
 from onhand.agent.models.anthropic import AnthropicModel
-from onhand.agent.models.http import MAX_WAIT_S, Patience
+from onhand.agent.models.http import RETRIES, Patience
 from onhand.agent.models.openai import OpenAiModel
 from onhand.errors import InputError, ModelError
 from onhand.formats.message import Message
@@ -129,7 +129,7 @@ def test_a_busy_server_is_asked_again_after_a_growing_wait(status: int) -> None:
 @requirement("models.http")
 def test_a_server_says_how_long_to_wait_and_is_not_waited_for_without_end() -> None:
     waits = Waits()
-    soon, never = (Reply("", 429, {"Retry-After": after}) for after in ("7", str(int(MAX_WAIT_S) + 1)))
+    soon, never = (Reply("", 429, {"Retry-After": after}) for after in ("7", str(int(RETRIES.max_wait_s) + 1)))
     with serving(in_turn(soon, never)) as server, pytest.raises(ModelError, match="asks to wait for 61 s"):
         said(claude(server, waits))
     assert waits == [7.0]
@@ -174,7 +174,7 @@ def test_silence_is_borne_for_a_while_only() -> None:
     with serving(lambda _: whole if len(server.asked) > 1 else quiet) as server:
         events = said(claude(server, timeout_s=1))
         over.set()
-    assert events[0] == Retrying("was silent for 1 s", 1.0)
+    assert events[0] == Retrying("did not answer within 1 s", 1.0)
     assert isinstance(events[-1], Answered)
 
 
@@ -211,9 +211,9 @@ def test_who_cancels_hangs_up_so_that_the_server_stops_too() -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply({"error": {"message": "bad \x1b[2J model sk-very-secret"}}, 400), "answered 400: bad  [2J model …"),
+        (Reply({"error": {"message": "bad \x1b[2J model sk-very-secret"}}, 400), "answered 400: bad [2J model …"),
         (Reply("", 401), "answered 401"),
-        (Reply("", 307, {"Location": "http://127.0.0.1:1/"}), "a redirect: give the address that it leads to"),
+        (Reply("", 307, {"Location": "http://127.0.0.1:1/"}), "a redirect: use the address that it leads to"),
         (Reply("<html>", headers={"Content-Type": "text/html"}), "did not answer with JSON"),
         (Reply(b"data: {oops\n\n", headers=provider.STREAM), "did not answer with JSON"),
         (Reply(b"data: " + b"[" * 100_000 + b"\n\n", headers=provider.STREAM), "did not answer with JSON"),

@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from onhand.corpora.sources import Problem, read_sources
+from onhand.corpora.sources import read_sources
+from onhand.corpora.sources.source import ImportProblem
 from onhand.document import Document
 
 
 class Imported(NamedTuple):
     documents: list[Document]
-    problems: list[Problem]
+    problems: list[ImportProblem]
 
     @property
     def reasons(self) -> list[tuple[str, str]]:
@@ -43,7 +44,7 @@ class Files:
 def imported(*paths: Path, **options: Any) -> Imported:
     items = list(read_sources(paths, **options))
     documents = [item for item in items if isinstance(item, Document)]
-    return Imported(documents, [item for item in items if isinstance(item, Problem)])
+    return Imported(documents, [item for item in items if isinstance(item, ImportProblem)])
 
 
 @pytest.fixture

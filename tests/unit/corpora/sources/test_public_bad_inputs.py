@@ -4,7 +4,7 @@ import json
 import os
 
 from onhand import open_index
-from onhand.text import whole
+from onhand.text import repair_surrogates
 from public_cases import cases, needs_cases
 
 from .conftest import Files, imported
@@ -30,7 +30,7 @@ def test_every_text_is_imported_whole_by_every_form_of_records_and_found(files: 
     texts += ["a" + "\u0301" * 100_000, "\U0001f9ea" * 1_000_000, "x" * 199 + "\U0001f468\u200d\U0001f469", "é" * 16384]
     lines = "\n".join(json.dumps({"id": number, "text": text}) for number, text in enumerate(texts))
     read = files.of("texts.jsonl", lines)
-    assert [document.text for document in read.documents] == [whole(text) for text in texts]
+    assert [document.text for document in read.documents] == [repair_surrogates(text) for text in texts]
     assert files.of("texts.json", f"[{lines.replace(chr(10), ',')}]").documents[0].text == texts[0]
     with open_index(None, embedder=None) as index:
         assert index.put(read.documents).added == len(texts)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from onhand import open_index
-from onhand.corpora.sources import FORMS, Problem, read_sources
-from onhand.corpora.sources.read import MAX_PROBLEMS
+from onhand.corpora.sources import FORMS, MAX_PROBLEMS, read_sources
+from onhand.corpora.sources.source import ImportProblem
 from onhand.document import Document, Filter
 from onhand.errors import InputError
 from onhand.search.index import Written
@@ -133,7 +133,7 @@ def test_a_file_that_is_gone_when_its_turn_comes_is_a_problem(files: Files) -> N
     next(sources)
     two.unlink()
     (problem,) = sources
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, ImportProblem)
     assert "no such file" in problem.reason
 
 

@@ -1,0 +1,1 @@
+"""The semantic cache: answers that can be given again."""

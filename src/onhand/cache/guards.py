@@ -1,0 +1,312 @@
+"""Decide whether the most similar cached question is the same question.
+
+It is if it is similar enough, agrees in its particulars (numbers, negations, names, quotations, directions), and no
+other question comes near. The particulars are compared by rules of English and of notation, not by a list of cases. A
+rule may separate two questions that mean the same, which costs a computation; without it, two that do not would share
+a wrong answer.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from onhand.lexical.tokenizer import FUNCTION_WORDS, fold
+from onhand.lexical.tokenizer import stem as stem_of
+
+MEMOIZED = 4_096  # questions whose particulars are remembered, and words: those of the cache come again and again
+
+stem = lru_cache(MEMOIZED)(stem_of)
+
+NUMBERS = {
+    word: str(number)
+    for number, word in enumerate(
+        "zero - two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen twenty".split()  # without "one", which is as often a pronoun
+    )
+} | {"thirty": "30", "forty": "40", "fifty": "50", "hundred": "100", "thousand": "1000", "million": "1000000"}
+NEGATIONS = frozenset(
+    (
+        "not no never without cannot neither nor none nobody nothing nowhere except unless "
+        "dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt couldnt shouldnt wouldnt mustnt cant wont"
+    ).split()
+)
+NEGATING_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "de", "mis")
+# `what`, `which` and plain `how` are left out: they may ask for anything.
+QUESTION_WORDS = frozenset("who whom whose when where why".split())
+MEASURES = frozenset("many much long often old far tall big fast soon".split())  # after `how`
+PREPOSITIONS = frozenset("to into from than over before after".split())  # between two things that are not alike
+PAIRS = """
+    add/remove add/delete create/delete enable/disable open/close start/stop start/end begin/end increase/decrease
+    raise/lower buy/sell import/export encrypt/decrypt encode/decode push/pull read/write upload/download send/receive
+    accept/reject accept/refuse allow/deny allow/block allow/prevent before/after above/below over/under
+    inside/outside in/outside first/last early/late earliest/latest minimum/maximum min/max least/most best/worst
+    good/bad better/worse more/less more/fewer high/low higher/lower highest/lowest large/small larger/smaller
+    big/small long/short longer/shorter old/new oldest/newest old/young fast/slow faster/slower hot/cold hard/easy
+    difficult/easy cheap/expensive rich/poor strong/weak male/female man/woman men/women boy/girl husband/wife
+    father/mother brother/sister son/daughter love/hate win/lose gain/lose pass/fail true/false on/off up/down
+    left/right east/west north/south input/output public/private internal/external positive/negative pro/con pros/cons
+    cause/effect arrive/depart arrival/departure borrow/lend teach/learn question/answer attack/defend join/leave
+    login/logout show/hide expand/collapse ascending/descending horizontal/vertical parent/child client/server
+    today/tomorrow today/yesterday tomorrow/yesterday day/night summer/winter morning/evening profit/loss credit/debit
+    entry/exit front/back top/bottom odd/even
+""".split()
+OPPOSITES: dict[str, set[str]] = {}  # stems
+for _one, _other in (pair.split("/") for pair in PAIRS):
+    OPPOSITES.setdefault(stem(_one), set()).add(stem(_other))
+    OPPOSITES.setdefault(stem(_other), set()).add(stem(_one))
+SIDE = 2  # content words before a preposition that it may refer to
+
+# Each of these is linear in the length of the text.
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_NUMBER = re.compile(r"\d++(?:[.,]\d++)*")
+_QUOTED = re.compile(r'(?<!")"++([^"]{1,200})"|“([^”]{1,200})”|«([^»]{1,200})»|(?<!`)`++([^`]{1,200})`')
+_DATE_OR_VERSION = re.compile(r"\d+(?:[-./:]\d+){2,}")  # its numbers have an order
+_LETTER_THEN_DIGIT = re.compile(r"[^\W\d_]\d")
+_NOTATION_MARK = re.compile(r"[_\\@#/\d]")  # every notation has one of these
+_AROUND = ".,;:!?()[]{}<>\"'“”«»`…"
+_SENTENCE_ENDS = frozenset(".?!:")
+MAX_NOTATION_CHARS = 200
+
+
+class Criteria(NamedTuple):
+    """What the best candidate has to meet."""
+
+    threshold: float  # of its similarity
+    margin: float  # by how much it has to exceed the next candidate that could be meant
+
+
+# The margins are the smallest that, on one half of public question pairs and at each size of the cache, leave at most a
+# quarter of the wrong hits of a bare threshold with as many hits. They do so on the other half too, which by itself
+# would need less (docs/adr/0016-semantic-cache.md).
+BY_MEANING = Criteria(0.85, 0.13)
+BY_WORDS = Criteria(0.8, 0.27)  # at 0.7 a fifth more hit, but "reset my printer" for "reset my password" among them
+
+
+class Candidate(NamedTuple):
+    """A question that was answered before."""
+
+    similarity: float
+    query: str
+    response: Any
+
+
+class Decision(NamedTuple):
+    """Whether the first candidate answers the question, and why or why not."""
+
+    is_hit: bool
+    reason: str
+    runner_up: float | None = None  # the similarity of the next candidate that could be meant
+
+
+def decide(query: str, candidates: Sequence[Candidate], criteria: Criteria) -> Decision:
+    """Decide whether the first of the candidates, which are sorted by similarity, answers the question."""
+    if not candidates or candidates[0].similarity < criteria.threshold:
+        return Decision(False, "no cached question is similar enough")
+    best = candidates[0]
+    if difference := disagreement(query, best.query):
+        return Decision(False, f"the most similar question differs: {difference}")
+    runner_up = _runner_up(query, best, candidates[1:])
+    if runner_up is not None and best.similarity - runner_up < criteria.margin:
+        return Decision(False, "two questions with different answers are about equally similar", runner_up)
+    return Decision(True, "similar, with the same particulars, and well ahead of any other", runner_up)
+
+
+def _runner_up(query: str, best: Candidate, others: Sequence[Candidate]) -> float | None:
+    """Return the similarity of the next candidate that could be meant: one with another answer, not contradicted."""
+    for other in others:
+        if other.response != best.response and not contradict(query, other.query):
+            return other.similarity
+    return None
+
+
+class Particulars(NamedTuple):
+    """What two questions have to agree on, as far as one of them spells it out."""
+
+    words: frozenset[str]
+    stems: frozenset[str]
+    numbers: frozenset[str]
+    negated: bool
+    names: frozenset[str]  # stems of words that are capitalized inside a sentence
+    notations: frozenset[str]
+    quotations: frozenset[str]
+    question_words: frozenset[str]
+    directions: frozenset[tuple[str, str]]  # the words on both sides of a preposition
+
+
+def disagreement(one: str, other: str) -> str | None:
+    """Return why an answer to one question does not answer the other, in a few words, or None."""
+    a, b = particulars(one), particulars(other)
+    for reason, differ in _RULES:
+        if differ(a, b):
+            return reason
+    return None
+
+
+def contradict(one: str, other: str) -> bool:
+    """Return whether each question rules the other one out, so that nobody who asks one means the other.
+
+    That is stricter than a disagreement: a name that only one of them has may simply have been left out of the other.
+    """
+    a, b = particulars(one), particulars(other)
+    return (
+        _each_has_its_own(a.numbers, b.numbers)
+        or _each_has_its_own(a.notations, b.notations)
+        or bool(a.names - b.stems and b.names - a.stems)
+        or any(differ(a, b) for differ in (_negations_differ, _quotations_differ, _are_opposite, _directions_differ))
+    )
+
+
+@lru_cache(MEMOIZED)
+def particulars(text: str) -> Particulars:
+    """Return the particulars of a question."""
+    folded = fold(text).replace("’", "'")
+    tokens = list(_tokens(folded))
+    lower = [word.lower().removesuffix("'s") for word, _ in tokens]
+    stems = {word: stem(word) for word in lower}
+    quotations = (next(filter(None, found)) for found in _QUOTED.findall(text))
+    return Particulars(
+        frozenset(lower),
+        frozenset(stems.values()),
+        frozenset(_numbers(folded, lower)),
+        any(_negates_the_question(lower)),
+        frozenset(stem(name.lower()) for name in _names(tokens)),
+        frozenset(_notations(folded)),
+        frozenset(" ".join(quotation.casefold().split()) for quotation in quotations),
+        frozenset(_question_words(lower)),
+        frozenset(_directions(lower, stems)),
+    )
+
+
+def _tokens(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each word and whether a sentence begins with it."""
+    begins = True
+    end = 0
+    for found in _WORD.finditer(text):
+        begins = begins or not _SENTENCE_ENDS.isdisjoint(text[end : found.start()])
+        yield found.group(), begins
+        begins, end = False, found.end()
+
+
+def _numbers(text: str, words: Sequence[str]) -> Iterator[str]:
+    for found in _NUMBER.findall(text):
+        plain = found.replace(",", "")
+        whole, point, fraction = plain.partition(".")
+        if "." in fraction:  # a version or an address
+            yield plain
+            continue
+        fraction = fraction.rstrip("0")
+        yield (whole.lstrip("0") or "0") + (point + fraction if fraction else "")
+    yield from (NUMBERS[word] for word in words if word in NUMBERS)
+
+
+def _names(tokens: Sequence[tuple[str, bool]]) -> Iterator[str]:
+    """Yield words capitalized inside a sentence, unless most words of the text are."""
+    inside = [word for word, begins in tokens if not begins and word[0].isalpha()]
+    capital = [word for word in inside if word[0].isupper() and word != "I" and not word.startswith("I'")]
+    if len(capital) * 2 > len(inside) and any(word.lower() in FUNCTION_WORDS for word in capital):
+        return
+    yield from (word.partition("'")[0] for word in capital if word.lower() not in FUNCTION_WORDS or word.isupper())
+
+
+def _notations(text: str) -> Iterator[str]:
+    """Yield what is not spelled like a word: a path, an address, an identifier, a date, a version."""
+    for chunk in text.split() if _NOTATION_MARK.search(text) else ():
+        piece = chunk.strip(_AROUND)[:MAX_NOTATION_CHARS].lower()
+        if (
+            not {"_", "\\", "@", "#"}.isdisjoint(piece.strip("_\\@#"))
+            or piece.count("/") > 1
+            or _DATE_OR_VERSION.fullmatch(piece)
+            or _LETTER_THEN_DIGIT.search(piece)
+        ):
+            yield piece
+
+
+def _negates_the_question(words: Sequence[str]) -> Iterator[bool]:
+    """Yield for each word whether it negates the question; "or not" does not."""
+    for before, word in zip(("", *words), words, strict=False):
+        yield (word in NEGATIONS or word.endswith("n't")) and (before, word) != ("or", "not")
+
+
+def _question_words(words: Sequence[str]) -> Iterator[str]:
+    for place, word in enumerate(words):
+        if word in QUESTION_WORDS:
+            yield "who" if word in ("whom", "whose") else word
+        elif word == "how" and words[place + 1 : place + 2] and words[place + 1] in MEASURES:
+            yield f"how {words[place + 1]}"
+
+
+def _directions(words: Sequence[str], stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if PREPOSITIONS.isdisjoint(stems):
+        return
+    content = [
+        word if word in PREPOSITIONS else stems[word]
+        for word in words
+        if word in PREPOSITIONS or word not in FUNCTION_WORDS
+    ]
+    for place, word in enumerate(content[:-1]):
+        right = content[place + 1]
+        if word in PREPOSITIONS and right not in PREPOSITIONS:
+            before = [left for left in content[max(0, place - 2 * SIDE) : place] if left not in PREPOSITIONS]
+            yield from ((left, right) for left in before[-SIDE:])
+
+
+def _each_has_its_own(one: frozenset[str], other: frozenset[str]) -> bool:
+    return not (one <= other or other <= one)
+
+
+def _numbers_differ(a: Particulars, b: Particulars) -> bool:
+    vague = {"1"} if "one" in a.words or "one" in b.words else set()
+    return (a.numbers ^ b.numbers) - vague != set()
+
+
+def _negations_differ(a: Particulars, b: Particulars) -> bool:
+    return a.negated != b.negated
+
+
+def _quotations_differ(a: Particulars, b: Particulars) -> bool:
+    return bool(a.quotations and b.quotations) and a.quotations != b.quotations
+
+
+def _names_differ(a: Particulars, b: Particulars) -> bool:
+    return not (a.names <= b.stems and b.names <= a.stems)
+
+
+def _notations_differ(a: Particulars, b: Particulars) -> bool:
+    return a.notations != b.notations
+
+
+def _questions_differ(a: Particulars, b: Particulars) -> bool:
+    return bool(a.question_words and b.question_words) and a.question_words.isdisjoint(b.question_words)
+
+
+def _are_opposite(a: Particulars, b: Particulars) -> bool:
+    only_a, only_b = a.stems - b.stems, b.stems - a.stems
+    if any(not only_b.isdisjoint(OPPOSITES.get(word, ())) for word in only_a):
+        return True
+    return _negates(a.words - b.words, b.words) or _negates(b.words - a.words, a.words)
+
+
+def _negates(words: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether one of the words is one of the others with a negating prefix."""
+    prefixed = [word for word in words if word.startswith(NEGATING_PREFIXES)]
+    return any(
+        word.startswith(prefix) and word[len(prefix) :] in others for word in prefixed for prefix in NEGATING_PREFIXES
+    )
+
+
+def _directions_differ(a: Particulars, b: Particulars) -> bool:
+    only_a, only_b = a.directions - b.directions, b.directions - a.directions
+    return any((right, left) in only_b for left, right in only_a)
+
+
+_RULES = (
+    ("different numbers", _numbers_differ),
+    ("one is negated", _negations_differ),
+    ("different quotations", _quotations_differ),
+    ("different names", _names_differ),
+    ("different names", _notations_differ),
+    ("a different kind of question", _questions_differ),
+    ("opposite words", _are_opposite),
+    ("a different direction", _directions_differ),
+)

@@ -1,0 +1,484 @@
+"""The five tools over documents, and the JSON of their answers.
+
+Text from documents appears only inside JSON strings, so that no document can forge a hit or a note; invisible
+characters are escaped there. An answer fits into a number of bytes, and a hit is whole or absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
+
+from onhand.corpora.documents import shorten_part
+from onhand.document import Filter, from_microseconds
+from onhand.errors import EmbedderError, InputError, ToolError
+from onhand.search.index import DEFAULT_LIMIT, MAX_LIMIT
+from onhand.text import make_visible, quantity
+from onhand.tools import Output, Tool
+from onhand.tools.tool import LOCAL, closed_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from onhand.corpora.documents import DocumentReading, Documents, DocumentsPage
+    from onhand.search.result import Hit, Layer
+    from onhand.store.store import Summary, Tally
+
+Span = Annotated[list[int], {"minItems": 2, "maxItems": 2}]
+
+
+class DocumentLayer(TypedDict):
+    """The rank and score of a document in one layer."""
+
+    rank: int
+    score: float
+    terms: NotRequired[list[str]]
+
+
+class DocumentHitJson(TypedDict):
+    """A document that matches."""
+
+    document_id: str
+    title: str
+    snippet: str
+    score: float
+    author: str
+    created_time: str | None
+    layers: dict[str, DocumentLayer]
+
+
+class DocumentsPageJson(TypedDict):
+    """The answer of the four searches."""
+
+    hits: list[DocumentHitJson]
+    total: NotRequired[int]
+    min_score: NotRequired[float | None]
+    next_page_token: NotRequired[str]
+    notes: NotRequired[list[str]]
+    reason: NotRequired[str]
+    left_out: NotRequired[int]
+
+
+class DocumentPart(TypedDict):
+    """The position of a part in the text of a document."""
+
+    lines: Span
+    of_lines: int
+    bytes: Span
+    of_bytes: int
+
+
+class DocumentReadingJson(TypedDict):
+    """The answer of `get_document`."""
+
+    document_id: str
+    title: str
+    author: str
+    tags: list[str]
+    scope: str
+    created_time: str | None
+    metadata: dict[str, Any]
+    text: str
+    part: DocumentPart
+    next: NotRequired[dict[str, Any]]
+    notes: NotRequired[list[str]]
+
+
+MAX_TITLE_CHARS = 200
+MAX_NAME_CHARS = 200  # of an author or a scope
+MAX_TERMS = 8  # of a hit: those with the largest contributions
+DIGITS = 6  # of a score: more digits would only cost tokens
+
+
+def to_safe_json(value: Any) -> str:
+    """Return a value as compact JSON on one line, with invisible characters escaped."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Only JSON strings can contain these, and \uXXXX is how JSON escapes them.
+    return make_visible(text)
+
+
+def answer_within(answer: DocumentsPage, max_bytes: int) -> dict[str, Any]:
+    """Return the page with as many whole hits as fit; the rest is counted, and is on the next page."""
+    hits: list[dict[str, Any]] = []
+    room = max_bytes
+    for hit in answer.hits:  # one by one, because finding a snippet costs more than everything else
+        hits.append(hit_as_json(hit))
+        room -= _size(hits[-1])
+        if room < 0:
+            break
+    for kept in range(len(hits), -1, -1):
+        value = _page_json(answer.shortened(kept), hits[:kept], max_bytes)
+        if _size(value) <= max_bytes:
+            return value
+    raise InputError(f"not even an empty answer fits in {max_bytes:,} bytes: raise documents.max_output_bytes")
+
+
+def answer_as_json(answer: DocumentsPage, explain: bool = False) -> dict[str, Any]:
+    """Return the whole page; `explain` adds what every term contributed in every field."""
+    return _page_json(answer, [hit_as_json(hit, explain) for hit in answer.hits])
+
+
+def hit_as_json(hit: Hit, explain: bool = False) -> dict[str, Any]:
+    """Return a hit as every door shows it."""
+    return {
+        "document_id": hit.document_id,
+        "title": shorten(hit.title, MAX_TITLE_CHARS),
+        "snippet": hit.snippet,
+        "score": round(hit.score, DIGITS),
+        "author": shorten(hit.author, MAX_NAME_CHARS),
+        "created_time": time_text(hit.created_time),
+        "layers": {layer.name: _layer(layer, explain) for layer in hit.layers},
+    }
+
+
+def reading_within(reading: DocumentReading, max_bytes: int) -> dict[str, Any]:
+    """Return the document with as much of its text as fits, and how to continue."""
+    head, notes = _bounded_head(reading, max_bytes)
+    frame = _reading(reading, head, notes)
+    # Positions can only get shorter, but `next` may have to be added.
+    room = max_bytes - _size({**frame, "text": "", "next": {"first_line": 10**9, "last_line": 10**9}})
+    part = shorten_part(reading.part, room, lambda text: _size(text) - 2)
+    if reading.part.text and not part.text:
+        raise InputError(f"nothing of the document fits in {max_bytes:,} bytes: raise documents.max_output_bytes")
+    return _reading(reading._replace(part=part), head, notes)
+
+
+def reading_as_json(reading: DocumentReading) -> dict[str, Any]:
+    """Return the whole document, or the whole requested part."""
+    document = reading.document
+    head = {
+        "document_id": document.id,
+        "title": document.title,
+        "author": document.author,
+        "tags": list(document.tags),
+        "scope": document.scope,
+        "created_time": time_text(document.created_time),
+        "metadata": dict(document.metadata),
+    }
+    return _reading(reading, head, [])
+
+
+def time_text(time: datetime | None) -> str | None:
+    """Return a time in UTC as RFC 3339 text."""
+    if time is None:
+        return None
+    from datetime import UTC
+
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """Return at most `max_chars` characters; an ellipsis replaces the rest."""
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def _page_json(answer: DocumentsPage, hits: list[dict[str, Any]], max_bytes: int = 0) -> dict[str, Any]:
+    notes = list(answer.notes)
+    if answer.left_out:
+        where = "the next page has them" if hits else "the next page begins after the first of them"
+        notes.append(f"left out {answer.left_out} more hits that do not fit in {max_bytes:,} bytes: {where}")
+    value: dict[str, Any] = {"hits": hits}
+    if answer.total is not None:
+        value["total"] = answer.total
+    if answer.by_meaning:
+        value["min_score"] = answer.min_score
+    if answer.next_page_token:
+        value["next_page_token"] = answer.next_page_token
+    if answer.left_out:
+        value["left_out"] = answer.left_out
+    if notes:
+        value["notes"] = notes
+    if answer.reason:
+        value["reason"] = answer.reason
+    return value
+
+
+def _layer(layer: Layer, explain: bool) -> dict[str, Any]:
+    value: dict[str, Any] = {"rank": layer.rank, "score": round(layer.score, DIGITS)}
+    if layer.name == "keyword":
+        value["terms"] = _terms(layer)
+    if explain:
+        value["share"] = round(layer.share, DIGITS)
+        value["contributions"] = [
+            {**contribution._asdict(), "score": round(contribution.score, DIGITS)} for contribution in layer.terms
+        ]
+    return value
+
+
+def _terms(layer: Layer) -> list[str]:
+    """Return the matching words, largest contribution first."""
+    scores: dict[str, float] = {}
+    for term, _, score in layer.terms:
+        scores[term] = scores.get(term, 0.0) + score
+    return sorted(scores, key=lambda term: (-scores[term], term))[:MAX_TERMS]
+
+
+def _bounded_head(reading: DocumentReading, max_bytes: int) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields before the text in at most about half of the room, and notes on what was left out."""
+    document, notes = reading.document, []
+    tags = _as_many_as_fit(document.tags, max_bytes // 8)
+    if len(tags) < len(document.tags):
+        notes.append(f"left out {len(document.tags) - len(tags):,} more tags")
+    metadata = dict(document.metadata)
+    if _size(metadata) > max_bytes // 4:
+        notes.append(f"left out the metadata, {_size(metadata):,} bytes, with {len(metadata):,} entries")
+        metadata = {}
+    head = {
+        "document_id": document.id,
+        "title": shorten(document.title, MAX_TITLE_CHARS),
+        "author": shorten(document.author, MAX_NAME_CHARS),
+        "tags": tags,
+        "scope": shorten(document.scope, MAX_NAME_CHARS),
+        "created_time": time_text(document.created_time),
+        "metadata": metadata,
+    }
+    return head, notes
+
+
+def _as_many_as_fit(texts: Iterable[str], room: int) -> list[str]:
+    kept = []
+    for text in texts:
+        room -= _size(text) + 2
+        if room < 0:
+            break
+        kept.append(text)
+    return kept
+
+
+def _reading(reading: DocumentReading, head: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    part = reading.part
+    place = {
+        "lines": [part.first_line, part.last_line],
+        "of_lines": part.lines,
+        "bytes": [part.first_byte, part.end_byte],
+        "of_bytes": part.bytes,
+    }
+    value: dict[str, Any] = {**head, "text": part.text, "part": place}
+    if part.next:
+        value["next"] = part.next
+    if notes:
+        value["notes"] = notes
+    return value
+
+
+def _size(value: Any) -> int:
+    """Return the bytes of a value as text for a model or as JSON for a program, whichever is more."""
+    import json
+
+    return max(len(to_safe_json(value).encode()), len(json.dumps(value, ensure_ascii=False).encode()))
+
+
+Schema = dict[str, Any]
+
+MAX_NAMED = 5  # authors, tags or scopes that a description names
+MAX_LISTED_NAME_CHARS = 60
+
+KEYWORD = (
+    "Find documents that contain the words of the query. Good for exact words, names, identifiers, codes and numbers, "
+    "in any spelling (readFile finds read_file). Poor for paraphrases: the same thing in other words is not found, so "
+    "use semantic_search for that. Cheap: local, a few milliseconds. Returns snippets, never whole documents: "
+    'read one with get_document. Example: keyword_search(query="INV-2041 refund", filter={"author": ["sarah"]}).'
+)
+SEMANTIC = (
+    "Find documents that mean roughly what the query says, even in other words. Good for questions and paraphrases: "
+    '"Q3 forecast" finds "quarterly revenue projections". Poor for exact identifiers, codes and rare names; use '
+    "keyword_search for those. More expensive than keyword_search, because a model reads the query first; narrow it "
+    "with filter. Hits below min_score are left out, so an empty answer means that nothing is close. Returns snippets. "
+    "Example: "
+    'semantic_search(query="how do we handle refunds", filter={"tags": ["email"]}, limit=5).'
+)
+FILTER = (
+    "List documents by author, tags, time and scope alone, newest first, with the total count. Good for requests that "
+    "are all structure (mails that Sarah sent in July), and for counting before a search. Poor for topics: it does not "
+    "look at the text. The cheapest call. Returns snippets. Example: filter_documents(filter="
+    '{"author": ["sarah"], "tags": ["email"], "created_after": "2026-07-01", "created_before": "2026-08-01"}).'
+)
+FUSED = (
+    "Find documents by words and by meaning at once, in one ranking. Good when you cannot tell which of the two will "
+    "work, or when one call has to be enough. Poor for telling the two apart: a hit's layers say how each ranked it, "
+    "but keyword_search or semantic_search alone show it better. Costs as much as both together. If meaning cannot be "
+    'compared, it uses words alone and says so. Returns snippets. Example: fused_search(query="parental leave policy").'
+)
+GET = (
+    "Read one document: its text and everything known about it. Good for a document that a search found. Poor for "
+    "finding one: it takes a document_id from a search. The most expensive call, up to {max_bytes:,} bytes: ask for "
+    "lines or bytes of a long document; next in the answer says how to continue. Example: "
+    'get_document(document_id="…", first_line=1, last_line=80).'
+)
+
+_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+_QUERY: Schema = {"type": "string", "description": "Plain words; there are no operators."}
+_FILTER: Schema = {
+    "type": "object",
+    "description": "Which documents to consider; omitted fields do not constrain.",
+    "properties": {
+        "author": {**_TEXTS, "description": "By any of these: a name, an address, or the part before its @."},
+        "tags": {**_TEXTS, "description": "With all of these."},
+        "created_after": {"type": "string", "description": "From this date or time on, such as 2026-07-01; UTC."},
+        "created_before": {"type": "string", "description": "Before this date or time."},
+        "scope": {**_TEXTS, "description": "In any of these channels, projects or folders."},
+    },
+    "additionalProperties": False,
+}
+_LIMIT: Schema = {
+    "type": "integer",
+    "description": f"At most this many hits: {DEFAULT_LIMIT} by default, {MAX_LIMIT} at most.",
+}
+_PAGE_TOKEN: Schema = {
+    "type": "string",
+    "description": "next_page_token of the previous page, with all other arguments unchanged.",
+}
+_MIN_SCORE: Schema = {
+    "type": ["number", "null"],
+    "minimum": 0,
+    "maximum": 1,
+    "description": "The least cosine similarity of a hit; by default what suits the model. null: any.",
+}
+_ORDER_BY: Schema = {
+    "type": "string",
+    "description": '"created_time desc" by default; also title, author, scope, document_id, joined by commas.',
+}
+_RANGE: Schema = {
+    "first_line": {"type": "integer", "description": "From this line on, counted from 1."},
+    "last_line": {"type": "integer", "description": "Up to and including this line."},
+    "first_byte": {"type": "integer", "description": "Instead of lines: from this byte on, counted from 0."},
+    "max_bytes": {"type": "integer", "description": "At most this many bytes."},
+}
+
+
+def tools_over(documents: Documents) -> list[Tool]:
+    """Return the five tools over one corpus."""
+    summary = documents.summary()
+    corpus = corpus_sentence(summary)
+    meaning = _meaning_sentence(documents, summary)
+    query = {"query": _QUERY, "filter": _FILTER, "limit": _LIMIT}
+    by_meaning = {**query, "min_score": _MIN_SCORE}
+    listing = {"filter": _FILTER, "limit": _LIMIT, "order_by": _ORDER_BY}
+    return [
+        _search_tool(documents, "keyword_search", f"{KEYWORD} {corpus}", query, documents.keyword),
+        _search_tool(documents, "semantic_search", f"{SEMANTIC}{meaning} {corpus}", by_meaning, documents.semantic),
+        _search_tool(documents, "filter_documents", f"{FILTER} {corpus}", listing, documents.filter),
+        _search_tool(documents, "fused_search", f"{FUSED}{meaning} {corpus}", query, documents.fused),
+        _get_tool(documents, f"{GET.format(max_bytes=documents.max_output_bytes)} {_count_documents(summary)}"),
+    ]
+
+
+def corpus_sentence(summary: Summary) -> str:
+    """Describe the corpus in one sentence, which changes only with the corpus."""
+    parts = [
+        _list_most_common("by", "author", summary.authors),
+        _list_most_common("with", "tag", summary.tags),
+        _list_most_common("in", "scope", summary.scopes),
+    ]
+    if summary.earliest_us is not None and summary.latest_us is not None:
+        first, last = (str(time_text(from_microseconds(at)))[:10] for at in (summary.earliest_us, summary.latest_us))
+        parts.append(f"created on {first}" if first == last else f"created from {first} to {last}")
+    return "; ".join([_count_documents(summary).removesuffix("."), *filter(None, parts)]) + "."
+
+
+def _count_documents(summary: Summary) -> str:
+    if not summary.documents:
+        return "This corpus is empty: import documents before searching."
+    return f"This corpus has {quantity(summary.documents, 'document')}."
+
+
+def _list_most_common(preposition: str, noun: str, tally: Tally) -> str:
+    """`by 3 authors: "ann" (7), "bob" (2), …`"""
+    if not tally.distinct:
+        return ""
+    # The author of a document chose these words: quoted, short and on one line they cannot pass for anything else.
+    named = [
+        f"{to_safe_json(shorten(' '.join(value.split()), MAX_LISTED_NAME_CHARS))} ({count:,})"
+        for value, count in tally.most
+    ]
+    more = [] if tally.distinct <= MAX_NAMED else ["…"]
+    return f"{preposition} {quantity(tally.distinct, noun)}: {', '.join([*named[:MAX_NAMED], *more])}"
+
+
+def _meaning_sentence(documents: Documents, summary: Summary) -> str:
+    why = documents.why_no_meaning() if summary.documents else None
+    return f" Meaning cannot be compared at present: {why}." if why else ""
+
+
+def _search_tool(
+    documents: Documents, name: str, description: str, properties: Schema, search: Callable[..., DocumentsPage]
+) -> Tool:
+    def handler(arguments: dict[str, Any]) -> Any:
+        return answer_within(search(**_convert_arguments(arguments)), documents.max_output_bytes)
+
+    return _tool(documents, name, description, {**properties, "page_token": _PAGE_TOKEN}, handler, DocumentsPageJson)
+
+
+def _get_tool(documents: Documents, description: str) -> Tool:
+    def handler(arguments: dict[str, Any]) -> Any:
+        ranges = {name: whole_number(value, name) for name, value in arguments.items() if name in _RANGE}
+        return reading_within(documents.get(arguments["document_id"], **ranges), documents.max_output_bytes)
+
+    properties = {"document_id": {"type": "string", "description": "As returned by a search."}, **_RANGE}
+    return _tool(documents, "get_document", description, properties, handler, DocumentReadingJson)
+
+
+def _tool(
+    documents: Documents,
+    name: str,
+    description: str,
+    properties: Schema,
+    handler: Callable[[dict[str, Any]], Any],
+    shape: type,
+) -> Tool:
+    from onhand.tools.schema import answer_schema
+
+    schema = closed_schema(properties, [name for name in ("query", "document_id") if name in properties])
+
+    def run(arguments: dict[str, Any]) -> Output:
+        try:
+            value = handler(arguments)
+        except EmbedderError as error:
+            raise ToolError(f"{error}. keyword_search and filter_documents still work") from None
+        return Output(to_safe_json(value), value)
+
+    return Tool(
+        name,
+        description,
+        schema,
+        run,
+        read_only=True,
+        max_output_bytes=documents.max_output_bytes,
+        output_schema=answer_schema(shape),
+        hints=LOCAL,
+    )
+
+
+def _convert_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Convert the filter and the limit of JSON arguments."""
+    converted = dict(arguments)
+    if "filter" in converted:
+        converted["filter"] = filter_of(converted["filter"])
+    if "limit" in converted:
+        converted["limit"] = whole_number(converted["limit"], "limit")
+    return converted
+
+
+def filter_of(given: Mapping[str, Any]) -> Filter:
+    """Return the Filter that a JSON object describes."""
+    from onhand.search.validation import parse_time
+    from onhand.tools.arguments import unknown_name
+
+    for name in given:
+        if name not in Filter._fields:
+            raise InputError(unknown_name(name, Filter._fields, "filter"))
+    values: dict[str, Any] = {
+        name: parse_time(value) if name.startswith("created") else tuple(dict.fromkeys(value))
+        for name, value in given.items()
+    }
+    return Filter(**values)
+
+
+def whole_number(value: int | float, name: str) -> int:
+    """Return a JSON number as an int, since JSON may write 5 as 5.0."""
+    if abs(value) > 2**53:
+        raise InputError(f"{name} is too large: send a smaller number")
+    return int(value)

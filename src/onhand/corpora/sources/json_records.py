@@ -1,0 +1,166 @@
+"""Read documents from JSON: one object per line, an array of objects, or objects one after the other.
+
+A bad line costs only that line. In an array, only as much is in memory as one object needs; what follows a mistake
+cannot be delimited, so it is not read.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from onhand.corpora.files import Unreadable
+from onhand.corpora.sources.encoding import text_of_line
+from onhand.corpora.sources.fields import document_of
+from onhand.corpora.sources.source import Item, Source, SourceReader, stable_id, too_long
+from onhand.document import Document
+
+
+def read_json_lines(opened: SourceReader) -> Iterator[Item]:
+    """The documents of the lines."""
+    for number, line in opened.lines():
+        where = f"line {number}"
+        if line is None:
+            yield where, too_long(opened.max_bytes)
+        elif line.strip():
+            text, problem = text_of_line(line)
+            if problem:
+                yield where, problem
+            yield from _of_line(opened.source, where, text)
+
+
+def _of_line(source: Source, where: str, text: str) -> Iterator[Item]:
+    try:
+        value = DECODER.decode(text)
+    except RecursionError:
+        yield where, "nested too deep: left out"
+    except ValueError as error:
+        yield where, f"no JSON ({str(error)[:100]}): left out"
+    else:
+        yield from of_value(source, where, value, text.strip())
+
+
+def of_value(source: Source, where: str, value: Any, text: str) -> Iterator[Item]:
+    """The document that a JSON value describes; `text` is how it is written."""
+    if not isinstance(value, dict):
+        yield where, f"a JSON {_KINDS.get(type(value), 'number')}, not an object with a text: left out"
+        return
+    document, notes = document_of(value, Document("", source_path=source.path))
+    for note in notes:
+        yield where, note
+    if not document.text.strip() and not document.title:
+        yield where, "no text, body, content or title: left out"
+        return
+    if not document.id:
+        document = document._replace(id=stable_id(source.name, text.encode("utf-8", "surrogatepass")))
+    yield where, document
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse)
+_KINDS = {list: "array", str: "string", bool: "boolean", type(None): "null"}
+
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_UNREADABLE_REST = "the rest of the file is left out; with one object per line (.jsonl) only that line would be"
+
+
+def read_json(opened: SourceReader) -> Iterator[Item]:
+    """The documents of the objects."""
+    text = _Text(opened)
+    is_array = text.next_character() == "["
+    text.at += is_array
+    number = 0
+    while (character := text.next_character()) and character != "]":
+        number += 1
+        where = f"record {number}"
+        try:
+            value, written = text.value(DECODER)
+        except (ValueError, RecursionError) as error:
+            reason = "nested too deep" if isinstance(error, RecursionError) else str(error)[:100]
+            yield where, f"no JSON ({reason}): {_UNREADABLE_REST}"
+            return
+        if len(written) > opened.max_bytes:
+            yield where, too_long(opened.max_bytes)
+        else:
+            yield from of_value(opened.source, where, value, written)
+        if is_array and text.next_character() == ",":
+            text.at += 1
+        elif is_array and text.next_character() != "]":
+            yield where, f"no comma or ] after it: {_UNREADABLE_REST}"
+            return
+    if is_array and not character:
+        yield "", "cut off: there is no ] at its end"
+    text.at += is_array
+    if text.next_character():
+        yield "", f"something stands behind the last record: {_UNREADABLE_REST}"
+    if text.is_damaged:
+        yield "", "not UTF-8: some letters are lost; save it as UTF-8"
+
+
+class _Text:
+    """A window on a long text; `at` is where reading goes on."""
+
+    def __init__(self, opened: SourceReader) -> None:
+        self.at = 0
+        self.is_damaged = False
+        self._window = ""
+        self._pieces = opened.pieces()
+        self._max_chars = opened.max_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._is_first = True
+
+    def next_character(self) -> str:
+        """The next one that is not space; "" at the end."""
+        while True:
+            space = _SPACE.match(self._window, self.at)
+            self.at = space.end() if space else self.at
+            if self.at < len(self._window):
+                return self._window[self.at]
+            if not self._grow(1):
+                return ""
+
+    def value(self, decoder: Any) -> tuple[Any, str]:
+        """The value that begins here, and how it is written."""
+        whole = False
+        while True:
+            try:
+                value, end = decoder.raw_decode(self._window, self.at)
+                if end < len(self._window) or whole:  # 12 may be the beginning of 123
+                    written, self.at = self._window[self.at : end], end
+                    return value, written
+            except ValueError as error:
+                if whole:
+                    raise
+                if len(self._window) - self.at > self._max_chars:
+                    raise ValueError(f"{error}, or longer than {self._max_chars:,} bytes") from error
+            # Twice as much each time: what is read again and again would take quadratic time.
+            whole = not self._grow(len(self._window) - self.at)
+
+    def _grow(self, chars: int) -> bool:
+        """Let go of what was read and add at least so much; whether there was anything to add."""
+        added = [self._window[self.at :]]
+        self.at = 0
+        while chars > 0 and (piece := next(self._pieces, None)) is not None:
+            added.append(self._decoded(piece))
+            chars -= len(added[-1])
+        self._window = "".join(added)
+        return len(added) > 1
+
+    def _decoded(self, piece: bytes) -> str:
+        if self._is_first:
+            self._is_first = False
+            if b"\0" in piece[:4]:
+                raise Unreadable("UTF-16, UTF-32 or a binary file: save it as UTF-8")
+            piece = piece.removeprefix(codecs.BOM_UTF8)
+        state = self._decoder.getstate()
+        try:
+            return self._decoder.decode(piece)
+        except UnicodeDecodeError:
+            self.is_damaged = True
+            self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            self._decoder.setstate(state)
+            return self._decoder.decode(piece)

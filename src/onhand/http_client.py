@@ -1,0 +1,219 @@
+"""A small HTTP client for endpoints of models and hubs: addresses, keys, redirects, errors and retries.
+
+No key is sent unencrypted to another machine, and no redirect takes one elsewhere.
+"""
+
+import json
+import os
+import ssl
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException, HTTPMessage
+from typing import IO, Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, urlsplit
+
+from onhand.errors import InputError, OnhandError
+from onhand.text import one_line
+
+LOOPBACK_HOSTS = {"localhost", "127.0.0.1", "::1"}
+USER_AGENT = "onhand"
+RETRYABLE_STATUSES = {429, 500, 502, 503, 504, 529}
+MAX_ERROR_BYTES = 64 << 10  # of a response that reports an error
+
+
+def parse_url(url: str) -> SplitResult:
+    """Return the parts of an HTTP address; InputError without any secret when it is not one."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise InputError(f"this is not an address: {error}") from None
+    if parts.username is not None or parts.password is not None:
+        raise InputError("a user name or password in an address ends up in logs: put the key in a variable instead")
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or not url.isascii() or " " in url:
+        raise InputError(f"{url!r:.200} is not an HTTP address: write https://HOST/PATH")
+    return parts
+
+
+def is_loopback(parts: SplitResult) -> bool:
+    """Return whether an address is on this machine."""
+    return parts.hostname in LOOPBACK_HOSTS
+
+
+class SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects as long as they stay encrypted, and keeps the headers of the first response."""
+
+    def __init__(self, allowed: bool, parts: SplitResult) -> None:
+        self.allowed = allowed
+        self._parts = parts
+        self.first: dict[str, str] = {}
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """Return the next request; None makes the redirect an HTTPError for the caller."""
+        self.first = self.first or {name.lower(): value for name, value in headers.items()}
+        downgraded = self._parts.scheme == "https" and urlsplit(newurl).scheme != "https"
+        if not self.allowed or downgraded:
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def build_opener(parts: SplitResult, redirects: SafeRedirects, *more: Any) -> urllib.request.OpenerDirector:
+    """Return an opener that uses the proxies of the environment, except for this machine."""
+    handlers: list[Any] = [redirects, *more]
+    if is_loopback(parts):
+        handlers.append(urllib.request.ProxyHandler({}))
+    return urllib.request.build_opener(*handlers)
+
+
+def validate_key_name(name: str) -> None:
+    """Raise an InputError unless this can be the name of a variable."""
+    if not (name.isascii() and name.isidentifier()):
+        # A key that was put where its name belongs must not reach a terminal or a log.
+        raise InputError("api_key_env is the name of the variable that holds the key, such as OPENAI_API_KEY")
+
+
+def read_api_key(name: str | None, failure: type[OnhandError]) -> str | None:
+    """Return the key that a variable holds now. It never appears in a message."""
+    if name is None:
+        return None
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise failure(f"the variable {name} is empty: set it to the key of the endpoint")
+    if not (key.isascii() and key.isprintable()):
+        raise failure(f"the variable {name} holds something that cannot be a key: check its value")
+    return key
+
+
+def error_message(body: bytes) -> str:
+    """Return the error message in a response body, from one of the usual places, on one line."""
+    try:
+        message = json.loads(body)
+        while isinstance(message, dict):
+            message = next((message[name] for name in ("error", "message", "detail") if message.get(name)), "")
+    except (ValueError, RecursionError):
+        message = body.decode("utf-8", "replace")
+    return one_line(str(message), 300)
+
+
+def parse_retry_after(header: str) -> float | None:
+    """Return the seconds that a Retry-After header asks for, as a number or a date."""
+    if header.strip().isascii() and header.strip().isdigit():
+        return float(header)
+    try:
+        until = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+class RetryLater(Exception):
+    """A request that failed and may succeed later; after `after_s` seconds, if the server says so."""
+
+    def __init__(self, message: str, after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.after_s = after_s
+
+
+class RetryPolicy(NamedTuple):
+    """How often a request is repeated, and after how long."""
+
+    retries: int = 4
+    first_wait_s: float = 1.0  # doubled each time
+    max_wait_s: float = 60.0  # a server that asks for more is not waited for
+    after_timeouts: bool = True
+
+    def wait_s(self, attempt: int, later: RetryLater) -> float | None:
+        """Return how long to wait before the next attempt, the first being 0; None: give up."""
+        wait_s = self.first_wait_s * 2**attempt if later.after_s is None else later.after_s
+        return None if attempt >= self.retries or wait_s > self.max_wait_s else wait_s
+
+
+class JsonEndpoint:
+    """An address that takes JSON by POST and fails with `failure`. A key is known by the name of its variable only."""
+
+    def __init__(
+        self,
+        url: str,
+        api_key_env: str | None,
+        failure: type[OnhandError],
+        *,
+        timeout_s: float,
+        policy: RetryPolicy,
+    ) -> None:
+        parts = parse_url(url)
+        if api_key_env is not None:
+            validate_key_name(api_key_env)
+            if parts.scheme != "https" and not is_loopback(parts):
+                raise InputError(f"a key is not sent unencrypted to {parts.hostname}: use https")
+        if timeout_s <= 0 or policy.retries < 0:
+            raise InputError("timeout_s must be above zero, and retries must not be negative")
+        self.url = url
+        self.timeout_s = timeout_s
+        self._parts = parts
+        self.api_key_env = api_key_env
+        self._failure = failure
+        self._policy = policy
+
+    def read_key(self) -> str | None:
+        """Return the key that the variable holds now."""
+        return read_api_key(self.api_key_env, self._failure)
+
+    def wait_s(self, attempt: int, later: RetryLater) -> float:
+        """Return how long to wait before the next attempt; an error when no more should be made."""
+        wait_s = self._policy.wait_s(attempt, later)
+        if wait_s is None:
+            advice = "" if later.after_s is None else f" It asks to wait for {later.after_s:.0f} s."
+            raise self._failure(f"{self.url} {later}.{advice} Try again later")
+        return wait_s
+
+    @contextmanager
+    def post(self, value: Any, headers: Mapping[str, str], key: str | None, *handlers: Any) -> Iterator[Any]:
+        """Send a value and yield the response; what fails, also while it is read, is RetryLater or a failure."""
+        headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, **headers}
+        request = urllib.request.Request(self.url, json.dumps(value).encode(), headers)  # noqa: S310  # see parse_url
+        # A redirect would carry the key to wherever it points.
+        opener = build_opener(self._parts, SafeRedirects(False, self._parts), *handlers)
+        try:
+            with opener.open(request, timeout=self.timeout_s) as response:
+                yield response
+        except HTTPError as error:
+            with error:
+                raise self._translate_status(error, key) from None
+        except TimeoutError:
+            raise self._timeout_error() from None
+        except URLError as error:
+            if isinstance(error.reason, TimeoutError):
+                raise self._timeout_error() from None
+            if isinstance(error.reason, ConnectionResetError):
+                raise RetryLater("broke the connection off") from None
+            raise self._failure(f"{self.url} cannot be reached ({error.reason}): check that it runs") from None
+        except (HTTPException, ConnectionError, ssl.SSLError):
+            raise RetryLater("broke the connection off") from None
+
+    def _timeout_error(self) -> Exception:
+        message = f"did not answer within {self.timeout_s:g} s"
+        if self._policy.after_timeouts:
+            return RetryLater(message)
+        return self._failure(f"{self.url} {message}: give it more time")
+
+    def _translate_status(self, error: HTTPError, key: str | None) -> Exception:
+        """Return what a status other than 200 means, with the words of the server."""
+        if 300 <= error.code < 400:
+            return self._failure(f"{self.url} answered {error.code}, a redirect: use the address that it leads to")
+        try:
+            details = error_message(error.read(MAX_ERROR_BYTES))
+        except (OSError, HTTPException):
+            details = ""
+        details = details.replace(key, "…") if key else details
+        message = f"answered {error.code}" + (f": {details}" if details else "")
+        if error.code in RETRYABLE_STATUSES:
+            return RetryLater(message, parse_retry_after(error.headers.get("Retry-After", "")))
+        if error.code in (401, 403) and self.api_key_env is None:
+            message += ". Set api_key_env to the name of the variable that holds the key"
+        return self._failure(f"{self.url} {message}")

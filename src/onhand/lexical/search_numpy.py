@@ -1,0 +1,571 @@
+"""Evaluate queries with numpy, for an index of any size.
+
+A query that has few postings adds up exact scores. Any other adds up its rare terms first, in 32 bits. As soon as the
+common terms together could not lift a new document among the best, only the documents that are already there are looked
+up in them (MaxScore: Turtle & Flood 1995), and those that come near to the best are scored exactly. So a common term is
+seldom worked out for all of its documents; once it was, the result is kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from onhand.document import Contribution, Filter, filter_author_keys
+from onhand.lexical.scoring import Ranking, Scoring, largest_first, scoring_of, time_bounds
+from onhand.lexical.segment import AUTHOR, EVERY, NO_TIME, SCOPE, TAG, WORD, Segment, count_width
+
+if TYPE_CHECKING:
+    from onhand.lexical.index import Fetch, Tail, Weights
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MAX_KEPT_BYTES = 256 * 1024 * 1024  # of terms: some 200 of the most common ones of a million documents
+MAX_KEPT_FILTERS = 16
+DIRECT_POSTINGS = 32_768  # of a query, up to which all are added up
+FEW_DOCUMENTS = 4096  # allowed ones that are looked up one by one, rather than adding up every posting
+PROBES = 256  # documents that are looked up in all terms, to know early how good the best are at least
+PROBING_PAYS = 16_384  # postings of the next term: to add it costs more
+LOOKUP = 16  # how many postings of a term can be passed by in the time that looking up one document takes
+PASS = 16  # how many documents can be passed by in the time that looking at one out of turn takes
+ROUNDING = 2**-23  # of a 32-bit float, as a share of it, up and down
+SHORT = 2048  # documents of which it does not pay to leave any out
+SAMPLE = 16_384  # scores, from which it is guessed how good the best of more are
+NO_DOCNUMS: Array = np.empty(0, dtype="<u4")
+
+
+class Allowed(NamedTuple):
+    """The documents that a filter lets through."""
+
+    mask: Array  # by docnum
+    docnums: Array  # ascending
+
+
+class NumpySearcher:
+    """Adds up what each term adds, skipping what cannot be among the best."""
+
+    def __init__(
+        self, ranking: Ranking, segments: Sequence[Segment], deleted: Sequence[int], fetch: Fetch, tail: Tail | None
+    ) -> None:
+        self._parts = [*segments, tail.segment()] if tail else segments
+        self._names = tuple(ranking.fields)
+        self._fetch = fetch
+        self._tail = tail
+        self._size = self._parts[-1].last_docnum + 1 if self._parts else 1
+        self._deleted = np.array(deleted, dtype=np.intp)
+        self._is_there = ~self._mask(self._deleted) if len(deleted) else None
+        documents = sum(part.documents for part in self._parts) - len(deleted)
+        self._lengths = [
+            self._by_docnum([part.lengths[field] for part in self._parts]) for field in range(len(self._names))
+        ]
+        self._scoring = scoring_of(ranking, [float(own.sum()) for own in self._lengths], documents)
+        self._terms: OrderedDict[str, NumpyTerm | None] = OrderedDict()
+        self._kept_bytes = 0
+        self._last_terms: tuple[Weights, dict[str, _Weighted]] = {}, {}  # of the last query, which is explained next
+        self._last_found: tuple[dict[str, _Weighted], bytes, list[_Found]] = {}, b"", []  # terms, docnums, frequencies
+        self._filters: OrderedDict[Filter, Allowed] = OrderedDict()
+        self._scores = np.zeros(self._size)  # zero between searches, as are the next two
+        self._sums = np.zeros(self._size, dtype=np.float32)
+        self._is_meant = np.zeros(self._size, dtype=bool)
+
+    def search(self, weights: Weights, limit: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
+        terms = self._terms_of(weights)
+        if not terms or limit < 1:
+            return []
+        if sum([one.term.size for one in terms.values()]) <= DIRECT_POSTINGS:
+            docnums, scores = self._add_all(list(terms.values()), allowed)
+        else:
+            docnums, scores = self._near_best(terms, limit, allowed)
+        best = scores >= _least(scores, limit)
+        found = zip(docnums[best].tolist(), scores[best].tolist(), strict=True)
+        return sorted(found, key=itemgetter(1), reverse=True)
+
+    def explain(self, weights: Weights, docnums: Sequence[int]) -> list[tuple[Contribution, ...]]:
+        ascending = sorted(docnums)
+        contributions: dict[int, list[Contribution]] = {docnum: [] for docnum in ascending}
+        found = self._find(np.array(ascending, dtype=np.intp), self._terms_of(weights))
+        for name, (term, weight), own, frequencies, norm in found:
+            for field, frequency in enumerate(own):
+                here = frequency.nonzero()[0].tolist()
+                if here:
+                    shares = weight * self._scoring.share(field, frequency, frequencies, norm, term.idf)
+                    for place in here:
+                        added = Contribution(name, self._names[field], float(shares[place]))
+                        contributions[ascending[place]].append(added)
+        return [largest_first(contributions[docnum]) for docnum in docnums]
+
+    def term_weights(self, weights: Weights, docnum: int) -> dict[str, tuple[float, bool]]:
+        known, unknown = self._terms_of(weights), self._scoring.idf(0)
+        return {
+            name: (weight * known[name].term.idf, known[name].term.has(docnum))
+            if name in known
+            else (weight * unknown, False)
+            for name, weight in weights.items()
+        }
+
+    def allowed(self, filter: Filter) -> Allowed:
+        found = self._filters.get(filter)
+        if found is None:
+            mask = self._in_time(filter)
+            if filter.author:
+                mask &= self._having(AUTHOR, filter_author_keys(filter))
+            for tag in filter.tags:
+                mask &= self._having(TAG, [tag])
+            if filter.scope:
+                mask &= self._having(SCOPE, filter.scope)
+            found = self._filters[filter] = Allowed(mask, mask.nonzero()[0])
+            if len(self._filters) > MAX_KEPT_FILTERS:
+                self._filters.popitem(last=False)
+        return found
+
+    def among(self, allowed: Allowed | None, docnums: Iterable[int]) -> Allowed:
+        mask = self._mask(np.array(sorted(docnums), dtype=np.intp))
+        if allowed is not None:
+            mask &= allowed.mask
+        return Allowed(mask, mask.nonzero()[0])
+
+    def docnums(self, allowed: Allowed | None) -> Array:
+        return self._all_docnums if allowed is None else allowed.docnums
+
+    def deleted(self) -> Array:
+        return (~self._mask(self._all_docnums)).nonzero()[0]
+
+    @cached_property
+    def _all_docnums(self) -> Array:
+        return self._docnums_of(EVERY, "")
+
+    @cached_property
+    def _weights(self) -> DocumentWeights:
+        return document_weights(self._scoring, self._lengths)
+
+    def _add_all(self, weighted: list[_Weighted], allowed: Allowed | None) -> tuple[Array, Array]:
+        """Return the docnums that have any of some terms, and their scores."""
+        scores = self._scores
+        for one in weighted:
+            scores[one.term.docnums] += one.weight * self._exact_scores(one.term)
+        docnums = self._docnums_reaching(weighted, scores, 1e-300)
+        values = scores[docnums]
+        self._reset(weighted, scores)
+        if allowed is None:
+            return docnums, values
+        passing = allowed.mask[docnums]
+        return docnums[passing], values[passing]
+
+    def _exact_scores(self, term: NumpyTerm) -> Array:
+        """Return what a term adds to each document that has it, in 64 bits."""
+        if term.exact is None:
+            own, frequencies, norm = self._frequencies(term.docnums, term.counts)
+            term.exact = self._score(own, frequencies, norm, term.idf)
+        return term.exact
+
+    def _near_best(self, terms: dict[str, _Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
+        """Return docnums and scores of the best, and of some that come near to them."""
+        weighted = sorted(terms.values(), key=lambda one: one.term.size)
+        if allowed is not None and len(allowed.docnums) <= FEW_DOCUMENTS:
+            near = allowed.docnums
+            sums = _sums_of(near, weighted)
+        else:
+            near, sums = self._max_score(weighted, limit, allowed)
+        near = near[(sums > 0) & (sums >= _least(sums, limit) * _safe(weighted))].astype(np.intp)
+        scores = np.zeros(len(near))
+        for _, (term, weight), own, frequencies, norm in self._find(near, terms):  # in the order of the query
+            scores += np.where(sum(own) > 0, weight * self._score(own, frequencies, norm, term.idf), 0.0)
+        return near, scores
+
+    def _max_score(self, weighted: list[_Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
+        """Return docnums and sums of the best, and of all that may be as good."""
+        added: list[_Weighted] = []
+        try:
+            least = self._add_rare(weighted, added, limit, allowed)
+            left = weighted[len(added) :]
+            rest = _top(left)
+            docnums = self._docnums_reaching(added, self._sums, max(least - rest, 1e-30))
+            if left and len(docnums) > PROBES:
+                least = max(least, _promised(docnums, self._sums[docnums], left, limit) * _safe(weighted))
+            for one in left:
+                docnums = docnums[self._sums[docnums] >= least - rest]
+                self._add_only(one, docnums)
+                rest -= one.top
+            return docnums, self._sums[docnums]
+        finally:
+            self._reset(added, self._sums)
+
+    def _add_rare(
+        self, weighted: list[_Weighted], added: list[_Weighted], limit: int, allowed: Allowed | None
+    ) -> float:
+        """Add up terms until no document that has only those left can be among the best.
+
+        Return a score that the best have at least.
+        """
+        least = 0.0
+        only = None if allowed is None else allowed.mask
+        for number, one in enumerate(weighted, 1):
+            left = weighted[number:]
+            added.append(one)
+            docnums, sums = one.term.add_to(self._sums, one.weight, only)
+            if not left or left[0].term.size > PROBING_PAYS:
+                least = max(least, _promised(docnums, sums, left, limit) * _safe(weighted))
+            if _top(left) < least:
+                break
+        return least
+
+    def _add_only(self, one: _Weighted, docnums: Array) -> None:
+        """Add a term to some documents."""
+        if len(docnums) * LOOKUP < one.term.size:
+            self._sums[docnums] += one.weight * one.term.scores_of(docnums)
+            return
+        self._is_meant[docnums] = True
+        try:
+            one.term.add_to(self._sums, one.weight, self._is_meant)
+        finally:
+            self._is_meant[docnums] = False
+
+    def _docnums_reaching(self, added: list[_Weighted], sums: Array, least: float) -> Array:
+        """Return the docnums whose sums reach `least`, which is above zero, in ascending order."""
+        if self._are_many(added):
+            return (sums >= least).nonzero()[0]
+        parts = [one.term.docnums[sums[one.term.docnums] >= least] for one in added]
+        return parts[0] if len(parts) == 1 else _each_once(np.concatenate(parts))
+
+    def _are_many(self, added: list[_Weighted]) -> bool:
+        """Return whether to look at every document is faster than to look at those that have these terms."""
+        return sum([one.term.size for one in added]) * PASS > self._size
+
+    def _reset(self, added: list[_Weighted], sums: Array) -> None:
+        if self._are_many(added):
+            sums.fill(0)
+        else:
+            for one in added:
+                sums[one.term.docnums] = 0
+
+    def _score(self, own: list[Array], frequencies: Array, norm: Any, idf: float) -> Any:
+        scoring = self._scoring
+        alone: Any = 0.0
+        for field, frequency in enumerate(own):
+            if scoring.alone[field]:
+                alone = alone + scoring.alone[field] * scoring.gain(frequency, norm)
+        return scoring.score(frequencies, norm, idf, alone)
+
+    def _frequencies(self, docnums: Array, counts: Sequence[Array]) -> tuple[list[Array], Array, Any]:
+        """Return weighted frequencies, in each field and in all of them, and what they are measured against."""
+        lengths = [own[docnums] for own in self._lengths]
+        # A field without words has no counts: its length may be 1, by which one may divide whatever the formula.
+        measured = [np.maximum(own, 1) for own in lengths] if self._scoring.per_field_length else lengths
+        own = [self._scoring.weight(field, length) * counts[field] for field, length in enumerate(measured)]
+        return own, sum(own[1:], own[0]), self._scoring.norm(lengths)
+
+    def _find(self, docnums: Array, terms: dict[str, _Weighted]) -> Iterable[_Found]:
+        """Return what a few documents have of each term; the last answer is kept, as what is scored is explained."""
+        if len(docnums) > FEW_DOCUMENTS:
+            return self._find_anew(docnums, terms)
+        key = docnums.tobytes()
+        if self._last_found[0] is not terms or self._last_found[1] != key:
+            self._last_found = terms, key, list(self._find_anew(docnums, terms))
+        return self._last_found[2]
+
+    def _find_anew(self, docnums: Array, terms: dict[str, _Weighted]) -> Iterator[_Found]:
+        if terms and len(docnums):  # where nothing is, there is no average either
+            for name, one in terms.items():
+                own, frequencies, norm = self._frequencies(docnums, one.term.counts_of(docnums))
+                yield _Found(name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm)
+
+    def _terms_of(self, weights: Weights) -> dict[str, _Weighted]:
+        """Return the terms of a query that any document has."""
+        if self._last_terms[0] is not weights:
+            found = {name: _Weighted(term, weight) for name, weight in weights.items() if (term := self._term(name))}
+            self._last_terms = weights, found
+        return self._last_terms[1]
+
+    def _term(self, name: str) -> NumpyTerm | None:
+        if name in self._terms:
+            self._terms.move_to_end(name)
+            return self._terms[name]
+        term = self._terms[name] = self._read_term(name)
+        self._kept_bytes += _bytes(term)
+        while self._kept_bytes > MAX_KEPT_BYTES and len(self._terms) > 100:  # of which a query may have some
+            self._kept_bytes -= _bytes(self._terms.popitem(last=False)[1])
+        return term
+
+    def _read_term(self, name: str) -> NumpyTerm | None:
+        docnums, counts = join_postings(self._fetch(WORD, name), len(self._lengths))
+        if self._is_there is not None:
+            kept = self._is_there[docnums]
+            docnums, counts = docnums[kept], [own[kept] for own in counts]
+        if self._tail:
+            docnums, counts = _append(docnums, counts, self._tail.counts(name))
+        return NumpyTerm(docnums, counts, self._weights) if len(docnums) else None
+
+    def _docnums_of(self, kind: int, key: str) -> Array:
+        """Return the documents that have an author, a tag or a scope."""
+        docnums = join_postings(self._fetch(kind, key))[0].astype(np.intp)
+        if self._is_there is not None:
+            docnums = docnums[self._is_there[docnums]]
+        waiting = self._tail.docnums(kind, key) if self._tail else []
+        return np.concatenate([docnums, np.array(waiting, dtype=np.intp)]) if waiting else docnums
+
+    def _by_docnum(self, columns: Sequence[Sequence[int]]) -> Array:
+        """Join the numbers of all segments; 0 where there is no document."""
+        numbers = np.zeros(self._size, dtype=np.uint32)
+        for part, column in zip(self._parts, columns, strict=True):
+            numbers[part.first_docnum : part.last_docnum + 1] = column
+        numbers[self._deleted] = 0
+        return numbers
+
+    def _mask(self, docnums: Array) -> Array:
+        mask = np.zeros(self._size, dtype=bool)
+        mask[docnums] = True
+        return mask
+
+    def _having(self, kind: int, keys: Iterable[str]) -> Array:
+        having = [self._docnums_of(kind, key) for key in keys]
+        return self._mask(np.concatenate([NO_DOCNUMS, *having]))
+
+    def _in_time(self, filter: Filter) -> Array:
+        mask = self._mask(self._all_docnums)
+        after, before = time_bounds(filter)
+        if after is None and before is None:
+            return mask
+        created = np.full(self._size, NO_TIME, dtype=np.int64)
+        for part in self._parts:
+            created[part.first_docnum : part.last_docnum + 1] = part.created_us
+        mask &= created != NO_TIME
+        if after is not None:
+            mask &= created >= after
+        if before is not None:
+            mask &= created < before
+        return mask
+
+
+class DocumentWeights(NamedTuple):
+    """What the formula takes from each document, by docnum or one number for all, and what makes most of it."""
+
+    scoring: Scoring
+    fields: list[Any]  # what one occurrence in each field counts
+    norm: Any
+    heaviest: list[float]
+    least_norm: float
+
+    def score(self, idf: float, docnums: Array, counts: Sequence[Array]) -> Array:
+        """Return what a term adds, in 32 bits, to documents with these counts in each field."""
+        norm = _take(self.norm, docnums)
+        frequency = np.zeros(len(docnums), dtype=np.float32)
+        alone = np.zeros(len(docnums), dtype=np.float32)
+        for weight, own, share in zip(self.fields, counts, self.scoring.alone, strict=True):
+            here = _where(own)
+            part = np.multiply(_take(weight, docnums[here]), own[here], dtype=np.float32)
+            frequency[here] += part
+            if share:
+                alone[here] += share * self.scoring.gain(part, _take(norm, here))
+        scores: Array = self.scoring.score(frequency, norm, idf, alone)
+        return scores
+
+    def top(self, idf: float, most: Sequence[int]) -> float:
+        """Return what a term adds at most if no document has it more often in each field than `most`."""
+        frequencies = [weight * count for weight, count in zip(self.heaviest, most, strict=True)]
+        gains = [self.scoring.gain(frequency, self.least_norm) for frequency in frequencies]
+        alone = sum(share * gain for share, gain in zip(self.scoring.alone, gains, strict=True))
+        return float(self.scoring.score(sum(frequencies), self.least_norm, idf, alone))
+
+
+def document_weights(scoring: Scoring, lengths: Sequence[Array]) -> DocumentWeights:
+    """Return the weights of documents with fields of these lengths."""
+    # Where there is no word nothing is ever weighed: 1 instead of 0, by which one may divide whatever the formula.
+    fields = [scoring.weight(field, np.maximum(own, 1).astype(np.float32)) for field, own in enumerate(lengths)]
+    norm = scoring.norm([own.astype(np.float32) for own in lengths])
+    return DocumentWeights(scoring, fields, norm, [float(np.max(own)) for own in fields], float(np.min(norm)))
+
+
+class NumpyTerm:
+    """The documents that have a term, how often, and what it adds to them."""
+
+    def __init__(self, docnums: Array, counts: Sequence[Array], weights: DocumentWeights) -> None:
+        self.docnums = docnums  # ascending
+        self.size = len(docnums)
+        self.idf = weights.scoring.idf(self.size)
+        self.counts = counts  # for each field
+        self.exact: Array | None = None  # scores in 64 bits, once they were needed
+        self._weights = weights
+        self._scores: Array | None = None  # in 32 bits, once they were worked out for all
+
+    @cached_property
+    def top(self) -> float:
+        """What it adds at most; less than that, once all scores are known."""
+        return self._weights.top(self.idf, [int(own.max()) for own in self.counts])
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes at most."""
+        scores = self.size * (12 if self.size <= DIRECT_POSTINGS else 4)
+        return self.docnums.nbytes + sum(counts.nbytes for counts in self.counts) + scores + 1000
+
+    def add_to(self, sums: Array, weight: float, only: Array | None = None) -> tuple[Array, Array]:
+        """Add its weighted scores to the sums of its documents, and return their docnums and new sums.
+
+        With `only`, a mask by docnum, add to some of them.
+        """
+        docnums = self.docnums.astype(np.intp)
+        if only is None:
+            scores = self._all_scores(docnums)
+        else:
+            places = only[docnums].nonzero()[0]
+            if len(places) * 2 > self.size:
+                self._all_scores(docnums)  # the others cost little more, and next time they are known
+            docnums = docnums[places]
+            scores = self._scores_at(places, docnums)
+        changed: Array = sums[docnums] + np.float32(weight) * scores
+        sums[docnums] = changed
+        return docnums, changed
+
+    def has(self, docnum: int) -> bool:
+        """Return whether a document has it."""
+        place = int(self.docnums.searchsorted(self.docnums.dtype.type(docnum)))
+        return place < self.size and int(self.docnums[place]) == docnum
+
+    def scores_of(self, docnums: Array) -> Array:
+        """Return what it adds to some documents, which need not have it."""
+        places, is_there = self._locate(docnums)
+        found = self._scores_at(places, docnums.astype(np.intp))
+        found *= is_there
+        return found
+
+    def counts_of(self, docnums: Array) -> list[Array]:
+        """Return how often some documents have it, in each field."""
+        places, is_there = self._locate(docnums)
+        return [own[places] * is_there for own in self.counts]
+
+    def _locate(self, docnums: Array) -> tuple[Array, Array]:
+        """Return the places of some docnums among its own, and whether they are there."""
+        wanted = docnums.astype(self.docnums.dtype)  # otherwise all of its own would be converted
+        places = self.docnums.searchsorted(wanted)
+        places[places == self.size] = 0
+        return places, self.docnums[places] == wanted
+
+    def _all_scores(self, docnums: Array) -> Array:
+        if self._scores is None:
+            self._scores = self._weights.score(self.idf, docnums, self.counts)
+            self.top = float(self._scores.max())
+        return self._scores
+
+    def _scores_at(self, places: Array, docnums: Array) -> Array:
+        """Return what it adds to these documents if they have it as often as those at these of its places."""
+        if self._scores is not None:
+            return self._scores[places]
+        return self._weights.score(self.idf, docnums, [own[places] for own in self.counts])
+
+
+class _Weighted(NamedTuple):
+    """A term with its weight in a query."""
+
+    term: NumpyTerm
+    weight: float
+
+    @property
+    def top(self) -> float:
+        return self.weight * self.term.top
+
+
+class _Found(NamedTuple):
+    """What some documents have of a term."""
+
+    name: str
+    weighted: _Weighted
+    own: list[Array]  # weighted frequency in each field
+    frequencies: Array  # in all of them; 1 where a document does not have the term, by which one may divide
+    norm: Any
+
+
+def _top(weighted: Iterable[_Weighted]) -> float:
+    """Return what some terms together add at most."""
+    return sum(one.top for one in weighted)
+
+
+def _safe(weighted: Sequence[_Weighted]) -> float:
+    """Return the factor for a sum so that rounding lifts none of its equals above it; a score takes a dozen steps."""
+    return 1 - (len(weighted) + 16) * ROUNDING
+
+
+def _sums_of(docnums: Array, weighted: Iterable[_Weighted]) -> Array:
+    sums = np.zeros(len(docnums), dtype=np.float32)
+    for one in weighted:
+        sums += one.weight * one.term.scores_of(docnums)
+    return sums
+
+
+def _promised(docnums: Array, sums: Array, left: Sequence[_Weighted], limit: int) -> float:
+    """Return a score that the last of the best has at least, since `limit` documents have it once `left` is added."""
+    if left:
+        docnums, sums = _best_of(max(PROBES, limit), docnums, sums)
+    for one in left:
+        sums = sums + one.weight * one.term.scores_of(docnums)
+    return float(np.partition(sums, -limit)[-limit]) if len(sums) >= limit else 0.0
+
+
+def _best_of(count: int, docnums: Array, scores: Array) -> tuple[Array, Array]:
+    """Return about `count` of the best documents and their scores, in their order."""
+    if len(docnums) <= count:
+        return docnums, scores
+    sample = scores[:: 1 + len(scores) // SAMPLE]
+    rank = 1 + len(sample) * count // len(scores)
+    places = (scores >= np.partition(sample, -rank)[-rank]).nonzero()[0][: 2 * count]
+    return docnums[places], scores[places]
+
+
+def _bytes(term: NumpyTerm | None) -> int:
+    return 100 if term is None else term.bytes
+
+
+def _least(scores: Array, limit: int) -> Any:
+    """Return the score of the last of the best; 0 if there are fewer."""
+    return np.partition(scores, -limit)[-limit] if len(scores) > limit else 0
+
+
+def _each_once(docnums: Array) -> Array:
+    """Return docnums in ascending order without repeats; faster than numpy's own for arrays of this size."""
+    docnums.sort()
+    is_new = np.empty(len(docnums), dtype=bool)
+    is_new[:1] = True
+    np.not_equal(docnums[1:], docnums[:-1], out=is_new[1:])
+    return docnums[is_new]
+
+
+def join_postings(postings: Sequence[tuple[int, bytes]], fields: int = 0) -> tuple[Array, list[Array]]:
+    """Return the docnums of the postings of a term, ascending, and how often it stands in each field."""
+    parts = [_decode(size, data, fields) for size, data in postings]
+    if not parts:
+        return NO_DOCNUMS, [NO_DOCNUMS] * fields
+    docnums, *counts = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    return docnums, counts
+
+
+def _decode(size: int, data: bytes, fields: int) -> list[Array]:
+    width = count_width(size, data, fields)
+    counts = [np.frombuffer(data, f"<u{width}", size, size * (4 + width * field)) for field in range(fields)]
+    return [np.frombuffer(data, "<u4", size), *counts]
+
+
+def _append(docnums: Array, counts: Sequence[Array], tail: Sequence[Mapping[int, int]]) -> tuple[Array, list[Array]]:
+    """Return docnums and counts with those of the tail behind them."""
+    waiting = sorted(set().union(*tail))
+    if not waiting:
+        return docnums, list(counts)
+    added = [np.array([own.get(docnum, 0) for docnum in waiting], dtype=np.uint32) for own in tail]
+    return np.concatenate([docnums, np.array(waiting, dtype="<u4")]), [
+        np.concatenate(pair) for pair in zip(counts, added, strict=True)
+    ]
+
+
+def _where(counts: Array) -> Any:
+    """Return where counts are not zero if that is seldom (a title has few of the words of a text), else everywhere."""
+    if len(counts) < SHORT or np.count_nonzero(counts) * 2 > len(counts):
+        return slice(None)
+    return (counts != 0).nonzero()[0]
+
+
+def _take(values: Any, docnums: Array) -> Any:
+    """Return the values of some documents, where each has its own."""
+    return values[docnums] if isinstance(values, np.ndarray) else values

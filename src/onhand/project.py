@@ -1,0 +1,681 @@
+"""A project and everything in it that can be opened: the public API, and the only module that names concrete classes.
+
+Each part is opened when it is first used, and once: whatever a command, a door or an agent needs, it takes from the
+same `Project`. Imports are inside the functions that need them, because a search must not pay for an agent.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import RLock  # what `threading` has, without its Python part
+
+from onhand import __version__, config
+from onhand.config import Config
+from onhand.config.files import cache_directory, is_foreign, trust_store, user_file
+from onhand.corpora.file_index import cache_path
+from onhand.errors import ConfigError, InputError, MissingExtra, StoreError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from functools import cached_property as part
+    from typing import Any
+
+    from onhand.actions.shell import RunningCommand, StartCommand
+    from onhand.actions.workspace import Workspace
+    from onhand.agent.approval import Ask
+    from onhand.agent.events import Listener
+    from onhand.agent.loop import Agent
+    from onhand.agent.models.model import Model
+    from onhand.cache.cache import SemanticCache
+    from onhand.config.settings import AgentSettings
+    from onhand.corpora.context import Context
+    from onhand.corpora.documents import Documents
+    from onhand.corpora.federated import FederatedResult, FederatedSearch, Findings
+    from onhand.corpora.notes import Notes
+    from onhand.corpora.rules import Rules
+    from onhand.corpora.skills import Skills
+    from onhand.embed.embedder import Embedder
+    from onhand.mcp.approvals import Approvals
+    from onhand.mcp.servers import ServerConfig, ServerConfigs
+    from onhand.mcp.upstream_lists import UpstreamLists
+    from onhand.mcp.upstream_tools import JoinedServers
+    from onhand.mcp.upstreams import Upstreams
+    from onhand.plan.plan import Plan
+    from onhand.sandbox.policy import Policy
+    from onhand.sandbox.sandbox import Sandbox
+    from onhand.search.index import Index
+    from onhand.tools import Registry, Tool
+else:
+
+    class part:
+        """`functools.cached_property` without its imports, and with a lock: two threads do not open a part twice."""
+
+        def __init__(self, open):
+            self._open, self._name, self.__doc__ = open, open.__name__, open.__doc__
+
+        def __get__(self, project, owner=None):
+            if project is None:
+                return self
+            with project._lock:
+                if self._name not in project.__dict__:
+                    project.__dict__[self._name] = self._open(project)
+                return project.__dict__[self._name]
+
+
+PLAN_PATH = ".onhand/plan.journal"  # in the project, as is the next one
+CACHE_PATH = ".onhand/cache.json"
+REPOSITORY_DIRECTORIES = (".git", ".hg", ".svn", ".jj")  # programs run what they find there
+_NO_DOCUMENTS = "there are no documents at {}: import some with `onhand docs import PATH…`"
+
+
+def open(path: str | os.PathLike[str] = ".", *, settings: Mapping[str, object] | None = None) -> Project:
+    """Open the project that a directory is in. Nothing in it is read before it is used.
+
+    `settings` override what the configuration says, such as {"context.limit": 5}.
+    """
+    return Project(load_config(start=os.fspath(path), flags=settings))
+
+
+def open_index(path: str | os.PathLike[str] | None = None, embedder: Embedder | str | None = "auto") -> Index:
+    """Open the documents of a file, which is created if it does not exist; without a path, an index in memory.
+
+    `embedder` is "auto" (the best that is installed, or none), None, the name of one, or one of your own.
+    """
+    from onhand.embed.choose import choose_embedder
+    from onhand.search.index import Index
+    from onhand.store.memory import MemoryStore
+    from onhand.store.sqlite import SqliteStore
+
+    available, reason = choose_embedder(embedder)
+    return Index(MemoryStore() if path is None else SqliteStore(path), available, reason)
+
+
+class Project:
+    """Everything on hand in one project. Each part is opened on first use, once, and shared by all who ask for it."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._lock = RLock()
+
+    def __repr__(self) -> str:
+        return f"Project({self.directory!r})"
+
+    @property
+    def directory(self) -> str:
+        """The directory of the project."""
+        return self.config.project
+
+    def close(self) -> None:
+        """Write the cache and close the files of what was opened."""
+        for name in ("cache", "index"):
+            if name in self.__dict__:
+                self.__dict__.pop(name).close()
+        self.__dict__.pop("documents", None)
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # Corpora
+
+    @part
+    def context(self) -> Context:
+        """The project's context pages."""
+        from onhand.corpora.context import Context
+
+        settings = self.config.context._asdict()
+        return Context(self.directory, **settings, **self._indexing("context", settings))
+
+    @part
+    def rules(self) -> Rules:
+        """The rules of the repository that the project is in."""
+        return self.rules_of(repository_of(self.directory))
+
+    def rules_of(self, directory: str) -> Rules:
+        """Open the rules of another directory, by the same settings."""
+        from onhand.corpora.rules import Rules
+
+        settings, directory = self.config.rules._asdict(), os.path.abspath(directory)
+        return Rules(directory, **settings, **self._indexing("rules", {**settings, "root": directory}))
+
+    @part
+    def skills(self) -> Skills:
+        """The skills of the project and, unless the settings say otherwise, of the user."""
+        return self._open_skills(self.directory, self.config.skills._asdict())
+
+    def skills_of(self, directory: str) -> Skills:
+        """Open the skills of a directory: a project, or, if it has none of the usual places, skills or one skill."""
+        from onhand.corpora.skill_files import has_usual
+
+        directory, settings = os.path.abspath(directory), self.config.skills._asdict()
+        settings["roots"] = ()
+        if not has_usual(directory):
+            settings["roots"], settings["usual"] = (".",), False
+        return self._open_skills(directory, settings)
+
+    def _open_skills(self, directory: str, settings: dict[str, Any]) -> Skills:
+        from onhand.corpora.skills import Skills
+
+        home = os.path.expanduser("~") if settings.pop("user") else None
+        indexing = self._indexing("skills", {**settings, "project": directory, "home": home})
+        return Skills(directory, home=home, **settings, **indexing)
+
+    @part
+    def notes(self) -> Notes:
+        """The notes that agents wrote about the project."""
+        from onhand.corpora.notes import Notes
+
+        path = self._place_of("notes.path", self.config.notes.path)
+        return Notes(path, limit=self.config.notes.limit, **self._indexing("notes", {"path": path}))
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether notes can be kept where the configuration says; its warnings say why not."""
+        return not _placement_problem(self.directory, self.config.notes.path)
+
+    def prepare_notes(self) -> None:
+        """Create the directory of the notes now: in a sandbox, none can be created next to a protected name."""
+        from contextlib import suppress
+
+        if self.has_notes:
+            with suppress(OSError):  # writing a note reports it
+                os.makedirs(os.path.join(self.directory, self.config.notes.path), exist_ok=True)
+
+    @part
+    def documents(self) -> Documents:
+        """The imported documents; StoreError says how to import some if there are none."""
+        from onhand.corpora.documents import Documents
+
+        if not os.path.exists(self.documents_path):
+            raise StoreError(_NO_DOCUMENTS.format(self.documents_path))
+        return Documents(self.index, self.config.documents.max_output_bytes)
+
+    @part
+    def index(self) -> Index:
+        """The index of the documents, to put some in or delete some; its file is created if it does not exist."""
+        directory = os.path.dirname(os.path.abspath(self.documents_path))
+        try:
+            os.makedirs(directory, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{directory} cannot be created ({error.strerror}): name another file by --db") from None
+        return open_index(self.documents_path, self.config.documents.embedder)
+
+    @property
+    def documents_path(self) -> str:
+        """The file of the documents, whether it exists or not."""
+        return self._place_of("documents.path", self.config.documents.path, ", or by --db")
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether documents were imported, to a place that can be used."""
+        path = self.config.documents.path
+        return os.path.isfile(os.path.join(self.directory, path)) and not _placement_problem(self.directory, path)
+
+    def search(self, query: str, kinds: Sequence[str] = (), limit: int = 10) -> FederatedResult:
+        """Search rules, context, skills, documents and notes, or those of these kinds, in one ranking."""
+        return self._everything.search(query, kinds, limit)
+
+    @part
+    def _everything(self) -> FederatedSearch:
+        from onhand.corpora.federated import FederatedSearch
+
+        return FederatedSearch(  # those with more authority first
+            {
+                "rules": lambda: self.rules,
+                "context": lambda: self.context,
+                "skills": lambda: self.skills,
+                "documents": lambda: _DocumentsIfAny(self),
+                "notes": lambda: self.notes,
+            }
+        )
+
+    def _indexing(self, name: str, settings: Mapping[str, object]) -> dict[str, Any]:
+        """Return where a corpus of files caches its index between runs, and what compares meaning."""
+        how: dict[str, Any] = {"cache_file": None, "embedder": None, "unavailable": None}
+        if self.config.file_index.cached:
+            where = os.path.realpath(self.directory)
+            how["cache_file"] = cache_path(cache_directory(os.environ), name, __version__, where, settings)
+        if self.config.file_index.embedder != "none":
+            how["embedder"], how["unavailable"] = self._files_embedder
+        return how
+
+    @part
+    def _files_embedder(self) -> tuple[Embedder | None, str | None]:
+        from onhand.embed.choose import choose_embedder
+
+        return choose_embedder(self.config.file_index.embedder)
+
+    def _place_of(self, key: str, path: str, or_else: str = "") -> str:
+        """Return the whole path of a place that we write to; ConfigError if nothing may be written there."""
+        if reason := _placement_problem(self.directory, path):
+            raise ConfigError(f"{key}: {os.path.join(self.directory, path)} {reason}{or_else}")
+        return os.path.join(self.directory, path)
+
+    # Plan and cache
+
+    @part
+    def plan(self) -> Plan:
+        """The plan of the project; its file is created with the first change."""
+        from onhand.plan.plan import Plan
+
+        path = os.path.join(self.directory, PLAN_PATH)
+        if reason := _placement_problem(self.directory, PLAN_PATH):
+            raise ConfigError(f"{path} {reason}, by --file")
+        return Plan(path)
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether the project has a plan."""
+        is_file = os.path.isfile(os.path.join(self.directory, PLAN_PATH))
+        return is_file and not _placement_problem(self.directory, PLAN_PATH)
+
+    @part
+    def cache(self) -> SemanticCache:
+        """The semantic cache of the project, which `close` writes to its file."""
+        from onhand.cache.file import open_cache
+        from onhand.embed.choose import choose_embedder
+
+        embedder, _ = choose_embedder(self.config.documents.embedder)
+        return open_cache(self._place_of("the cache", CACHE_PATH), embedder)
+
+    # Tools
+
+    def tools(self, workspace_tools: str | None = None) -> list[Tool]:
+        """Return every tool that the configuration offers to a model.
+
+        `workspace_tools` ("none", "read" or "write") overrides the setting workspace.tools.
+        """
+        tools = self.context.tools()
+        if self.rules.paths():  # tools that can find nothing would only take up room in a prompt
+            tools += self.rules.tools()
+        if self.skills.all():
+            tools += self.skills.tools()
+        if self.has_notes:
+            tools += self.notes.tools()
+        if self.has_documents:
+            tools += self.documents.tools()
+        if self.has_plan:  # four more tools in a prompt: only if there is a plan
+            tools += self.plan.tools()
+        tools += self._workspace_tools(workspace_tools or self.config.workspace.tools)
+        tools += self._shell_tools if self.config.shell.enabled else []
+        tools += self._web_tools() if self.config.web.enabled else []
+        return tools
+
+    def registry(self, workspace_tools: str | None = None) -> Registry:
+        """Return a new registry of `tools()`, to which others can be added."""
+        from onhand.tools import Registry
+
+        return Registry(self.tools(workspace_tools))
+
+    @part
+    def workspace(self) -> Workspace:
+        """The directories that a model may work in."""
+        from onhand.actions.workspace import Workspace
+
+        settings = self.config.workspace
+        return Workspace(
+            os.path.join(self.directory, settings.root),
+            read_only_roots=[os.path.join(self.directory, path) for path in settings.read_only_roots],
+            writable_roots=[os.path.join(self.directory, path) for path in settings.writable_roots],
+            deny=settings.deny,
+            protect=settings.protect,
+            allow=settings.allow,
+            project=self.directory,
+            never_written=[os.path.dirname(path) for path in _user_decisions()],
+        )
+
+    def _workspace_tools(self, which: str) -> list[Tool]:
+        if which == "none":
+            return []
+        from onhand.actions.file_tools import reading_tools, writing_tools
+        from onhand.actions.git import git_tool
+        from onhand.actions.grep import grep_tool
+        from onhand.actions.tree import glob_tool
+
+        workspace = self.workspace
+        tools = [*reading_tools(workspace), glob_tool(workspace), grep_tool(workspace), git_tool(workspace)]
+        return tools + (writing_tools(workspace) if which == "write" else [])
+
+    @part
+    def _shell_tools(self) -> list[Tool]:
+        """The tools that run commands; they share one table of jobs."""
+        from onhand.actions.jobs import Jobs
+        from onhand.actions.shell import command_environment, start_unconfined
+        from onhand.actions.shell_tools import shell_tools
+        from onhand.sandbox.policy import describe_walls
+        from onhand.sandbox.sandbox import choose
+
+        config, workspace = self.config, self.workspace
+        policy = self.sandbox_policy(workspace.root)
+        sandbox = None if config.sandbox.backend == "none" else choose(policy, config.sandbox.backend)
+        also = config.shell.environment if sandbox else ("HOME", *config.shell.environment)
+        return shell_tools(
+            Jobs(start_unconfined if sandbox is None else _confine(sandbox, policy)),
+            workspace.directory,
+            lambda given: command_environment(os.environ, also, given),
+            "Nothing confines it." if sandbox is None else describe_walls(policy, sandbox.name),
+            config.shell.timeout_s,
+        )
+
+    def _web_tools(self) -> list[Tool]:
+        from onhand.actions.web import http_get_tool
+        from onhand.corpora.blocks import render_block
+
+        # What a page says stands in a block that no page can close.
+        return [
+            http_get_tool(
+                lambda attributes, text: render_block("web_page", attributes, text), self.config.web.allow_http
+            )
+        ]
+
+    def sandbox_policy(self, root: str = "") -> Policy:
+        """Return what commands may read, write and reach; what is closed to the file tools is closed to them.
+
+        Commands of a model work in `root`, the workspace's; those of the user, in the whole project.
+        """
+        from onhand.path_rules import PathRules
+        from onhand.sandbox.policy import workspace_policy
+
+        settings, files = self.config.sandbox, self.config.workspace
+        project = os.path.realpath(self.directory)
+
+        def whole(paths: Iterable[str]) -> list[str]:
+            return [os.path.normpath(os.path.join(project, path)) for path in paths]
+
+        policy = workspace_policy(
+            root or project,
+            home=os.path.expanduser("~"),
+            project=project,
+            readable=whole(settings.readable),
+            writable=whole((*([] if root else [files.root]), *files.writable_roots, *settings.writable)),
+            read_only=whole(files.read_only_roots),
+            denied=[*whole(settings.denied), *_user_decisions()],
+            domains=settings.domains,
+            closed=PathRules(files.deny, files.protect, files.allow),
+        )
+        return policy._replace(
+            memory_bytes=settings.memory_mb << 20, cpu_s=settings.cpu_s, processes=settings.processes
+        ).validate()
+
+    # MCP servers
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether there may be MCP servers to connect to: nothing of MCP is imported to find out."""
+        return bool(self.config.mcp.files) or os.path.lexists(servers_file())
+
+    @part
+    def server_list(self) -> ServerConfigs:
+        """The MCP servers of the user's own file, then those of the files that the configuration names."""
+        from onhand.mcp.servers import ServerConfigs, read_servers
+
+        known: dict[str, ServerConfig] = {}
+        problems: list[str] = []
+        own = [servers_file()] if os.path.lexists(servers_file()) else []
+        named = [os.path.join(self.directory, os.path.expanduser(path)) for path in self.config.mcp.files]
+        for path in own + named:
+            servers, wrong = read_servers(path)
+            problems += wrong
+            for server in servers:
+                if known.setdefault(server.key, server) != server:
+                    problems.append(f"{path}: another server is already called {server.key!r}; this one is ignored")
+        return ServerConfigs(tuple(known.values()), tuple(problems))
+
+    @part
+    def servers(self) -> Upstreams:
+        """The MCP servers of `server_list`, none of which is connected yet."""
+        return self.open_servers()
+
+    def open_servers(self, show_login: Callable[[str], None] | None = None) -> Upstreams:
+        """Open the servers; `show_login` shows a person where to log in to one that asks for it."""
+        require_mcp()
+        from onhand.mcp.oauth import oauth_login
+        from onhand.mcp.upstreams import Upstreams
+
+        return Upstreams(
+            self.server_list.servers,
+            self.approvals,
+            lists_directory=self._lists_directory,
+            auth_of=oauth_login(os.path.dirname(servers_file()), show_login),
+            version=__version__,
+        )
+
+    @part
+    def approvals(self) -> Approvals:
+        """What was approved of the servers: one list for the user's own, one for each project that names files."""
+        from onhand.mcp.approvals import Approvals
+
+        return Approvals(os.path.join(_approvals_directory(), f"{self._owner_of_servers}.json"), self.config.mcp.trust)
+
+    def known_lists(self) -> dict[str, UpstreamLists]:
+        """Return what each server listed last, as far as that is cached; none is started."""
+        from onhand.mcp.upstream_lists import load_lists
+
+        known = {
+            server.key: load_lists(self._lists_directory, server.key, server.identity)
+            for server in self.server_list.servers
+        }
+        return {key: listing for key, listing in known.items() if listing is not None}
+
+    @property
+    def _lists_directory(self) -> str | None:
+        directory = os.path.join(cache_directory(os.environ), "mcp", self._owner_of_servers)
+        return directory if self.config.file_index.cached else None
+
+    @property
+    def _owner_of_servers(self) -> str:
+        from onhand.text import digest
+
+        whole = os.path.realpath(self.directory).encode(errors="surrogateescape")
+        return digest(whole) if self.config.mcp.files else "user"
+
+    # Agent
+
+    def agent(
+        self,
+        model: Model | str | None = None,
+        *,
+        settings: AgentSettings | None = None,
+        ask: Ask | None = None,
+        listeners: Sequence[Listener] = (),
+        replace_tools: Callable[[Sequence[Tool]], Sequence[Tool]] | None = None,
+    ) -> Agent:
+        """Return an agent over the project, with a conversation of its own.
+
+        `model` is a name such as "openai:NAME" or a Model; by default the configured one. `settings` take the place
+        of the configured ones. `ask` asks a person about a call; without it, what would be asked is refused.
+        `replace_tools` may return tools of the same names that do their work elsewhere, such as in an editor.
+        """
+        from onhand.agent.approval import DEFAULT_RULES, Approval, rules_for
+        from onhand.agent.events import Limits
+        from onhand.agent.loop import Agent
+        from onhand.agent.models.choose import choose_model
+        from onhand.agent.nested_rules import NestedRules
+        from onhand.agent.prompt import build_parts
+        from onhand.agent.sub_agents import NAME, make_delegate_tool
+        from onhand.agent.toolbox import Toolbox
+        from onhand.tools.catalog_tool import MCP
+        from onhand.tools.loading import parse_policy
+
+        settings = settings or self.agent_settings({"model": model} if isinstance(model, str) else {})
+        if model is None or isinstance(model, str):
+            model = choose_model(settings.model, settings.base_url, settings.api_key_env, settings.max_output_tokens)
+        # An agent without files is of little use, and what it writes is asked about: it gets more than what is served.
+        tools: Sequence[Tool] = self.tools(settings.workspace_tools)
+        tools = replace_tools(tools) if replace_tools else tools
+        toolbox = Toolbox(
+            tools,
+            nested_rules=NestedRules(self.rules),
+            policy=parse_policy(settings.load_tools),
+            window_tokens=settings.window_tokens,
+            always_tools=[NAME, *(tool.name for tool in tools if not tool.name.startswith(MCP))],
+        )
+        agent = Agent(
+            model,
+            toolbox,
+            build_parts(self.context, self.rules, self.skills, self.notes if self.has_notes else None),
+            approval=Approval([*rules_for(settings.allow, settings.deny), *DEFAULT_RULES], ask, self.directory),
+            limits=Limits(settings.max_turns, settings.max_tokens or None),
+            listeners=listeners,
+        )
+        toolbox.add(make_delegate_tool(agent, toolbox))
+        if settings.telemetry:
+            from onhand.agent.telemetry import AgentTelemetry
+
+            agent.listeners.append(AgentTelemetry(model.name))
+        return agent
+
+    def agent_settings(self, flags: Mapping[str, Any]) -> AgentSettings:
+        """Return the configured settings, overridden by flags; one provider's address and key are not for another."""
+        configured = self.config.agent
+        if "model" in flags and configured.model and _provider(flags["model"]) != _provider(configured.model):
+            configured = configured._replace(base_url="", api_key_env="")
+        return configured._replace(**flags)
+
+    def join_servers(self, agent: Agent, servers: Upstreams | None = None) -> JoinedServers:
+        """Return what gives an agent the tools of MCP servers, by default `servers`, once it is opened."""
+        from onhand.agent.toolbox import Toolbox
+        from onhand.mcp.upstream_tools import JoinedServers
+
+        if not isinstance(agent.tools, Toolbox):
+            raise InputError("only an agent with a Toolbox can use MCP servers: make it with project.agent()")
+        return JoinedServers(agent.tools, self.servers if servers is None else servers)
+
+
+class _DocumentsIfAny:
+    """The documents as a corpus that may still be empty when it is first searched."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def find(self, query: str, limit: int) -> Findings:
+        from onhand.corpora.federated import Findings
+
+        if os.path.exists(self._project.documents_path):
+            return self._project.documents.find(query, limit)
+        return Findings((), _NO_DOCUMENTS.format(self._project.documents_path))
+
+
+def _provider(model: str) -> str:
+    return model.partition(":")[0]
+
+
+def _confine(sandbox: Sandbox, policy: Policy) -> StartCommand:
+    """Return how a sandbox starts a command: with nothing to read, and pipes for what it prints."""
+    from subprocess import DEVNULL, PIPE
+
+    from onhand.sandbox.sandbox import Command
+
+    def start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> RunningCommand:
+        return sandbox.start(policy, Command(argv, cwd, environment, DEVNULL, PIPE, PIPE))
+
+    return start
+
+
+def require_mcp() -> None:
+    """Raise MissingExtra if the packages of the Model Context Protocol are not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        raise MissingExtra("MCP", "mcp")
+
+
+def servers_file() -> str:
+    """Return the user's own list of MCP servers, which `onhand mcp add` writes."""
+    return os.path.join(os.path.dirname(user_file(os.environ)), "mcp.json")
+
+
+def _approvals_directory() -> str:
+    return os.path.join(os.path.dirname(trust_store(os.environ)), "mcp")
+
+
+def _user_decisions() -> list[str]:
+    """Return the files of what the user decided: no tool and no command may decide for the user."""
+    paths = user_file(os.environ), servers_file(), trust_store(os.environ), _approvals_directory()
+    return [path for path in paths if os.path.isabs(path)]
+
+
+# Which directory is the project
+
+
+def load_config(
+    root: str | None = None, *, start: str | None = None, flags: Mapping[str, object] | None = None
+) -> Config:
+    """Load the configuration of the project that `start` (the working directory) is in, or of the directory `root`.
+
+    `root` is a project or, if it has no context directory of its own, a directory of context files.
+    """
+    for directory in (root, start):
+        if directory is not None and not os.path.isdir(directory):
+            raise InputError(f"{directory} is not a directory: name a project, or a directory of context files")
+    loaded = _load_named(root, flags or {}) if root is not None else _load_around(start, flags or {})
+    places = {"notes.path": loaded.notes.path, "documents.path": loaded.documents.path}
+    reasons = {key: _placement_problem(loaded.project, path) for key, path in places.items()}
+    warnings = tuple(f"{key} is not used: {places[key]} {reason}" for key, reason in reasons.items() if reason)
+    return loaded._replace(warnings=(*loaded.warnings, *warnings)) if warnings else loaded
+
+
+def _load_around(start: str | None, flags: Mapping[str, object]) -> Config:
+    loaded = config.load(start, flags=flags)
+    if loaded.project_file or os.path.isdir(os.path.join(loaded.project, loaded.context.root)):
+        return loaded
+    return config.load(_project_above(loaded.project, loaded.context.root), flags=flags)
+
+
+def _load_named(root: str, flags: Mapping[str, object]) -> Config:
+    loaded = config.load(root, flags=flags)
+    has_own = os.path.isdir(os.path.join(root, loaded.context.root))
+    if has_own and os.path.samefile(root, loaded.project):
+        return loaded
+    # The settings may be those of a project above; the context is that of the directory that was named.
+    return config.load(root, flags={**flags, "context.root": loaded.context.root if has_own else "."})
+
+
+def _project_above(start: str, root: str) -> str:
+    """Return the nearest directory upwards that has `root`, inside the repository of `start`; else `start`.
+
+    Outside of a repository nothing above is considered: anybody may have put it there, and the repository too.
+    """
+    found = None
+    for directory in _upwards(start):
+        has_root = found is None and os.path.isdir(os.path.join(directory, root))
+        if has_root and not is_foreign(os.path.join(directory, root), start):
+            found = directory
+        if os.path.lexists(os.path.join(directory, ".git")):
+            return start if found is None or is_foreign(os.path.join(directory, ".git"), start) else found
+    return start
+
+
+def repository_of(start: str) -> str:
+    """Return the nearest directory upwards that is a repository's; else `start`, above which anybody may put files."""
+    for directory in _upwards(start):
+        if os.path.lexists(os.path.join(directory, ".git")):
+            return start if is_foreign(os.path.join(directory, ".git"), start) else directory
+    return start
+
+
+def _upwards(start: str) -> Iterable[str]:
+    directory, above = start, os.path.dirname(start)
+    yield directory
+    while above != directory:
+        directory, above = above, os.path.dirname(above)
+        yield directory
+
+
+def _placement_problem(project: str, path: str) -> str:
+    """Return why nothing of ours may be written to a configured path, and what to name instead; "" if it may.
+
+    The path may have come with a clone, and so may a link on the way that leads out of the project.
+    """
+    project = os.path.realpath(project)
+    real = os.path.realpath(os.path.join(project, path))
+    is_inside = real.startswith(os.path.join(project, ""))
+    parts = (real[len(project) :] if is_inside else real).casefold().split(os.sep)
+    if any(name in parts for name in REPOSITORY_DIRECTORIES):
+        return "is in the directory of a repository: name a place outside of it"
+    if real == project:
+        return "is the project itself: name a place in it"
+    return "" if is_inside or os.path.isabs(path) else "is a link out of the project: name what it leads to"

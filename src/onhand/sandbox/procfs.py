@@ -1,0 +1,202 @@
+"""Read from /proc what a sandboxed command sees and uses. Like `launch`, it imports nothing after it was loaded.
+
+Mounts: bubblewrap follows paths that another running command may turn into links, which would mount something else of
+the user's. So the kernel's list of mounts, which no link changes, is compared with the plan before the command starts.
+
+Usage: the kernel limits each process, but not the sum without a control group, which most users cannot create. So the
+supervisor adds up what all descendants use.
+"""
+
+import os
+import resource
+
+from onhand.processes import descendants
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_NEW = (b"tmpfs", b"proc", b"devpts")  # file systems that bubblewrap makes; one whose device the host has is the host's
+_DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
+_ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\043", b"#"), (b"\\134", b"\\"))
+
+Mount = tuple[bytes, bytes, bytes, bytes, bytes, bytes]
+"""Its number and that of the one it is mounted on; the device, what of it is mounted, where, and the file system."""
+
+
+def parse_mountinfo(mountinfo: bytes) -> list[Mount]:
+    """Return the mounts in /proc/PID/mountinfo, earlier ones first."""
+    found = []
+    for line in filter(None, mountinfo.split(b"\n")):  # a name may hold any other character that ends a line
+        fields, _, rest = line.partition(b" - ")
+        number, above, device, root, place, *_ = fields.split(b" ")
+        found.append((number, above, device, _unescape(root), _unescape(place), rest.split(b" ")[0]))
+    return found
+
+
+def complete_mounts(read: "Callable[[], bytes]", host: list[Mount]) -> list[Mount]:
+    """Return all mounts once bubblewrap has switched to its new root; nothing before.
+
+    It is read again after the move was seen: a long list comes in pieces, of which the first may tell of before.
+    """
+    known = {device for _, _, device, *_ in host}
+    has_moved = any(place == b"/proc" and device not in known for _, _, device, _, place, _ in parse_mountinfo(read()))
+    return parse_mountinfo(read()) if has_moved else []
+
+
+def unexpected_mount(
+    mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: list[bytes], terminal: bytes = b""
+) -> bytes | None:
+    """Return a place with a wrong or missing mount, or None if everything is mounted as planned.
+
+    `bound` are the places that show what the host has there, as often as they are mounted; `hidden`, those that do not.
+    What a `terminal` is, the command has anyway.
+    """
+    known = {device for _, _, device, *_ in host}
+    own = {(device, root, place) for _, _, device, root, place, _ in host}
+    where = _resolver(host)
+    devices = {where(path) for path in (*(b"/dev/" + name for name in _DEVICES), *filter(None, [terminal]))}
+    waiting: dict[bytes, int] = {}
+    for place in bound:
+        waiting[place] = waiting.get(place, 0) + 1
+    covered = set()
+    for _, _, device, root, place, kind in mounts:
+        if (device not in known and kind in _NEW) or (device, root) in devices:
+            covered.add(place)
+        elif waiting.get(place) and where(place) == (device, root):
+            waiting[place] -= 1
+        elif (device, root, place) not in own or not any(_is_below_root(place, one) for one in bound):
+            return place
+    missing = (place for place, times in waiting.items() if times)
+    return next(iter((*missing, *(place for place in hidden if place not in covered))), None)
+
+
+def _resolver(host: list[Mount]) -> "Callable[[bytes], tuple[bytes, bytes]]":
+    """Return a function that maps a path without links to its device and the place on it."""
+    numbers = {number for number, *_ in host}
+    upon: dict[bytes, list[Mount]] = {}
+    for mount in host:
+        number, above = mount[:2]
+        upon.setdefault(above if above in numbers and above != number else b"", []).append(mount)
+
+    def where(path: bytes) -> tuple[bytes, bytes]:
+        number, device, root, place = b"", b"", b"", b""
+        # As the kernel walks: the first mount on the way leads on, and what lies beneath that is out of sight.
+        while inner := [mount for mount in upon.get(number, ()) if _is_below_root(path, mount[4])]:
+            number, _, device, root, place, _ = min(inner, key=lambda mount: len(mount[4]))
+        return device, (root.rstrip(b"/") + path[len(place.rstrip(b"/")) :]).rstrip(b"/") or b"/"
+
+    return where
+
+
+def _is_below_root(path: bytes, root: bytes) -> bool:
+    return path == root or path.startswith(root.rstrip(b"/") + b"/")
+
+
+def _unescape(text: bytes) -> bytes:
+    if b"\\" in text:
+        for escape, character in _ESCAPES:
+            text = text.replace(escape, character)
+    return text
+
+
+TEMPORARY_DIRECTORIES = ("/tmp", "/dev/shm")  # noqa: S108  # where bubblewrap always mounts what is in memory
+MAX_DESCRIPTORS = (
+    65_536  # descriptors of all together: each is looked at, and whoever looks at more is late for all else
+)
+_UTIME, _CSTIME, _RSS = 11, 14, 21  # in the fields of stat: from own time to that of children who were waited for
+_TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+
+
+def exceeded_limit(ancestor: int, memory_bytes: int, cpu_s: float, *, temporary: "Sequence[str]" = ()) -> str:
+    """Return the limit that all processes together exceed, `memory`, `cpu` or `open`, or nothing.
+
+    To be asked by the ancestor itself: it alone knows what those used whom it waited for. What is in directories of
+    theirs that are `temporary` is in memory too.
+    """
+    told = descendants(ancestor)
+    buried = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ticks = sum(int(ticks) for fields in told.values() for ticks in fields[_UTIME : _CSTIME + 1])
+    if ticks / _TICKS + buried.ru_utime + buried.ru_stime > cpu_s:
+        return "cpu"
+    # What several share counts for each of them in the first sum, which is cheap; in the second it is divided.
+    resident = {process: int(fields[_RSS]) * _PAGE_BYTES for process, fields in told.items()}
+    descriptors = _open_descriptors(told)
+    if len(descriptors) > MAX_DESCRIPTORS:
+        return "open"
+    files = _memfd_bytes(descriptors) + _temporary_bytes(told, temporary)
+    if sum(resident.values()) + files > memory_bytes:
+        shares = [_memory_share(process, size) for process, size in resident.items()]
+        mapped = sum(share[1] for share in shares)  # of the files too: what is both counts once
+        return "memory" if sum(share[0] for share in shares) + max(mapped, files) > memory_bytes else ""
+    return ""
+
+
+def _open_descriptors(processes: "Iterable[int]") -> list[str]:
+    """Return the paths of the open descriptors, stopping soon after the limit."""
+    found: list[str] = []
+    for process in processes:
+        directory = f"/proc/{process}/fd"
+        try:
+            found += [f"{directory}/{number}" for number in os.listdir(directory)]
+        except OSError:  # it has just ended, or does not tell
+            continue
+        if len(found) > MAX_DESCRIPTORS:
+            break
+    return found
+
+
+def _memfd_bytes(descriptors: list[str]) -> int:
+    """Return the size of open memfd_create files, each counted once, whether or not they are mapped."""
+    sizes: dict[tuple[int, int], int] = {}
+    for descriptor in descriptors:
+        try:
+            if os.readlink(descriptor).startswith("/memfd:"):
+                found = os.stat(descriptor)
+                sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+        except OSError:
+            continue
+    return sum(sizes.values())
+
+
+def _temporary_bytes(processes: "Iterable[int]", paths: "Sequence[str]") -> int:
+    """Return the size of the in-memory directories as the first readable process sees them; all see the same."""
+    ours = [_device("self", path) for path in paths]
+    for process in processes:
+        theirs = [path for path in paths if _device(str(process), path) not in (None, *ours)]
+        if theirs:  # but for one of ours that they may write
+            return sum(_used_bytes(process, path) for path in theirs)
+    return 0
+
+
+def _device(process: str, path: str) -> int | None:
+    """Return the device of a directory as a process sees it."""
+    try:
+        return os.stat(f"/proc/{process}/root{path}").st_dev
+    except OSError:  # it has just ended, or does not tell
+        return None
+
+
+def _used_bytes(process: int, path: str) -> int:
+    try:
+        found = os.statvfs(f"/proc/{process}/root{path}")
+    except OSError:
+        return 0
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+def _memory_share(process: int, resident: int) -> tuple[int, int]:
+    """Return the proportional memory of a process, and separately its share of shared-memory files.
+
+    Where it is not told, all that is resident.
+    """
+    try:
+        with open(f"/proc/{process}/smaps_rollup", "rb") as rollup:
+            told = {words[0]: int(words[1]) * 1024 for words in map(bytes.split, rollup) if words[0].endswith(b":")}
+    except (FileNotFoundError, ProcessLookupError):
+        return 0, 0  # it has just ended
+    except OSError:
+        return resident, 0
+    mapped = told.get(b"Pss_Shmem:", 0)
+    return told.get(b"Pss:", 0) + told.get(b"SwapPss:", 0) - mapped, mapped

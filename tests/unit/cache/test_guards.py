@@ -1,0 +1,118 @@
+"""Guards separate questions that differ in what a similarity does not see, and no others."""
+
+import pytest
+
+from onhand.cache.guards import contradict, disagreement
+from requirements import requirement
+
+pytestmark = requirement("cache.guards")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        ("refund 10 USD", "refund 1000 USD", "different numbers"),
+        ("report for 2025", "report for 2026", "different numbers"),
+        ("report for 2025", "the report", "different numbers"),
+        ("what happens in step two", "what happens in step three", "different numbers"),
+        ("is 1.5 enough", "is 15 enough", "different numbers"),
+        ("pay 1,000", "pay 1", "different numbers"),
+        ("who won on 2025-01-02", "who won on 2025-02-01", "different names"),
+        ("can I eat this", "can I not eat this", "one is negated"),
+        ("why does it work", "why doesn't it work", "one is negated"),
+        ("pizza with cheese", "pizza without cheese", "one is negated"),
+        ("why do cats swim", "why dont cats swim", "one is negated"),
+        ("what is the capital of France", "what is the capital of Germany", "different names"),
+        ("weather in Paris tomorrow", "weather in London tomorrow", "different names"),
+        ("how long do we keep traces in Esbjerg", "how long do we keep traces", "different names"),
+        ("what does read_file do", "what does write_file do", "different names"),
+        ("open src/a/b.py please", "open src/a/c.py please", "different names"),
+        ("mail bob@x.org about it", "mail ann@x.org about it", "different names"),
+        ('what does "on hand" mean', 'what does "on time" mean', "different quotations"),
+        ("what is `x`", "what is `y`", "different quotations"),
+        ("when was she born", "where was she born", "a different kind of question"),
+        ("how many people live there", "how long do people live there", "a different kind of question"),
+        ("how do I enable the cache", "how do I disable the cache", "opposite words"),
+        ("is it legal to park here", "is it illegal to park here", "opposite words"),
+        ("how to install it", "how to uninstall it", "opposite words"),
+        ("the best film of all", "the worst film of all", "opposite words"),
+        ("convert pdf to word", "convert word to pdf", "a different direction"),
+        ("fly from rome to oslo", "fly from oslo to rome", "a different direction"),
+        ("are cats better than dogs", "are dogs better than cats", "a different direction"),
+    ],
+)
+def test_questions_that_differ_in_a_particular_are_told_apart(one: str, other: str, reason: str) -> None:
+    assert disagreement(one, other) == reason
+    assert disagreement(other, one) == reason
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("How do I create a button?", "how can I make a button"),
+        ("How do I get 10 USD back?", "how to get back 10.0 USD"),
+        ("is 1,000 enough?", "Is 1000 enough?"),
+        ("What can two people do?", "what can 2 people do"),
+        ("walk 1 mile", "walk one mile"),
+        ("Which one is best?", "Which is the best?"),
+        ("Who is the President of France?", "who is president of france"),
+        ("What is Trump's policy?", "What policy does Trump have?"),
+        ("How Do I Bake Bread In An Oven?", "How do I bake bread in an oven?"),
+        ("Why don't cats swim?", "Why do cats not swim?"),
+        ("what dont cats eat", "what don't cats eat"),
+        ("is it raining or not", "is it raining"),
+        ("who took cookies from the cookie jar", "who took a cookie from the cookie jar"),
+        ("What's the best way to learn?", "what is the best way to learn"),
+        ("Tell me about the U.S. economy", "tell me about the u.s. economy"),
+        ("a 17-year-old girl", "a 17 year old girl"),
+        ("What is it like to live in São Paulo?", "how is living in Sao Paulo"),
+        ("Kätzchen füttern", "Kätzchen füttern?"),
+        ("", ""),
+        ("?!", "…"),
+        ("🙂", "🙃"),
+    ],
+)
+def test_questions_that_only_are_put_otherwise_stay_together(one: str, other: str) -> None:
+    assert disagreement(one, other) is None
+    assert disagreement(other, one) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("report for 2025", "report for 2026"),
+        ("weather in Paris tomorrow", "weather in London tomorrow"),
+        ("what does read_file do", "what does write_file do"),
+        ("can I eat this", "can I not eat this"),
+        ('what does "on hand" mean', 'what does "on time" mean'),
+        ("how do I enable the cache", "how do I disable the cache"),
+        ("convert pdf to word", "convert word to pdf"),
+    ],
+)
+def test_questions_contradict_when_each_rules_the_other_out(one: str, other: str) -> None:
+    assert contradict(one, other)
+    assert contradict(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("how long do we keep traces in Esbjerg", "how long do we keep traces"),
+        ("report for 2025", "the report"),
+        ("how do I create a button", "how can I make a button"),
+        ("", "?"),
+    ],
+)
+def test_a_question_that_only_says_more_does_not_contradict(one: str, other: str) -> None:
+    assert not contradict(one, other)
+    assert not contradict(other, one)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 200_000, "1," * 100_000, '"' * 100_000, "a.b" * 50_000, "a_" * 50_000, "/" * 99_999, "a" + "'a" * 50_000],
+)
+def test_time_stays_linear_in_what_is_read(text: str) -> None:
+    """The time limit of the tests is what a quadratic pattern would meet."""
+    assert disagreement(text, text) is None

@@ -1,0 +1,164 @@
+"""A sandbox is tried with a command that does nothing, and not for longer than that can take."""
+
+import os
+import sys
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from onhand.actions import shell
+from onhand.errors import SandboxError
+from onhand.sandbox import bubblewrap, launcher
+from onhand.sandbox.layout import resolve_layout
+from onhand.sandbox.policy import Policy
+from onhand.sandbox.sandbox import (
+    KILLED,
+    Command,
+    MemorySandbox,
+    Process,
+    RefusingSandbox,
+    Sandbox,
+    SimulatedProcess,
+    try_sandbox,
+)
+from requirements import requirement
+from workplace import NOBODY, confined_start, policy_for, python_inside, run
+
+
+class Pretending(MemorySandbox):
+    """Starts something else than it was asked to."""
+
+    def __init__(self, *argv: str) -> None:
+        super().__init__()
+        self.argv = argv
+        self.started: Process | None = None
+
+    def start(self, policy: Policy, command: Command) -> Process:
+        self.started = super().start(policy, command._replace(argv=self.argv))
+        return self.started
+
+
+@requirement("sandbox.check")
+def test_a_trial_that_does_not_end_is_ended_and_told_of() -> None:
+    sandbox = Pretending("sleep", "600")
+    assert try_sandbox(sandbox, Policy()) == "a command that does nothing did not end within 30 s"
+    assert sandbox.started is not None
+    assert sandbox.started.poll() == KILLED
+
+
+@requirement("sandbox.check")
+def test_a_trial_that_is_interrupted_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    sandbox = Pretending("sleep", "600")
+    monkeypatch.setattr(SimulatedProcess, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        try_sandbox(sandbox, Policy())
+    assert sandbox.started is not None
+    assert sandbox.started.poll() == KILLED
+
+
+@requirement("sandbox.check")
+def test_a_trial_says_what_went_wrong() -> None:
+    assert try_sandbox(Pretending("true"), Policy()) is None
+    assert try_sandbox(Pretending("false"), Policy()) == "a command that does nothing ended with 1"
+    assert try_sandbox(RefusingSandbox("there is none"), Policy()) == "nothing was started: there is none"
+
+
+@requirement("sandbox.check", "sandbox.run")
+def test_what_does_not_begin_is_not_waited_for_without_end(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_START_CODE", "import time; time.sleep(600)")
+    monkeypatch.setattr(launcher, "BEGIN_S", 0.2)
+    with pytest.raises(SandboxError, match=r"the command was not started: it did not begin within 0\.2 s"):
+        run(sandbox, Policy(readable=("/usr", "/bin", "/lib", "/lib64")), "/bin/sh", "-c", ":")
+
+
+@requirement("actions.shell-timeout")
+@pytest.mark.parametrize("domains", [(), ("example.com",)])
+@pytest.mark.parametrize("by", ["timeout", "stop"])
+def test_a_command_that_is_ended_before_it_has_begun_does_not_begin(
+    sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch, by: str, domains: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(launcher, "_START_CODE", "import time; time.sleep(600)")
+    monkeypatch.setattr(launcher, "START_S", 600.0)  # it is not this that ends the wait
+    stop = Event()
+    if by == "stop":
+        stop.set()
+    start = confined_start(sandbox, policy_for(place, domains=domains))
+    ran = shell.run_command("touch begun", cwd=str(place), timeout_s=0.3, start=start, stop=stop)
+    assert (ran.ended_by, ran.exit_code, ran.notes) == (
+        by,
+        None,
+        ("it had not started yet: the sandbox was not ready",),
+    )
+    assert sorted(os.listdir(place)) == ["notes.txt", "src"]
+
+
+STUCK = """#!{python}
+import os, sys, time
+told = int(sys.argv[sys.argv.index("--info-fd") + 1])
+os.write(told, b'{{"child-pid": %d}}' % os.getpid())
+time.sleep(600)
+"""
+
+
+@requirement("actions.shell-timeout")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+def test_what_is_ended_while_it_is_mounted_for_clears_up_by_itself(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place / "src" / "bwrap"
+    program.write_text(STUCK.format(python=python_inside()))
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "_program", lambda: str(program))
+    monkeypatch.setattr(bubblewrap, "_missing_requirement", lambda: None)
+    monkeypatch.setattr(launcher, "GRACE_S", 10.0)
+    monkeypatch.setattr(launcher, "kill_descendants", lambda _: pytest.fail("it was killed from outside"))
+    start = confined_start(bubblewrap.BubblewrapSandbox(), policy_for(place))
+    assert shell.run_command(":", cwd=str(place), timeout_s=0.5, start=start).ended_by == "timeout"
+    assert sorted(os.listdir(place)) == ["notes.txt", "src"]
+
+
+FAILING = """#!/bin/sh
+{told}
+echo "bwrap: no way" >&2
+exit 1
+"""
+
+
+@requirement("sandbox.never-silently-open")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+@pytest.mark.parametrize("told", ["", 'while [ "$1" != --info-fd ]; do shift; done; echo "{\\"child-pid\\": $$}" >&$2'])
+def test_a_command_whose_walls_fail_was_not_started_and_has_no_exit_code(
+    place: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    program = place / "src" / "bwrap"
+    program.write_text(FAILING.format(told=told))
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "_program", lambda: str(program))
+    monkeypatch.setattr(bubblewrap, "_missing_requirement", lambda: None)
+    policy = policy_for(place)
+    failed = "bubblewrap could not put up its walls: bwrap: no way"
+    with pytest.raises(SandboxError, match=f"^the command was not started: {failed}$"):
+        shell.run_command("true", cwd=str(place), start=confined_start(bubblewrap.BubblewrapSandbox(), policy))
+    assert try_sandbox(bubblewrap.BubblewrapSandbox(), policy) == failed
+    assert sorted(os.listdir(place)) == ["notes.txt", "src"]
+
+
+@requirement("sandbox.never-silently-open")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+def test_walls_that_cannot_even_be_begun_are_told_of_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bubblewrap, "_program", lambda: str(place / "bwrap"))
+    monkeypatch.setattr(bubblewrap, "_missing_requirement", lambda: None)
+    with pytest.raises(SandboxError, match=r"not started: \[Errno 2\] No such file .* while starting \S*/bwrap$"):
+        run(bubblewrap.BubblewrapSandbox(), policy_for(place), "true", cwd=place)
+
+
+@requirement("sandbox.never-silently-open")
+def test_what_goes_while_walls_are_made_for_another_user_is_told_of(place: Path) -> None:
+    gone = str(place / "gone" / ".env")
+    layout = resolve_layout(policy_for(place))._replace(hidden=(gone,))
+    with pytest.raises(SandboxError, match=r"gone/\.env was there and is not any more: .*; try again when"):
+        launcher.reachable_layout(layout, (NOBODY, NOBODY))
