@@ -81,8 +81,10 @@ class NumpySearcher:
             docnums, scores = self._add_all(list(terms.values()), allowed)
         else:
             docnums, scores = self._near_best(terms, limit, allowed)
-        best = scores >= _least(scores, limit)
-        found = zip(docnums[best].tolist(), scores[best].tolist(), strict=True)
+        if len(scores) > limit:
+            best = scores >= _least(scores, limit)
+            docnums, scores = docnums[best], scores[best]
+        found = zip(docnums.tolist(), scores.tolist(), strict=True)
         return sorted(found, key=itemgetter(1), reverse=True)
 
     def explain(self, weights: Weights, docnums: Sequence[int]) -> list[tuple[Contribution, ...]]:
@@ -146,8 +148,9 @@ class NumpySearcher:
     def _add_all(self, weighted: list[_Weighted], allowed: Allowed | None) -> tuple[Array, Array]:
         """Return the docnums that have any of some terms, and their scores."""
         scores = self._scores
-        for one in weighted:
-            scores[one.term.docnums] += one.weight * self._exact_scores(one.term)
+        for term, weight in weighted:
+            added = self._exact_scores(term)
+            scores[term.docnums] += added if weight == 1.0 else weight * added
         docnums = self._docnums_reaching(weighted, scores, 1e-300)
         values = scores[docnums]
         self._reset(weighted, scores)
@@ -253,11 +256,9 @@ class NumpySearcher:
 
     def _frequencies(self, docnums: Array, counts: Sequence[Array]) -> tuple[list[Array], Array, Any]:
         """Return weighted frequencies, in each field and in all of them, and what they are measured against."""
-        lengths = [own[docnums] for own in self._lengths]
-        # A field without words has no counts: its length may be 1, by which one may divide whatever the formula.
-        measured = [np.maximum(own, 1) for own in lengths] if self._scoring.per_field_length else lengths
-        own = [self._scoring.weight(field, length) * counts[field] for field, length in enumerate(measured)]
-        return own, sum(own[1:], own[0]), self._scoring.norm(lengths)
+        weights = self._weights
+        own = [_take(weight, docnums) * counts[field] for field, weight in enumerate(weights.exact_fields)]
+        return own, sum(own[1:], own[0]), _take(weights.exact_norm, docnums)
 
     def _find(self, docnums: Array, terms: dict[str, _Weighted]) -> Iterable[_Found]:
         """Return what a few documents have of each term; the last answer is kept, as what is scored is explained."""
@@ -298,6 +299,8 @@ class NumpySearcher:
             docnums, counts = docnums[kept], [own[kept] for own in counts]
         if self._tail:
             docnums, counts = _append(docnums, counts, self._tail.counts(name))
+        if len(docnums) <= DIRECT_POSTINGS:
+            docnums = docnums.astype(np.intp)  # otherwise every look-up by them would convert them
         return NumpyTerm(docnums, counts, self._weights) if len(docnums) else None
 
     def _docnums_of(self, kind: int, key: str) -> Array:
@@ -345,7 +348,9 @@ class DocumentWeights(NamedTuple):
     """What the formula takes from each document, by docnum or one number for all, and what makes most of it."""
 
     scoring: Scoring
-    fields: list[Any]  # what one occurrence in each field counts
+    exact_fields: list[Any]  # what one occurrence in each field counts, in 64 bits
+    exact_norm: Any
+    fields: list[Any]  # the same in 32 bits
     norm: Any
     heaviest: list[float]
     least_norm: float
@@ -374,10 +379,16 @@ class DocumentWeights(NamedTuple):
 
 def document_weights(scoring: Scoring, lengths: Sequence[Array]) -> DocumentWeights:
     """Return the weights of documents with fields of these lengths."""
-    # Where there is no word nothing is ever weighed: 1 instead of 0, by which one may divide whatever the formula.
-    fields = [scoring.weight(field, np.maximum(own, 1).astype(np.float32)) for field, own in enumerate(lengths)]
-    norm = scoring.norm([own.astype(np.float32) for own in lengths])
-    return DocumentWeights(scoring, fields, norm, [float(np.max(own)) for own in fields], float(np.min(norm)))
+    # A field without words has no counts. Its length may be 1 instead of 0, so that every formula can divide by it.
+    exact_fields = [scoring.weight(field, np.maximum(own, 1)) for field, own in enumerate(lengths)]
+    exact_norm = scoring.norm(lengths)
+    fields, norm = [_in_32_bits(own) for own in exact_fields], _in_32_bits(exact_norm)
+    heaviest = [float(np.max(own)) for own in fields]
+    return DocumentWeights(scoring, exact_fields, exact_norm, fields, norm, heaviest, float(np.min(norm)))
+
+
+def _in_32_bits(values: Any) -> Any:
+    return values.astype(np.float32) if isinstance(values, np.ndarray) else values
 
 
 class NumpyTerm:

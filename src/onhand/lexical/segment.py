@@ -17,7 +17,7 @@ from onhand.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from onhand.lexical.scoring import Ranking
 
@@ -29,7 +29,7 @@ NO_TIME = -(2**63)  # of a document without a time: earlier than any
 
 SMALL_SEGMENT = 64  # documents
 FAN = 8  # segments of a size that are merged into one of the next
-NUMPY_COUNTS_FASTER = 48  # occurrences, from which on it does
+NUMPY_COUNTS_FASTER = 4096  # occurrences in a segment, from which on it does
 MAX_DELETED_SHARE = 0.25  # of a segment; above it, the segment is written again without them
 
 
@@ -66,14 +66,15 @@ class Segment(Record):
 class SegmentBuilder:
     """A segment in memory, of at least one document.
 
-    It keeps words as they are written and encodes a posting when it is read: most terms are never looked up.
+    It keeps words as they are written and encodes a posting when it is read, because most terms are never looked up.
     """
 
     def __init__(self, ranking: Ranking, rows: Iterable[Row]) -> None:
         self._forms = ranking.tokenizer.forms
         self._words = [_Occurrences() for _ in ranking.fields]
         self._keys = {kind: _Occurrences() for kind in (AUTHOR, TAG, SCOPE, EVERY)}
-        self._words_of: dict[str, list[str]] | None = None
+        self._encode: Callable[[str], tuple[int, bytes]] | None = None  # once the words are grouped by term
+        self._words_of: dict[str, list[str]] = {}
         self.segment = self._take(ranking, rows)
 
     def posting(self, kind: int, term: str) -> tuple[int, bytes] | None:
@@ -81,17 +82,14 @@ class SegmentBuilder:
         if kind != WORD:
             data = self._keys[kind].get(term)
             return (len(data) // 4, bytes(data)) if data else None
-        if self._words_of is None:
-            self._words_of = self._group_words()
-        words = self._words_of.get(term)
-        return self._encode(words) if words else None
+        encode = self._encode or self._group_words()
+        return encode(term) if term in self._words_of else None
 
     def postings(self) -> Iterator[Posting]:
         """Yield all postings, ordered by kind and term."""
-        if self._words_of is None:
-            self._words_of = self._group_words()
-        for term, words in sorted(self._words_of.items()):
-            yield Posting(WORD, term, *self._encode(words))
+        encode = self._encode or self._group_words()
+        for term in sorted(self._words_of):
+            yield Posting(WORD, term, *encode(term))
         for kind, keys in self._keys.items():
             for term, data in sorted(keys.items()):
                 yield Posting(kind, term, len(data) // 4, bytes(data))
@@ -122,22 +120,26 @@ class SegmentBuilder:
             every[""].extend(own)
         return Segment(first, last, documents, tuple(lengths), created)
 
-    def _group_words(self) -> dict[str, list[str]]:
-        """Return for each term the words that have it among their forms, each as often as it has it."""
+    def _group_words(self) -> Callable[[str], tuple[int, bytes]]:
+        """Find the words that have each term among their forms, and return the function that encodes a posting."""
         forms, grouped = self._forms, _Lists()
         for word in self._words[0] if len(self._words) == 1 else dict.fromkeys(chain(*self._words)):
             for form in forms(word):
                 grouped[form].append(word)
-        return grouped
+        self._words_of = grouped
+        occurrences = sum([sum(own) for own in self.segment.lengths])
+        is_large = sys.modules.get("numpy") and occurrences >= NUMPY_COUNTS_FASTER
+        self._encode = _CountedTerms(grouped, self._words).encode if is_large else self._encode_term
+        return self._encode
 
-    def _encode(self, words: Sequence[str]) -> tuple[int, bytes]:
+    def _encode_term(self, term: str) -> tuple[int, bytes]:
+        words = self._words_of[term]
         if len(words) == len(self._words) == 1:
             data = bytes(self._words[0][words[0]])  # ascending, as documents were added
             if len(set(decode_array("I", data))) * 4 == len(data):
                 return len(data) // 4, data + b"\1" * (len(data) // 4)
         parts = [b"".join([own[word] for word in words if word in own]) for own in self._words]
-        is_large = sys.modules.get("numpy") and sum(map(len, parts)) > 4 * NUMPY_COUNTS_FASTER
-        return _encode_large(parts) if is_large else _encode_small(parts)
+        return _encode_small(parts)
 
 
 def _encode_small(parts: Sequence[bytes]) -> tuple[int, bytes]:
@@ -150,15 +152,37 @@ def _encode_small(parts: Sequence[bytes]) -> tuple[int, bytes]:
     return len(docnums), encode_array(new_array("I", docnums)) + _encode_counts(columns)
 
 
-def _encode_large(parts: Sequence[bytes]) -> tuple[int, bytes]:
-    import numpy as np
+class _CountedTerms:
+    """The occurrences of all terms of a segment, counted with numpy in one step instead of term by term."""
 
-    counted = [np.unique(np.frombuffer(part, "<u4"), return_counts=True) for part in parts]
-    docnums = counted[0][0] if len(parts) == 1 else np.unique(np.concatenate([own for own, _ in counted]))
-    columns = np.zeros((len(parts), len(docnums)), "<u4")
-    for column, (own, counts) in zip(columns, counted, strict=True):
-        column[docnums.searchsorted(own)] = counts
-    return len(docnums), docnums.tobytes() + (columns.astype("u1") if columns.max() < 256 else columns).tobytes()
+    def __init__(self, words_of: Mapping[str, Sequence[str]], fields: Sequence[Mapping[str, bytearray]]) -> None:
+        import numpy as np
+
+        self._numbers = {term: number for number, term in enumerate(words_of)}
+        starts = np.arange(len(words_of) + 1, dtype=np.int64) << 32
+        counted = []
+        for own in fields:
+            parts = [[own[word] for word in words if word in own] for words in words_of.values()]
+            docnums = np.frombuffer(b"".join([data for part in parts for data in part]), "<u4")
+            sizes = [sum(map(len, part)) // 4 for part in parts]
+            keys = np.repeat(starts[:-1], sizes) + docnums
+            keys.sort(kind="stable")  # fast, as most of it is in order
+            is_new = np.ones(len(keys) + 1, dtype=bool)
+            np.not_equal(keys[1:], keys[:-1], out=is_new[1:-1])
+            places = is_new.nonzero()[0]
+            counted.append((keys[places[:-1]], np.diff(places)))
+        keys = counted[0][0] if len(counted) == 1 else np.unique(np.concatenate([own for own, _ in counted]))
+        counts = np.zeros((len(counted), len(keys)), "<u4")
+        for row, (own, often) in zip(counts, counted, strict=True):
+            row[keys.searchsorted(own)] = often
+        self._counts = counts.astype("u1") if counts.max() < 256 else counts
+        self._docnums = keys.astype("<u4")  # the lower half
+        self._bounds = keys.searchsorted(starts).tolist()
+
+    def encode(self, term: str) -> tuple[int, bytes]:
+        number = self._numbers[term]
+        start, end = self._bounds[number], self._bounds[number + 1]
+        return end - start, self._docnums[start:end].tobytes() + self._counts[:, start:end].tobytes()
 
 
 class _Occurrences(dict[str, bytearray]):
