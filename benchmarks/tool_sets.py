@@ -50,8 +50,13 @@ def _judged(folder: Path, rows: list[dict[str, Any]], most_queries: int | None) 
 
 
 def _entry(row: dict[str, Any]) -> dict[str, Any]:
-    """What a server would say of the tool. A server counts where ids are made of it, as names are not unique there."""
-    own = {name: row.get(name) for name in ("name", "description", "parameters")}
+    """Return what a server would say of the tool. Where names are not unique, ids are made of server and name."""
+    parameters = row.get("parameters")
+    if isinstance(parameters, list):  # as an OpenAPI document lists them
+        properties = {one["name"]: {"type": one["type"], "description": one["description"]} for one in parameters}
+        parameters = {"type": "object", "properties": properties}
+    name = str(row["name"]).replace("/", "_").replace(" ", "")  # such as "GET /movie/{id}", which no server may use
+    own = {"name": name, "description": row.get("description"), "parameters": parameters}
     return {**own, "server": row["server"]} if row["id"] != row["name"] and row.get("server") else own
 
 
