@@ -127,7 +127,8 @@ def request_tools(session: Session, search: str = "client", cache: bool = False)
         for wired in session.wire(activated=False)
         if ANTHROPIC.fullmatch(wired["name"]) and (search == "client" or wired["name"] not in finders)
     ]
-    active = {tool.name: tool.id for tool in session.active()}  # of tools with one name, the one that a call would reach
+    # Of several tools with one name, only the one that a call would reach is sent.
+    active = {tool.name: tool.id for tool in session.active()}
     deferred = [
         tool
         for tool in session.deferred()
@@ -164,7 +165,8 @@ def server_search(session: Session, name: str, tool_use_id: str, arguments: Mapp
             matching = [*(hit.tool for hit in result.found.hits), *result.already]
             found = [tool for tool in matching if tool.id in active][:MAX_RESULTS]
         else:
-            raise InputError(f"unknown search tool {name[:100]!r}: use {' or '.join(tool['name'] for tool in SEARCH_TOOLS.values())}")
+            names = " or ".join(tool["name"] for tool in SEARCH_TOOLS.values())
+            raise InputError(f"unknown search tool {name[:100]!r}: use {names}")
     except InputError as error:
         return _result(tool_use_id, _error("invalid_tool_input", str(error)))
     except (StoreError, ToolError) as error:

@@ -36,9 +36,10 @@ class ChatFormat:
         """Return an assistant message; with calls but no text, its content is null, as in the API."""
         entry: dict[str, Any] = {"role": "assistant", "content": message.text or (None if message.calls else "")}
         if message.calls:
+            functions = [{"name": call.name, "arguments": as_text(call.arguments)} for call in message.calls]
             entry["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": as_text(call.arguments)}}
-                for call in message.calls
+                {"id": call.id, "type": "function", "function": function}
+                for call, function in zip(message.calls, functions, strict=True)
             ]
         return entry
 

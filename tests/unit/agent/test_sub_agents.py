@@ -6,8 +6,7 @@ from typing import Any
 
 from onhand.agent.approval import DEFAULT_RULES, Approval, ApprovalRule
 from onhand.agent.events import Answered, Ended, Event, Limits, Nested, PromptPart, Stream
-from onhand.agent.loop import Agent
-from onhand.agent.sub_agents import make_delegate_tool
+from onhand.agent.loop import Agent, make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from onhand.formats.message import Message
 from onhand.tools import Tool

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onhand.agent.events import Answered, Usage
+from onhand.agent.loop import make_delegate_tool
 from onhand.agent.models.scripted import Line, ScriptedModel
-from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.telemetry import AgentTelemetry
 from onhand.agent.toolbox import Toolbox
 from onhand.formats.message import Message

@@ -5,8 +5,7 @@ from typing import Any
 
 from onhand import Rules
 from onhand.agent.models.scripted import Line
-from onhand.agent.nested_rules import NestedRules
-from onhand.agent.toolbox import Toolbox
+from onhand.agent.toolbox import NestedRules, Toolbox
 from onhand.formats.message import Message
 from onhand.tools import Call, Tool
 from onhand.tools.loading import parse_policy

@@ -8,8 +8,8 @@ import pytest
 
 from onhand.agent.approval import Approval
 from onhand.agent.events import Answered, Limits, PromptPart, Usage
+from onhand.agent.loop import make_delegate_tool
 from onhand.agent.models.scripted import Line
-from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from onhand.agent.trace import Trace, read_trace, replay, serialize_event
 from onhand.errors import InputError
@@ -146,7 +146,7 @@ def test_a_trace_that_was_changed_or_has_no_run_is_refused(tmp_path: Path, look:
     traced(path, Bench([calls("look"), "Calm."], [look]), ("go",))
     changed = path.read_text(encoding="utf-8").replace('"end": "answer"', '"end": "refusal"')
     path.write_text(changed, encoding="utf-8")
-    with pytest.raises(InputError, match="ends differently"):
+    with pytest.raises(InputError, match="ended differently"):
         asyncio.run(replay(read_trace(str(path))))
     with pytest.raises(InputError, match="no run"):
         asyncio.run(replay([]))

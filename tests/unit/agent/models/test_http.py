@@ -12,7 +12,7 @@ import provider
 from loopback import Asked, Loopback, Reply, serving
 from onhand.agent.events import Answered, ModelEvent, Retrying, Text, Thought, Usage
 from onhand.agent.models.anthropic import AnthropicModel
-from onhand.agent.models.http import RETRIES, Patience
+from onhand.agent.models.http import RETRIES, RequestPolicy
 from onhand.agent.models.openai import OpenAiModel
 from onhand.errors import InputError, ModelError
 from onhand.formats.message import Message
@@ -37,12 +37,12 @@ def in_turn(*replies: Reply) -> Callable[[Asked], Reply]:
 
 
 def claude(server: Loopback, waits: Waits | None = None, **options: Any) -> AnthropicModel:
-    patience = Patience(timeout_s=options.pop("timeout_s", 20), wait=waits if waits is not None else Waits())
-    return AnthropicModel("m", server.url, options.pop("api_key_env", None), patience=patience, **options)
+    policy = RequestPolicy(timeout_s=options.pop("timeout_s", 20), wait=waits if waits is not None else Waits())
+    return AnthropicModel("m", server.url, options.pop("api_key_env", None), policy=policy, **options)
 
 
 def gpt(server: Loopback, **options: Any) -> OpenAiModel:
-    return OpenAiModel("m", server.url, options.pop("api_key_env", None), patience=Patience(wait=Waits()), **options)
+    return OpenAiModel("m", server.url, options.pop("api_key_env", None), policy=RequestPolicy(wait=Waits()), **options)
 
 
 def said(model: AnthropicModel | OpenAiModel) -> list[ModelEvent]:
@@ -136,7 +136,7 @@ def test_a_server_says_how_long_to_wait_and_is_not_waited_for_without_end() -> N
 
 
 @requirement("models.http")
-def test_patience_ends() -> None:
+def test_retries_end() -> None:
     waits = Waits()
     with serving(lambda _: Reply("", 503)) as server, pytest.raises(ModelError, match="answered 503"):
         said(claude(server, waits))
