@@ -75,7 +75,7 @@ def test_calls_whose_deadline_passes_free_their_places(index: Index) -> None:
                 grpc.StatusCode.RESOURCE_EXHAUSTED,  # those before may not have left yet
             }
         running.stop()
-        places = running.server._workers[0]._places
+        places = running.server._workers[0]._slots
         assert [places.acquire(blocking=False) for _ in range(9)] == [True] * 8 + [False]
 
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+import onhand.grpc
 from grpc_serving import Running, mail_index, serving
 from mail import mails
 from onhand import Document, EmbedderError, Filter, Index, InputError, NotFound, open_index
-from onhand.errors import RemoteError, Unauthenticated
+from onhand.errors import RemoteError, StoreError, Unauthenticated
 from onhand.grpc import AsyncClient, Client, ServerSettings
+from onhand.grpc import client as rpc_methods
+from onhand.grpc import search_pb2 as wire
 from onhand.search.result import Hit, Result
 from requirements import requirement
 
@@ -186,21 +189,15 @@ def test_a_search_by_meaning_without_an_embedder_is_the_same_error() -> None:
 
 
 def test_a_document_that_changes_while_it_is_read_is_not_pieced_together() -> None:
-    from onhand.errors import StoreError
-    from onhand.grpc import rpc_calls
-    from onhand.grpc import search_pb2 as wire
-
-    exchange = rpc_calls.get("a")
-    next(exchange)
+    rpcs = rpc_methods.get("a")
+    next(rpcs)
     first = wire.GetDocumentResponse(part=wire.Part(end_byte=5, total_bytes=10))
-    second: Any = exchange.send(first).request
+    second: Any = rpcs.send(first).request
     assert second.first_byte == 5
     with pytest.raises(StoreError, match="changed while it was being read"):
-        exchange.send(wire.GetDocumentResponse(part=wire.Part(end_byte=11, total_bytes=11)))
+        rpcs.send(wire.GetDocumentResponse(part=wire.Part(end_byte=11, total_bytes=11)))
 
 
-def test_names_of_the_door_that_there_are_not_are_said_to_be_none() -> None:
-    import onhand.grpc
-
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nope'"):
         getattr(onhand.grpc, "Nope")  # noqa: B009  # which a type checker would refuse

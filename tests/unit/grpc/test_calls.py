@@ -20,7 +20,7 @@ from onhand import InputError, open_index
 from onhand.document import Match
 from onhand.errors import StoreError
 from onhand.grpc import Client, ServerSettings
-from onhand.grpc.call_log import log
+from onhand.grpc.calls import log
 from onhand.grpc.telemetry import OpenTelemetry, serve_metrics
 from onhand.search.index import Index
 from onhand.store.memory import MemoryStore
