@@ -275,7 +275,7 @@ class Project:
     @part
     def cache(self) -> SemanticCache:
         """The semantic cache of the project, which `close` writes to its file."""
-        from onhand.cache.file import open_cache
+        from onhand.cache.cache import open_cache
         from onhand.embed.choose import choose_embedder
 
         embedder, _ = choose_embedder(self.config.documents.embedder)

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from onhand.cache.cache import SemanticCache
+from onhand.cache.cache import SemanticCache, open_cache
 from onhand.cache.entry import Computed, Scope
-from onhand.cache.file import open_cache
 from onhand.cache.similarity import MAX_COMPARED_CHARS
 from onhand.embed.embedder import HashingEmbedder, Kind
 from onhand.errors import EmbedderError, InputError, StoreError
@@ -807,4 +806,4 @@ def test_hits_of_threads_are_all_counted() -> None:
     stale = cache.lookup("q").entry
     assert stale is not None
     cache.lookup("q")
-    assert cache._entries.use(stale).hit_count == 3  # looked up by one thread while another used it
+    assert cache._entries._table.use(stale).hit_count == 3  # looked up by one thread while another used it

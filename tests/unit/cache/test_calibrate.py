@@ -88,9 +88,9 @@ def test_pairs_too_long_to_compare_are_left_out_and_counted() -> None:
 @pytest.mark.parametrize(
     ("pairs", "text"),
     [
-        ([], "there must be both pairs that are the same and pairs that are not"),
-        ([QuestionPair("a", "b", True)], "there must be both pairs"),
-        ([QuestionPair("a", "b", False)], "there must be both pairs"),
+        ([], "the pairs must include some that are the same and some that are not"),
+        ([QuestionPair("a", "b", True)], "the pairs must include some"),
+        ([QuestionPair("a", "b", False)], "the pairs must include some"),
     ],
 )
 def test_pairs_that_teach_nothing_are_refused(pairs: list[QuestionPair], text: str) -> None:
