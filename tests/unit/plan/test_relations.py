@@ -238,8 +238,8 @@ def test_what_was_handed_over_makes_the_same_graph_again_in_any_order() -> None:
         ([Node("a", ("b",))], "Parent node 'b' does not exist"),
         ([Node("a"), Node("a")], "Node 'a' already exists: ids of initial nodes must be unique"),
         ([{"id": "a", "edgeType": "plan"}], "unknown field 'edgeType'"),
-        ([{"parents": []}], "a node is an object with an id"),
-        (["a"], "a node is an object with an id"),
+        ([{"parents": []}], "a node must be an object with an id"),
+        (["a"], "a node must be an object with an id"),
         ([Node("a", context={"status": "finished"})], "the status must be one of pending, in_progress, done, failed"),
         ([Node("a", context=[])], "context must be an object"),  # type: ignore[arg-type]
         ([Node("a", context={"description": 5})], "the description must be text"),

@@ -107,7 +107,7 @@ def test_a_long_chain_may_be_added_last_step_first(registry: Registry) -> None:
 def test_errors_say_what_to_do_next(registry: Registry) -> None:
     registry.call("plan_add", {"nodes": AUTH})
     assert "did you mean 'model'?" in refused(registry, "plan_update", id="modle", status="done")
-    assert "plan_show lists the existing ones" in refused(registry, "plan_show", ids=["zzzzzz"])
+    assert "plan_show lists the existing nodes" in refused(registry, "plan_show", ids=["zzzzzz"])
     assert "already exists" in refused(registry, "plan_add", nodes=AUTH[-1:])
     assert "status must be one of" in refused(registry, "plan_update", id="model", status="finished")
     assert "unknown argument 'state'" in refused(registry, "plan_update", id="model", state="done")
