@@ -211,18 +211,18 @@ class _AgentRun:
         self.agent.tools.begin(self.agent._last_input_tokens)
         while self.turns < limits.max_turns:
             self.turns += 1
-            answered = await self._ask_model()
-            calls = answered.message.calls
-            if answered.stop == "refusal":
+            answer = await self._ask_model()
+            calls = answer.message.calls
+            if answer.stop == "refusal":
                 return self._outcome("refusal", "the model refused to continue")
             if calls:
                 repeated = self.repeats.find_repeated(calls)
                 if repeated:
                     return self._outcome("repeated", f"{repeated.name} was called repeatedly with the same arguments")
                 await self._run_calls(calls)
-            elif answered.stop in ("max_tokens", "context_full"):
-                return self._outcome(answered.stop, "the model ran out of tokens: allow longer answers or ask for less")
-            elif answered.stop != "pause":
+            elif answer.stop in ("max_tokens", "context_full"):
+                return self._outcome(answer.stop, "the model ran out of tokens: allow longer answers or ask for less")
+            elif answer.stop != "pause":
                 return self._outcome("answer")
             if limits.max_tokens is not None and self.usage.total >= limits.max_tokens:
                 return self._outcome("token_budget", f"the budget of {limits.max_tokens:,} tokens is spent")
@@ -233,18 +233,18 @@ class _AgentRun:
         agent = self.agent
         system = join_parts(agent.parts, agent.tools.index())
         messages = [Message("system", system), *self.messages] if system else self.messages
-        answered: Answered | None = None
+        answer: Answered | None = None
         async with aclosing(agent.model.stream(messages, agent.tools.wire())) as events:
             async for event in events:
                 if isinstance(event, Answered):
-                    event = answered = event._replace(message=_with_ids(event.message, self.messages))
+                    event = answer = event._replace(message=_with_ids(event.message, self.messages))
                 agent.notify(event)
-        if answered is None:
+        if answer is None:
             raise ModelError(f"{agent.model.name} ended without an answer: try again, or use another model")
-        self.messages.append(answered.message)
-        self.usage = self.usage.plus(answered.usage)
-        agent._last_input_tokens = answered.usage.input
-        return answered
+        self.messages.append(answer.message)
+        self.usage = self.usage.plus(answer.usage)
+        agent._last_input_tokens = answer.usage.input
+        return answer
 
     async def _run_calls(self, calls: Sequence[Call]) -> None:
         """Run the allowed calls of a turn, and answer the others with the reason for the refusal."""

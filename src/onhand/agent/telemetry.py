@@ -51,13 +51,13 @@ class AgentTelemetry:
             self._calls.clear()
             self._end(self._run, "" if event.outcome.end == "answer" else event.outcome.end)
 
-    def _end_request(self, answered: Answered) -> None:
+    def _end_request(self, answer: Answered) -> None:
         attributes = {
             "gen_ai.request.model": self._model,
-            "gen_ai.usage.input_tokens": answered.usage.input,
-            "gen_ai.usage.output_tokens": answered.usage.output,
-            "gen_ai.usage.cache_read.input_tokens": answered.usage.cached,
-            "gen_ai.response.finish_reasons": [answered.stop],
+            "gen_ai.usage.input_tokens": answer.usage.input,
+            "gen_ai.usage.output_tokens": answer.usage.output,
+            "gen_ai.usage.cache_read.input_tokens": answer.usage.cached,
+            "gen_ai.response.finish_reasons": [answer.stop],
         }
         self._begin("chat", self._run, attributes, self._model, self._request_ns).end()
 

@@ -138,9 +138,9 @@ class _Recording:
         """Yield the recorded events of the model, and fail as it did."""
         while self._events and isinstance(self._events[0], Text | Thought | Retrying):
             yield self._events.popleft()  # type: ignore[misc]  # it is one of these
-        answered = self.next(Answered)
-        if answered:
-            yield answered
+        answer = self.next(Answered)
+        if answer:
+            yield answer
             return
         end = self._events[0] if self._events else None
         if isinstance(end, Ended) and end.outcome.end == "error":
@@ -165,11 +165,11 @@ class _Recording:
 
     async def check(self, call: Call, tool: Tool, notify: Listener) -> CallRefusal | None:
         """Return the recorded decision about a call."""
-        asked = self.next(Asked, call)
-        if asked:
-            notify(asked)
+        decision = self.next(Asked, call)
+        if decision:
+            notify(decision)
         returned = self.next(Returned, call)
-        return CallRefusal(returned.result.text, by_person=asked is not None) if returned else None
+        return CallRefusal(returned.result.text, by_person=decision is not None) if returned else None
 
     async def run(self, calls: Sequence[Call], on_result: Callable[[int, Result], None]) -> list[Result]:
         """Return the recorded results, after passing them to `on_result` in the recorded order."""

@@ -145,28 +145,28 @@ class _Job:
     def execute(self) -> Callable[[], None]:
         """Do the work in this thread, and return a function that notifies the caller."""
         try:
-            result = self._context.run(self._work_while_wanted)
+            result = self._context.run(self._run_work)
             return lambda: self._notify(self.answer.set_result, result)
         except BaseException as error:
             # A future rejects StopIteration, and an exception that ends a program must not end the event loop.
             failure = error if _is_plain(error) else RuntimeError(repr(error))
             return lambda: self._notify(self.answer.set_exception, failure)
 
-    def _work_while_wanted(self) -> Any:
-        cancellation.continue_while(self._is_wanted)
+    def _run_work(self) -> Any:
+        cancellation.continue_while(self._is_needed)
         cancellation.check()
         return self._work()
 
-    def _is_wanted(self) -> bool:
+    def _is_needed(self) -> bool:
         return not self.is_abandoned and (self._deadline is None or monotonic() < self._deadline)
 
-    def _notify(self, settle: Callable[[Any], None], value: Any) -> None:
+    def _notify(self, set_outcome: Callable[[Any], None], value: Any) -> None:
         with suppress(RuntimeError):  # the event loop has ended, and the caller with it
-            self._loop.call_soon_threadsafe(self._settle, settle, value)
+            self._loop.call_soon_threadsafe(self._finish, set_outcome, value)
 
-    def _settle(self, settle: Callable[[Any], None], value: Any) -> None:
+    def _finish(self, set_outcome: Callable[[Any], None], value: Any) -> None:
         if not self.answer.done():
-            settle(value)
+            set_outcome(value)
 
 
 def _is_plain(error: BaseException) -> bool:
@@ -203,7 +203,7 @@ class Calls:
             call = self._begin_call(f"/{service}/{name}", context)
             written = Written()
             try:
-                with self._stream():
+                with self._open_stream():
                     async for batch in _read_batches(messages):
                         put_batch = partial(index.put, batch)
                         counts = await self._workers.run(put_batch, _remaining_s(context))
@@ -236,7 +236,7 @@ class Calls:
 
     def _begin_call(self, path: str, context: Any) -> ObservedCall:
         call = ObservedCall(path, context.invocation_metadata() or (), self._telemetry)
-        # Sending it at once as initial metadata would make a call a fifth more expensive.
+        # As initial metadata, which is sent at once, it would make a call a fifth more expensive.
         context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
         return call
 
@@ -269,7 +269,7 @@ class Calls:
         call.end("DEADLINE_EXCEEDED" if is_late else "CANCELLED")
 
     @contextmanager
-    def _stream(self) -> Iterator[None]:
+    def _open_stream(self) -> Iterator[None]:
         if self._streams >= self._workers.max_calls:
             raise Busy(f"{self._streams:,} streams are already open: try again in a second")
         self._streams += 1
@@ -299,7 +299,7 @@ async def _read_batches(messages: AsyncIterator[bytes]) -> AsyncIterator[list[Do
 
 
 def _remaining_s(context: Any) -> float | None:
-    """Return how long the caller will still wait, or None for ever. Raise Cancelled if its deadline has passed."""
+    """Return how long the caller will still wait, or None without a deadline. Raise Cancelled if its deadline has passed."""
     remaining = _time_remaining(context)
     if remaining is not None and remaining <= 0:
         raise Cancelled("the deadline passed before the work began: allow more time")

@@ -1,4 +1,4 @@
-"""Does a client answer as the Index does, waiting and awaited, with the same errors?"""
+"""Both clients return the results and raise the errors of the Index."""
 
 import asyncio
 import inspect
@@ -60,7 +60,7 @@ def seen(result: Result) -> tuple[object, ...]:
 
 @requirement("grpc.client", "grpc.same-as-other-doors")
 @pytest.mark.parametrize(("method", "args", "kwargs"), CALLS)
-def test_the_client_answers_what_the_index_answers(
+def test_the_client_returns_what_the_index_returns(
     index: Index, client: Client, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     there, here = getattr(client, method)(*args, **kwargs), getattr(index, method)(*args, **kwargs)
@@ -71,7 +71,7 @@ def test_the_client_answers_what_the_index_answers(
 
 @requirement("grpc.client")
 @pytest.mark.parametrize(("method", "args", "kwargs"), CALLS)
-def test_the_awaited_client_answers_the_same(
+def test_the_async_client_returns_the_same(
     index: Index, running: Running, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     async def asked() -> Result:
@@ -122,17 +122,17 @@ def test_a_client_raises_what_the_index_raises(
             getattr(index, method)(*args, **kwargs)
 
 
-def test_half_a_character_is_asked_for_as_the_index_asks(index: Index, client: Client) -> None:
+def test_lone_surrogates_are_handled_as_by_the_index(index: Index, client: Client) -> None:
     assert seen(client.keyword("dock \ud83d")) == seen(index.keyword("dock \ud83d"))
 
 
-def test_a_document_is_got_whole(index: Index, client: Client) -> None:
+def test_a_document_is_returned_whole(index: Index, client: Client) -> None:
     assert client.get("mail-forecast") == index.get("mail-forecast")
     with pytest.raises(NotFound, match="did you mean 'mail-forecast'"):
         client.get("mail-forecas")
 
 
-def test_an_error_in_making_documents_is_the_callers_own_and_what_came_before_is_kept() -> None:
+def test_an_error_of_the_callers_iterator_is_raised_and_earlier_documents_are_kept() -> None:
     empty = open_index(None, embedder=None)
 
     def made() -> Iterator[Document]:
@@ -154,14 +154,14 @@ def test_an_error_in_making_documents_is_the_callers_own_and_what_came_before_is
 
 
 @requirement("grpc.client")
-def test_a_server_that_is_not_there_says_so() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     with Client("127.0.0.1:1", timeout_s=10) as client, pytest.raises(RemoteError) as error:
         client.keyword("dock")
     assert error.value.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 
 @requirement("grpc.security", "grpc.client")
-def test_a_client_carries_its_token() -> None:
+def test_a_client_sends_its_token() -> None:
     token = "a-token-of-enough-characters"
     with serving(settings=ServerSettings(token=token)) as running:
         with Client(running.address, token=token) as client:
@@ -177,7 +177,7 @@ def test_a_token_is_not_sent_unencrypted_to_another_machine(kind: type[Client]) 
         kind("search.example:50051", token="a-token-of-enough-characters")
 
 
-def test_a_search_by_meaning_without_an_embedder_is_the_same_error() -> None:
+def test_a_semantic_search_without_an_embedder_raises_the_same_error() -> None:
     index = open_index(None, embedder=None)
     index.put(mails())
     with serving(index) as running, Client(running.address) as client:
@@ -188,7 +188,7 @@ def test_a_search_by_meaning_without_an_embedder_is_the_same_error() -> None:
             client.stats()
 
 
-def test_a_document_that_changes_while_it_is_read_is_not_pieced_together() -> None:
+def test_a_document_that_changes_while_it_is_read_is_an_error() -> None:
     rpcs = rpc_methods.get("a")
     next(rpcs)
     first = wire.GetDocumentResponse(part=wire.Part(end_byte=5, total_bytes=10))

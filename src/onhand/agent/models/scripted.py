@@ -35,10 +35,10 @@ class ScriptedModel:
             raise ModelError(f"the script has only {self._used} lines: add another one")
         line = self._lines[self._used]
         self._used += 1
-        answered = _to_answered(line(messages) if callable(line) else line, self._used)
-        if answered.message.text:
-            yield Text(answered.message.text)
-        yield answered
+        answer = _to_answered(line(messages) if callable(line) else line, self._used)
+        if answer.message.text:
+            yield Text(answer.message.text)
+        yield answer
 
 
 def read_script(path: str) -> ScriptedModel:
