@@ -299,7 +299,7 @@ async def _read_batches(messages: AsyncIterator[bytes]) -> AsyncIterator[list[Do
 
 
 def _remaining_s(context: Any) -> float | None:
-    """Return how long the caller will still wait, or None without a deadline. Raise Cancelled if its deadline has passed."""
+    """Return how long the caller will wait, or None without a deadline. Raise Cancelled if it has passed."""
     remaining = _time_remaining(context)
     if remaining is not None and remaining <= 0:
         raise Cancelled("the deadline passed before the work began: allow more time")
