@@ -17,9 +17,8 @@ from docs.shown import refreshed
 from onhand.actions.jobs import Jobs
 from onhand.actions.shell_tools import shell_tools
 from onhand.actions.web import http_get_tool
-from onhand.agent.loop import Agent
+from onhand.agent.loop import Agent, make_delegate_tool
 from onhand.agent.models.scripted import ScriptedModel
-from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from onhand.cli.config import reference as config_page
 from onhand.cli.main import NOUNS

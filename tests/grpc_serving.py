@@ -13,7 +13,7 @@ from onhand import open_index
 from onhand.corpora.documents import Documents
 from onhand.grpc import GrpcServer, ServerSettings
 from onhand.grpc import search_pb2 as wire
-from onhand.grpc.call_log import CallTelemetry
+from onhand.grpc.calls import CallTelemetry
 from onhand.search.index import Index
 
 SEARCH, WRITE = "/search.v1.SearchService/", "/search.v1.WriteService/"

@@ -18,8 +18,7 @@ _HOMES = {
     "onhand.document": "Document Filter",
     "onhand.errors": "Busy Cancelled ConfigError EmbedderError InputError MissingExtra ModelError NotFound OnhandError "
     "RemoteError SandboxError StoreError ToolError Unauthenticated UpstreamError",
-    "onhand.cache.cache": "SemanticCache",
-    "onhand.cache.file": "open_cache",
+    "onhand.cache.cache": "SemanticCache open_cache",
     "onhand.cache.entry": "Computed Scope",
     "onhand.plan.plan": "Plan",
     "onhand.plan.relations": "Relations",
@@ -44,8 +43,7 @@ if TYPE_CHECKING:  # the same names, for them
     from onhand.corpora.skills import Skills as Skills
     from onhand.document import Document as Document, Filter as Filter
     from onhand.errors import *  # noqa: F403
-    from onhand.cache.cache import SemanticCache as SemanticCache
-    from onhand.cache.file import open_cache as open_cache
+    from onhand.cache.cache import SemanticCache as SemanticCache, open_cache as open_cache
     from onhand.cache.entry import Computed as Computed, Scope as Scope
     from onhand.plan.plan import Plan as Plan
     from onhand.plan.relations import Relations as Relations

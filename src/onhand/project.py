@@ -275,7 +275,7 @@ class Project:
     @part
     def cache(self) -> SemanticCache:
         """The semantic cache of the project, which `close` writes to its file."""
-        from onhand.cache.file import open_cache
+        from onhand.cache.cache import open_cache
         from onhand.embed.choose import choose_embedder
 
         embedder, _ = choose_embedder(self.config.documents.embedder)
@@ -491,12 +491,10 @@ class Project:
         """
         from onhand.agent.approval import DEFAULT_RULES, Approval, rules_for
         from onhand.agent.events import Limits
-        from onhand.agent.loop import Agent
-        from onhand.agent.models.choose import choose_model
-        from onhand.agent.nested_rules import NestedRules
+        from onhand.agent.loop import DELEGATE, Agent, make_delegate_tool
+        from onhand.agent.models import choose_model
         from onhand.agent.prompt import build_parts
-        from onhand.agent.sub_agents import NAME, make_delegate_tool
-        from onhand.agent.toolbox import Toolbox
+        from onhand.agent.toolbox import NestedRules, Toolbox
         from onhand.tools.catalog_tool import MCP
         from onhand.tools.loading import parse_policy
 
@@ -511,7 +509,7 @@ class Project:
             nested_rules=NestedRules(self.rules),
             policy=parse_policy(settings.load_tools),
             window_tokens=settings.window_tokens,
-            always_tools=[NAME, *(tool.name for tool in tools if not tool.name.startswith(MCP))],
+            always_tools=[DELEGATE, *(tool.name for tool in tools if not tool.name.startswith(MCP))],
         )
         agent = Agent(
             model,

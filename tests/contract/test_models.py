@@ -14,7 +14,7 @@ from loopback import Asked, Reply, serving
 from onhand.agent.events import Answered, ModelEvent, Text
 from onhand.agent.models.anthropic import AnthropicModel
 from onhand.agent.models.gguf import GgufModel
-from onhand.agent.models.http import Patience
+from onhand.agent.models.http import RequestPolicy
 from onhand.agent.models.model import Model
 from onhand.agent.models.openai import OpenAiModel
 from onhand.agent.models.scripted import ScriptedModel
@@ -34,10 +34,10 @@ RETURNED = [
 
 
 async def no_wait(_: float) -> None:
-    """Patience that does not take any time."""
+    """Do not wait."""
 
 
-PATIENCE = Patience(timeout_s=20, retries=2, wait=no_wait)
+POLICY = RequestPolicy(timeout_s=20, retries=2, wait=no_wait)
 
 
 def over_http(make: Callable[[str], Model], spell: Callable[..., list[Any]], named: bool) -> Iterator[Model]:
@@ -57,12 +57,12 @@ def scripted(_: Path) -> Iterator[Model]:
 
 @contextmanager
 def anthropic(_: Path) -> Iterator[Model]:
-    yield from over_http(lambda url: AnthropicModel("m", url, None, patience=PATIENCE), provider.anthropic, True)
+    yield from over_http(lambda url: AnthropicModel("m", url, None, policy=POLICY), provider.anthropic, True)
 
 
 @contextmanager
 def openai(_: Path) -> Iterator[Model]:
-    yield from over_http(lambda url: OpenAiModel("m", url, None, patience=PATIENCE), provider.openai, False)
+    yield from over_http(lambda url: OpenAiModel("m", url, None, policy=POLICY), provider.openai, False)
 
 
 @contextmanager

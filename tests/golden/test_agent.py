@@ -3,10 +3,9 @@
 import json
 from collections.abc import Callable
 
-from onhand.agent.loop import Agent
+from onhand.agent.loop import Agent, make_delegate_tool
 from onhand.agent.models.scripted import ScriptedModel
 from onhand.agent.prompt import CORE
-from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from requirements import requirement
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from onhand.formats import anthropic, openai
-from onhand.formats.functions_block import functions_block
 from onhand.tools.registry import Registry
 from onhand.tools.session import Session
 from requirements import requirement
@@ -51,6 +50,6 @@ def test_each_provider_gets_its_form(golden: Golden) -> None:
         "openai client": openai.request_tools(session),
         "openai server": openai.request_tools(session, execution="server"),
         "openai answer": openai.search_output("call_1", [ISSUE, PULLS]),
-        "functions": functions_block([ISSUE, PULLS]),
+        "functions": anthropic.functions_block([ISSUE, PULLS]),
     }
     golden("tool_forms.json", json.dumps(forms, indent=1, ensure_ascii=False) + "\n")

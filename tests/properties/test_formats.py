@@ -45,7 +45,7 @@ def test_calls_survive_every_form(calls: list[Call]) -> None:
         FunctionGemmaFormat(),
         FunctionGemmaFormat(GEMMA4_MARK),
     ):
-        back = form.read(json.loads(json.dumps(form.spell(message))))
+        back = form.read(json.loads(json.dumps(form.serialize(message))))
         assert as_objects(back) == [(call.name, call.arguments) for call in calls]
 
 
@@ -53,7 +53,7 @@ def test_calls_survive_every_form(calls: list[Call]) -> None:
 @given(CALLS, st.integers(0, 400), TEXTS)
 def test_a_text_that_is_cut_anywhere_is_read_without_a_failure(calls: list[Call], length: int, odd: str) -> None:
     form = FunctionGemmaFormat()
-    spelled = form.spell(Message("assistant", "", tuple(calls)))
+    spelled = form.serialize(Message("assistant", "", tuple(calls)))
     for said in (spelled[:length], spelled[length:], odd + spelled, spelled + odd, odd):
         for call in form.read(said).calls:
             assert isinstance(call.arguments, str | dict)
@@ -64,7 +64,7 @@ def test_a_text_that_is_cut_anywhere_is_read_without_a_failure(calls: list[Call]
 def test_a_call_that_is_cut_inside_its_arguments_keeps_them_as_text(calls: list[Call]) -> None:
     form = FunctionGemmaFormat()
     for call in calls:
-        spelled = form.spell(Message("assistant", "", (call,))).removesuffix("}<end_function_call>")
+        spelled = form.serialize(Message("assistant", "", (call,))).removesuffix("}<end_function_call>")
         (read,) = form.read(spelled).calls
         assert read.name == call.name
         assert isinstance(read.arguments, str)

@@ -7,7 +7,7 @@ from typing import Any
 from acp import schema
 
 from onhand.agent.events import Answered, Began, Calling, Event, Nested, Retrying, Returned, Text, Thought
-from onhand.agent.nested_rules import call_paths
+from onhand.agent.toolbox import call_paths
 from onhand.formats.message import as_mapping
 from onhand.text import one_line, repair_surrogates
 from onhand.tools.registry import Call, Result

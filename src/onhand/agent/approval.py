@@ -1,6 +1,6 @@
-"""Approval of calls: a policy of rules allows, denies, or asks a person, whose answer decides.
+"""Approval of calls: rules allow a call, deny it, or leave the decision to a person.
 
-How a person is asked is up to the caller.
+How that person is asked is up to the caller.
 """
 
 import os
@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple, Protocol
 
 from onhand.agent.events import Asked, Listener
-from onhand.agent.nested_rules import call_paths
+from onhand.agent.toolbox import call_paths
 from onhand.errors import InputError
 from onhand.tools.registry import Call
 from onhand.tools.tool import Tool
@@ -18,14 +18,14 @@ ACTIONS = ("allow", "ask", "deny")
 ANSWERS = ("allow_once", "allow_always", "reject_once", "reject_always")  # as ACP names them
 
 Ask = Callable[[Call, Tool, str], Awaitable[str]]
-"""Asks a person about a call of a tool, with the reason, and returns one of ANSWERS."""
+"""Asks a person about a call of a tool, given the reason for asking, and returns one of ANSWERS."""
 
 
 class ApprovalRule(NamedTuple):
-    """What to do about calls of tools whose name matches a pattern; the first rule that matches decides.
+    """An action for calls of tools whose names match a pattern. The first matching rule decides.
 
-    With a `path`, a pattern relative to the project's root, the paths in the arguments have to match too: all of them
-    for a rule that allows, any of them for the others.
+    With a `path`, a pattern relative to the project's root, the paths in the arguments must match too: all of them for
+    a rule that allows, at least one for any other rule.
     """
 
     action: str
@@ -38,12 +38,12 @@ DEFAULT_RULES = (ApprovalRule("allow", read_only=True), ApprovalRule("ask"))
 
 
 def rules_for(allow: Iterable[str], deny: Iterable[str]) -> tuple[ApprovalRule, ...]:
-    """Return the rules that deny and allow tools by name or pattern, before any other rule is consulted."""
+    """Return rules that deny and allow tools by name or pattern, to be put before all other rules."""
     return (*(ApprovalRule("deny", name) for name in deny), *(ApprovalRule("allow", name) for name in allow))
 
 
 class CallRefusal(NamedTuple):
-    """Why a call is not run, as the model reads it."""
+    """The reason why a call is not run, for the model."""
 
     text: str
     by_person: bool
@@ -57,7 +57,7 @@ class Gatekeeper(Protocol):
 
 
 class Approval:
-    """A policy, and a function that asks a person. Without one, calls that need approval are refused."""
+    """Rules, and a function that asks a person. Without that function, calls that need approval are refused."""
 
     def __init__(self, rules: Iterable[ApprovalRule] = DEFAULT_RULES, ask: Ask | None = None, root: str = ".") -> None:
         self._ask = ask
@@ -66,20 +66,20 @@ class Approval:
         self.set_rules(rules)
 
     def set_rules(self, rules: Iterable[ApprovalRule]) -> None:
-        """Use these rules from the next call on; earlier answers for always still hold."""
+        """Use these rules from the next call on. Earlier "always" answers still apply."""
         self._rules = tuple(rules)
         for rule in self._rules:
             if rule.action not in ACTIONS:
                 raise InputError(f"the action of a rule must be one of {', '.join(ACTIONS)}, not {rule.action[:60]!r}")
 
     async def check(self, call: Call, tool: Tool, notify: Listener) -> CallRefusal | None:
-        """Return why a call may not run, or None. An answer for always holds as long as the tool does not change."""
+        """Return why a call may not run, or None if it may. "Always" answers apply until the tool changes."""
         rule = next((rule for rule in self._rules if self._matches(rule, call, tool)), ApprovalRule("ask"))
         if rule.action == "allow":
             return None
         if rule.action == "deny":
             return CallRefusal(f"{tool.name} is denied by a rule ({_describe_rule(rule)}): do it another way", False)
-        # Not by the name alone: another tool may take it later.
+        # The name alone would not do, because another tool may take it later.
         identity = (tool.name, tool.description, repr(tool.input_schema))
         answer = self._always.get(identity)
         if answer is None:
@@ -108,7 +108,7 @@ class Approval:
         return bool(matches) and all(matches) if rule.action == "allow" else any(matches)
 
     def _relative_path(self, path: str) -> str:
-        """Resolve a path relative to the root; one outside stays absolute, so that no relative pattern matches it."""
+        """Return a path relative to the root; outside of it, absolute, so that no relative pattern matches."""
         real = os.path.realpath(os.path.join(self._root, path))
         inside = real == self._root or real.startswith(os.path.join(self._root, ""))
         return os.path.relpath(real, self._root).replace(os.sep, "/") if inside else real

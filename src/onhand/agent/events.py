@@ -1,4 +1,4 @@
-"""The events of a run: immutable records for listeners that print, trace or forward them."""
+"""Events of a run: immutable records for listeners, which print, trace or forward them."""
 
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from onhand.formats.message import Message, as_mapping, as_text
 from onhand.tools.arguments import shorten
 from onhand.tools.registry import Call, Result
 
-# How a model's turn ends: with an answer, with calls, out of room, with a refusal, or to be continued.
+# Why a model stops: it answered, made calls, ran out of tokens or context, refused, or paused to be continued.
 STOPS = ("end", "calls", "max_tokens", "context_full", "refusal", "pause")
 # How a run ends.
 ENDS = (
@@ -17,25 +17,25 @@ ENDS = (
 
 
 class Usage(NamedTuple):
-    """Tokens as the provider counts them; `cached` and `written` are parts of `input`."""
+    """Tokens as the provider counts them. `cached` and `written` are included in `input`."""
 
     input: int = 0
     output: int = 0
     cached: int = 0  # read from the provider's prompt cache
-    written: int = 0  # into it
+    written: int = 0  # to the provider's prompt cache
 
     def plus(self, other: "Usage") -> "Usage":
         """Return the sum of both."""
-        return Usage(*(one + more for one, more in zip(self, other, strict=True)))
+        return Usage(*map(sum, zip(self, other, strict=True)))
 
     @property
     def total(self) -> int:
-        """Input and output."""
+        """The tokens of input and output together."""
         return self.input + self.output
 
 
 class PromptPart(NamedTuple):
-    """A part of the system prompt, and about how many tokens it costs in every request."""
+    """A part of the system prompt, and the approximate number of tokens that it costs in every request."""
 
     name: str
     text: str
@@ -43,7 +43,7 @@ class PromptPart(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended: one of ENDS, the last words of the model, and a sentence for people if it is not an answer."""
+    """How a run ended: one of ENDS, the model's last text and, if that is not an answer, an explanation for people."""
 
     end: str
     text: str = ""
@@ -53,11 +53,11 @@ class Outcome(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When a run ends without an answer."""
+    """The limits at which a run ends without an answer."""
 
     max_turns: int = 25
     max_tokens: int | None = None  # of all requests together, as the provider counts them
-    max_repeats: int = 3  # of one call with equal arguments, while nothing is changed
+    max_repeats: int = 3  # of one call with the same arguments while nothing changes
 
 
 class Began(NamedTuple):
@@ -69,7 +69,7 @@ class Began(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A piece of what the model says."""
+    """A piece of the model's text."""
 
     text: str
 
@@ -81,14 +81,14 @@ class Thought(NamedTuple):
 
 
 class Retrying(NamedTuple):
-    """The request is repeated, and what the model has said in this turn does not count."""
+    """The request is repeated, and the text that the model has sent in this turn is discarded."""
 
     reason: str
     wait_s: float
 
 
 class Answered(NamedTuple):
-    """Everything that the model said in a turn, and why it stopped: one of STOPS."""
+    """The model's complete answer in a turn, and why it stopped: one of STOPS."""
 
     message: Message
     stop: str = "end"
@@ -124,7 +124,7 @@ class Ended(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """An event of the sub-agent with this name."""
+    """An event of a sub-agent, by the name of that agent."""
 
     agent: str
     event: Any
@@ -135,12 +135,12 @@ ModelEvent = Text | Thought | Retrying | Answered
 Listener = Callable[[Event], None]
 Stream = AsyncGenerator[ModelEvent, None]
 
-MAX_ARGUMENTS_CHARS = 400  # a trace has all of them
-MAX_NAME_CHARS = 128  # no tool has a longer name, but a model may call anything
+MAX_ARGUMENTS_CHARS = 400  # in a line for the operator; a trace has them in full
+MAX_NAME_CHARS = 128  # tools have no longer names, but a model may call anything
 
 
 def render_event(event: Event) -> str:
-    """Return an event as a line for an operator, or an empty text if it is of no interest."""
+    """Return an event as a line for the operator, or "" if the operator does not need to see it."""
     if isinstance(event, Nested):
         inner = render_event(event.event)
         return f"{shorten(event.agent, 60)}: {inner}" if inner else ""
@@ -151,7 +151,7 @@ def render_event(event: Event) -> str:
     if isinstance(event, Asked):
         return f"? {event.call.name}: {event.answer.replace('_', ' ')}"
     if isinstance(event, Retrying):
-        return f"# the model {event.reason}: trying again in {event.wait_s:g} s"
+        return f"# the model's server {event.reason}: trying again in {event.wait_s:g} s"
     if isinstance(event, Ended) and event.outcome.end != "answer":
         return f"# {event.outcome.detail}"
     return ""

@@ -1,13 +1,14 @@
-"""The agent loop: ask a model, run the tools that it calls, and ask again, until there is an answer.
+"""The agent loop: ask a model, run the tools that it calls, and ask again until it answers.
 
-Every event goes to the listeners; nothing is printed here. Tools, formats of providers and approval are separate.
+The `delegate` tool runs the same loop for a sub-agent. Every event goes to the listeners; nothing is printed here.
 """
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from onhand.agent.approval import CallRefusal, Gatekeeper
 from onhand.agent.events import (
@@ -18,23 +19,40 @@ from onhand.agent.events import (
     Event,
     Limits,
     Listener,
+    Nested,
     Outcome,
     PromptPart,
     Returned,
     Usage,
 )
-from onhand.agent.models.choose import choose_model
+from onhand.agent.models import choose_model
 from onhand.agent.models.model import Model
 from onhand.agent.prompt import join_parts
 from onhand.agent.toolbox import Toolbox
-from onhand.errors import InputError, ModelError, OnhandError
+from onhand.errors import InputError, ModelError, OnhandError, ToolError
 from onhand.formats.message import Message, as_mapping
 from onhand.tools.registry import Call, Result
 from onhand.tools.tool import Tool
 
+MAX_CALLS = 128  # per turn; a model that makes more has lost its way
+CANCELLED = "the run was cancelled"
+UNFINISHED = "not run, or not completed: check the state before you continue"
+
+DELEGATE = "delegate"
+DELEGATE_DESCRIPTION = (
+    "Hand a task to a helper that starts without this conversation, has its own tools for searching and reading, and "
+    "answers with a short report. Good for searching through so much material that it would fill this conversation, "
+    "and for several independent questions: call it once for each, in the same turn. Poor for what you can look up in "
+    "one or two calls, and for tasks that depend on this conversation, because the helper knows only what you write. "
+    "Expensive: each call runs up to {turns} turns. "
+    'Example: delegate(name="flags", task="Find every page on feature flags, and list their rules.").'
+)
+DELEGATE_MAX_OUTPUT_BYTES = 16 * 1024
+SUB_AGENT_LIMITS = Limits(max_turns=10)
+
 
 class RepeatCounter:
-    """Detects a model that goes round in circles: equal calls between which nothing was changed.
+    """Detects a model that goes round in circles by counting equal calls between which nothing changed.
 
     Equal calls of one turn count once.
     """
@@ -44,11 +62,11 @@ class RepeatCounter:
         self._counts: dict[str, int] = {}
 
     def find_repeated(self, calls: Iterable[Call]) -> Call | None:
-        """Return a call that was made `limit` times already, if there is one."""
+        """Return the first call that was already made `limit` times, or None."""
         return next((call for call in calls if self._counts.get(_call_key(call), 0) >= self._limit), None)
 
     def count(self, calls: Iterable[Call], writers: Iterable[Call]) -> None:
-        """Count the calls of a turn that ran. After a new one that may write, reading the same again is fine."""
+        """Count the calls of a turn. A new call that may write starts the count again, since re-reading makes sense."""
         if any(_call_key(call) not in self._counts for call in writers):
             self._counts.clear()
         for key in {_call_key(call) for call in calls}:
@@ -59,59 +77,44 @@ def _call_key(call: Call) -> str:
     return f"{call.name} {json.dumps(as_mapping(call.arguments), sort_keys=True)}"
 
 
-LOST = "the conversation ended before this call was finished: check the state before you continue"
-
-
 def rebuild_messages(events: Iterable[Event]) -> list[Message]:
-    """Rebuild the messages of a conversation from its events.
-
-    A call without a result gets one that says so, because providers refuse it otherwise.
-    """
+    """Rebuild the messages of a conversation from its events."""
     messages: list[Message] = []
     results: dict[str, Result] = {}
     for event in events:
         match event:
             case Began(goal):
-                _answer_calls(messages, results)
+                _append_results(messages, results)
                 messages.append(Message("user", goal))
             case Answered(message):
-                _answer_calls(messages, results)
+                _append_results(messages, results)
                 messages.append(message)
             case Returned(call, result):
                 results[call.id] = result
-    _answer_calls(messages, results)
+    _append_results(messages, results)
     return messages
 
 
-def _answer_calls(messages: list[Message], results: dict[str, Result]) -> None:
+def _append_results(messages: list[Message], results: dict[str, Result]) -> None:
+    """Answer every call of the last message, because providers reject a conversation with an unanswered call."""
     if messages and messages[-1].calls:
-        answers = [results.get(call.id) or Result(call.id, call.name, False, LOST) for call in messages[-1].calls]
+        answers = [results.get(call.id) or Result(call.id, call.name, False, UNFINISHED) for call in messages[-1].calls]
         messages.append(Message("tool", results=tuple(answers)))
     results.clear()
 
 
-CANCELLED = "the run was cancelled"
-MAX_CALLS = 128  # of one turn; a model that makes more is lost
-
-
 class Tools(Protocol):
-    """The tools that an agent needs, as a Toolbox provides them."""
+    """What an agent needs of its tools; a Toolbox provides it."""
 
     def begin(self, conversation_tokens: int = 0) -> None: ...
     def wire(self) -> list[dict[str, object]]: ...
     def index(self) -> str: ...
     def get(self, name: str) -> Tool | None: ...
-    async def run(self, calls: Sequence[Call], on_result: "OnResult") -> list[Result]: ...
-
-
-class OnResult(Protocol):
-    """Takes the result of the call with this number."""
-
-    def __call__(self, place: int, result: Result, /) -> None: ...
+    async def run(self, calls: Sequence[Call], on_result: Callable[[int, Result], None]) -> list[Result]: ...
 
 
 class Agent:
-    """One conversation. `run` may be called again and remembers what was said before.
+    """One conversation with a model. Each `run` continues where the last one ended.
 
     `model` is a Model or the name of one, such as "openai:NAME"; `tools` is a Toolbox or a list of tools.
     """
@@ -139,7 +142,10 @@ class Agent:
         self._work: asyncio.Task[Outcome] | None = None
 
     async def run(self, goal: str) -> Outcome:
-        """Work until there is an answer or a reason to stop. It raises only if the caller's own task is cancelled."""
+        """Work on the goal until there is an answer or a reason to stop.
+
+        It raises only if the conversation is already running or the caller's own task is cancelled.
+        """
         if self._work is not None:
             raise InputError("this conversation is already running: wait for it, or cancel it")
         self.notify(Began(goal, self.parts, self.limits))
@@ -155,27 +161,27 @@ class Agent:
             self._work = None
         if not work.cancelled():
             return work.result()
-        outcome = Outcome("cancelled", detail=CANCELLED)  # before it began
+        outcome = Outcome("cancelled", detail=CANCELLED)  # cancelled before it began
         self.notify(Ended(outcome))
         return outcome
 
     def cancel(self) -> None:
-        """Cancel the running work; `run` then returns an outcome that says so."""
+        """Cancel the run in progress, which then returns an outcome that says so."""
         if self._work is not None:
             self._work.cancel()
 
     def notify(self, event: Event) -> None:
-        """Pass an event to the listeners. One that fails is removed."""
+        """Pass an event to every listener, and remove listeners that fail."""
         for listener in tuple(self.listeners):
             try:
                 listener(event)
-            except Exception as failure:  # of a listener: not a reason to lose the work
+            except Exception as failure:  # a broken listener is no reason to lose the work
                 self.listener_failures.append(failure)
                 self.listeners.remove(listener)
 
 
 class _AgentRun:
-    """One run, from a goal to an outcome."""
+    """One run of an agent, from a goal to an outcome."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -183,7 +189,7 @@ class _AgentRun:
         self.repeats = RepeatCounter(agent.limits.max_repeats)
         self.usage = Usage()
         self.turns = 0
-        self.results: dict[int, Result] = {}  # of the current turn
+        self.results: dict[str, Result] = {}  # of the current turn, by the id of the call
         self.is_over = False
 
     async def run(self) -> Outcome:
@@ -191,11 +197,12 @@ class _AgentRun:
             outcome = await self._run_turns()
         except asyncio.CancelledError:
             outcome = self._outcome("cancelled", CANCELLED)
-        except Exception as error:  # the conversation can continue in any case
-            is_ours = isinstance(error, OnhandError)
-            outcome = self._outcome("error", str(error) if is_ours else f"{type(error).__name__}: {error}")
+        except OnhandError as error:
+            outcome = self._outcome("error", str(error))
+        except Exception as error:  # of a model or a tool; the conversation can continue
+            outcome = self._outcome("error", f"{type(error).__name__}: {error}")
         self.is_over = True
-        self._answer_open_calls()
+        _append_results(self.messages, self.results)
         self.agent.notify(Ended(outcome))
         return outcome
 
@@ -204,67 +211,63 @@ class _AgentRun:
         self.agent.tools.begin(self.agent._last_input_tokens)
         while self.turns < limits.max_turns:
             self.turns += 1
-            answered = await self._ask_model()
-            calls = answered.message.calls
-            if answered.stop == "refusal":
-                return self._outcome("refusal", "the model refuses to continue")
+            answer = await self._ask_model()
+            calls = answer.message.calls
+            if answer.stop == "refusal":
+                return self._outcome("refusal", "the model refused to continue")
             if calls:
                 repeated = self.repeats.find_repeated(calls)
                 if repeated:
-                    return self._outcome("repeated", f"{repeated.name} was called repeatedly with equal arguments")
+                    return self._outcome("repeated", f"{repeated.name} was called repeatedly with the same arguments")
                 await self._run_calls(calls)
-            elif answered.stop in ("max_tokens", "context_full"):
-                return self._outcome(answered.stop, "the model ran out of tokens: allow longer answers or ask for less")
-            elif answered.stop != "pause":
+            elif answer.stop in ("max_tokens", "context_full"):
+                return self._outcome(answer.stop, "the model ran out of tokens: allow longer answers or ask for less")
+            elif answer.stop != "pause":
                 return self._outcome("answer")
             if limits.max_tokens is not None and self.usage.total >= limits.max_tokens:
                 return self._outcome("token_budget", f"the budget of {limits.max_tokens:,} tokens is spent")
         return self._outcome("max_turns", f"turn limit ({limits.max_turns}) reached")
 
     async def _ask_model(self) -> Answered:
-        """Return what the model says to the conversation so far."""
+        """Send the conversation to the model, and add its answer."""
         agent = self.agent
         system = join_parts(agent.parts, agent.tools.index())
         messages = [Message("system", system), *self.messages] if system else self.messages
-        answered: Answered | None = None
+        answer: Answered | None = None
         async with aclosing(agent.model.stream(messages, agent.tools.wire())) as events:
             async for event in events:
                 if isinstance(event, Answered):
-                    event = answered = event._replace(message=_with_ids(event.message, self.messages))
+                    event = answer = event._replace(message=_with_ids(event.message, self.messages))
                 agent.notify(event)
-        if answered is None:
+        if answer is None:
             raise ModelError(f"{agent.model.name} ended without an answer: try again, or use another model")
-        self.messages.append(answered.message)
-        self.usage = self.usage.plus(answered.usage)
-        agent._last_input_tokens = answered.usage.input
-        return answered
+        self.messages.append(answer.message)
+        self.usage = self.usage.plus(answer.usage)
+        agent._last_input_tokens = answer.usage.input
+        return answer
 
     async def _run_calls(self, calls: Sequence[Call]) -> None:
         """Run the allowed calls of a turn, and answer the others with the reason for the refusal."""
-        agent, self.results = self.agent, {}
-        rejected, allowed = set[int](), []
-        for place, call in enumerate(calls):
-            refusal = await self._check_call(place, call)
+        allowed: list[Call] = []
+        counted: list[Call] = []  # as repetitions; not what a person rejected, which may be tried again
+        for number, call in enumerate(calls, 1):
+            refusal = await self._check_call(number, call)
             if refusal is None:
-                allowed.append(place)
-                continue
-            rejected |= {place} if refusal.by_person else set()
-            self._record_result(calls, place, Result(call.id, call.name, False, refusal.text))
-        for place in allowed:
-            agent.notify(Calling(calls[place], read_only=not self._may_write(calls[place])))
+                allowed.append(call)
+            else:
+                self._record_result(call, Result(call.id, call.name, False, refusal.text))
+            if refusal is None or not refusal.by_person:
+                counted.append(call)
+        for call in allowed:
+            self.agent.notify(Calling(call, read_only=not self._may_write(call)))
         if allowed:
-            await agent.tools.run(
-                [calls[place] for place in allowed],
-                lambda number, result: self._record_result(calls, allowed[number], result),
-            )
-        self._answer_open_calls()
-        # A call that a person has rejected may be made again: it does not count as a repetition.
-        counted = [call for place, call in enumerate(calls) if place not in rejected]
-        self.repeats.count(counted, [calls[place] for place in allowed if self._may_write(calls[place])])
+            await self.agent.tools.run(allowed, lambda place, result: self._record_result(allowed[place], result))
+        _append_results(self.messages, self.results)
+        self.repeats.count(counted, filter(self._may_write, allowed))
 
-    async def _check_call(self, place: int, call: Call) -> CallRefusal | None:
-        if place >= MAX_CALLS:
-            return CallRefusal(f"not run: one turn may make at most {MAX_CALLS} calls", by_person=False)
+    async def _check_call(self, number: int, call: Call) -> CallRefusal | None:
+        if number > MAX_CALLS:
+            return CallRefusal(f"not run: at most {MAX_CALLS} calls are allowed per turn", by_person=False)
         tool = self.agent.tools.get(call.name)
         if tool is None or self.agent.approval is None:  # the registry reports unknown tools
             return None
@@ -274,22 +277,10 @@ class _AgentRun:
         tool = self.agent.tools.get(call.name)
         return tool is not None and not tool.read_only
 
-    def _record_result(self, calls: Sequence[Call], place: int, result: Result) -> None:
+    def _record_result(self, call: Call, result: Result) -> None:
         if not self.is_over:
-            self.results[place] = result
-            self.agent.notify(Returned(calls[place], result))
-
-    def _answer_open_calls(self) -> None:
-        """Give every call a result, because providers refuse a conversation in which one has none."""
-        last = self.messages[-1]
-        if last.calls:
-            results = [
-                self.results.get(place)
-                or Result(call.id, call.name, False, "not run, or not completed: check the state before you continue")
-                for place, call in enumerate(last.calls)
-            ]
-            self.results = {}
-            self.messages.append(Message("tool", results=tuple(results)))
+            self.results[call.id] = result
+            self.agent.notify(Returned(call, result))
 
     def _outcome(self, end: str, detail: str = "") -> Outcome:
         last = next((message for message in reversed(self.messages) if message.role == "assistant"), None)
@@ -298,9 +289,9 @@ class _AgentRun:
 
 
 def _with_ids(message: Message, before: Sequence[Message]) -> Message:
-    """Return the message with an id for each call that is unique in the conversation.
+    """Return the message with call ids that are unique in the conversation.
 
-    Some servers send no ids, or the same ones twice, or start counting again with every answer.
+    Some servers send no ids, send the same id twice, or start counting again with every answer.
     """
     if not message.calls:
         return message
@@ -312,3 +303,51 @@ def _with_ids(message: Message, before: Sequence[Message]) -> Message:
         number += 1
     calls = [call._replace(id=id) for call, id in zip(message.calls, ids, strict=True)]
     return message._replace(calls=tuple(calls))
+
+
+def make_delegate_tool(
+    parent: Agent, toolbox: Toolbox, tools: Collection[str] | None = None, limits: Limits = SUB_AGENT_LIMITS
+) -> Tool:
+    """Return the tool with which an agent hands a task to a sub-agent, which has no such tool itself.
+
+    A sub-agent has a conversation and limits of its own, and the approval policy and listeners of its parent. `tools`
+    names its tools, by default those that only read. Sub-agents run in parallel if none of their tools may write.
+    """
+    chosen = [
+        tool for tool in toolbox if tool.name != DELEGATE and (tool.read_only if tools is None else tool.name in tools)
+    ]
+
+    async def run(arguments: dict[str, Any]) -> str:
+        child = Agent(
+            parent.model,
+            toolbox.child([tool.name for tool in chosen]),
+            parent.parts,
+            approval=parent.approval,
+            limits=limits,
+            listeners=[partial(_forward_event, parent, arguments["name"])],
+        )
+        outcome = await child.run(arguments["task"])
+        if outcome.end == "answer":
+            return outcome.text or "(the helper returned an empty answer)"
+        raise ToolError(f"the helper stopped without an answer ({outcome.detail}). Its last words: {outcome.text}")
+
+    return Tool(
+        name=DELEGATE,
+        description=DELEGATE_DESCRIPTION.format(turns=limits.max_turns),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "A one-word name for the helper.", "maxLength": 60},
+                "task": {"type": "string", "description": "Everything it needs to know, and what it should report."},
+            },
+            "required": ["name", "task"],
+        },
+        handler=run,
+        read_only=all(tool.read_only for tool in chosen),
+        max_output_bytes=DELEGATE_MAX_OUTPUT_BYTES,
+        timeout_s=None,  # its turns are limited instead
+    )
+
+
+def _forward_event(parent: Agent, name: str, event: Event) -> None:
+    parent.notify(Nested(name, event))

@@ -1,7 +1,7 @@
-"""OpenTelemetry spans of a run: the run itself, each request to the model, and each call of a tool.
+"""OpenTelemetry spans of a run: one for the run, one for each request to the model, and one for each tool call.
 
-Names follow the conventions for generative AI. A span contains names, counts and how it ended, never the text of a
-conversation. Exporting spans is up to the program that sets OpenTelemetry up.
+Names follow OpenTelemetry's conventions for generative AI. A span contains names, counts and outcomes, but never the
+text of a conversation. Exporting spans is up to the program that configures OpenTelemetry.
 """
 
 import time
@@ -12,7 +12,7 @@ from onhand.errors import MissingExtra
 
 
 class AgentTelemetry:
-    """A listener. `tracer` is by default that of the program's OpenTelemetry setup."""
+    """A listener that records spans, by default with the tracer that the program has configured."""
 
     def __init__(self, model: str, tracer: Any = None) -> None:
         try:
@@ -29,7 +29,7 @@ class AgentTelemetry:
         self._request_ns = 0
 
     def __call__(self, event: Event) -> None:
-        """Begin or end the span of an event."""
+        """Begin or end the span that an event belongs to."""
         if isinstance(event, Began):
             self._run = self._begin("invoke_agent", self._parent, {"gen_ai.request.model": self._model})
             self._request_ns = time.time_ns()
@@ -51,13 +51,13 @@ class AgentTelemetry:
             self._calls.clear()
             self._end(self._run, "" if event.outcome.end == "answer" else event.outcome.end)
 
-    def _end_request(self, answered: Answered) -> None:
+    def _end_request(self, answer: Answered) -> None:
         attributes = {
             "gen_ai.request.model": self._model,
-            "gen_ai.usage.input_tokens": answered.usage.input,
-            "gen_ai.usage.output_tokens": answered.usage.output,
-            "gen_ai.usage.cache_read.input_tokens": answered.usage.cached,
-            "gen_ai.response.finish_reasons": [answered.stop],
+            "gen_ai.usage.input_tokens": answer.usage.input,
+            "gen_ai.usage.output_tokens": answer.usage.output,
+            "gen_ai.usage.cache_read.input_tokens": answer.usage.cached,
+            "gen_ai.response.finish_reasons": [answer.stop],
         }
         self._begin("chat", self._run, attributes, self._model, self._request_ns).end()
 

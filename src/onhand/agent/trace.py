@@ -1,14 +1,14 @@
-"""Traces: every event of a run as a line of JSON, and the replay of a run from these lines.
+"""Traces: every event of a run as a line of JSON, and the replay of runs from these lines.
 
-A trace contains no times and no addresses, so a replay writes the same bytes. A replay asks no model and no person, and
-runs no tool.
+A trace contains no times and no memory addresses, so a replay writes the same bytes. A replay sends no request to a
+model, asks nobody for approval, and runs no tool.
 """
 
 import json
 import os
 from asyncio import CancelledError
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, TypeVar
 
 from onhand.agent.approval import CallRefusal
@@ -31,7 +31,7 @@ from onhand.agent.events import (
     Thought,
     Usage,
 )
-from onhand.agent.loop import Agent, OnResult
+from onhand.agent.loop import Agent
 from onhand.errors import InputError, ModelError
 from onhand.formats.message import Message
 from onhand.fsio import open_regular
@@ -39,7 +39,7 @@ from onhand.tools.registry import Call, Result
 from onhand.tools.tool import MAX_DEPTH, Tool
 
 MAX_TRACE_BYTES = 256 << 20
-MAX_LEVELS = 2 * MAX_DEPTH  # of an event: its own, and those of arguments
+MAX_LEVELS = 2 * MAX_DEPTH  # of an event with its arguments
 _KINDS: dict[str, Any] = {
     kind.__name__.lower(): kind
     for kind in (Began, Text, Thought, Retrying, Answered, Asked, Calling, Returned, Ended, Nested)
@@ -59,20 +59,20 @@ Kind = TypeVar("Kind")
 
 
 class Trace:
-    """A listener that writes a new file, which only its owner can read: a trace contains what tools returned."""
+    """A listener that writes a new file. Only its owner can read it, because it contains what tools returned."""
 
     def __init__(self, path: str) -> None:
         try:
-            # Do not follow a link that someone else has put there.
+            # A link that someone else has put there is not followed.
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
             descriptor = os.open(path, flags, 0o600)
         except OSError as error:
             raise InputError(f"the trace {path} cannot be written: {error.strerror}") from None
-        # A lone surrogate, which a model's JSON may contain, is escaped as JSON does.
+        # A model's JSON may contain a lone surrogate, which is escaped as in JSON.
         self._file: IO[str] = open(descriptor, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
 
     def __call__(self, event: Event) -> None:
-        """Write an event; it is in the file when this returns."""
+        """Write an event to the file at once."""
         self._file.write(serialize_event(event))
         self._file.flush()
 
@@ -87,7 +87,7 @@ def serialize_event(event: Event) -> str:
 
 
 def read_trace(path: str) -> list[Event]:
-    """Read the events of a trace; InputError names a line that is not an event."""
+    """Return the events of a trace. Raise InputError with the number of the first line that is not an event."""
     try:
         with open_regular(path) as file:
             raw = file.read(MAX_TRACE_BYTES + 1)
@@ -99,7 +99,7 @@ def read_trace(path: str) -> list[Event]:
 
 
 async def replay(recorded: Sequence[Event], listeners: Sequence[Listener] = ()) -> Outcome:
-    """Replay the runs of a trace; InputError when the loop does something else than it did then."""
+    """Replay the runs of a trace. Raise InputError if the loop does anything else than it did when recorded."""
     recording = _Recording(recorded, listeners)
     agent: Agent | None = None
     outcome: Outcome | None = None
@@ -110,9 +110,9 @@ async def replay(recorded: Sequence[Event], listeners: Sequence[Listener] = ()) 
         outcome = await agent.run(began.goal)
         ended = recording.next(Ended)
         if ended is None or ended.outcome != outcome:
-            raise InputError(f"the replay ends differently ({outcome.end}: {outcome.detail}): was the trace changed?")
+            raise InputError(f"the replay ended differently ({outcome.end}: {outcome.detail}): was the trace edited?")
     if outcome is None:
-        raise InputError("the trace contains no run: use a file that --trace has written")
+        raise InputError("the trace contains no run: use a file that --trace wrote")
     return outcome
 
 
@@ -127,7 +127,7 @@ class _Recording:
         self._listeners = listeners
 
     def next(self, kind: type[Kind], call: Call | None = None) -> Kind | None:
-        """Return the next event, if it is of this kind and about this call."""
+        """Take the next event if it is of this kind and about this call; otherwise return None."""
         event = self._events[0] if self._events else None
         if not isinstance(event, kind) or (call and getattr(event, "call", call).id != call.id):
             return None
@@ -135,12 +135,12 @@ class _Recording:
         return event
 
     async def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """Yield what the model said, and fail as it did."""
+        """Yield the recorded events of the model, and fail as it did."""
         while self._events and isinstance(self._events[0], Text | Thought | Retrying):
             yield self._events.popleft()  # type: ignore[misc]  # it is one of these
-        answered = self.next(Answered)
-        if answered:
-            yield answered
+        answer = self.next(Answered)
+        if answer:
+            yield answer
             return
         end = self._events[0] if self._events else None
         if isinstance(end, Ended) and end.outcome.end == "error":
@@ -148,14 +148,14 @@ class _Recording:
         raise CancelledError
 
     def begin(self, conversation_tokens: int = 0) -> None:
-        """There is nothing to prepare."""
+        """Do nothing: a replay needs no preparation."""
 
     def wire(self) -> list[dict[str, object]]:
-        """No model reads it."""
+        """Return no tools, because no model reads them."""
         return []
 
     def index(self) -> str:
-        """No model reads it."""
+        """Return no index, because no model reads it."""
         return ""
 
     def get(self, name: str) -> Tool | None:
@@ -164,18 +164,18 @@ class _Recording:
         return Tool("replayed", "Stand-in for a recorded tool.", {"type": "object"}, lambda _: "", read_only=only_reads)
 
     async def check(self, call: Call, tool: Tool, notify: Listener) -> CallRefusal | None:
-        """Return what was decided."""
-        asked = self.next(Asked, call)
-        if asked:
-            notify(asked)
+        """Return the recorded decision about a call."""
+        decision = self.next(Asked, call)
+        if decision:
+            notify(decision)
         returned = self.next(Returned, call)
-        return CallRefusal(returned.result.text, by_person=asked is not None) if returned else None
+        return CallRefusal(returned.result.text, by_person=decision is not None) if returned else None
 
-    async def run(self, calls: Sequence[Call], on_result: OnResult) -> list[Result]:
-        """Return what the tools returned, in the order in which they did."""
+    async def run(self, calls: Sequence[Call], on_result: Callable[[int, Result], None]) -> list[Result]:
+        """Return the recorded results, after passing them to `on_result` in the recorded order."""
         places = {call.id: place for place, call in enumerate(calls)}
         results: dict[str, Result] = {}
-        while self.next(Returned):  # of calls beyond the limit of a turn
+        while self.next(Returned):  # the refusals of calls beyond the limit of a turn
             pass
         while self.next(Calling):
             pass
@@ -193,7 +193,7 @@ class _Recording:
 
 def _to_json(value: Any, levels_left: int = MAX_LEVELS) -> Any:
     if isinstance(value, list | tuple | Mapping) and not levels_left:
-        return "…"  # arguments nested so deeply are never run
+        return "…"  # the registry rejects arguments that are nested so deeply
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         named = {name: _to_json(getattr(value, name), levels_left - 1) for name in value._fields}
         return {"kind": type(value).__name__.lower(), **named} if type(value) in _KINDS.values() else named
@@ -205,11 +205,11 @@ def _to_json(value: Any, levels_left: int = MAX_LEVELS) -> Any:
 
 
 def parse_event(line: bytes, where: str) -> Event:
-    """Parse a line of a trace; InputError if it is not an event."""
+    """Return the event in a line of a trace. Raise InputError if it is not one."""
     try:
         event: Event = _parse_event_record(json.loads(line))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise InputError(f"{where}: this is not an event of a trace; use a file that --trace has written") from None
+        raise InputError(f"{where}: this is not an event of a trace; use a file that --trace wrote") from None
     return event
 
 

@@ -1,7 +1,7 @@
 """Find the threshold and margin that suit your own traffic, from pairs of questions labelled as the same or not.
 
-All second questions are taken as cached at once, so that each first one meets its rivals. The proposed setting is
-chosen with some slack on one half of the first questions and measured on the other.
+The second questions of all pairs are cached together, so that each first question meets all of its rivals. The proposed
+setting is chosen, with some slack, on one half of the first questions and measured on the other half.
 """
 
 from array import array
@@ -20,7 +20,7 @@ PRECISION = 0.98  # the default for the share of hits that must be right
 MAX_PAIRS = 1_000_000
 BATCH = 64  # questions that are embedded together
 FLOOR = 0.4  # similarities below it are not considered
-RIVALS = 20  # the neighbours among which the runner-up is looked for
+RIVALS = 20  # neighbours among which the runner-up is searched for
 THRESHOLDS = tuple(round(0.5 + step / 100, 2) for step in range(50))
 MARGINS = tuple(step / 100 for step in range(31))
 
@@ -44,7 +44,7 @@ class Measurement(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """The share of hits that are right; 1 where there are none."""
+        """The share of hits that are right, or 1 without hits."""
         return 1 - self.wrong / self.hits if self.hits else 1.0
 
     @property
@@ -54,13 +54,13 @@ class Measurement(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """What settings would have done. `proposed` is measured on questions that it was not chosen on."""
+    """The results of different settings. `proposed` is measured on questions that it was not chosen on."""
 
     frontier: tuple[Measurement, ...]  # the best trade-offs, from the most precise to the most hits
     default: Measurement
     plain: Measurement  # the default threshold without guards and margin
-    proposed: Measurement | None  # None: no setting reaches the precision where it was chosen
-    precision: float  # that was required
+    proposed: Measurement | None  # None if no setting reaches the precision on the questions to choose from
+    precision: float  # the required one
     queries: int
     cached: int
     left_out: int  # pairs too long to be compared
@@ -72,23 +72,23 @@ class Calibration(NamedTuple):
 
 
 class _JudgedQuery(NamedTuple):
-    """A first question and everything that decides whether it hits."""
+    """A first question, with everything that decides whether it hits."""
 
-    half: int  # 0 or 1, whatever the order of the pairs
+    half: int  # 0 or 1, independent of the order of the pairs
     similarity: float  # of the nearest cached question
-    clearance: float  # above the next that could be meant
-    agrees: bool  # with the nearest, in its particulars
+    clearance: float  # by how much that exceeds the next question that could be meant
+    agrees: bool  # with the nearest question in its particulars
     is_right: bool
 
 
 def read_pairs(lines: Iterable[str]) -> list[QuestionPair]:
-    """Read pairs from lines of JSON with `query`, `cached` and `same`; InputError names a line that cannot be read."""
+    """Return the pairs in lines of JSON with `query`, `cached` and `same`. Raise InputError for a bad line."""
     pairs = []
     for number, line in enumerate(lines, 1):
         if line.strip():
             pairs.append(_parse_pair(line, number))
         if len(pairs) > MAX_PAIRS:
-            raise InputError(f"there are more than {MAX_PAIRS:,} pairs: use a sample of them")
+            raise InputError(f"there are more than {MAX_PAIRS:,} pairs: use a sample")
     return pairs
 
 
@@ -99,12 +99,12 @@ def calibrate(
     precision: float = PRECISION,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Calibration:
-    """Measure thresholds and margins on these questions, and propose one that reaches the precision."""
+    """Measure thresholds and margins on these pairs, and propose a setting that reaches the precision."""
     if not 0 < precision <= 1:
         raise InputError(f"the precision must be more than 0 and at most 1, not {precision!r:.60}")
     short = [pair for pair in pairs if max(len(pair.query), len(pair.cached)) <= MAX_COMPARED_CHARS]
     if not any(pair.same for pair in short) or all(pair.same for pair in short):
-        raise InputError("there must be both pairs that are the same and pairs that are not")
+        raise InputError("the pairs must include some that are the same and some that are not: add the missing kind")
     cached = list(dict.fromkeys(pair.cached for pair in short))
     judged = _judge_queries(short, cached, embedder, on_progress)
     default = BY_WORDS if embedder is None else BY_MEANING
@@ -123,12 +123,12 @@ def calibrate(
 
 def _parse_pair(line: str, number: int) -> QuestionPair:
     try:
-        given: Any = loads(line)
+        value: Any = loads(line)
     except (ValueError, RecursionError):
         raise InputError(f"line {number} is not JSON: {line[:60]!r}") from None
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise InputError(f'line {number} must be of the form {{"query": "…", "cached": "…", "same": true}}')
-    query, cached, same = given.get("query"), given.get("cached"), given.get("same")
+    query, cached, same = value.get("query"), value.get("cached"), value.get("same")
     if not (isinstance(query, str) and query.strip() and isinstance(cached, str) and cached.strip()):
         raise InputError(f"line {number}: query and cached must be questions")
     if same not in (True, False):
@@ -165,14 +165,14 @@ def _judge_queries(
 def _embed_all(
     texts: Sequence[str], embedder: Embedder | None, on_progress: Callable[[int, int], object]
 ) -> "dict[str, array[float]]":
-    found: dict[str, array[float]] = {}
+    vectors: dict[str, array[float]] = {}
     distinct = list(dict.fromkeys(texts)) if embedder is not None else []
     for start in range(0, len(distinct), BATCH):
         assert embedder is not None
         batch = distinct[start : start + BATCH]
-        found.update(zip(batch, embedder.embed(batch, "similarity"), strict=True))
-        on_progress(len(found), len(distinct))
-    return found
+        vectors.update(zip(batch, embedder.embed(batch, "similarity"), strict=True))
+        on_progress(len(vectors), len(distinct))
+    return vectors
 
 
 def _judge_query(query: str, near: Sequence[tuple[str, float]], same: set[str]) -> _JudgedQuery:
@@ -180,7 +180,7 @@ def _judge_query(query: str, near: Sequence[tuple[str, float]], same: set[str]) 
     if not near:
         return _JudgedQuery(half, 0.0, 1.0, False, False)
     best, similarity = near[0]
-    # Two cached questions that are both right are not rivals: in a real cache, the second would not be there.
+    # Two cached questions that are both right are not rivals, since a real cache would not contain the second.
     rivals = [
         other for text, other in near[1:RIVALS] if not (best in same and text in same) and not contradict(query, text)
     ]
@@ -205,16 +205,16 @@ def _propose(judged: Sequence[_JudgedQuery], precision: float) -> Measurement | 
 
 
 def _with_slack(one: Measurement) -> Measurement:
-    """Return the measurement with as many wrong hits as other questions may well have: one more, plus the deviation.
+    """Return the measurement with as many wrong hits as other questions may well have: one more, plus a deviation.
 
-    Of all settings that barely reach a precision, the one with the most hits got there by luck. On public question
-    pairs every second one missed it on the other half; with this slack every fifth does, at 5 % fewer hits.
+    Of all settings that barely reach a precision, the one with the most hits did so by luck. On public question pairs,
+    every second proposal missed the precision on the other half; with this slack, every fifth does, at 5 % fewer hits.
     """
     return one._replace(wrong=one.wrong + 1 + ceil(sqrt(one.wrong)))
 
 
 def _frontier(every: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """Return the settings that no other beats in both hits and wrong hits, from careful to bold."""
+    """Return the settings that no other beats in both hits and wrong hits, from the most precise to the most hits."""
     best: list[Measurement] = []
     for one in sorted(every, key=lambda one: (one.wrong, -one.hits, -one.threshold, -one.margin)):
         if one.hits and (not best or one.hits > best[-1].hits):

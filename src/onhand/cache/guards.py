@@ -1,9 +1,9 @@
-"""Decide whether the most similar cached question is the same question.
+"""Decide whether the most similar cached question asks the same thing.
 
-It is if it is similar enough, agrees in its particulars (numbers, negations, names, quotations, directions), and no
-other question comes near. The particulars are compared by rules of English and of notation, not by a list of cases. A
-rule may separate two questions that mean the same, which costs a computation; without it, two that do not would share
-a wrong answer.
+It does if it is similar enough, agrees in its particulars (numbers, negations, names, quotations, directions), and no
+other question is almost as similar. Particulars are compared by rules of English and of notation, not by a list of
+cases. A rule may separate two questions that mean the same, which costs one computation; without the rule, two
+questions that differ would share a wrong answer.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from onhand.lexical.tokenizer import FUNCTION_WORDS, fold
 from onhand.lexical.tokenizer import stem as stem_of
 
-MEMOIZED = 4_096  # questions whose particulars are remembered, and words: those of the cache come again and again
+MEMOIZED = 4_096  # questions and words whose analysis is remembered, since cached questions are compared repeatedly
 
 stem = lru_cache(MEMOIZED)(stem_of)
 
@@ -32,10 +32,10 @@ NEGATIONS = frozenset(
     ).split()
 )
 NEGATING_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "de", "mis")
-# `what`, `which` and plain `how` are left out: they may ask for anything.
+# `what`, `which` and plain `how` are left out because they may ask for anything.
 QUESTION_WORDS = frozenset("who whom whose when where why".split())
 MEASURES = frozenset("many much long often old far tall big fast soon".split())  # after `how`
-PREPOSITIONS = frozenset("to into from than over before after".split())  # between two things that are not alike
+PREPOSITIONS = frozenset("to into from than over before after".split())  # whose two sides cannot be swapped
 PAIRS = """
     add/remove add/delete create/delete enable/disable open/close start/stop start/end begin/end increase/decrease
     raise/lower buy/sell import/export encrypt/decrypt encode/decode push/pull read/write upload/download send/receive
@@ -51,13 +51,13 @@ PAIRS = """
     today/tomorrow today/yesterday tomorrow/yesterday day/night summer/winter morning/evening profit/loss credit/debit
     entry/exit front/back top/bottom odd/even
 """.split()
-OPPOSITES: dict[str, set[str]] = {}  # stems
+OPPOSITES: dict[str, set[str]] = {}  # stem → stems
 for _one, _other in (pair.split("/") for pair in PAIRS):
     OPPOSITES.setdefault(stem(_one), set()).add(stem(_other))
     OPPOSITES.setdefault(stem(_other), set()).add(stem(_one))
-SIDE = 2  # content words before a preposition that it may refer to
+SIDE = 2  # how many content words before a preposition it may refer to
 
-# Each of these is linear in the length of the text.
+# Each of these expressions takes linear time.
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _NUMBER = re.compile(r"\d++(?:[.,]\d++)*")
 _QUOTED = re.compile(r'(?<!")"++([^"]{1,200})"|“([^”]{1,200})”|«([^»]{1,200})»|(?<!`)`++([^`]{1,200})`')
@@ -70,21 +70,21 @@ MAX_NOTATION_CHARS = 200
 
 
 class Criteria(NamedTuple):
-    """What the best candidate has to meet."""
+    """The criteria that the best candidate must meet."""
 
     threshold: float  # of its similarity
-    margin: float  # by how much it has to exceed the next candidate that could be meant
+    margin: float  # by how much its similarity must exceed that of the next candidate that could be meant
 
 
-# The margins are the smallest that, on one half of public question pairs and at each size of the cache, leave at most a
-# quarter of the wrong hits of a bare threshold with as many hits. They do so on the other half too, which by itself
+# On one half of public question pairs, and at each size of the cache, these are the smallest margins that leave at most
+# a quarter of the wrong hits of a bare threshold with as many hits. They also do so on the other half, which by itself
 # would need less (docs/adr/0016-semantic-cache.md).
 BY_MEANING = Criteria(0.85, 0.13)
-BY_WORDS = Criteria(0.8, 0.27)  # at 0.7 a fifth more hit, but "reset my printer" for "reset my password" among them
+BY_WORDS = Criteria(0.8, 0.27)  # 0.7 gives a fifth more hits, but "reset my printer" then hits "reset my password"
 
 
 class Candidate(NamedTuple):
-    """A question that was answered before."""
+    """A cached question with its answer."""
 
     similarity: float
     query: str
@@ -92,7 +92,7 @@ class Candidate(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Whether the first candidate answers the question, and why or why not."""
+    """Whether the first candidate answers the question, with the reason."""
 
     is_hit: bool
     reason: str
@@ -100,7 +100,7 @@ class Decision(NamedTuple):
 
 
 def decide(query: str, candidates: Sequence[Candidate], criteria: Criteria) -> Decision:
-    """Decide whether the first of the candidates, which are sorted by similarity, answers the question."""
+    """Decide whether the first of the candidates, which are sorted by descending similarity, answers the question."""
     if not candidates or candidates[0].similarity < criteria.threshold:
         return Decision(False, "no cached question is similar enough")
     best = candidates[0]
@@ -113,7 +113,7 @@ def decide(query: str, candidates: Sequence[Candidate], criteria: Criteria) -> D
 
 
 def _runner_up(query: str, best: Candidate, others: Sequence[Candidate]) -> float | None:
-    """Return the similarity of the next candidate that could be meant: one with another answer, not contradicted."""
+    """Return the similarity of the next candidate with another answer that the query does not contradict."""
     for other in others:
         if other.response != best.response and not contradict(query, other.query):
             return other.similarity
@@ -121,7 +121,7 @@ def _runner_up(query: str, best: Candidate, others: Sequence[Candidate]) -> floa
 
 
 class Particulars(NamedTuple):
-    """What two questions have to agree on, as far as one of them spells it out."""
+    """What two questions must agree on, as far as they spell it out."""
 
     words: frozenset[str]
     stems: frozenset[str]
@@ -135,7 +135,7 @@ class Particulars(NamedTuple):
 
 
 def disagreement(one: str, other: str) -> str | None:
-    """Return why an answer to one question does not answer the other, in a few words, or None."""
+    """Return, in a few words, why an answer to one question does not answer the other, or None if it does."""
     a, b = particulars(one), particulars(other)
     for reason, differ in _RULES:
         if differ(a, b):
@@ -144,9 +144,9 @@ def disagreement(one: str, other: str) -> str | None:
 
 
 def contradict(one: str, other: str) -> bool:
-    """Return whether each question rules the other one out, so that nobody who asks one means the other.
+    """Return whether the questions exclude each other, so that nobody who asks one can mean the other.
 
-    That is stricter than a disagreement: a name that only one of them has may simply have been left out of the other.
+    This is stricter than a disagreement: a name in only one of them may simply have been left out of the other.
     """
     a, b = particulars(one), particulars(other)
     return (
@@ -179,7 +179,7 @@ def particulars(text: str) -> Particulars:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each word and whether a sentence begins with it."""
+    """Yield each word, and whether it begins a sentence."""
     begins = True
     end = 0
     for found in _WORD.finditer(text):
@@ -201,7 +201,7 @@ def _numbers(text: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _names(tokens: Sequence[tuple[str, bool]]) -> Iterator[str]:
-    """Yield words capitalized inside a sentence, unless most words of the text are."""
+    """Yield the words that are capitalized inside a sentence, unless most words of the text are capitalized."""
     inside = [word for word, begins in tokens if not begins and word[0].isalpha()]
     capital = [word for word in inside if word[0].isupper() and word != "I" and not word.startswith("I'")]
     if len(capital) * 2 > len(inside) and any(word.lower() in FUNCTION_WORDS for word in capital):
@@ -210,7 +210,7 @@ def _names(tokens: Sequence[tuple[str, bool]]) -> Iterator[str]:
 
 
 def _notations(text: str) -> Iterator[str]:
-    """Yield what is not spelled like a word: a path, an address, an identifier, a date, a version."""
+    """Yield whatever is not an ordinary word: paths, addresses, identifiers, dates and versions."""
     for chunk in text.split() if _NOTATION_MARK.search(text) else ():
         piece = chunk.strip(_AROUND)[:MAX_NOTATION_CHARS].lower()
         if (
@@ -223,7 +223,7 @@ def _notations(text: str) -> Iterator[str]:
 
 
 def _negates_the_question(words: Sequence[str]) -> Iterator[bool]:
-    """Yield for each word whether it negates the question; "or not" does not."""
+    """Yield for each word whether it negates the question, which "or not" does not."""
     for before, word in zip(("", *words), words, strict=False):
         yield (word in NEGATIONS or word.endswith("n't")) and (before, word) != ("or", "not")
 

@@ -226,7 +226,7 @@ def run_confined(project: Project, settings: AgentSettings, words: Sequence[str]
     Where no backend works, it fails and says why.
     """
     from onhand.actions.shell import command_environment
-    from onhand.agent.models.choose import host_and_key
+    from onhand.agent.models import host_and_key
     from onhand.sandbox.sandbox import Command, choose
 
     config, policy = project.config, project.sandbox_policy()

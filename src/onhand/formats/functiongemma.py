@@ -1,11 +1,11 @@
 """Translate tools, calls and results for FunctionGemma: one text, byte for byte as in its training.
 
-The template in its released GGUF file decides: no line break between declarations, properties sorted by name,
-`description` first and `type` last, types in capitals, every text between two marks. Google's runtime for devices has
-its own template, which differs in the text before the declarations. Later Gemma models have the same grammar with
+The template in the released GGUF file is authoritative: no line breaks between declarations, properties sorted by name,
+`description` first and `type` last, types in capitals, every string between two marks. Google's on-device runtime has
+its own template, which differs in the text before the declarations. Later Gemma models use the same grammar with
 another mark.
 
-Nothing in a text can forge a mark or a turn: where one occurs, its `<` becomes `&lt;`, which reading reverses.
+No string can forge a mark or a turn: the `<` of a control token inside a string becomes `&lt;`, which parsing reverses.
 """
 
 import json
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from onhand.errors import InputError
-from onhand.formats.message import Message, as_mapping, split
+from onhand.formats.message import Message, as_mapping, split_system
 from onhand.tools.registry import Call, Result
 from onhand.tools.tool import MAX_DEPTH
 
@@ -22,8 +22,8 @@ MARK, GEMMA4_MARK = "<escape>", '<|"|>'
 TEMPLATES = ("gguf", "litert")
 PREAMBLE = "You are a model that can do function calling with the following functions"
 STOPS = ("<start_function_response>", "<end_of_turn>")
-# The template passes over properties of these names, at every level; a model that was trained without cannot fill them.
-PASSED_OVER = ("description", "type", "properties", "required", "nullable")
+# The template skips properties with these names at every level, so the model was never trained to fill them.
+SKIPPED_PROPERTIES = ("description", "type", "properties", "required", "nullable")
 _CONTROLS = (
     *("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<think>", "</think>"),
     *(f"<{end}_function_{what}>" for what in ("declaration", "call", "response") for end in ("start", "end")),
@@ -37,13 +37,13 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 class FunctionGemmaFormat:
-    """One text for the whole conversation; `mark` stands around every text in it."""
+    """The whole conversation as one text, in which `mark` encloses every string."""
 
     name = "functiongemma"
 
     def __init__(self, mark: str = MARK, template: str = "gguf") -> None:
         if not mark.startswith("<") or template not in TEMPLATES:
-            raise InputError("the mark begins with '<', and the template is gguf or litert")
+            raise InputError("the mark must begin with '<', and the template must be gguf or litert")
         self.mark = mark
         self.template = template
         controls = "|".join(re.escape(control[1:]) for control in (*_CONTROLS, mark))
@@ -51,8 +51,8 @@ class FunctionGemmaFormat:
         self._escaped = re.compile(rf"&((?:amp;)*)lt;(?={controls})")
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`prompt`, without the token for its beginning, which runtimes add."""
-        system, rest = split(messages)
+        """Return `prompt`, without the beginning-of-sequence token, which runtimes add."""
+        system, rest = split_system(messages)
         parts = [self._developer(system, tools)]
         before = ""
         for message in rest:
@@ -60,26 +60,26 @@ class FunctionGemmaFormat:
                 parts += [self._response(result) for result in message.results]
             else:
                 end = "" if message.calls else "<end_of_turn>\n"
-                parts += [_begin(message, before), self._write_message(message), end]
+                parts += [_begin_turn(message, before), self.serialize(message), end]
             before = message.role
         if before != "tool":  # results do not open a turn: the model continues after them
             parts.append("<start_of_turn>model\n")
         return {"prompt": "".join(parts)}
 
-    def spell(self, message: Message) -> str:
-        """Return an assistant's message: its text, then its calls."""
-        return self._write_message(message)
+    def serialize(self, message: Message) -> str:
+        """Return a message: its text, then its calls."""
+        return self._escape(message.text).strip() + "".join(map(self._serialize_call, message.calls))
 
     def read(self, response: Any) -> Message:
-        """Read what a model wrote. A call that was cut off inside its arguments has them as text."""
+        """Parse what a model wrote. A call that was cut off inside its arguments has them as text."""
         text = _THOUGHT.sub("", response if isinstance(response, str) else "")
         text, *pieces = text.split(_CALL)
-        calls = [self._call(piece) for piece in pieces]
+        calls = [self._parse_call(piece) for piece in pieces]
         plain = text.partition("<end_of_turn>")[0]
-        return Message("assistant", self._as_it_was(plain).strip(), tuple(call for call in calls if call))
+        return Message("assistant", self._unescape(plain).strip(), tuple(call for call in calls if call))
 
     def declaration(self, wired: Mapping[str, Any]) -> str:
-        """Return the declaration of one tool, given as `Tool.wire` returns it."""
+        """Return the declaration of one tool, which is given as by `Tool.wire`."""
         schema = wired["input_schema"]
         inner = []
         if properties := self._properties(schema.get("properties")):
@@ -87,39 +87,35 @@ class FunctionGemmaFormat:
         if schema.get("required"):
             inner.append(f"required:{self._names(schema['required'])}")
         inner.append(f"type:{self._text(str(schema.get('type', 'object')).upper())}")
-        described = f"description:{self._text(wired['description'])},parameters:{{{','.join(inner)}}}"
-        name = self._harmless(wired["name"])
-        return f"<start_function_declaration>declaration:{name}{{{described}}}<end_function_declaration>"
+        body = f"description:{self._text(wired['description'])},parameters:{{{','.join(inner)}}}"
+        name = self._escape(wired["name"])
+        return f"<start_function_declaration>declaration:{name}{{{body}}}<end_function_declaration>"
 
     def _developer(self, system: str, tools: Sequence[Mapping[str, Any]]) -> str:
         if not system and not tools:
             return ""
-        text = self._harmless(system).strip()
+        text = self._escape(system).strip()
         if self.template == "litert":
             text += "\n\n" if system and tools else ""
         else:
             text = text or PREAMBLE
         return f"<start_of_turn>developer\n{text}{''.join(map(self.declaration, tools))}<end_of_turn>\n"
 
-    def _write_message(self, message: Message) -> str:
-        text = self._harmless(message.text).strip()
-        return text + "".join(map(self._write_call, message.calls))
-
-    def _write_call(self, call: Call) -> str:
-        if isinstance(call.arguments, str) and not _is_json(call.arguments):  # as it was cut off
-            return f"{_CALL}call:{self._harmless(call.name)}{{{self._harmless(call.arguments)}"
+    def _serialize_call(self, call: Call) -> str:
+        if isinstance(call.arguments, str) and not _is_json_object(call.arguments):  # a call that was cut off
+            return f"{_CALL}call:{self._escape(call.name)}{{{self._escape(call.arguments)}"
         pairs = sorted(as_mapping(call.arguments).items())
         inner = ",".join(f"{self._key(key)}:{self._value(value)}" for key, value in pairs)
-        return f"{_CALL}call:{self._harmless(call.name)}{{{inner}}}{_END_CALL}"
+        return f"{_CALL}call:{self._escape(call.name)}{{{inner}}}{_END_CALL}"
 
     def _response(self, result: Result) -> str:
-        name, key = self._harmless(result.name), "value" if result.ok else "error"
+        name, key = self._escape(result.name), "value" if result.ok else "error"
         return f"{_RESPONSE}response:{name}{{{key}:{self._text(result.text)}}}<end_function_response>"
 
     def _properties(self, properties: object) -> str:
         if not isinstance(properties, Mapping):
             return ""
-        named = sorted((key, value) for key, value in properties.items() if key not in PASSED_OVER)
+        named = sorted((key, value) for key, value in properties.items() if key not in SKIPPED_PROPERTIES)
         return ",".join(f"{self._key(key)}:{self._property(_mapping(value))}" for key, value in named)
 
     def _property(self, schema: Mapping[str, Any]) -> str:
@@ -137,20 +133,20 @@ class FunctionGemmaFormat:
         return f"{{{','.join(parts)}}}"
 
     def _items(self, items: Mapping[str, Any]) -> str:
-        spelled = []
+        parts = []
         for key, value in sorted(items.items()):
             if value is None:
                 continue
             if key == "properties":
-                spelled.append(f"properties:{{{self._properties(value)}}}")
+                parts.append(f"properties:{{{self._properties(value)}}}")
             elif key == "required":
-                spelled.append(f"required:{self._names(value)}")
+                parts.append(f"required:{self._names(value)}")
             elif key == "type":
                 upper = value.upper() if isinstance(value, str) else [str(one).upper() for one in value]
-                spelled.append(f"type:{self._value(upper)}")
+                parts.append(f"type:{self._value(upper)}")
             else:
-                spelled.append(f"{self._key(key)}:{self._value(value, marked_keys=True)}")
-        return ",".join(spelled)
+                parts.append(f"{self._key(key)}:{self._value(value, marked_keys=True)}")
+        return ",".join(parts)
 
     def _names(self, names: Iterable[object]) -> str:
         return f"[{','.join(self._text(str(name)) for name in names)}]"
@@ -170,16 +166,16 @@ class FunctionGemmaFormat:
         return key if _PLAIN_KEY.fullmatch(key) else self._text(key)
 
     def _text(self, text: str) -> str:
-        return f"{self.mark}{self._harmless(text)}{self.mark}"
+        return f"{self.mark}{self._escape(text)}{self.mark}"
 
-    def _harmless(self, text: str) -> str:
+    def _escape(self, text: str) -> str:
         return self._forged.sub(lambda found: "&lt;" if found[0] == "<" else f"&amp;{found[0][1:]}", text)
 
-    def _as_it_was(self, text: str) -> str:
+    def _unescape(self, text: str) -> str:
         return self._escaped.sub(lambda found: f"&{found[1][4:]}lt;" if found[1] else "<", text)
 
-    def _call(self, piece: str) -> Call | None:
-        """`call:NAME{…}`, and whatever follows it."""
+    def _parse_call(self, piece: str) -> Call | None:
+        """Parse `call:NAME{…}`, ignoring whatever follows it."""
         head, brace, rest = piece.partition("{")
         name = head.partition("call:")[2].strip().partition("\n")[0].strip()
         if not name:
@@ -187,20 +183,20 @@ class FunctionGemmaFormat:
         if not brace:
             return Call(name, {})
         try:
-            return Call(name, _Reading(rest, self.mark, self._as_it_was).pairs(MAX_DEPTH))
+            return Call(name, _ArgumentsParser(rest, self.mark, self._unescape).pairs(MAX_DEPTH))
         except _CutOff:
-            return Call(name, self._as_it_was(rest.partition(_END_CALL)[0]))
+            return Call(name, self._unescape(rest.partition(_END_CALL)[0]))
 
 
-def _begin(message: Message, before: str) -> str:
-    """Return the opening of a turn. After results the model continues its turn; a user's text ends that first."""
+def _begin_turn(message: Message, before: str) -> str:
+    """Return the opening of a turn. After results the model continues its turn, which a user's message must end."""
     if message.role == "assistant":
         return "" if before == "tool" else "<start_of_turn>model\n"
     return ("<end_of_turn>\n" if before == "tool" else "") + "<start_of_turn>user\n"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Return the type of a property; of several, the one that is not null, since the format has only one."""
+    """Return the type of a property or, of several, the first that is not null, since the format allows only one."""
     kind = schema.get("type", "")
     if isinstance(kind, list | tuple):
         kind = next((one for one in kind if one != "null"), "")
@@ -211,7 +207,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _is_json(text: str) -> bool:
+def _is_json_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -219,18 +215,18 @@ def _is_json(text: str) -> bool:
 
 
 class _CutOff(Exception):
-    """The text ends, or is not as it should be, before the arguments do."""
+    """The text ends, or violates the grammar, before the arguments are complete."""
 
 
-class _Reading:
-    """Reads arguments from left to right; each character is looked at once."""
+class _ArgumentsParser:
+    """Parses arguments from left to right, looking at each character once."""
 
-    def __init__(self, text: str, mark: str, as_it_was: Callable[[str], str]) -> None:
-        self.text, self.mark, self.as_it_was = text, mark, as_it_was
+    def __init__(self, text: str, mark: str, unescape: Callable[[str], str]) -> None:
+        self.text, self.mark, self.unescape = text, mark, unescape
         self.place = 0
 
     def pairs(self, levels_left: int) -> dict[str, Any]:
-        """Read the pairs after `{`, up to its `}`."""
+        """Parse the pairs after `{`, up to its `}`."""
         found: dict[str, Any] = {}
         while not self._take("}"):
             if found and not self._take(","):
@@ -260,7 +256,7 @@ class _Reading:
         return found
 
     def _literal(self) -> Any:
-        """Read a number or a word; without marks, anything else is a text."""
+        """Parse a number or a word; anything else that has no marks is a string."""
         bare = _BARE.match(self.text, self.place)
         self.place = bare.end() if bare else self.place
         word = bare[0].strip() if bare else ""
@@ -274,7 +270,7 @@ class _Reading:
         self._expect(self.mark)
         text = self._until(self.mark)
         self._expect(self.mark)
-        return self.as_it_was(text)
+        return self.unescape(text)
 
     def _until(self, end: str) -> str:
         found = self.text.find(end, self.place)
@@ -299,7 +295,7 @@ class _Reading:
 
 
 def _number(word: str) -> Any:
-    """Return the number, or its text if Python cannot hold it, which the schema of the tool will refuse."""
+    """Return the number, or its text if Python cannot represent it, which the tool's schema will then reject."""
     try:
         number = json.loads(word)
     except ValueError:

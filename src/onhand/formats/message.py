@@ -1,7 +1,7 @@
-"""Represent a conversation independently of any provider, and define the interface of a provider's format.
+"""Messages of a conversation, independent of any provider, and the interface of a provider's format.
 
-Calls and results are the registry's own types. A provider refuses a whole request because of one tool name that it does
-not accept, so such tools are left out here. Nothing is sent anywhere.
+Calls and results are the registry's own types. Providers reject a whole request because of one tool name that they do
+not accept, so the functions below leave such tools out. Nothing here sends a request.
 """
 
 import json
@@ -21,7 +21,7 @@ UNREADABLE = "unreadable_arguments"
 
 
 class Message(NamedTuple):
-    """One message. An assistant's may have calls; a tool's has results, in the order of the calls."""
+    """One message. An assistant message may have calls; a tool message has their results, in the same order."""
 
     role: Role
     text: str = ""
@@ -31,34 +31,34 @@ class Message(NamedTuple):
 
 
 class Format(Protocol):
-    """The format of one family of models for tools, calls and results. Plain data in, plain data out."""
+    """How one family of models represents tools, calls and results, as plain data."""
 
     name: str
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the part of a request with the conversation and the tools, given as `Tool.wire` returns them.
+        """Return the part of a request that holds the conversation and the tools, which are given as by `Tool.wire`.
 
-        The same input gives the same bytes. A system message, if there is one, is the first.
+        The same input always gives the same bytes. A system message, if any, must come first.
         """
 
-    def spell(self, message: Message) -> Any:
-        """Return an assistant's message in this format."""
+    def serialize(self, message: Message) -> Any:
+        """Return an assistant message in this format."""
 
     def read(self, response: Any) -> Message:
-        """Read the message that a model wrote, as far as it can be understood."""
+        """Parse a model's response, ignoring whatever cannot be understood."""
 
 
-def split(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
-    """Return the system's text and the messages after it."""
+def split_system(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
+    """Return the text of the system message and the messages after it."""
     if messages and messages[0].role == "system":
         return messages[0].text, messages[1:]
     return "", messages
 
 
 def as_mapping(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
-    """Return the arguments of a call as an object; unreadable ones are put under the key UNREADABLE.
+    """Return the arguments of a call as an object, with unreadable ones under the key UNREADABLE.
 
-    Providers refuse a conversation in which arguments are not an object, and the model should see what it sent.
+    Providers reject a conversation in which arguments are not an object, and the model should see what it sent.
     """
     try:
         return parse_arguments(arguments)
@@ -74,18 +74,19 @@ def _safe_repr(arguments: object) -> str:
 
 
 def as_text(arguments: Mapping[str, Any] | str | None) -> str:
-    """Return the arguments of a call as JSON text; text that a model sent is unchanged."""
+    """Return the arguments of a call as JSON text. Text that a model sent is returned unchanged."""
     if isinstance(arguments, str):
         return arguments
     return json.dumps(as_mapping(arguments), ensure_ascii=False, separators=(",", ":"))
 
 
+# The tool names that each provider accepts.
 ANTHROPIC = re.compile(r"[A-Za-z0-9_-]{1,128}")
 OPENAI = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def left_out(session: "Session", accepted: re.Pattern[str]) -> list[str]:
-    """Return the names of tools that a provider would refuse; rename them at their source."""
+    """Return the names of the tools that are left out because a provider would reject them."""
     names = [wired["name"] for wired in session.wire(activated=False)] + [tool.name for tool in session.deferred()]
     return sorted({name for name in names if not accepted.fullmatch(name)})
 
@@ -96,12 +97,12 @@ def accepted_tools(tools: Sequence[Mapping[str, Any]], accepted: re.Pattern[str]
 
 
 def accepted_calls(messages: Sequence[Message], accepted: re.Pattern[str]) -> list[Message]:
-    """Return the messages with acceptable names in all calls: a model may have called a tool that does not exist."""
+    """Return the messages with acceptable names in all calls, since a model may call a tool that does not exist."""
     return [
-        message._replace(calls=tuple(call._replace(name=_near(call.name, accepted)) for call in message.calls))
+        message._replace(calls=tuple(call._replace(name=_accepted_name(call.name, accepted)) for call in message.calls))
         for message in messages
     ]
 
 
-def _near(name: str, accepted: re.Pattern[str]) -> str:
+def _accepted_name(name: str, accepted: re.Pattern[str]) -> str:
     return name if accepted.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:64] or "unnamed"

@@ -1,9 +1,10 @@
-"""Translate tools, calls and results for OpenAI's chat completions, which many servers speak, and its Responses API.
+"""Translate tools, calls and results for OpenAI's chat completions, which many servers support, and its Responses API.
 
-In both, arguments are JSON text. Text that is not JSON stays as it came: the registry tells the model what is wrong.
-Deferred tools are searched with `tool_search`, in a namespace for each server. Searched by us (`execution: client`), a
-request has only the loaded tools, and the answer to a search brings definitions. Searched by the API (`server`), a
-request has every definition, and deferred ones are marked `defer_loading`.
+In both, arguments are JSON text. Text that is not valid JSON is passed on unchanged, so that the registry can tell the
+model what is wrong with it. Deferred tools are found with `tool_search`, grouped into one namespace per server. If the
+client searches (`execution: client`), a request contains only the loaded tools, and the answer to a search adds
+definitions. If the API searches (`execution: server`), a request contains every definition, and the deferred ones are
+marked `defer_loading`.
 """
 
 import re
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from onhand.errors import InputError
-from onhand.formats.message import OPENAI, Message, accepted_calls, accepted_tools, as_text, split
+from onhand.formats.message import OPENAI, Message, accepted_calls, accepted_tools, as_text, split_system
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.prompt import plain_line, wire_tool
 from onhand.tools.registry import Call
@@ -25,32 +26,33 @@ class ChatFormat:
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return `messages`, and `tools` if there are any."""
-        written = [part for message in accepted_calls(messages, OPENAI) for part in self._write_message(message)]
-        wanted: dict[str, Any] = {"messages": written}
-        if taken := accepted_tools(tools, OPENAI):
-            wanted["tools"] = [{"type": "function", "function": _function(wired)} for wired in taken]
-        return wanted
+        entries = [entry for message in accepted_calls(messages, OPENAI) for entry in self._entries(message)]
+        request: dict[str, Any] = {"messages": entries}
+        if accepted := accepted_tools(tools, OPENAI):
+            request["tools"] = [{"type": "function", "function": _function(wired)} for wired in accepted]
+        return request
 
-    def spell(self, message: Message) -> dict[str, Any]:
-        """Return an assistant's message; one with calls and no text has null as content, as in the API."""
-        spelled: dict[str, Any] = {"role": "assistant", "content": message.text or (None if message.calls else "")}
+    def serialize(self, message: Message) -> dict[str, Any]:
+        """Return an assistant message; with calls but no text, its content is null, as in the API."""
+        entry: dict[str, Any] = {"role": "assistant", "content": message.text or (None if message.calls else "")}
         if message.calls:
-            spelled["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments_text(call)}}
-                for call in message.calls
+            functions = [{"name": call.name, "arguments": as_text(call.arguments)} for call in message.calls]
+            entry["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": function}
+                for call, function in zip(message.calls, functions, strict=True)
             ]
-        return spelled
+        return entry
 
     def read(self, response: Any) -> Message:
-        """Read the `message` of a choice."""
+        """Parse the `message` of a choice."""
         response = response if isinstance(response, Mapping) else {}
         calls = [_call(one, "id") for one in _rows(response.get("tool_calls"))]
         text = _text(response.get("content")) or _text(response.get("refusal"))
         return Message("assistant", text, tuple(call for call in calls if call))
 
-    def _write_message(self, message: Message) -> Iterable[dict[str, Any]]:
+    def _entries(self, message: Message) -> Iterable[dict[str, Any]]:
         if message.role == "assistant":
-            yield self.spell(message)
+            yield self.serialize(message)
         elif message.role == "tool":
             for result in message.results:
                 yield {"role": "tool", "tool_call_id": result.id, "content": _result_text(result.ok, result.text)}
@@ -64,28 +66,28 @@ class ResponsesFormat:
     name = "openai-responses"
 
     def request(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`input`, with `instructions` and `tools` where there are any."""
-        system, rest = split(accepted_calls(messages, OPENAI))
-        wanted: dict[str, Any] = {"instructions": system} if system else {}
-        wanted["input"] = [item for message in rest for item in self._items(message)]
-        if taken := accepted_tools(tools, OPENAI):
-            wanted["tools"] = [{"type": "function", **_function(wired), "strict": False} for wired in taken]
-        return wanted
+        """Return `input`, and `instructions` and `tools` if there are any."""
+        system, rest = split_system(accepted_calls(messages, OPENAI))
+        request: dict[str, Any] = {"instructions": system} if system else {}
+        request["input"] = [item for message in rest for item in self._items(message)]
+        if accepted := accepted_tools(tools, OPENAI):
+            request["tools"] = [{**_typed_function(wired), "strict": False} for wired in accepted]
+        return request
 
-    def spell(self, message: Message) -> list[dict[str, Any]]:
-        """Return an assistant's message as output items: the kept items, the text, then the calls."""
+    def serialize(self, message: Message) -> list[dict[str, Any]]:
+        """Return an assistant message as output items: the items to send back unchanged, the text, then the calls."""
         items: list[dict[str, Any]] = [dict(item) for item in message.kept]
         if message.text:
             content = [{"type": "output_text", "text": message.text, "annotations": []}]
             items.append({"type": "message", "role": "assistant", "content": content})
         items += [
-            {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": _arguments_text(call)}
+            {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": as_text(call.arguments)}
             for call in message.calls
         ]
         return items
 
     def read(self, response: Any) -> Message:
-        """Read the `output` of a response."""
+        """Parse the `output` of a response."""
         items = _rows(response)
         texts = [_text(item.get("content")) for item in items if item.get("type") == "message"]
         calls = [_call({**item, "function": item}, "call_id") for item in items if item.get("type") == "function_call"]
@@ -94,7 +96,7 @@ class ResponsesFormat:
 
     def _items(self, message: Message) -> Iterable[dict[str, Any]]:
         if message.role == "assistant":
-            yield from self.spell(message)
+            yield from self.serialize(message)
         elif message.role == "tool":
             for result in message.results:
                 output = _result_text(result.ok, result.text)
@@ -107,12 +109,12 @@ def _function(wired: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": wired["name"], "description": wired["description"], "parameters": wired["input_schema"]}
 
 
-def _arguments_text(call: Call) -> str:
-    return as_text(call.arguments)
+def _typed_function(wired: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "function", **_function(wired)}
 
 
 def _result_text(ok: bool, text: str) -> str:
-    """Neither form has a mark for a call that failed."""
+    # Neither API has a field that marks a failed call.
     return text if ok else f"error: {text}"
 
 
@@ -136,17 +138,17 @@ def _text(content: object) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-ADVISED_FUNCTIONS = 10  # in one namespace, by the API's guide; more works, and costs more
+ADVISED_FUNCTIONS = 10  # per namespace, as the API's guide recommends; more work, but cost more tokens
 MAX_NAMESPACE_CHARS = 64
 
 
 def request_tools(session: Session, execution: str = "client") -> list[dict[str, Any]]:
-    """Return the `tools` of a request. Tools whose name the API refuses are left out: `message.left_out` names them."""
+    """Return the `tools` of a request, without those whose names the API rejects (see `message.left_out`)."""
     if execution not in ("client", "server"):
-        raise InputError(f"execution is client or server, not {execution!r}")
+        raise InputError(f"execution must be client or server, not {execution!r}")
     finders = {tool.name: tool for tool in session.tools()}
     loaded = [
-        _response_function(wired)
+        _typed_function(wired)
         for wired in session.wire(activated=False)
         if wired["name"] not in finders and OPENAI.fullmatch(wired["name"])
     ]
@@ -156,55 +158,44 @@ def request_tools(session: Session, execution: str = "client") -> list[dict[str,
     if execution == "server":
         return [*loaded, {"type": "tool_search"}, *namespaces(session.deferred())]
     parameters = {**search.wire()["input_schema"], "additionalProperties": False}
-    described = {"description": search.description, "parameters": parameters}
-    return [*loaded, {"type": "tool_search", "execution": "client", **described}]
+    tool_search = {"type": "tool_search", "execution": "client", "description": search.description}
+    return [*loaded, {**tool_search, "parameters": parameters}]
 
 
 def search_output(call_id: str, tools: Iterable[CatalogTool]) -> dict[str, Any]:
-    """Return the answer to a `tool_search_call` for the client: definitions by namespace, in the order found."""
-    found = namespaces(tools)
-    return {
-        "type": "tool_search_output",
-        "execution": "client",
-        "call_id": call_id,
-        "status": "completed",
-        "tools": found,
-    }
+    """Return the client's answer to a `tool_search_call`: the definitions by namespace, in the order given."""
+    answer = {"type": "tool_search_output", "execution": "client", "call_id": call_id, "status": "completed"}
+    return {**answer, "tools": namespaces(tools)}
 
 
 def namespaces(tools: Iterable[CatalogTool]) -> list[dict[str, Any]]:
-    """Return deferred functions; those of one server in one namespace, at the place of its first tool."""
+    """Return deferred functions, grouped into a namespace per server at the position of its first tool."""
     groups: dict[str, list[CatalogTool]] = {}
     for tool in filter(lambda tool: OPENAI.fullmatch(tool.name), tools):
-        groups.setdefault(tool.server or f"\n{tool.id}", []).append(tool)  # no server's name has a line break
-    names: dict[str, str] = {}
-    spelled: list[dict[str, Any]] = []
+        groups.setdefault(tool.server or f"\n{tool.id}", []).append(tool)  # server names contain no line breaks
+    names: set[str] = set()
+    entries: list[dict[str, Any]] = []
     for server, group in groups.items():
-        functions = [{**_response_function(wire_tool(tool)), "defer_loading": True} for tool in group]
+        functions = [{**_typed_function(wire_tool(tool)), "defer_loading": True} for tool in group]
         if server.startswith("\n"):
-            spelled += functions
+            entries += functions
         else:
-            spelled.append(_namespace(_free_name(server, names), group, functions))
-    return spelled
+            entries.append(_namespace(_free_name(server, names), group, functions))
+    return entries
 
 
 def _namespace(name: str, group: Sequence[CatalogTool], functions: list[dict[str, Any]]) -> dict[str, Any]:
     listed = ", ".join(plain_line(tool.leaf, 64) for tool in group[:ADVISED_FUNCTIONS])
     more = "" if len(group) <= ADVISED_FUNCTIONS else f" and {len(group) - ADVISED_FUNCTIONS} more"
-    described = f"Tools of {plain_line(group[0].server, 64)}: {listed}{more}."
-    return {"type": "namespace", "name": name, "description": described, "tools": functions}
+    description = f"Tools of {plain_line(group[0].server, 64)}: {listed}{more}."
+    return {"type": "namespace", "name": name, "description": description, "tools": functions}
 
 
-def _response_function(wired: Mapping[str, Any]) -> dict[str, Any]:
-    named = {"type": "function", "name": wired["name"], "description": wired["description"]}
-    return {**named, "parameters": wired["input_schema"]}
-
-
-def _free_name(server: str, taken: dict[str, str]) -> str:
-    """Return a name that the API accepts and that no other server has."""
+def _free_name(server: str, taken: set[str]) -> str:
+    """Return a namespace for a server that the API accepts and that no other server has taken."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", server)[: MAX_NAMESPACE_CHARS - 4] or "server"
     name, number = plain, 2
     while name in taken:
         name, number = f"{plain}_{number}", number + 1
-    taken[name] = server
+    taken.add(name)
     return name

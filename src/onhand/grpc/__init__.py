@@ -1,4 +1,4 @@
-"""The gRPC door: it translates messages into calls and results into messages, and does nothing else.
+"""The gRPC door, which translates messages into calls and results into messages.
 
 `Client` and `AsyncClient` call a server; `GrpcServer` is one. They are imported on first use, because they need the
 `grpc` extra.
@@ -15,7 +15,7 @@ __all__ = ["AsyncClient", "Client", "GrpcServer", "ServerSettings"]
 
 _HOMES = {"AsyncClient": "client", "Client": "client", "GrpcServer": "server", "ServerSettings": "server"}
 
-if not TYPE_CHECKING:  # or a type checker would believe that every name exists
+if not TYPE_CHECKING:  # otherwise a type checker would believe that every name exists
 
     def __getattr__(name):
         if name not in _HOMES:

@@ -1,22 +1,29 @@
-"""Carry out one gRPC call: decode it, run it in a worker thread, answer it, log it, and stop it when it is cancelled.
+"""Carry out gRPC calls: decode them, run them in a worker thread, answer them, log them, and stop cancelled ones.
 
-Threads do the work, because everything below is synchronous; the event loop only waits. A slot stays taken until the
-work itself has ended, even if nobody waits for it any more, so abandoned work cannot pile up behind the limit. Python's
-own thread pool does the same with three times the locking, which every call would pay for.
+Threads do the work, because everything below this door is synchronous; the event loop only waits. A call occupies its
+slot until the work itself has ended, even if nobody waits for it any more, so that abandoned work cannot pile up.
+Python's own thread pool would need three times as many lock operations per call.
 
 Messages are decoded here rather than by gRPC, which would answer an unreadable one with the name of a Python class.
+Each call is logged as a line of JSON with a request id, the method, the status and the duration; the query is logged
+only if the operator enables that.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from functools import partial
+from logging import INFO, WARNING, LogRecord, getLogger
+from os import urandom
 from queue import SimpleQueue
 from threading import BoundedSemaphore, Thread
-from time import monotonic
-from typing import Any, TypeVar
+from time import monotonic, perf_counter
+from typing import Any, Protocol, TypeVar
 
 import grpc
 
@@ -25,29 +32,83 @@ from onhand.document import Document
 from onhand.errors import Busy, Cancelled, InputError
 from onhand.grpc import search_pb2 as wire
 from onhand.grpc import translate
-from onhand.grpc.call_log import REQUEST_ID, CallTelemetry, ObservedCall
-from onhand.grpc.services import RpcMethod, put_batch
+from onhand.grpc.services import RpcMethod
 from onhand.grpc.statuses import DETAILS, failure_of
 from onhand.search.index import BATCH, Index, Written
 
 T = TypeVar("T")
 
+LOG = getLogger("onhand.grpc")
+REQUEST_ID = "x-request-id"
+MAX_LOGGED_CHARS = 1_000  # of an error
+MAX_LOGGED_QUERY_CHARS = 200
+BATCH_BYTES = 8 * 1024 * 1024  # of documents that are written together
+_USABLE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+EndCall = Callable[[str, float], None]  # takes the status and the duration in seconds
+
+
+class CallTelemetry(Protocol):
+    """A recorder of calls, in addition to the log."""
+
+    def begin(self, method: str, request_id: str, metadata: Mapping[str, str]) -> EndCall:
+        """Record the start of a call, and return a function to call at its end."""
+
+
+class ObservedCall:
+    """One call, from start to end."""
+
+    def __init__(self, method: str, metadata: Iterable[tuple[str, Any]], telemetry: CallTelemetry | None) -> None:
+        texts = {name: value for name, value in metadata if isinstance(value, str)}
+        id = texts.get(REQUEST_ID, "")
+        self.method = method
+        self.request_id = id if _USABLE_ID.fullmatch(id) else urandom(16).hex()
+        self.facts: dict[str, object] = {}
+        self._started = perf_counter()
+        self._end = telemetry.begin(method, self.request_id, texts) if telemetry else None
+
+    def end(self, code: str, error: Exception | None = None) -> None:
+        """Log the outcome, with all details of an error, since only the operator reads the log."""
+        seconds = perf_counter() - self._started
+        if self._end:
+            self._end(code, seconds)
+        fields = {"request_id": self.request_id, "method": self.method, "code": code, "ms": round(seconds * 1000, 3)}
+        if error:
+            fields["error"] = f"{type(error).__name__}: {error}"[:MAX_LOGGED_CHARS]
+        log(WARNING if error else INFO, "call", **fields, **self.facts)
+
+
+def log(level: int, event: str, **facts: object) -> None:
+    """Write an event to the log, without the search for the calling line, which would cost more than all the rest."""
+    if LOG.isEnabledFor(level):
+        LOG.handle(LogRecord(LOG.name, level, __file__, 0, _LogLine(event=event, **facts), None, None))
+
+
+class _LogLine(dict[str, object]):
+    """A line of JSON in ASCII, so that nothing a caller sends can forge another line.
+
+    It is serialised only when it is formatted, which may be later and in another thread.
+    """
+
+    def __str__(self) -> str:
+        return json.dumps(self, default=str)
+
 
 class Workers:
     """Worker threads with a limit on the calls that run or wait."""
 
-    def __init__(self, name: str, threads: int, most: int) -> None:
-        self.most = most
-        self._places = BoundedSemaphore(most)
+    def __init__(self, name: str, threads: int, max_calls: int) -> None:
+        self.max_calls = max_calls
+        self._slots = BoundedSemaphore(max_calls)
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._threads = [Thread(target=self._work, name=f"{name}-{place}", daemon=True) for place in range(threads)]
+        self._threads = [Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(threads)]
         for thread in self._threads:
             thread.start()
 
     async def run(self, work: Callable[[], T], remaining_s: float | None) -> T:
-        """Run the work in a thread and return its result; it stops between steps at its deadline or when cancelled."""
-        if not self._places.acquire(blocking=False):
-            raise Busy(f"{self.most:,} requests are in flight already: try again in a second")
+        """Run work in a thread and return its result; it stops between steps at its deadline or when cancelled."""
+        if not self._slots.acquire(blocking=False):
+            raise Busy(f"{self.max_calls:,} requests are already in flight: try again in a second")
         job = _Job(work, None if remaining_s is None else monotonic() + remaining_s)
         self._jobs.put(job)
         try:
@@ -57,7 +118,7 @@ class Workers:
             job.is_abandoned = True
 
     def close(self) -> None:
-        """Wait for running work; queued work that nobody waits for is dropped."""
+        """Wait until the work in progress has ended; queued work that nobody waits for is dropped."""
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -66,12 +127,12 @@ class Workers:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             notify_caller = job.execute()
-            self._places.release()  # before the caller is notified, which may call again at once
+            self._slots.release()  # before the caller is notified, because it may call again at once
             notify_caller()
 
 
 class _Job:
-    """Work, and the future of the caller that waits for its result."""
+    """Work to do in a thread, and the future that its caller awaits."""
 
     def __init__(self, work: Callable[[], Any], deadline: float | None) -> None:
         self.is_abandoned = False
@@ -82,41 +143,38 @@ class _Job:
         self.answer: asyncio.Future[Any] = self._loop.create_future()
 
     def execute(self) -> Callable[[], None]:
-        """Do the work in this thread and return a function that notifies the caller."""
+        """Do the work in this thread, and return a function that notifies the caller."""
         try:
-            result = self._context.run(self._do)
+            result = self._context.run(self._run_work)
             return lambda: self._notify(self.answer.set_result, result)
         except BaseException as error:
             # A future rejects StopIteration, and an exception that ends a program must not end the event loop.
             failure = error if _is_plain(error) else RuntimeError(repr(error))
             return lambda: self._notify(self.answer.set_exception, failure)
 
-    def _do(self) -> Any:
-        cancellation.continue_while(self._is_wanted)
+    def _run_work(self) -> Any:
+        cancellation.continue_while(self._is_needed)
         cancellation.check()
         return self._work()
 
-    def _is_wanted(self) -> bool:
+    def _is_needed(self) -> bool:
         return not self.is_abandoned and (self._deadline is None or monotonic() < self._deadline)
 
-    def _notify(self, settle: Callable[[Any], None], value: Any) -> None:
+    def _notify(self, set_outcome: Callable[[Any], None], value: Any) -> None:
         with suppress(RuntimeError):  # the event loop has ended, and the caller with it
-            self._loop.call_soon_threadsafe(self._settle, settle, value)
+            self._loop.call_soon_threadsafe(self._finish, set_outcome, value)
 
-    def _settle(self, settle: Callable[[Any], None], value: Any) -> None:
+    def _finish(self, set_outcome: Callable[[Any], None], value: Any) -> None:
         if not self.answer.done():
-            settle(value)
+            set_outcome(value)
 
 
 def _is_plain(error: BaseException) -> bool:
     return isinstance(error, Exception) and not isinstance(error, StopIteration)
 
 
-BATCH_BYTES = 8 * 1024 * 1024  # of documents that wait to be written together
-
-
 class Calls:
-    """Carries out calls with a pool of workers."""
+    """Handlers that carry out calls with a pool of workers."""
 
     def __init__(
         self,
@@ -145,10 +203,11 @@ class Calls:
             call = self._begin_call(f"/{service}/{name}", context)
             written = Written()
             try:
-                with self._stream():
+                with self._open_stream():
                     async for batch in _read_batches(messages):
-                        work = _put(index, batch, written)
-                        written = await self._workers.run(work, _remaining_s(context))
+                        put_batch = partial(index.put, batch)
+                        counts = await self._workers.run(put_batch, _remaining_s(context))
+                        written = Written(*map(sum, zip(written, counts, strict=True)))
             except asyncio.CancelledError:
                 self._end_cancelled(call, context)
                 raise
@@ -177,20 +236,21 @@ class Calls:
 
     def _begin_call(self, path: str, context: Any) -> ObservedCall:
         call = ObservedCall(path, context.invocation_metadata() or (), self._telemetry)
-        context.set_trailing_metadata(((REQUEST_ID, call.request_id),))  # sending it at once would cost a fifth more
+        # As initial metadata, which is sent at once, it would make a call a fifth more expensive.
+        context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
         return call
 
     def _answer(self, method: RpcMethod, raw: bytes, call: ObservedCall) -> bytes:
         request = method.request.FromString(raw)
         if self._log_queries and hasattr(request, "query"):
-            call.facts["query"] = request.query[:200]
+            call.facts["query"] = request.query[:MAX_LOGGED_QUERY_CHARS]
         response = method.answer(request)
         if hasattr(response, "hits"):
             call.facts["hits"] = len(response.hits)
         answer = response.SerializeToString()
         if len(answer) > self._max_message_bytes:
             raise InputError(
-                f"the response has {len(answer):,} bytes, but at most {self._max_message_bytes:,} may be sent: "
+                f"the response has {len(answer):,} bytes, but at most {self._max_message_bytes:,} can be sent: "
                 "ask for fewer hits, or without explain",
                 "limit",
             )
@@ -209,9 +269,9 @@ class Calls:
         call.end("DEADLINE_EXCEEDED" if is_late else "CANCELLED")
 
     @contextmanager
-    def _stream(self) -> Iterator[None]:
-        if self._streams >= self._workers.most:
-            raise Busy(f"{self._streams:,} streams are open already: try again in a second")
+    def _open_stream(self) -> Iterator[None]:
+        if self._streams >= self._workers.max_calls:
+            raise Busy(f"{self._streams:,} streams are already open: try again in a second")
         self._streams += 1
         try:
             yield
@@ -219,12 +279,8 @@ class Calls:
             self._streams -= 1
 
 
-def _put(index: Index, batch: list[Document], before: Written) -> Callable[[], Written]:
-    return lambda: put_batch(index, batch, before)
-
-
 async def _read_batches(messages: AsyncIterator[bytes]) -> AsyncIterator[list[Document]]:
-    """Yield the documents of a stream in batches that are written together."""
+    """Yield the documents of a stream in batches to be written together."""
     batch: list[Document] = []
     room = BATCH_BYTES
     async for raw in messages:
@@ -243,7 +299,7 @@ async def _read_batches(messages: AsyncIterator[bytes]) -> AsyncIterator[list[Do
 
 
 def _remaining_s(context: Any) -> float | None:
-    """Return how long the caller still waits; raise Cancelled if its deadline has passed."""
+    """Return how long the caller will wait, or None without a deadline. Raise Cancelled if it has passed."""
     remaining = _time_remaining(context)
     if remaining is not None and remaining <= 0:
         raise Cancelled("the deadline passed before the work began: allow more time")

@@ -1,12 +1,13 @@
-"""Run the gRPC service: ports, credentials, authentication, health and reflection, inside any event loop.
+"""The gRPC server: ports, credentials, authentication, health and reflection, inside any event loop.
 
-services.py says what the methods do, calls.py how one call is carried out.
+`services` has the methods of the contract, and `calls` carries out one call.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import grpc
@@ -15,51 +16,49 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from onhand.errors import InputError, Unauthenticated
-from onhand.grpc.call_log import log
-from onhand.grpc.calls import Calls, Workers
+from onhand.grpc.calls import Calls, CallTelemetry, Workers, log
 from onhand.grpc.services import SEARCH, WRITE, search_methods, write_methods
 from onhand.grpc.statuses import DETAILS, failure_of
 from onhand.net import ListenAddress, Token, require_token
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import Documents
-    from onhand.grpc.call_log import CallTelemetry
     from onhand.search.index import Index
 
-OPEN_TO_ALL = ("/grpc.health.v1.Health/",)  # process supervisors have no token, and learn nothing else
+# Process supervisors have no token, and the health check reveals nothing else.
+WITHOUT_TOKEN = ("/grpc.health.v1.Health/",)
 
 
 class TokenRequired(grpc.aio.ServerInterceptor):
-    """Admits calls that carry the token; comparing takes the same time for a wrong token as for the right one."""
+    """Rejects calls that do not carry the token, which is compared in constant time."""
 
-    def __init__(self, token: str, on_rejected: Callable[[str], None]) -> None:
+    def __init__(self, token: str) -> None:
         self._expected = Token(f"Bearer {token}")
-        self._on_rejected = on_rejected
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
-        """Return the handler of the call, or one that rejects it before anything is read."""
+        """Return the handler of the call, or one that rejects it before its message is read."""
         method = handler_call_details.method
-        if method.startswith(OPEN_TO_ALL) or self._is_authorized(handler_call_details.invocation_metadata):
+        if method.startswith(WITHOUT_TOKEN) or self._is_authorized(handler_call_details.invocation_metadata):
             return await continuation(handler_call_details)
-        self._on_rejected(method)
-        return grpc.stream_stream_rpc_method_handler(_refuse)
+        log(WARNING, "refused", method=method[:200], code="UNAUTHENTICATED")
+        return grpc.stream_stream_rpc_method_handler(_reject)
 
     def _is_authorized(self, metadata: Iterable[tuple[str, Any]] | None) -> bool:
-        given = [value for name, value in metadata or () if name == "authorization"]
-        return self._expected.equals(given[0] if len(given) == 1 else "")
+        tokens = [value for name, value in metadata or () if name == "authorization"]
+        return self._expected.equals(tokens[0] if len(tokens) == 1 else "")
 
 
-async def _refuse(_: object, context: Any) -> NoReturn:
+async def _reject(_: object, context: Any) -> NoReturn:
     failure = failure_of(Unauthenticated("the call has no valid token: send 'authorization: Bearer TOKEN'"))
     await context.abort(failure.code, failure.message, ((DETAILS, failure.details),))
     raise AssertionError("abort does not return")
 
 
 class DecodingServer:
-    """Wraps a server so that services added to it, such as health and reflection, have their messages decoded here.
+    """A server to add services such as health and reflection to, whose messages are then decoded by us.
 
-    An unreadable message then gets the same error as from our own services. An interceptor could do the same, but every
-    call of every service would pay for it.
+    An unreadable message then gets the same error as in our own services. An interceptor could do the same, but would
+    slow down every call of every service.
     """
 
     def __init__(self, server: Any) -> None:
@@ -70,7 +69,7 @@ class DecodingServer:
         self._server.add_generic_rpc_handlers([_DecodingService(service) for service in services])
 
     def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
-        """Ignore the shortcut to handlers that are already added, because it would bypass the decoding."""
+        """Ignore this shortcut to handlers that are already added, because it would bypass the decoding."""
 
 
 class _DecodingService(grpc.GenericRpcHandler):
@@ -78,7 +77,7 @@ class _DecodingService(grpc.GenericRpcHandler):
         self._service = service
 
     def service(self, handler_call_details: Any) -> Any:
-        """Return the handler of a call, wrapped to take bytes, or None if there is none."""
+        """Return the handler of a call, wrapped to take bytes, or None for an unknown method."""
         handler = self._service.service(handler_call_details)
         if handler is None:
             return None
@@ -119,32 +118,31 @@ async def _decode_message(read: Callable[[bytes], Any], raw: bytes, context: Any
         return await context.abort(failure.code, failure.message, ((DETAILS, failure.details),))
 
 
-ACCESS_HINT = "name the variable that holds it in grpc.token_env, or set grpc.client_ca"
-# One search runs at a time in any case (`Documents`). A second thread would only refill CPU caches for each call, which
-# costs more than everything else the door does.
+ACCESS_HINT = "set grpc.token_env to the name of the variable that holds it, or set grpc.client_ca"
+# `Documents` runs one search at a time in any case. A second thread would only refill the CPU caches for each call,
+# which costs more than everything else that this door does.
 READERS = 1
-WRITERS = 1  # writes queue in any case
+WRITERS = 1  # writes take turns in any case
 MAX_WRITES = 16  # streams and other writes at once
-MAX_STREAMS = 1_000  # concurrent calls on one connection; further ones wait in the caller's library
-MAX_PENDING = 10_000  # unread calls of all connections, at 5 KiB each; more are rejected
+MAX_STREAMS = 1_000  # concurrent calls on one connection; more calls wait in the caller's library
+MAX_PENDING = 10_000  # unread calls on all connections, 5 KiB each; more calls are rejected
 MAX_METADATA_BYTES = 16 * 1024
-INFO, WARNING = 20, 30  # as logging counts
 
 
 class ServerSettings(NamedTuple):
-    """The settings of a server; empty ones are not used."""
+    """The settings of a server. Empty ones are not used."""
 
-    token: str = ""  # that every call must carry
+    token: str = ""  # which every call must carry
     certificate: bytes = b""  # in PEM, with its chain; enables TLS
     private_key: bytes = b""
     client_ca: bytes = b""  # in PEM; requires callers to present a certificate signed by it
-    max_in_flight: int = 64  # searches that run or wait
+    max_in_flight: int = 64  # searches that run or wait for a thread
     max_message_bytes: int = 4 * 1024 * 1024
     log_queries: bool = False
 
 
 class GrpcServer:
-    """Serves documents; with a `writer`, an index over the same file, it also accepts writes."""
+    """Serves documents. With a `writer`, an index over the same file, it also accepts writes."""
 
     def __init__(
         self,
@@ -162,10 +160,10 @@ class GrpcServer:
         self._workers: list[Workers] = []
 
     async def start(self, host: str, port: int) -> int:
-        """Start to listen and return the port, which the system chooses for 0. Call it inside the event loop."""
+        """Start to listen, inside the running event loop, and return the port; the system chooses one for port 0."""
         settings = self._settings
         require_token(host, settings.token, ACCESS_HINT, knows_callers=bool(settings.client_ca))
-        interceptors = [TokenRequired(settings.token, _log_rejected_call)] if settings.token else []
+        interceptors = [TokenRequired(settings.token)] if settings.token else []
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(settings))
         bound = self._listen(str(ListenAddress(host, port)))
         services = self._add_services()
@@ -180,7 +178,7 @@ class GrpcServer:
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Accept no more calls, report that as health, and finish running calls within `grace_s` seconds."""
+        """Accept no more calls, report that as health, and give running calls `grace_s` seconds to finish."""
         if self._server is None:
             return
         await self._health.enter_graceful_shutdown()
@@ -233,14 +231,14 @@ def _options(settings: ServerSettings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        # Otherwise a stream would count until Python has freed it, and the caller's next one, sent as soon as the last
-        # is answered, would be rejected unread (UNAVAILABLE). Pending calls are limited below.
+        # With this protection, a stream counts until Python has freed it, so that a caller's next call, sent as soon as
+        # the last is answered, would be rejected unread (UNAVAILABLE). Pending calls are limited below.
         ("grpc.http.overload_protection", 0),
-        ("grpc.server.max_pending_requests", MAX_PENDING),  # 1,000 if not set, which ten callers can exceed
+        ("grpc.server.max_pending_requests", MAX_PENDING),  # the default of 1,000 is exceeded by ten callers
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
-        ("grpc.so_reuseport", 0),  # otherwise another process could take some of the calls
+        ("grpc.so_reuseport", 0),  # or another process could receive some of the calls
     ]
 
 
@@ -257,7 +255,3 @@ def _credentials(settings: ServerSettings) -> Any:
         root_certificates=settings.client_ca or None,
         require_client_auth=bool(settings.client_ca),
     )
-
-
-def _log_rejected_call(method: str) -> None:
-    log(WARNING, "refused", method=method[:200], code="UNAUTHENTICATED")

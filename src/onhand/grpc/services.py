@@ -1,4 +1,4 @@
-"""The methods of the contract: each takes a message, makes one call and returns a message."""
+"""The unary methods of the contract. Each takes a message, makes one call and returns a message."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from onhand.corpora.documents import Documents, shorten_part
-from onhand.document import Document
 from onhand.errors import InputError
 from onhand.grpc import search_pb2 as wire
 from onhand.grpc import translate
-from onhand.search.index import Index, Written
+from onhand.search.index import Index
 
 SEARCH = wire.DESCRIPTOR.services_by_name["SearchService"].full_name
 WRITE = wire.DESCRIPTOR.services_by_name["WriteService"].full_name
-MAX_TEXT_BYTES = 2 * 1024 * 1024  # of a document at once, because clients accept messages of 4 MiB by default
+MAX_TEXT_BYTES = 2 * 1024 * 1024  # of a document in one response; clients accept messages of 4 MiB by default
 MAX_IDS = 10_000  # in one delete call
 
 
@@ -74,7 +73,7 @@ def write_methods(index: Index) -> dict[str, RpcMethod]:
 
     def delete(request: wire.DeleteDocumentsRequest) -> wire.DeleteDocumentsResponse:
         if len(request.document_ids) > MAX_IDS:
-            raise InputError(f"delete at most {MAX_IDS:,} documents in one call", "document_ids")
+            raise InputError(f"one call can delete at most {MAX_IDS:,} documents: send several calls", "document_ids")
         return wire.DeleteDocumentsResponse(deleted=index.delete(list(request.document_ids)))
 
     def stats(request: wire.GetStatsRequest) -> wire.GetStatsResponse:
@@ -84,8 +83,3 @@ def write_methods(index: Index) -> dict[str, RpcMethod]:
         "DeleteDocuments": RpcMethod(wire.DeleteDocumentsRequest, delete),
         "GetStats": RpcMethod(wire.GetStatsRequest, stats),
     }
-
-
-def put_batch(index: Index, documents: list[Document], before: Written) -> Written:
-    """Write one batch of documents and return the running totals."""
-    return Written(*map(sum, zip(before, index.put(documents), strict=True)))

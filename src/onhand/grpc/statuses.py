@@ -1,7 +1,7 @@
 """Map errors to gRPC statuses and back, in one table.
 
-A caller's mistake is reported in the error's own words. A failure of the server is reported in words that reveal no
-path, class or implementation detail; the log has the rest.
+A caller's mistake is reported with the error's own message. A failure of the server is reported with a fixed message
+that reveals no path, class or other detail of the implementation; the log has the details.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from onhand.errors import (
 
 DOMAIN = "onhand"
 DETAILS = "grpc-status-details-bin"
-MAX_MESSAGE_BYTES = 500  # it is sent three times in headers, of which a client accepts 8 KiB
+MAX_MESSAGE_BYTES = 500  # a message is sent three times in the headers, of which clients accept 8 KiB
 RETRY_S = 1
 
 
@@ -65,7 +65,7 @@ TABLE = (
         MissingExtra,
         grpc.StatusCode.FAILED_PRECONDITION,
         "FEATURE_UNAVAILABLE",
-        "this server lacks a package that this feature needs; the server's log says which",
+        "this server lacks a package that this feature needs: ask its operator; the server's log names the package",
     ),
     StatusRow(
         StoreError,
@@ -89,11 +89,11 @@ class Failure(NamedTuple):
     code: grpc.StatusCode
     message: str
     details: bytes  # a google.rpc.Status
-    is_ours: bool  # whether it is the server's fault and the operator should look at it
+    is_ours: bool  # whether the server is at fault, so that its operator should know
 
 
 def failure_of(error: Exception, **metadata: str) -> Failure:
-    """Return what a caller is told about an error."""
+    """Return an error as it is sent to the caller."""
     row = next(row for row in TABLE if isinstance(error, row.error))
     message = row.instead or _short(str(error))
     status = Status(code=row.code.value[0], message=message)
@@ -107,7 +107,7 @@ def failure_of(error: Exception, **metadata: str) -> Failure:
 
 
 def error_of(code: grpc.StatusCode, message: str, trailers: Mapping[str, str | bytes]) -> OnhandError:
-    """Return the error that a status stands for, as far as it can be reconstructed."""
+    """Return the error that a server sent as this status, or a RemoteError if it was not an onhand server."""
     info, violation = ErrorInfo(), BadRequest()
     raw = trailers.get(DETAILS, b"")
     try:

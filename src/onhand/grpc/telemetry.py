@@ -1,7 +1,7 @@
 """OpenTelemetry spans and Prometheus metrics for gRPC calls. Needs the `telemetry` extra.
 
-Spans go to this process's provider, such as the one `opentelemetry-instrument` sets up, and continue the caller's
-trace. No span or metric contains any part of a query.
+Spans go to the tracer provider of this process, such as the one that `opentelemetry-instrument` sets up, and continue
+the caller's trace. No span or metric contains any part of a query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from onhand.grpc.call_log import End
+    from onhand.grpc.calls import EndCall
 
 DEFAULT_PORT = 9464  # OpenTelemetry's default port for Prometheus
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -37,8 +37,8 @@ class OpenTelemetry:
             "onhand_grpc_call_seconds", "Duration of calls.", ("method",), buckets=SECONDS, registry=registry
         )
 
-    def begin(self, method: str, request_id: str, metadata: Mapping[str, str]) -> End:
-        """Start a span that is current for everything done for the call, and return a function that ends it."""
+    def begin(self, method: str, request_id: str, metadata: Mapping[str, str]) -> EndCall:
+        """Start a span that is current for the rest of the call, and return a function that ends it."""
         service, _, name = method.strip("/").partition("/")
         span = self._tracer.start_span(
             f"{service}/{name}",
@@ -51,7 +51,7 @@ class OpenTelemetry:
                 "onhand.request_id": request_id,
             },
         )
-        context.attach(trace.set_span_in_context(span))  # in the task of this call, which ends with it
+        context.attach(trace.set_span_in_context(span))  # until the task of this call ends
         self._running.inc()
 
         def end(code: str, seconds: float) -> None:
@@ -67,7 +67,7 @@ class OpenTelemetry:
 
 
 def serve_metrics(host: str, port: int, registry: CollectorRegistry = REGISTRY) -> tuple[Any, int]:
-    """Serve the metrics at http://HOST:PORT/metrics and return the server and its port."""
+    """Serve the metrics at http://HOST:PORT/metrics, and return the server and its port."""
     try:
         server, _ = start_http_server(port, host, registry)
     except OSError as error:

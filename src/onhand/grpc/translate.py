@@ -1,4 +1,4 @@
-"""Translate the messages of the contract into our own data and back. Nothing is decided here."""
+"""Translate the messages of the contract into onhand's records and back, without any decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Searching = wire.KeywordSearchRequest | wire.SemanticSearchRequest | wire.FilterRequest | wire.FusedSearchRequest
 
-ANY_SCORE = -1.0  # no cosine is lower: stands for "no minimum score" in a message
+ANY_SCORE = -1.0  # means "no minimum score" in a message, because no cosine is lower
 MAX_TAGS_CHARS = 2_000  # of one hit's tags
 MAX_METADATA_CHARS = 1_000_000
 _PLACES = re.compile(r"(?<![\w.])(?:[A-Za-z]:\\|/)[^\s'\":,;)]*|\bhttps?://[^\s'\",;)]*")
@@ -33,12 +33,13 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1
 
 
 def request_filter(request: Searching) -> Filter:
-    """Return the filter of a request. Most have none, and checking for that costs a sixth of decoding an empty one."""
+    """Return the filter of a request."""
+    # Most requests have none, and checking for that takes a sixth of the time of decoding an empty one.
     return filter_of(request.filter) if request.HasField("filter") else EVERYTHING
 
 
 def filter_of(message: wire.Filter) -> Filter:
-    """Return the filter of a message. Document times have microseconds, so finer bounds are rounded up."""
+    """Return the filter in a message. Finer bounds are rounded up to the microseconds of document times."""
     after = _time(message.created_after, "filter.created_after", up=True) if message.HasField("created_after") else None
     before = (
         _time(message.created_before, "filter.created_before", up=True) if message.HasField("created_before") else None
@@ -90,7 +91,7 @@ def response_of(answer: DocumentsPage) -> wire.SearchResponse:
 
 
 def _add_hit(response: wire.SearchResponse, hit: Hit) -> None:
-    """Add a hit in place, because appending a finished message copies it."""
+    # Filling a hit in place avoids the copy that appending a finished message would make.
     message = response.hits.add(
         document_id=hit.document_id,
         title=shorten(hit.title, MAX_TITLE_CHARS),
@@ -110,17 +111,17 @@ def _add_hit(response: wire.SearchResponse, hit: Hit) -> None:
 
 
 def _fit_tags(tags: Sequence[str]) -> list[str]:
-    room, kept = MAX_TAGS_CHARS, []
+    room, fitting = MAX_TAGS_CHARS, []
     for tag in tags:
         room -= len(tag)
         if room < 0:
             break
-        kept.append(tag)
-    return kept
+        fitting.append(tag)
+    return fitting
 
 
 def result_of(responses: Sequence[wire.SearchResponse], query: str, limit: int) -> Result:
-    """Return the pages of one search as an Index result; of each text only the snippet is sent."""
+    """Return the pages of one search as the result of an Index. The text of a hit is its snippet."""
     first, last = responses[0], responses[-1]
     hits = [_hit_of(hit, query) for response in responses for hit in response.hits]
     return Result(
@@ -145,7 +146,7 @@ def _hit_of(hit: wire.SearchHit, query: str) -> Hit:
         source_path="",
         score=hit.exact_score,
         layers=tuple(_layer_of(layer) for layer in hit.layers),
-        text=escape(hit.snippet, quote=False),  # so that the hit's snippet of this text is the received snippet
+        text=escape(hit.snippet, quote=False),  # so that the snippet made from this text is the one received
         query=query,
     )
 
@@ -172,7 +173,7 @@ def document_of(message: wire.Document) -> Document:
 
 
 def document_message(document: Document, with_source: bool = False) -> wire.Document:
-    """Return a document as a message; its source is sent only to the server that stores it."""
+    """Return a document as a message. Its source is included only for the server that stores it."""
     return wire.Document(
         document_id=document.id,
         title=document.title,
@@ -230,14 +231,16 @@ def stats_of(message: wire.GetStatsResponse) -> Stats:
     return Stats(message.documents, message.vectors, dict(message.embedder), message.semantic)
 
 
-def put_messages(documents: Iterable[Document], most: int, max_bytes: int) -> Iterable[wire.PutDocumentsRequest]:
-    """Yield messages of at most `most` documents and about `max_bytes` bytes, unless one document alone has more."""
+def put_messages(
+    documents: Iterable[Document], max_documents: int, max_bytes: int
+) -> Iterable[wire.PutDocumentsRequest]:
+    """Yield messages of at most `max_documents` documents and, unless a single document is larger, `max_bytes`."""
     batch: list[wire.Document] = []
     room = max_bytes
     for document in documents:
         message = document_message(document, with_source=True)
         size = message.ByteSize()
-        if batch and (len(batch) >= most or size > room):
+        if batch and (len(batch) >= max_documents or size > room):
             yield wire.PutDocumentsRequest(documents=batch)
             batch, room = [], max_bytes
         batch.append(message)
@@ -247,25 +250,25 @@ def put_messages(documents: Iterable[Document], most: int, max_bytes: int) -> It
 
 
 def _redact_locations(text: str) -> str:
-    """Remove this machine's paths and addresses from a text."""
+    """Replace paths and web addresses in a text, which would reveal something about this machine."""
     return _PLACES.sub("…", text)
 
 
 def time_message(time: datetime | None) -> Timestamp | None:
-    """Return a time as a message; None stays None, which omits the field."""
+    """Return a time as a message, or None, which omits the field."""
     if time is None:
         return None
-    since = time - _EPOCH  # its parts are integers, which makes this cheap for every hit
+    since = time - _EPOCH  # a timedelta has integer parts, which makes this cheap
     return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1000)
 
 
 def _time(message: Timestamp, field: str, up: bool = False) -> datetime:
     if not 0 <= message.nanos <= 999_999_999 or not _FIRST_SECOND <= message.seconds <= _LAST_SECOND:
-        raise InputError(f"{field} is not a time between the years 1 and 9999 with nanos from 0 to 999,999,999", field)
+        raise InputError(f"{field} must be a time in the years 1 to 9999, with nanos from 0 to 999,999,999", field)
     micros = -(-message.nanos // 1000) if up else message.nanos // 1000
     try:
         return _EPOCH + timedelta(seconds=message.seconds, microseconds=micros)
-    except OverflowError:  # rounded up beyond the last year
+    except OverflowError:  # rounded up past the year 9999
         return datetime.max.replace(tzinfo=UTC)
 
 
@@ -278,7 +281,7 @@ def _metadata(message: wire.Document) -> dict[str, Any]:
     try:
         metadata = json.loads(message.metadata_json)
     except (ValueError, RecursionError):
-        raise InputError(f"{field} of document {message.document_id[:200]!r} is not JSON", field) from None
+        raise InputError(f"{field} of document {message.document_id[:200]!r} must be JSON", field) from None
     if not isinstance(metadata, dict):
-        raise InputError(f"{field} of document {message.document_id[:200]!r} is not a JSON object", field)
+        raise InputError(f"{field} of document {message.document_id[:200]!r} must be a JSON object", field)
     return metadata

@@ -1,16 +1,16 @@
-"""A plan that several agents share: a graph of nodes in a journal file, the same for every process and thread.
+"""A plan that several agents share: a graph of nodes in a journal file, used by any number of processes and threads.
 
-A change is applied as a whole or not at all, and is on the disk when the call returns. The journal is a file of lines.
-The first line names the format and the generation of the file. Every other line is one change: a checksum, a space, and
-JSON. A writer that dies leaves at most half a line at the end, which readers ignore and the next writer cuts off.
-Writers take turns by a lock beside the file; readers do not wait. Compacting replaces the file by one of another
-generation, which readers notice.
+A change is applied completely or not at all, and is on disk when the call returns. The first line of the journal names
+the format and the generation of the file. Every other line is one change: a checksum, a space, and JSON. A writer that
+dies leaves at most an incomplete last line, which readers ignore and the next writer removes. Writers take turns with a
+lock file beside the journal; readers do not wait. Compacting replaces the file with one of another generation, which
+readers notice.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from secrets import token_hex
 from threading import RLock
 from typing import Any, NamedTuple, TypeVar
@@ -33,28 +33,32 @@ MAGIC = b"onhand-journal 1 "
 HEADER_BYTES = len(MAGIC) + 16 + 1
 SUM_CHARS = 8
 MAX_BYTES = 256 * 1024 * 1024
-MODE = 0o666  # less what the user's umask takes away
+MODE = 0o666  # minus the user's umask
 
 
 class Unread(NamedTuple):
-    """What a reader has not read yet; with `from_start`, it replaces everything that was read before."""
+    """The changes that a reader has not seen yet. With `from_start`, they replace everything read before."""
 
     from_start: bool
     changes: list[Any]
 
 
 class PlanJournal:
-    """A journal file, read from where this reader stopped. Not safe between threads: its owner holds a lock."""
+    """A journal file, which is read from where this reader stopped. Not thread-safe: its owner holds a lock."""
 
     def __init__(self, path: str | os.PathLike[str], *, sync: bool = True) -> None:
         self.path = os.path.realpath(path)
         self._sync = sync
-        self._header = b""  # of the file that was read
-        self._end = 0  # where reading stopped: after a whole line
+        self._header = b""  # of the file that was read last
+        self._end = 0  # of the last complete line that was read
 
-    def writing(self) -> AbstractContextManager[None]:
-        """Be the only writer; call `read` inside before `append` or `compact`."""
-        return self._hold_lock(FileLock(self.path + ".lock"))
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Lock the journal for writing. Inside, call `read` before `append` or `compact`."""
+        with ExitStack() as stack:
+            with self._translate_errors("locked"):
+                stack.enter_context(FileLock(self.path + ".lock"))
+            yield
 
     def read(self) -> Unread:
         """Return the changes since the last call, in order."""
@@ -73,26 +77,26 @@ class PlanJournal:
         return Unread(from_start, changes)
 
     def append(self, change: Any) -> None:
-        """Add a change: it is in the journal when this returns, and not when it raises."""
+        """Add a change, which is in the journal if this returns, and is not if it raises."""
         line = _encode_line(change)
         with self._translate_errors("written"):
             if not self._header:
                 self._replace_file([])
             descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
             try:
-                os.ftruncate(descriptor, self._end)  # half a line of a writer that died
+                os.ftruncate(descriptor, self._end)  # removes an incomplete line of a writer that died
                 self._write(descriptor, line)
             finally:
                 os.close(descriptor)
         self._end += len(line)
 
     def compact(self, changes: Sequence[Any]) -> None:
-        """Replace the journal by one with these changes."""
+        """Replace the journal with one that has these changes."""
         with self._translate_errors("written"):
             self._replace_file(changes)
 
     def rewind(self) -> None:
-        """Let `read` begin at the start of the file."""
+        """Make the next `read` begin at the start of the file."""
         self._header, self._end = b"", 0
 
     def _replace_file(self, changes: Sequence[Any]) -> None:
@@ -102,7 +106,7 @@ class PlanJournal:
         self._header, self._end = header, len(data)
 
     def _read_bytes(self) -> tuple[bytes, bool, bytes] | None:
-        """Return the header, whether the file is another one than before, and the unread part; None: it is empty."""
+        """Return the header, whether to read from the start, and the unread bytes, or None for an empty journal."""
         try:
             file = open_regular(self.path)
         except FileNotFoundError:
@@ -116,7 +120,7 @@ class PlanJournal:
             header = file.read(HEADER_BYTES)
             if not _is_header(header):
                 if MAGIC.startswith(header[: len(MAGIC)]) and len(header) < HEADER_BYTES:
-                    return None  # cut off before the first change
+                    return None  # its first writer died before the first change
                 raise StoreError(f"{self.path} is not a plan file and was left unchanged: use another file")
             from_start = header != self._header or size < self._end
             file.seek(len(header) if from_start else self._end)
@@ -131,7 +135,7 @@ class PlanJournal:
             pass
         self.rewind()
         raise StoreError(
-            f"{self.path} is damaged at the line that begins with {line[:60]!r}: everything before it is intact; "
+            f"{self.path} is damaged at the line that begins with {line[:60]!r}, and intact before it: "
             "delete that line and everything after it, or restore a backup"
         )
 
@@ -148,20 +152,11 @@ class PlanJournal:
             raise
 
     @contextmanager
-    def _hold_lock(self, lock: AbstractContextManager[None]) -> Iterator[None]:
-        with self._translate_errors("locked"):
-            lock.__enter__()
-        try:
-            yield
-        finally:
-            lock.__exit__(None, None, None)
-
-    @contextmanager
     def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except TimeoutError:
-            raise StoreError(f"{self.path} cannot be {what}: another process has held its lock for too long") from None
+            raise StoreError(f"{self.path} cannot be {what}: another process holds its lock; try again later") from None
         except OSError as error:
             raise StoreError(
                 f"{self.path} cannot be {what} ({error.strerror or error}): free some space or change its permissions"
@@ -178,7 +173,10 @@ def _encode_line(change: Any) -> bytes:
 
 
 class Plan:
-    """The graph in a file, which the first change creates. With `sync=False` the system decides when to write it."""
+    """The graph in a journal file, which the first change creates.
+
+    With `sync=False`, the operating system decides when a change reaches the disk.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, sync: bool = True, containers: Set[str] = CONTAINERS) -> None:
         self._journal = PlanJournal(path, sync=sync)
@@ -194,13 +192,13 @@ class Plan:
         return self._journal.path
 
     def read(self, work: Callable[[Relations], T]) -> T:
-        """Return what `work` finds in the present graph, which it must not change."""
+        """Return the result of `work` on the current graph, which it must not change."""
         with self._lock:
             self._catch_up()
             return work(self._relations)
 
     def change(self, work: Callable[[Relations], T]) -> T:
-        """Let `work` change the present graph, and write all of its changes, or none when it raises."""
+        """Let `work` change the current graph, and write all of its changes, or none if it raises."""
         with self._lock, self._journal.writing():
             self._catch_up()
             self._pending = []
@@ -210,7 +208,7 @@ class Plan:
                     self._journal.append(self._pending)
             except BaseException:
                 if self._pending:
-                    self._reset()  # the graph in memory is half changed: read it again
+                    self._reset()  # the graph in memory is half changed, so it is read again
                 raise
             self._changes += len(self._pending)
             self._compact_when_due()
@@ -233,7 +231,7 @@ class Plan:
         return self.read(lambda graph: graph.to_context(ids, show_parents=show_parents, max_tokens=max_tokens))
 
     def tools(self) -> list[Tool]:
-        """Return the tools with which a model keeps this plan."""
+        """Return the tools with which a model maintains this plan."""
         return tools.plan_tools(self)
 
     def _new_graph(self) -> Relations:
@@ -266,7 +264,7 @@ class Plan:
 
     def _compact_when_due(self) -> None:
         if self._changes > COMPACT_FACTOR * self._relations.size + COMPACT_ABOVE:
-            with suppress(StoreError):  # the change itself is safe, and the next one will try again
+            with suppress(StoreError):  # the change itself is on disk, and the next one will compact again
                 self._compact()
 
     def _compact(self) -> None:

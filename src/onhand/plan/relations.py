@@ -1,13 +1,13 @@
-"""A directed acyclic graph of nodes with several parents each, in memory: what depends on what, and what can begin.
+"""An in-memory directed acyclic graph of nodes: what depends on what, and which steps can begin.
 
-A step is a node with a status. It is ready when it is pending and nothing above it blocks it:
+A step is a node with a status. It is ready if it is pending and none of its parents blocks it:
 
 - a parent with a status blocks its children until it is done;
-- a parent that is a container (a plan) blocks them while it is blocked itself, or when it has failed;
-- a parent without a status blocks nothing.
+- a parent that is a container (a plan) blocks them while it is blocked itself, or if it has failed;
+- a parent without a status does not block.
 
-Everything that is returned is a copy. Where nodes are stored is up to the caller, who gets all of them through
-`on_persist`. Not safe between threads: the owner holds a lock, as `Plan` does.
+Everything that is returned is a copy. Storing nodes is up to the caller, who gets all of them through `on_persist`. Not
+thread-safe: the owner holds a lock, as `Plan` does.
 """
 
 from bisect import bisect_left
@@ -26,36 +26,36 @@ STATUSES = ("pending", "in_progress", "done", "failed")
 MAX_NAME_CHARS = 200  # of an id or an edge type
 MAX_PARENTS = 10_000
 MAX_CONTEXT_CHARS = 100_000  # of a node's context as JSON, approximately
-MAX_TIME_MS = 2**53  # what JSON can count
+MAX_TIME_MS = 2**53  # the largest integer that every JSON parser preserves
 
-CONTAINERS = frozenset(("plan",))  # edge types of nodes that hold steps together and are not steps themselves
-MAX_NAMED = 5  # nodes that a reason names
-MAX_ESTIMATE = 1e9  # above it, a number says nothing about a step
+CONTAINERS = frozenset(("plan",))  # edge types of nodes that group steps and are not steps themselves
+MAX_NAMED_IDS = 5  # in a reason
+MAX_ESTIMATE = 1e9  # of a step; larger numbers are ignored
 
 NodeIds = list[str]
 
 
 class Node(NamedTuple):
-    """Something that was or is to be done, and what it depends on."""
+    """Something to be done, and what it depends on."""
 
     id: str
     parents: tuple[str, ...] = ()
     edge_type: str = "step"
-    context: Mapping[str, Any] = {}  # a description, perhaps one of STATUSES as its status, and anything else
+    context: Mapping[str, Any] = {}  # a description, for a step its status, and anything else
     created_at_ms: int = 0  # since 1970
 
     @property
     def description(self) -> str:
-        """What the node is, in words."""
+        """The description in the context, or ""."""
         return str(self.context.get("description", ""))
 
     @property
     def status(self) -> str | None:
-        """How far it is; None: it is not a step."""
+        """One of STATUSES, or None for a node that is not a step."""
         return self.context.get("status")
 
     def copy(self) -> "Node":
-        """Return the node with a context that the receiver may change."""
+        """Return the node with a copy of its context, which the caller may change."""
         id, parents, edge_type, context, created_at_ms = self  # `_replace` takes three times as long
         return Node(id, parents, edge_type, _copy_json(context), created_at_ms)
 
@@ -65,7 +65,7 @@ class Node(NamedTuple):
 
 
 def validate_node(node: Node | Mapping[str, Any]) -> Node:
-    """Return a valid node with a context of its own; InputError says what is wrong with it."""
+    """Return a valid copy of a node. Raise InputError with the reason if it is invalid."""
     return _validate_fields(*(node if isinstance(node, Node) else _fields(node)))
 
 
@@ -92,7 +92,6 @@ def _validate_name(name: object, what: str) -> str:
 
 
 def _validate_context(context: object, id: object) -> dict[str, Any]:
-    """Return a copy of a node's context."""
     if not isinstance(context, Mapping):
         raise InputError(f"node {id!r:.80}: context must be an object with a description, not {context!r:.60}")
     try:
@@ -110,20 +109,21 @@ def _validate_context(context: object, id: object) -> dict[str, Any]:
     if _count_chars(copy) > MAX_CONTEXT_CHARS:
         raise InputError(
             f"node {id!r:.80}: its context has more than {MAX_CONTEXT_CHARS:,} characters: "
-            "put long texts in a file and name that file here"
+            "put long texts in a file, and name that file here"
         )
     return copy
 
 
 def _fields(node: object) -> tuple[Any, ...]:
     if not isinstance(node, Mapping) or "id" not in node:
-        raise InputError(f"a node is an object with an id, parents, an edge_type and a context, not {node!r:.60}")
+        raise InputError(f"a node must be an object with an id, parents, an edge_type and a context, not {node!r:.60}")
     if unknown := [name for name in node if name not in Node._fields]:
         raise InputError(f"node {node['id']!r:.80}: unknown field {unknown[0]!r:.60}; use {', '.join(Node._fields)}")
     return tuple(node.get(name, Node._field_defaults.get(name)) for name in Node._fields)
 
 
 def _count_chars(value: Any) -> int:
+    """Return about how long a value is as JSON, in a third of the time that encoding it takes."""
     if type(value) is str:
         return len(value)
     chars = 8
@@ -137,14 +137,14 @@ def _count_chars(value: Any) -> int:
 
 
 def _copy_json(value: Any) -> Any:
-    """Copy plain JSON, whose depth was limited when it came in."""
+    """Return a copy of validated JSON; `copy_json` would validate it again."""
     if type(value) is dict:
         return {key: _copy_json(item) if type(item) in (dict, list) else item for key, item in value.items()}
     return [_copy_json(item) if type(item) in (dict, list) else item for item in value]
 
 
 class Reason(NamedTuple):
-    """Why a node is not ready, and which nodes it waits for."""
+    """Why a node is not ready, and which nodes it is waiting for."""
 
     id: str
     text: str
@@ -152,9 +152,9 @@ class Reason(NamedTuple):
 
 
 class Readiness:
-    """The ready steps of a graph, updated with every change at the cost of the changed node's children.
+    """The ready steps of a graph. A change takes time proportional to the number of the node's children.
 
-    It reads the nodes and children of the graph and never changes them.
+    This class reads the nodes and children of the graph and never changes them.
     """
 
     def __init__(
@@ -165,9 +165,9 @@ class Readiness:
         self._containers = containers
         self._blocker_count: dict[str, int] = {}  # id → how many parents block it
         self._blocks: dict[str, bool] = {}  # id → whether it blocks its children
-        self._places: dict[str, int] = {}  # id → its place in the order of addition
+        self._places: dict[str, int] = {}  # id → position in the order of addition
         self._next_place = 0
-        self._ready_places: list[int] = []  # these two are sorted by place
+        self._ready_places: list[int] = []  # parallel to _ready_ids, both sorted
         self._ready_ids: list[str] = []
 
     def ids(self, limit: int | None = None) -> list[str]:
@@ -190,14 +190,14 @@ class Readiness:
         return at < len(self._ready_places) and self._ready_places[at] == place
 
     def fill(self, order: Iterable[str]) -> None:
-        """Add all nodes at once; `order` has each after its parents."""
+        """Add all nodes at once. In `order`, every id comes after those of its parents."""
         self._places.update((id, place) for place, id in enumerate(self._nodes))
         self._next_place = len(self._places)
         for id in order:
             self.put(id)
 
     def put(self, id: str) -> None:
-        """Update a node that was added, or whose parents or context have changed."""
+        """Update a node after it was added, or after its parents or context changed."""
         if id not in self._places:
             self._places[id] = self._next_place
             self._next_place += 1
@@ -205,7 +205,7 @@ class Readiness:
         self._propagate(id)
 
     def remove(self, id: str) -> None:
-        """Forget a node that was removed, after `put` of its children."""
+        """Forget a node that was removed; `put` its children first."""
         self._set_ready(id, False)
         for table in (self._blocker_count, self._blocks, self._places):
             table.pop(id, None)
@@ -227,11 +227,11 @@ class Readiness:
         blockers = tuple(parent for parent in node.parents if self._blocks[parent])
         failed = [id for id in blockers if self._nodes[id].status == "failed"]
         if failed:
-            return Reason(node.id, f"cannot begin: {_join_ids(failed)} failed", blockers)
-        return Reason(node.id, f"waits for {_join_ids(blockers)}", blockers)
+            return Reason(node.id, f"cannot begin: {join_ids(failed)} failed", blockers)
+        return Reason(node.id, f"waits for {join_ids(blockers)}", blockers)
 
     def _propagate(self, id: str) -> None:
-        """Update what a node means for itself and, where that changes, for its children and theirs."""
+        """Update a node and, if it now blocks its children or no longer does, its descendants."""
         pending = [id]
         while pending:
             id = pending.pop()
@@ -264,18 +264,19 @@ class Readiness:
             del self._ready_places[at], self._ready_ids[at]
 
 
-def _join_ids(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else ""
-    return ", ".join(ids[:MAX_NAMED]) + more
+def join_ids(ids: Sequence[str], limit: int = MAX_NAMED_IDS) -> str:
+    """Return the first ids, and how many more there are."""
+    more = f" and {len(ids) - limit} more" if len(ids) > limit else ""
+    return ", ".join(ids[:limit]) + more
 
 
 class Relations:
-    """Nodes by id.
+    """Nodes by id, with their relations.
 
-    `on_persist`, plain or async, gets every node when `persist` is called and, with `auto_persist`, after each change.
-    In a running event loop an async one is started as a task. `initial_nodes` may be in any order and are validated:
-    InputError names the first that cannot be used. `on_change` gets each change as it is made: the node that was put,
-    or the ids that were removed. Nodes whose edge type is in `containers` hold steps together and are not steps.
+    `on_persist`, plain or async, is called with all nodes by `persist` and, with `auto_persist`, after each change; in
+    a running event loop, an async one is started as a task. `initial_nodes` may be in any order and are validated.
+    `on_change` is called with each change: the node that was put, or the ids that were removed. Nodes whose edge type
+    is in `containers` group steps and are not steps themselves.
     """
 
     def __init__(
@@ -319,7 +320,7 @@ class Relations:
     def update(
         self, id: str, context: Mapping[str, Any] | None = None, *, parents: Sequence[str] | None = None
     ) -> Node:
-        """Change parts of a node's context, or its parents; the rest stays. None removes a field from the context."""
+        """Change fields of a node's context, or its parents. The value None removes a field from the context."""
         before = self._require(id)
         if context is not None and not isinstance(context, Mapping):
             raise InputError(f"the context of '{id}' must be an object with the fields to change, not {context!r:.60}")
@@ -333,9 +334,9 @@ class Relations:
         return node.copy()
 
     def remove(self, id: str, *, remove_descendants: bool = False) -> NodeIds:
-        """Remove a node and, with `remove_descendants`, everything below it that depends on nothing else.
+        """Remove a node and, with `remove_descendants`, all descendants that depend on nothing else.
 
-        Return the removed ids; none if there is no such node. Children that stay lose it as a parent.
+        Return the removed ids, or none if the node does not exist. Remaining children lose it as a parent.
         """
         if id not in self._nodes:
             return []
@@ -351,7 +352,7 @@ class Relations:
         self._notify(removed)
 
     def apply(self, change: Node | Mapping[str, Any] | NodeIds) -> None:
-        """Replay a change that `on_change` was given: put this node, whether it exists or not, or remove these ids."""
+        """Apply a change that was passed to `on_change`: put this node, whether it exists or not, or remove ids."""
         if isinstance(change, list):
             self._discard([id for id in change if id in self._nodes])
             return
@@ -362,13 +363,13 @@ class Relations:
         self._put(node)
 
     def persist(self) -> Awaitable[None] | None:
-        """Pass all nodes to `on_persist`. With an async one, in a running event loop, await what this returns."""
+        """Pass all nodes to `on_persist`. If it is async and an event loop is running, await what this returns."""
         return self._persister.persist()
 
     # Queries
 
     def get(self, id: str) -> Node | None:
-        """Return the node with this id."""
+        """Return the node with this id, or None."""
         node = self._nodes.get(id)
         return node.copy() if node else None
 
@@ -382,7 +383,7 @@ class Relations:
 
     @property
     def size(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self._nodes)
 
     def parents(self, id: str) -> list[Node]:
@@ -394,11 +395,11 @@ class Relations:
         return self._copies(self._children_of(id))
 
     def ancestors(self, id: str) -> list[Node]:
-        """Return every node above a node, each once, depth first."""
+        """Return all ancestors of a node, each once, depth first."""
         return self._copies(self._walk(id, self._parents_of))
 
     def descendants(self, id: str) -> list[Node]:
-        """Return every node below a node, each once, depth first."""
+        """Return all descendants of a node, each once, depth first."""
         return self._copies(self._walk(id, self._children_of))
 
     def ancestor_ids(self, id: str) -> list[str]:
@@ -439,7 +440,7 @@ class Relations:
     # Readiness and order
 
     def ready(self, limit: int | None = None) -> list[Node]:
-        """Return the steps that can begin now in the order of addition."""
+        """Return the steps that can begin now, in the order of addition."""
         return self._copies(self._readiness.ids(limit))
 
     def ready_ids(self, limit: int | None = None) -> list[str]:
@@ -460,17 +461,17 @@ class Relations:
         return [reason for id in self._nodes if (reason := self._readiness.reason(id))]
 
     def is_container(self, node: Node) -> bool:
-        """Return whether a node only holds others together."""
+        """Return whether a node only groups other nodes."""
         return node.edge_type in self._containers
 
     def topological(self) -> list[str]:
-        """Return every id after those it depends on, otherwise in the order of addition."""
+        """Return all ids, each after those it depends on, and otherwise in the order of addition."""
         return _sort_topologically({id: node.parents for id, node in self._nodes.items()}, self._children)
 
     def critical_path(self) -> list[Node]:
-        """Return the longest chain of steps that are not done, each waiting for the one before.
+        """Return the longest chain of steps that are not done, each of which waits for the one before.
 
-        A step counts as much as the `estimate` in its context, in whatever unit, or 1.
+        The length of a step is the `estimate` in its context, in any unit, or 1.
         """
         costs: dict[str, float] = {}
         predecessors: dict[str, str | None] = {}
@@ -507,8 +508,8 @@ class Relations:
 
     def _add_initial(self, initial: Iterable[Node | Mapping[str, Any]]) -> None:
         nodes: dict[str, Node] = {}
-        for given in require_iterable(initial, "initial_nodes"):
-            node = validate_node(given)
+        for value in require_iterable(initial, "initial_nodes"):
+            node = validate_node(value)
             if node.id in nodes:
                 raise InputError(f"Node '{node.id}' already exists: ids of initial nodes must be unique")
             nodes[node.id] = node
@@ -522,14 +523,14 @@ class Relations:
         if len(order) < len(nodes):
             sorted_ids = set(order)
             on_cycle = next(id for id in nodes if id not in sorted_ids)
-            raise InputError(_cycle_message(on_cycle, nodes[on_cycle].parents))
+            raise InputError(cycle_message(on_cycle, nodes[on_cycle].parents))
         self._nodes.update(nodes)
         self._children.update(children)
         self._readiness.fill(order)
 
     def _check_parents(self, node: Node) -> None:
         if self.would_create_cycle(node.id, node.parents):
-            raise InputError(_cycle_message(node.id, node.parents))
+            raise InputError(cycle_message(node.id, node.parents))
         for parent in node.parents:
             if parent not in self._nodes:
                 raise NotFound(f"Parent node '{parent}' does not exist")
@@ -537,7 +538,7 @@ class Relations:
     def _put(self, node: Node) -> None:
         before = self._nodes.get(node.id)
         for parent in before.parents if before else ():
-            if parent not in node.parents:  # the others keep the order of their children
+            if parent not in node.parents:  # the other parents keep the order of their children
                 del self._children[parent][node.id]
         self._nodes[node.id] = node
         self._children.setdefault(node.id, {})
@@ -561,15 +562,15 @@ class Relations:
             del self._nodes[id], self._children[id]
 
     def _orphan_ids(self, id: str) -> NodeIds:
-        """Return the id of a node and of everything below it that has no other parent."""
-        gone = [id]
-        left: dict[str, int] = {}
-        for one in gone:
-            for child in self._children[one]:
-                left[child] = left.get(child, len(self._nodes[child].parents)) - 1
-                if not left[child]:
-                    gone.append(child)
-        return gone
+        """Return the id of a node and of all descendants that have no other parents."""
+        orphans = [id]
+        parents_left: dict[str, int] = {}
+        for orphan in orphans:
+            for child in self._children[orphan]:
+                parents_left[child] = parents_left.get(child, len(self._nodes[child].parents)) - 1
+                if not parents_left[child]:
+                    orphans.append(child)
+        return orphans
 
     def _require(self, id: str) -> Node:
         node = self._nodes.get(id)
@@ -585,7 +586,7 @@ class Relations:
         return self._children.get(id, ())
 
     def _walk(self, id: str, following: Callable[[str], Reversible[str]]) -> list[str]:
-        """Return every reachable id once, in pre-order; iterative, so that depth is no limit."""
+        """Return every reachable id once, in pre-order, without recursion, so that a graph may be deep."""
         found = {id: None}
         waiting = [*reversed(following(id))]
         while waiting:
@@ -606,7 +607,7 @@ class Relations:
 
 
 def _sort_topologically(parents: Mapping[str, Sequence[str]], children: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return ids after their parents; those on or below a cycle are missing."""
+    """Return ids after those of their parents, without the ids on or below a cycle."""
     places = {id: place for place, id in enumerate(parents)}
     ids = list(parents)
     waiting = {id: len(above) for id, above in parents.items()}
@@ -623,5 +624,6 @@ def _sort_topologically(parents: Mapping[str, Sequence[str]], children: Mapping[
     return order
 
 
-def _cycle_message(id: str, parents: Sequence[str]) -> str:
+def cycle_message(id: str, parents: Sequence[str]) -> str:
+    """Return why a node cannot have these parents."""
     return f"Adding node '{id}' with parents [{', '.join(parents)}] would create a cycle"

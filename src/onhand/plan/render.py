@@ -1,6 +1,6 @@
-"""Render a plan: as lines for a prompt within a budget, or as the plan entries that ACP clients show.
+"""Render a plan as lines for a prompt, within a budget, or as the plan entries that ACP clients show.
 
-Whatever a node says stays on its own line.
+The text of a node always stays on its own line.
 """
 
 from collections import Counter
@@ -16,11 +16,11 @@ if TYPE_CHECKING:  # Relations renders itself with this module
 
 MAX_TOKENS = 1000
 INDENT = "  "
-MAX_LINE_CHARS = 300  # of a node in a plan that has to fit a budget
+MAX_LINE_CHARS = 300  # of a node in a plan with a budget
 MIN_TOKENS = 30  # for the summary and the count of what was left out
 PRIORITIES = ("high", "medium", "low")
 ACP_STATUSES = {"pending": "pending", "in_progress": "in_progress", "done": "completed", "failed": "pending"}
-# The states of steps, in the order in which a reader needs them when not everything fits.
+# The states of steps, the most important ones for a reader first, in case not everything fits.
 _STATES = ("failed", "in_progress", "ready", "waiting", "not a step", "done")
 
 
@@ -33,7 +33,7 @@ class PlanStep(NamedTuple):
 
 
 def render_nodes(relations: "Relations", ids: Iterable[str], *, show_parents: bool = False) -> str:
-    """Render each of these nodes with its children indented below it; unknown ids are left out."""
+    """Render each of these nodes with its children indented below it, leaving out unknown ids."""
     lines = []
     for id in ids:
         if node := relations.get(id):
@@ -43,9 +43,9 @@ def render_nodes(relations: "Relations", ids: Iterable[str], *, show_parents: bo
 
 
 def render_plan(relations: "Relations", max_tokens: int = MAX_TOKENS) -> str:
-    """Render the whole plan in an order in which it can be done, within about `max_tokens`.
+    """Render the whole plan, in an order in which it can be done, within about `max_tokens`.
 
-    When it does not fit, steps that failed, are in progress or are ready come first, and the rest are counted.
+    If it does not fit, the steps that failed, are in progress or are ready take precedence, and the others are counted.
     """
     steps = list(_steps(relations))
     lines = [_summarize(steps)]
@@ -68,7 +68,7 @@ def render_plan(relations: "Relations", max_tokens: int = MAX_TOKENS) -> str:
 def to_acp_entries(relations: "Relations") -> list[dict[str, str]]:
     """Return the steps as entries of an ACP plan: content, priority and status.
 
-    ACP has no status for failure: a failed step is pending, and its content says that it failed.
+    ACP has no status for failure, so a failed step is pending, and its content says that it failed.
     """
     critical = {node.id for node in relations.critical_path()}
     return [

@@ -1,11 +1,11 @@
-"""The four tools with which a model keeps a plan."""
+"""The four tools with which a model maintains a plan."""
 
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from onhand.errors import InputError, NotFound
-from onhand.plan.relations import Node, Reason, Relations
+from onhand.plan.relations import Node, Reason, Relations, cycle_message, join_ids
 from onhand.tools import Output, Tool, tool
 from onhand.tools.arguments import close_names, shorten
 from onhand.tools.tool import LOCAL, REPLACING
@@ -23,18 +23,18 @@ Parents = Annotated[list[str], "Ids of the steps that must be done before it, an
 
 
 class NewNode(NamedTuple):
-    """A node to be added."""
+    """A node to add."""
 
     id: Annotated[str, "A short, descriptive name such as user-model."]
     description: Annotated[str, "What is to be done, in one sentence."]
     parents: Parents = []  # noqa: RUF012  # of a record
-    edge_type: Annotated[str, "plan for a node that holds steps together."] = "step"
+    edge_type: Annotated[str, "Use plan for a node that groups steps."] = "step"
     status: Status = "pending"
     context: Annotated[dict[str, Any], "Anything else worth keeping, such as files or an estimate."] = {}  # noqa: RUF012
 
 
 class NodesAdded(NamedTuple):
-    """The nodes that were added, and the steps that can begin now."""
+    """The added nodes, and the steps that can begin now."""
 
     nodes: tuple[Node, ...]
     ready: tuple[str, ...]
@@ -43,7 +43,7 @@ class NodesAdded(NamedTuple):
 
     def to_text(self) -> str:
         more = f" and {self.left_out} more" if self.left_out else ""
-        return f"added {_join_ids([node.id for node in self.nodes])}{more}{_render_ready(self.ready)}"
+        return f"added {join_ids([node.id for node in self.nodes], MAX_READY)}{more}{_render_ready(self.ready)}"
 
 
 class NodeUpdated(NamedTuple):
@@ -72,7 +72,7 @@ class ReadySteps(NamedTuple):
         more = self.more_ready + self.left_out
         lines += [f"({more} more can begin)"] if more else []
         lines += [f"{reason.id} {reason.text}" for reason in self.not_ready]
-        lines += [f"({self.more_waiting} more wait)"] if self.more_waiting else []
+        lines += [f"({self.more_waiting} more are waiting)"] if self.more_waiting else []
         return "\n".join(lines)
 
 
@@ -91,8 +91,8 @@ def plan_tools(plan: "Plan") -> list[Tool]:
     def plan_add(nodes: Annotated[list[NewNode], {"minItems": 1}]) -> NodesAdded:
         """Add steps to the plan, which outlives this conversation and is shared with other agents. The parents of a
         step are the steps that must be done before it, and the plan it belongs to. Good for work with several steps
-        that depend on each other; unnecessary for one or two. Pass all steps in one call, in any order: all are added
-        or none. Cheap. Example: plan_add(nodes=[{"id": "auth", "edge_type": "plan", "description": "Add login"},
+        that depend on each other; unnecessary for one or two. Pass all steps in one call, in any order; either all are
+        added or none. Cheap. Example: plan_add(nodes=[{"id": "auth", "edge_type": "plan", "description": "Add login"},
         {"id": "model", "parents": ["auth"], "description": "Create the User model"}, {"id": "form", "parents":
         ["auth", "model"], "description": "Build the login form"}]).
         """
@@ -113,8 +113,8 @@ def plan_tools(plan: "Plan") -> list[Tool]:
         context: Annotated[dict[str, Any] | None, "Fields to change, such as files or an estimate."] = None,
     ) -> NodeUpdated:
         """Report the progress of a step, or change its description or what it waits for. Set the status to in_progress
-        before you start on a step: this is refused if another agent has started it or if it still waits for others. Set
-        it to done or failed as soon as you know. Whatever you leave out does not change. Returns the steps that can
+        before you start a step; this is refused if another agent has started it or if it still waits for other steps.
+        Set it to done or failed as soon as you know. Whatever you omit stays unchanged. Returns the steps that can
         begin now. Cheap. Example: plan_update(id="model", status="done").
         """
 
@@ -128,7 +128,7 @@ def plan_tools(plan: "Plan") -> list[Tool]:
 
     @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES)
     def plan_ready(limit: Annotated[int, "At most this many.", {"minimum": 1}] = MAX_READY) -> ReadySteps:
-        """List the steps that can begin now because everything they wait for is done, and why each other pending step
+        """List the steps that can begin now because everything they wait for is done, and why the other pending steps
         cannot. Good for choosing what to do next; for an overview use plan_show. Cheap, whatever the size of the plan.
         Example: plan_ready(limit=5).
         """
@@ -147,8 +147,8 @@ def plan_tools(plan: "Plan") -> list[Tool]:
         max_tokens: Annotated[int, {"minimum": 1}] = MAX_TOKENS,
     ) -> Output[PlanNodes]:
         """Show the plan in an order in which it can be done, with what each step waits for. Steps that do not fit are
-        only counted, done ones first. With ids, show only those nodes and their children. Costs up to max_tokens of
-        your context. Example: plan_show(ids=["auth"]).
+        only counted, starting with those that are done. With ids, show only those nodes and their children. Costs up to
+        max_tokens of your context. Example: plan_show(ids=["auth"]).
         """
 
         def work(relations: Relations) -> Output[PlanNodes]:
@@ -172,9 +172,7 @@ def add_nodes(relations: Relations, nodes: Sequence[NewNode]) -> list[Node]:
         added = {id: _add_node(relations, new[id]) for id in TopologicalSorter(new_parents).static_order()}
     except CycleError as error:
         id = error.args[1][0]
-        raise InputError(
-            f"Adding node '{id}' with parents [{', '.join(new[id].parents)}] would create a cycle"
-        ) from None
+        raise InputError(cycle_message(id, new[id].parents)) from None
     return [added[id] for id in new]
 
 
@@ -190,14 +188,14 @@ def update_node(
     context: Mapping[str, Any],
     parents: Sequence[str] | None = None,
 ) -> Node:
-    """Change a node; InputError when a step is to begin that has begun already or still waits."""
-    changed = {**context, "status": status} if status else context
+    """Change a node. Raise InputError if a step should begin that has already begun or is still waiting."""
+    changes = {**context, "status": status} if status else context
     node = relations.get(id) if parents is None else relations.update(id, parents=parents)
-    if changed.get("status") == "in_progress" and node and not relations.is_container(node):
+    if changes.get("status") == "in_progress" and node and not relations.is_container(node):
         reason = relations.why_not_ready(id)
         if reason and node.status is not None:
             raise InputError(f"'{id}' cannot begin: it {reason.text.removeprefix('cannot begin: ')}")
-    return relations.update(id, changed)
+    return relations.update(id, changes)
 
 
 def _require_nodes(relations: Relations, ids: Sequence[str]) -> None:
@@ -207,14 +205,9 @@ def _require_nodes(relations: Relations, ids: Sequence[str]) -> None:
 
 
 def _render_ready(ready: Sequence[str]) -> str:
-    return f"; ready: {_join_ids(ready) if ready else 'nothing'}"
-
-
-def _join_ids(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - MAX_READY} more" if len(ids) > MAX_READY else ""
-    return ", ".join(ids[:MAX_READY]) + more
+    return f"; ready: {join_ids(ready, MAX_READY) if ready else 'nothing'}"
 
 
 def _hint(relations: Relations, id: str) -> str:
     nearest = close_names(id, (node.id for node in relations.all()))
-    return f": did you mean '{nearest[0]}'?" if nearest else "; plan_show lists the existing ones"
+    return f": did you mean '{nearest[0]}'?" if nearest else "; plan_show lists the existing nodes"

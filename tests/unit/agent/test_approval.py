@@ -1,4 +1,4 @@
-"""A policy decides about calls, and the answer of a person gates them."""
+"""Rules and the answers of a person decide which calls run."""
 
 import os
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ def bench(
 
 
 @requirement("agent.approval")
-def test_what_only_reads_runs_and_what_may_write_is_asked_for(look: Tool, change: Tool, noted: list[str]) -> None:
+def test_reading_calls_run_and_writing_calls_need_approval(look: Tool, change: Tool, noted: list[str]) -> None:
     person = Person(["allow_once"])
     run = Bench([calls("look", "change", path="x"), "Done."], [look, change], approval=Approval(ask=person))
     run.run()
@@ -53,7 +53,7 @@ def test_what_only_reads_runs_and_what_may_write_is_asked_for(look: Tool, change
 
 
 @requirement("agent.approval")
-def test_a_rejection_keeps_the_call_from_running_and_the_model_is_told(change: Tool, noted: list[str]) -> None:
+def test_a_rejected_call_does_not_run_and_the_model_learns_why(change: Tool, noted: list[str]) -> None:
     run = bench([change], 1, ask=Person(["reject_once"]))
     run.run()
     assert noted == []
@@ -64,7 +64,7 @@ def test_a_rejection_keeps_the_call_from_running_and_the_model_is_told(change: T
 
 @requirement("agent.approval")
 @pytest.mark.parametrize(("answer", "ran"), [("allow_always", 3), ("reject_always", 0)])
-def test_an_answer_for_always_is_asked_for_once(answer: str, ran: int, change: Tool, noted: list[str]) -> None:
+def test_an_always_answer_is_asked_for_once(answer: str, ran: int, change: Tool, noted: list[str]) -> None:
     person = Person([answer])
     bench([change], 3, ask=person).run()
     assert (len(person.asked), len(noted)) == (1, ran)
@@ -72,13 +72,13 @@ def test_an_answer_for_always_is_asked_for_once(answer: str, ran: int, change: T
 
 @requirement("agent.approval")
 @pytest.mark.parametrize("answer", ["yes", "", "ALLOW_ONCE"])
-def test_an_answer_that_nobody_knows_is_a_no(answer: str, change: Tool, noted: list[str]) -> None:
+def test_an_unknown_answer_counts_as_a_rejection(answer: str, change: Tool, noted: list[str]) -> None:
     bench([change], 1, ask=Person([answer])).run()
     assert noted == []
 
 
 @requirement("agent.approval")
-def test_an_answer_for_always_does_not_pass_to_another_tool_of_the_name(change: Tool) -> None:
+def test_an_always_answer_does_not_apply_to_another_tool_of_that_name(change: Tool) -> None:
     person = Person(["allow_always", "reject_once"])
     approval = Approval(ask=person)
     other = Tool("change", "Delete everything.", change.input_schema, change.handler)
@@ -88,7 +88,7 @@ def test_an_answer_for_always_does_not_pass_to_another_tool_of_the_name(change: 
 
 
 @requirement("agent.approval", "agent.tool-search-live")
-def test_a_tool_that_is_found_beside_its_call_needs_approval_all_the_same(change: Tool, noted: list[str]) -> None:
+def test_a_tool_found_in_the_turn_of_its_call_still_needs_approval(change: Tool, noted: list[str]) -> None:
     both = Message("assistant", "", (Call("search_tools", {"query": "select:change"}), Call("change", {"path": "x"})))
     run = Bench([both, "Done."], toolbox=Toolbox([change], policy=parse_policy("lazy")), approval=Approval())
     run.run()
@@ -97,7 +97,7 @@ def test_a_tool_that_is_found_beside_its_call_needs_approval_all_the_same(change
 
 
 @requirement("agent.approval")
-def test_where_nobody_can_be_asked_what_would_be_asked_is_refused(change: Tool, noted: list[str]) -> None:
+def test_without_a_person_calls_that_need_approval_are_refused(change: Tool, noted: list[str]) -> None:
     run = bench([change], 1)
     run.run()
     assert noted == []
@@ -105,7 +105,7 @@ def test_where_nobody_can_be_asked_what_would_be_asked_is_refused(change: Tool, 
 
 
 @requirement("agent.approval")
-def test_the_first_rule_that_fits_decides_by_name_and_path(change: Tool, noted: list[str], tmp_path: Path) -> None:
+def test_the_first_rule_that_matches_name_and_path_decides(change: Tool, noted: list[str], tmp_path: Path) -> None:
     rules = [ApprovalRule("deny", path="src/1"), ApprovalRule("allow", "ch*", path="src/*"), ApprovalRule("ask")]
     run = bench([change], 3, rules, root=str(tmp_path))
     run.run()
@@ -115,7 +115,7 @@ def test_the_first_rule_that_fits_decides_by_name_and_path(change: Tool, noted: 
 
 @requirement("agent.approval")
 @pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
-def test_a_link_or_dots_do_not_carry_a_path_past_a_rule(change: Tool, noted: list[str], tmp_path: Path) -> None:
+def test_links_and_dots_cannot_bypass_a_path_rule(change: Tool, noted: list[str], tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "secret").mkdir()
     (tmp_path / "src" / "link").symlink_to(tmp_path / "secret")
@@ -131,7 +131,7 @@ def test_a_link_or_dots_do_not_carry_a_path_past_a_rule(change: Tool, noted: lis
 
 
 @requirement("agent.approval")
-def test_where_a_call_names_several_paths_all_have_to_be_allowed(noted: list[str], tmp_path: Path) -> None:
+def test_all_paths_of_a_call_must_be_allowed(noted: list[str], tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"paths": {"type": "array", "items": {"type": "string"}}}}
     tool = Tool("change", "Change files.", schema, lambda arguments: noted.extend(arguments["paths"]))
     rules = [ApprovalRule("allow", path="src/*"), ApprovalRule("deny")]
@@ -141,6 +141,6 @@ def test_where_a_call_names_several_paths_all_have_to_be_allowed(noted: list[str
 
 
 @requirement("agent.approval")
-def test_a_rule_that_is_none_is_refused() -> None:
+def test_a_rule_with_an_unknown_action_is_rejected() -> None:
     with pytest.raises(InputError, match="allow, ask, deny"):
         Approval([ApprovalRule("maybe")])

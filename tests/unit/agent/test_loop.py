@@ -37,7 +37,7 @@ from scripted_agent import EMPTY, Bench, calls
 
 
 @requirement("agent.loop")
-def test_it_asks_runs_what_is_called_and_stops_on_an_answer(look: Tool, noted: list[str]) -> None:
+def test_the_loop_asks_runs_calls_and_stops_on_an_answer(look: Tool, noted: list[str]) -> None:
     bench = Bench([calls("look", at="sea"), "The sea is calm."], [look])
     outcome = bench.run("How is the sea?")
     assert outcome == Outcome("answer", "The sea is calm.", turns=2)
@@ -52,7 +52,7 @@ def test_it_asks_runs_what_is_called_and_stops_on_an_answer(look: Tool, noted: l
 
 
 @requirement("agent.loop")
-def test_a_conversation_goes_on_where_it_was(look: Tool) -> None:
+def test_a_second_run_continues_the_conversation(look: Tool) -> None:
     bench = Bench(["Hello.", calls("look"), "Calm."], [look])
     bench.run("Hi")
     bench.run("How is the sea?")
@@ -60,7 +60,7 @@ def test_a_conversation_goes_on_where_it_was(look: Tool) -> None:
 
 
 @requirement("agent.loop")
-def test_seven_calls_of_one_turn_wait_at_the_same_time() -> None:
+def test_seven_calls_of_one_turn_run_in_parallel() -> None:
     """All seven meet at a barrier, which none would pass if one had to wait for another to end."""
     barrier = threading.Barrier(7)
 
@@ -77,7 +77,7 @@ def test_seven_calls_of_one_turn_wait_at_the_same_time() -> None:
 
 
 @requirement("agent.sibling-isolation")
-def test_a_tool_that_raises_one_that_hangs_and_one_that_floods_harm_no_other(look: Tool) -> None:
+def test_tools_that_raise_hang_or_flood_do_not_affect_others(look: Tool) -> None:
     over = threading.Event()
 
     def burst(_: dict[str, Any]) -> str:
@@ -106,7 +106,7 @@ def test_a_tool_that_raises_one_that_hangs_and_one_that_floods_harm_no_other(loo
 
 
 @requirement("agent.loop")
-def test_results_come_as_they_are_ready_and_stand_in_the_order_of_the_calls() -> None:
+def test_results_are_reported_when_ready_and_returned_in_call_order() -> None:
     second_is_done = threading.Event()
 
     def first(_: dict[str, Any]) -> str:
@@ -130,7 +130,7 @@ def test_results_come_as_they_are_ready_and_stand_in_the_order_of_the_calls() ->
 
 
 @requirement("agent.knows-no-tool")
-def test_a_tool_that_is_added_is_called_without_a_change_to_the_loop(look: Tool) -> None:
+def test_an_added_tool_can_be_called(look: Tool) -> None:
     added = Tool("brand_new", "New.", EMPTY, lambda _: "new")
     bench = Bench([calls("brand_new"), "Done."], [look, added])
     assert bench.run().end == "answer"
@@ -139,7 +139,7 @@ def test_a_tool_that_is_added_is_called_without_a_change_to_the_loop(look: Tool)
 
 
 @requirement("agent.loop")
-def test_what_no_tool_is_called_and_what_are_no_arguments_is_answered_with_advice(look: Tool) -> None:
+def test_unknown_tools_and_invalid_arguments_are_answered_with_advice(look: Tool) -> None:
     turn = Message("assistant", "", (Call("lok"), Call("look", '{"at": '), Call("look", {"pth": "x"})))
     bench = Bench([turn, "Sorry."], [look])
     assert bench.run().end == "answer"
@@ -150,7 +150,7 @@ def test_what_no_tool_is_called_and_what_are_no_arguments_is_answered_with_advic
 
 
 @requirement("agent.iteration-budget")
-def test_it_stops_at_its_turns_and_says_so(look: Tool) -> None:
+def test_the_loop_stops_at_its_turn_limit(look: Tool) -> None:
     bench = Bench([calls("look", at=str(n)) for n in range(9)], [look], Limits(max_turns=3))
     outcome = bench.run()
     assert (outcome.end, outcome.detail, outcome.turns) == ("max_turns", "turn limit (3) reached", 3)
@@ -161,7 +161,7 @@ def test_it_stops_at_its_turns_and_says_so(look: Tool) -> None:
     ("stop", "end"),
     [("end", "answer"), ("max_tokens", "max_tokens"), ("context_full", "context_full"), ("refusal", "refusal")],
 )
-def test_every_reason_of_a_model_to_stop_is_an_outcome(stop: str, end: str) -> None:
+def test_every_stop_reason_of_a_model_is_an_outcome(stop: str, end: str) -> None:
     outcome = Bench([Answered(Message("assistant", "so far"), stop)]).run()
     assert (outcome.end, outcome.text) == (end, "so far")
     assert bool(outcome.detail) is (end != "answer")
@@ -174,7 +174,7 @@ def test_a_model_that_pauses_is_asked_again() -> None:
 
 
 @requirement("agent.stop-reasons")
-def test_a_call_that_was_cut_off_is_answered_and_a_refusal_with_calls_runs_none(look: Tool, noted: list[str]) -> None:
+def test_a_truncated_call_is_answered_and_a_refusal_runs_no_calls(look: Tool, noted: list[str]) -> None:
     cut = Answered(Message("assistant", "", (Call("look", '{"at": "s'),)), "max_tokens")
     bench = Bench([cut, "Sorry."], [look])
     assert bench.run().end == "answer"
@@ -186,14 +186,14 @@ def test_a_call_that_was_cut_off_is_answered_and_a_refusal_with_calls_runs_none(
 
 
 @requirement("agent.stop-reasons")
-def test_a_budget_of_tokens_is_kept(look: Tool) -> None:
+def test_the_loop_stops_at_its_token_budget(look: Tool) -> None:
     dear = [Answered(calls("look", at=str(n)), "calls", Usage(40, 10)) for n in range(9)]
     outcome = Bench(dear, [look], Limits(max_tokens=100)).run()
     assert (outcome.end, outcome.turns, outcome.usage) == ("token_budget", 2, Usage(80, 20))
 
 
 @requirement("agent.stop-reasons")
-def test_the_same_call_again_and_again_stops_the_loop(look: Tool, noted: list[str]) -> None:
+def test_a_repeated_call_stops_the_loop(look: Tool, noted: list[str]) -> None:
     bench = Bench([calls("look", at="sea")] * 9, [look], Limits(max_repeats=3))
     outcome = bench.run()
     assert (outcome.end, len(noted)) == ("repeated", 3)
@@ -202,25 +202,25 @@ def test_the_same_call_again_and_again_stops_the_loop(look: Tool, noted: list[st
 
 
 @requirement("agent.stop-reasons")
-def test_a_circle_of_two_calls_is_a_circle_too(look: Tool) -> None:
+def test_two_alternating_calls_count_as_repetition(look: Tool) -> None:
     turns = [calls("look", at="left"), calls("look", at="right")] * 9
     assert Bench(turns, [look]).run().end == "repeated"
 
 
 @requirement("agent.stop-reasons")
-def test_looking_again_after_a_change_is_no_circle(look: Tool, change: Tool) -> None:
+def test_reading_again_after_a_change_is_not_a_repetition(look: Tool, change: Tool) -> None:
     turns = [turn for n in range(6) for turn in (calls("look", at="sea"), calls("change", path=str(n)))]
     assert Bench([*turns, "Done."], [look, change]).run().end == "answer"
 
 
 @requirement("agent.stop-reasons")
-def test_equal_calls_of_one_turn_are_no_circle(look: Tool, noted: list[str]) -> None:
+def test_equal_calls_of_one_turn_are_not_repetitions(look: Tool, noted: list[str]) -> None:
     assert Bench([calls(*["look"] * 50), "Done."], [look]).run().end == "answer"
     assert len(noted) == 50
 
 
 @requirement("agent.stop-reasons")
-def test_what_the_user_rejects_does_not_count_as_a_repetition(change: Tool) -> None:
+def test_rejected_calls_do_not_count_as_repetitions(change: Tool) -> None:
     async def no(*_: object) -> str:
         return "reject_once"
 
@@ -229,7 +229,7 @@ def test_what_the_user_rejects_does_not_count_as_a_repetition(change: Tool) -> N
 
 
 @requirement("agent.stop-reasons")
-def test_a_model_that_fails_ends_the_run_and_the_conversation_can_go_on(look: Tool) -> None:
+def test_after_a_model_error_the_conversation_can_continue(look: Tool) -> None:
     bench = Bench([calls("look")], [look])
     outcome = bench.run()
     assert outcome.end == "error"
@@ -295,7 +295,7 @@ def test_cancelling_stops_a_tool_and_answers_its_call() -> None:
 
 
 @requirement("agent.stop-reasons")
-def test_cancelling_before_anything_has_begun_is_an_outcome_too() -> None:
+def test_cancelling_before_the_first_request_is_an_outcome() -> None:
     bench = Bench(["Hello."])
 
     async def at_once() -> Outcome:
@@ -309,7 +309,7 @@ def test_cancelling_before_anything_has_begun_is_an_outcome_too() -> None:
 
 
 @requirement("agent.stop-reasons")
-def test_who_cancels_the_task_of_a_run_gets_no_outcome_but_a_whole_conversation() -> None:
+def test_cancelling_the_callers_task_leaves_a_complete_conversation() -> None:
     began = asyncio.Event()
 
     async def wait(_: dict[str, Any]) -> str:
@@ -332,7 +332,7 @@ def test_who_cancels_the_task_of_a_run_gets_no_outcome_but_a_whole_conversation(
 
 
 @requirement("agent.loop")
-def test_a_conversation_does_one_thing_at_a_time(look: Tool) -> None:
+def test_a_conversation_refuses_a_second_run_at_the_same_time(look: Tool) -> None:
     bench = Bench(["Hello."], [look])
 
     async def both() -> None:
@@ -346,7 +346,7 @@ def test_a_conversation_does_one_thing_at_a_time(look: Tool) -> None:
 
 
 @requirement("agent.loop")
-def test_a_listener_that_fails_costs_no_work(look: Tool) -> None:
+def test_a_failing_listener_does_not_stop_the_run(look: Tool) -> None:
     def broken(event: Event) -> None:
         raise OSError("the disk is full")
 
@@ -358,7 +358,7 @@ def test_a_listener_that_fails_costs_no_work(look: Tool) -> None:
 
 
 @requirement("agent.loop")
-def test_calls_without_ids_or_with_equal_ones_get_their_own(look: Tool) -> None:
+def test_calls_with_missing_or_duplicate_ids_get_new_ones(look: Tool) -> None:
     twice = Answered(Message("assistant", "", (Call("look", {}, "x"), Call("look", {}, "x"))), "calls")
     bench = Bench([twice, "Done."], [look])
     bench.run()
@@ -370,7 +370,7 @@ def test_calls_without_ids_or_with_equal_ones_get_their_own(look: Tool) -> None:
 
 
 @requirement("agent.loop")
-def test_ids_that_an_earlier_turn_has_used_are_given_anew(look: Tool) -> None:
+def test_ids_of_an_earlier_turn_are_replaced(look: Tool) -> None:
     made = [Message("assistant", "", (Call("look", {"at": at}, "call_1"),)) for at in ("x", "y")]
     bench = Bench([*made, "Done."], [look])
     bench.run()
@@ -382,7 +382,7 @@ def test_ids_that_an_earlier_turn_has_used_are_given_anew(look: Tool) -> None:
 
 @requirement("agent.loop", "agent.traces")
 @pytest.mark.parametrize("levels", [200, 600, 5000])
-def test_arguments_nested_beyond_all_reason_are_refused_and_every_listener_goes_on(look: Tool, levels: int) -> None:
+def test_too_deeply_nested_arguments_are_rejected_and_listeners_survive(look: Tool, levels: int) -> None:
     deep: list[Any] = []
     for _ in range(levels):
         deep = [deep]
@@ -395,7 +395,7 @@ def test_arguments_nested_beyond_all_reason_are_refused_and_every_listener_goes_
 
 
 @requirement("agent.stop-reasons")
-def test_a_turn_with_far_too_many_calls_runs_some_and_answers_all(look: Tool, noted: list[str]) -> None:
+def test_calls_beyond_the_limit_of_a_turn_are_answered_but_not_run(look: Tool, noted: list[str]) -> None:
     bench = Bench([calls(*["look"] * (MAX_CALLS + 5)), "Done."], [look])
     assert bench.run().end == "answer"
     assert (len(noted), len(bench.results)) == (MAX_CALLS, MAX_CALLS + 5)
@@ -403,7 +403,7 @@ def test_a_turn_with_far_too_many_calls_runs_some_and_answers_all(look: Tool, no
 
 
 @requirement("agent.prompt-order")
-def test_the_prompt_stands_before_the_conversation_and_stays_equal(look: Tool) -> None:
+def test_the_system_prompt_comes_first_and_stays_the_same(look: Tool) -> None:
     bench = Bench(
         [calls("look"), "Done.", "Again."], [look], parts=[PromptPart("core", "A", 1), PromptPart("rules", "B", 1)]
     )
@@ -414,7 +414,7 @@ def test_the_prompt_stands_before_the_conversation_and_stays_equal(look: Tool) -
 
 
 @requirement("agent.loop")
-def test_an_agent_takes_the_name_of_a_model_and_a_list_of_tools(look: Tool, tmp_path: Path) -> None:
+def test_an_agent_accepts_a_model_name_and_a_list_of_tools(look: Tool, tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps(["The sea is calm."]), encoding="utf-8")
     agent = Agent(f"scripted:{script}", [look])
@@ -426,6 +426,6 @@ def test_an_agent_takes_the_name_of_a_model_and_a_list_of_tools(look: Tool, tmp_
 @pytest.mark.parametrize(
     ("model", "tools"), [("gpt", []), (None, []), (ScriptedModel([]), "look"), (ScriptedModel([]), None)]
 )
-def test_an_agent_refuses_what_is_neither_a_model_nor_tools_at_once(model: Any, tools: Any) -> None:
+def test_an_agent_rejects_an_invalid_model_or_tools_at_once(model: Any, tools: Any) -> None:
     with pytest.raises(InputError, match="openai:NAME"):
         Agent(model, tools)

@@ -18,7 +18,7 @@ def corpora(notes: Path) -> tuple[Context, Rules, Skills, Notes]:
 
 
 @requirement("agent.prompt-order")
-def test_its_parts_stand_in_order_and_are_equal_byte_for_byte(tmp_path: Path) -> None:
+def test_the_parts_are_in_order_and_byte_stable(tmp_path: Path) -> None:
     parts = build_parts(*corpora(tmp_path / "notes"))
     assert tuple(part.name for part in parts) == NAMES
     text = join_parts(parts, "<tool_index>\nx\n</tool_index>")
@@ -30,7 +30,7 @@ def test_its_parts_stand_in_order_and_are_equal_byte_for_byte(tmp_path: Path) ->
 
 
 @requirement("agent.prompt-order")
-def test_what_has_nothing_to_say_takes_no_room(tmp_path: Path) -> None:
+def test_empty_parts_are_left_out(tmp_path: Path) -> None:
     parts = build_parts(Context(tmp_path), Rules(tmp_path), Skills(tmp_path, home=None), Notes(tmp_path / "notes"))
     assert [part.name for part in parts] == ["core"]
     assert join_parts(parts) == CORE

@@ -6,8 +6,7 @@ from typing import Any
 
 from onhand.agent.approval import DEFAULT_RULES, Approval, ApprovalRule
 from onhand.agent.events import Answered, Ended, Event, Limits, Nested, PromptPart, Stream
-from onhand.agent.loop import Agent
-from onhand.agent.sub_agents import make_delegate_tool
+from onhand.agent.loop import Agent, make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from onhand.formats.message import Message
 from onhand.tools import Tool
@@ -27,7 +26,7 @@ def family(lines: list[Any], tools: list[Tool], *, only: list[str] | None = None
 
 
 @requirement("agent.sub-agents")
-def test_a_child_begins_anew_and_its_answer_is_a_result(look: Tool, change: Tool) -> None:
+def test_a_sub_agent_starts_fresh_and_its_answer_is_the_result(look: Tool, change: Tool) -> None:
     bench = family(
         [HAND_ON, calls("look"), "Waves.", "There are waves."], [look, change], parts=[PromptPart("core", "C", 1)]
     )
@@ -39,7 +38,7 @@ def test_a_child_begins_anew_and_its_answer_is_a_result(look: Tool, change: Tool
 
 
 @requirement("agent.sub-agents")
-def test_a_child_has_a_budget_of_its_own_and_its_failure_is_a_result(look: Tool) -> None:
+def test_a_sub_agent_has_its_own_limits_and_its_failure_is_a_result(look: Tool) -> None:
     bench = family([HAND_ON, calls("look", at="1"), calls("look", at="2"), "Sorry."], [look])
     assert bench.run().text == "Sorry."
     ((ok, text),) = bench.results
@@ -48,7 +47,7 @@ def test_a_child_has_a_budget_of_its_own_and_its_failure_is_a_result(look: Tool)
 
 
 @requirement("agent.sub-agents")
-def test_what_a_child_does_is_told_under_its_name(look: Tool) -> None:
+def test_events_of_a_sub_agent_carry_its_name(look: Tool) -> None:
     bench = family([HAND_ON, "Waves.", "Done."], [look])
     bench.run()
     nested = bench.of(Nested)
@@ -57,7 +56,7 @@ def test_what_a_child_does_is_told_under_its_name(look: Tool) -> None:
 
 
 @requirement("agent.sub-agents")
-def test_a_child_needs_the_same_approval(look: Tool, change: Tool, noted: list[str]) -> None:
+def test_a_sub_agent_needs_the_same_approval(look: Tool, change: Tool, noted: list[str]) -> None:
     async def no(*_: object) -> str:
         return "reject_once"
 
@@ -73,7 +72,7 @@ def test_a_child_needs_the_same_approval(look: Tool, change: Tool, noted: list[s
 
 
 @requirement("agent.sub-agents")
-def test_a_child_inherits_the_policy_by_which_tools_wait(look: Tool) -> None:
+def test_a_sub_agent_inherits_the_loading_policy(look: Tool) -> None:
     more = [Tool(f"t{n}", "Do something.", {"type": "object"}, lambda _: "", read_only=True) for n in range(5)]
     bench = family(
         [calls("search_tools", query="select:delegate"), HAND_ON, "Waves.", "Done."],
@@ -85,7 +84,7 @@ def test_a_child_inherits_the_policy_by_which_tools_wait(look: Tool) -> None:
 
 
 @requirement("agent.sub-agents")
-def test_children_that_only_read_work_side_by_side(look: Tool) -> None:
+def test_sub_agents_that_only_read_run_in_parallel(look: Tool) -> None:
     """Both are asked before either is answered."""
     both = asyncio.Barrier(2)
 
@@ -109,7 +108,7 @@ def test_children_that_only_read_work_side_by_side(look: Tool) -> None:
 
 
 @requirement("agent.sub-agents")
-def test_cancelling_a_parent_stops_its_children(look: Tool) -> None:
+def test_cancelling_a_parent_stops_its_sub_agents(look: Tool) -> None:
     began = asyncio.Event()
     stopped: list[bool] = []
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onhand.agent.events import Answered, Usage
+from onhand.agent.loop import make_delegate_tool
 from onhand.agent.models.scripted import Line, ScriptedModel
-from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.telemetry import AgentTelemetry
 from onhand.agent.toolbox import Toolbox
 from onhand.formats.message import Message
@@ -81,7 +81,7 @@ def test_a_run_that_fails_ends_its_span_with_the_reason(spans: Any) -> None:
 
 
 @requirement("agent.telemetry")
-def test_it_listens_where_the_configuration_asks_for_it(tmp_path: Path) -> None:
+def test_telemetry_is_enabled_by_the_configuration(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry", reason="the otel extra is not installed")
     project = Project(load_config(str(tmp_path)))
     for wanted in (False, True):
@@ -92,7 +92,7 @@ def test_it_listens_where_the_configuration_asks_for_it(tmp_path: Path) -> None:
 
 
 @requirement("agent.telemetry")
-def test_without_its_extra_it_says_how_to_install_it() -> None:
+def test_without_the_extra_the_error_says_how_to_install_it() -> None:
     code = (
         "import sys; sys.modules['opentelemetry'] = None\n"
         "from onhand.agent.telemetry import AgentTelemetry\n"

@@ -5,8 +5,7 @@ from typing import Any
 
 from onhand import Rules
 from onhand.agent.models.scripted import Line
-from onhand.agent.nested_rules import NestedRules
-from onhand.agent.toolbox import Toolbox
+from onhand.agent.toolbox import NestedRules, Toolbox
 from onhand.formats.message import Message
 from onhand.tools import Call, Tool
 from onhand.tools.loading import parse_policy
@@ -26,7 +25,7 @@ MANY = [
 
 
 @requirement("agent.tool-search-live")
-def test_a_tool_that_is_found_can_be_called_in_the_next_request_of_the_same_turn() -> None:
+def test_a_found_tool_can_be_called_in_the_next_request() -> None:
     found = calls("search_tools", query="give money back", limit=1)
     bench = Bench([found, calls("refund_charge"), "Refunded."], toolbox=Toolbox(MANY, policy=parse_policy("lazy")))
     assert bench.run().end == "answer"
@@ -36,7 +35,7 @@ def test_a_tool_that_is_found_can_be_called_in_the_next_request_of_the_same_turn
 
 
 @requirement("agent.tool-search-live")
-def test_a_tool_that_is_found_can_be_called_beside_the_search_for_it() -> None:
+def test_a_found_tool_can_be_called_in_the_same_turn_as_the_search() -> None:
     both = Message("assistant", "", (Call("refund_charge"), Call("search_tools", {"query": "select:refund_charge"})))
     bench = Bench([both, "Refunded."], toolbox=Toolbox(MANY, policy=parse_policy("lazy")))
     bench.run()
@@ -45,7 +44,7 @@ def test_a_tool_that_is_found_can_be_called_beside_the_search_for_it() -> None:
 
 
 @requirement("agent.tool-search-live")
-def test_what_was_not_found_is_not_run_and_the_answer_says_how_to_find_it() -> None:
+def test_an_unloaded_tool_is_not_run_and_the_answer_says_how_to_find_it() -> None:
     bench = Bench([calls("refund_charge"), "Sorry."], toolbox=Toolbox(MANY, policy=parse_policy("lazy")))
     bench.run()
     ((ok, text),) = bench.results
@@ -54,7 +53,7 @@ def test_what_was_not_found_is_not_run_and_the_answer_says_how_to_find_it() -> N
 
 
 @requirement("agent.prompt-order")
-def test_the_list_of_tools_that_wait_ends_the_prompt_and_stays_equal_when_some_are_found() -> None:
+def test_the_tool_index_ends_the_prompt_and_stays_the_same_when_tools_are_found() -> None:
     found = calls("search_tools", query="give money back", limit=1)
     bench = Bench([found, calls("refund_charge"), "Done."], toolbox=Toolbox(MANY, policy=parse_policy("lazy")))
     bench.run()
@@ -68,14 +67,14 @@ def test_the_list_of_tools_that_wait_ends_the_prompt_and_stays_equal_when_some_a
 
 
 @requirement("agent.prompt-order")
-def test_where_all_tools_are_loaded_the_prompt_has_no_list_of_them() -> None:
+def test_with_all_tools_loaded_the_prompt_has_no_tool_index() -> None:
     toolbox = Toolbox(MANY, policy=parse_policy("eager"))
     assert toolbox.index() == ""
     assert [wired["name"] for wired in toolbox.wire()] == ["refund_charge", "rotate_logs", "send_invoice"]
 
 
 @requirement("agent.prompt-order")
-def test_the_policy_is_decided_once_and_holds_for_the_session() -> None:
+def test_the_loading_decision_holds_for_the_session() -> None:
     toolbox = Toolbox(MANY, policy=parse_policy("count>2"))
     assert toolbox.session.decision.lazy
     first = toolbox.wire()
@@ -111,7 +110,7 @@ def test_rules_of_a_directory_come_with_the_first_result_that_touches_it(tmp_pat
 
 
 @requirement("agent.nested-rules")
-def test_rules_that_a_tool_has_told_itself_are_not_told_twice(tmp_path: Path, look: Tool) -> None:
+def test_rules_that_a_tool_returned_are_not_repeated(tmp_path: Path, look: Tool) -> None:
     rules = project(tmp_path)
     toolbox = Toolbox([look, *rules.tools()], nested_rules=NestedRules(rules))
     bench = Bench([calls("rules_for_path", path="sea"), calls("look", path="sea/x"), "Done."], toolbox=toolbox)
@@ -121,7 +120,7 @@ def test_rules_that_a_tool_has_told_itself_are_not_told_twice(tmp_path: Path, lo
 
 
 @requirement("agent.nested-rules", "agent.sub-agents")
-def test_what_a_child_was_shown_its_parent_was_not(tmp_path: Path, look: Tool) -> None:
+def test_rules_shown_to_a_sub_agent_are_still_shown_to_its_parent(tmp_path: Path, look: Tool) -> None:
     parent = Toolbox([look], nested_rules=NestedRules(project(tmp_path)))
     for toolbox in (parent.child(), parent):
         bench = Bench([calls("look", path="sea/boat.md"), "Done."], toolbox=toolbox)
@@ -130,7 +129,7 @@ def test_what_a_child_was_shown_its_parent_was_not(tmp_path: Path, look: Tool) -
 
 
 @requirement("agent.nested-rules")
-def test_paths_that_are_odd_or_outside_bring_no_rules_and_no_failure(tmp_path: Path, look: Tool) -> None:
+def test_odd_or_outside_paths_bring_no_rules_and_do_not_fail(tmp_path: Path, look: Tool) -> None:
     nested = NestedRules(project(tmp_path))
     odd: list[dict[str, Any]] = [{"path": "/etc/passwd"}, {"path": "../x"}, {"path": "a\0b"}, {"path": 7}, {"path": ""},
                                  {"paths": [3, None]}, {"path": "x" * 5000}]  # fmt: skip

@@ -8,8 +8,8 @@ import pytest
 
 from onhand.agent.approval import Approval
 from onhand.agent.events import Answered, Limits, PromptPart, Usage
+from onhand.agent.loop import make_delegate_tool
 from onhand.agent.models.scripted import Line
-from onhand.agent.sub_agents import make_delegate_tool
 from onhand.agent.toolbox import Toolbox
 from onhand.agent.trace import Trace, read_trace, replay, serialize_event
 from onhand.errors import InputError
@@ -62,7 +62,7 @@ def test_a_replay_writes_the_same_bytes_and_runs_nothing(
 
 @requirement("agent.traces")
 @pytest.mark.parametrize("limits", [Limits(max_turns=2), Limits(max_repeats=2), Limits(max_tokens=5), Limits()])
-def test_a_run_that_ended_without_an_answer_ends_so_again(
+def test_a_run_without_an_answer_is_replayed_without_one(
     limits: Limits, tmp_path: Path, look: Tool, noted: list[str]
 ) -> None:
     path = tmp_path / "trace.jsonl"
@@ -71,7 +71,7 @@ def test_a_run_that_ended_without_an_answer_ends_so_again(
 
 
 @requirement("agent.traces")
-def test_a_circle_of_calls_is_noticed_again(tmp_path: Path, look: Tool, change: Tool, noted: list[str]) -> None:
+def test_a_replay_stops_at_the_same_repetition(tmp_path: Path, look: Tool, change: Tool, noted: list[str]) -> None:
     path = tmp_path / "trace.jsonl"
     turns = [calls("change", path="x"), *[calls("look", at="left"), calls("look", at="right")] * 5]
     bench = traced(path, Bench(turns, [look, change]), ("go",))
@@ -81,7 +81,7 @@ def test_a_circle_of_calls_is_noticed_again(tmp_path: Path, look: Tool, change: 
 
 
 @requirement("agent.traces")
-def test_a_cancelled_run_is_replayed_up_to_where_it_was_cancelled(tmp_path: Path, look: Tool, noted: list[str]) -> None:
+def test_a_cancelled_run_is_replayed_up_to_the_cancellation(tmp_path: Path, look: Tool, noted: list[str]) -> None:
     began = asyncio.Event()
 
     async def wait(_: dict[str, object]) -> str:
@@ -106,7 +106,7 @@ def test_a_cancelled_run_is_replayed_up_to_where_it_was_cancelled(tmp_path: Path
 
 
 @requirement("agent.traces", "agent.sub-agents")
-def test_what_a_sub_agent_did_is_in_the_trace_and_replayed(tmp_path: Path, look: Tool, noted: list[str]) -> None:
+def test_events_of_sub_agents_are_traced_and_replayed(tmp_path: Path, look: Tool, noted: list[str]) -> None:
     toolbox = Toolbox([look])
     bench = Bench([calls("delegate", name="eye", task="Look."), calls("look"), "I saw.", "It saw."], toolbox=toolbox)
     toolbox.add(make_delegate_tool(bench.agent, toolbox))
@@ -118,7 +118,7 @@ def test_what_a_sub_agent_did_is_in_the_trace_and_replayed(tmp_path: Path, look:
 
 @requirement("agent.traces")
 @pytest.mark.skipif(os.name == "nt", reason="needs permissions and links as POSIX has them")
-def test_a_trace_is_its_owners_and_is_not_written_through_a_link(tmp_path: Path) -> None:
+def test_a_trace_is_private_and_is_not_written_through_a_link(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     Trace(str(path)).close()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -133,7 +133,7 @@ def test_a_trace_is_its_owners_and_is_not_written_through_a_link(tmp_path: Path)
 @pytest.mark.parametrize(
     "line", ["{", "3", "[]", '{"kind": "odd"}', '{"kind": "text"}', '{"kind": "began", "goal": "x", "y": 1}']
 )
-def test_a_line_that_is_no_event_is_named(line: str, tmp_path: Path) -> None:
+def test_an_invalid_line_is_reported_with_its_number(line: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(f'{{"kind": "text", "text": "x"}}\n{line}\n', encoding="utf-8")
     with pytest.raises(InputError, match="line 2: this is not an event"):
@@ -141,12 +141,12 @@ def test_a_line_that_is_no_event_is_named(line: str, tmp_path: Path) -> None:
 
 
 @requirement("agent.traces")
-def test_a_trace_that_was_changed_or_has_no_run_is_refused(tmp_path: Path, look: Tool) -> None:
+def test_an_edited_trace_or_one_without_a_run_is_rejected(tmp_path: Path, look: Tool) -> None:
     path = tmp_path / "trace.jsonl"
     traced(path, Bench([calls("look"), "Calm."], [look]), ("go",))
     changed = path.read_text(encoding="utf-8").replace('"end": "answer"', '"end": "refusal"')
     path.write_text(changed, encoding="utf-8")
-    with pytest.raises(InputError, match="ends differently"):
+    with pytest.raises(InputError, match="ended differently"):
         asyncio.run(replay(read_trace(str(path))))
     with pytest.raises(InputError, match="no run"):
         asyncio.run(replay([]))

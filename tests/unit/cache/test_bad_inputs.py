@@ -203,11 +203,11 @@ PAIR = {"setup": "«refund 10 USD» vs «refund 1000 USD»"}
 @requirement("cache.bad-vectors", "cache.bad-inputs")
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ENDS)
-def test_a_bad_input_comes_to_a_good_end(name: str) -> None:
+def test_bad_inputs_are_handled(name: str) -> None:
     ENDS[name](PAIR)
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("case", each(cases("cache")))
-def test_a_bad_input_of_the_data_comes_to_the_end_that_it_names(case: Case) -> None:
+def test_bad_inputs_of_the_public_data_are_handled_as_specified(case: Case) -> None:
     ENDS[case["name"]](case)

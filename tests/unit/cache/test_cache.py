@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from onhand.cache.cache import SemanticCache
+from onhand.cache.cache import SemanticCache, open_cache
 from onhand.cache.entry import Computed, Scope
-from onhand.cache.file import open_cache
 from onhand.cache.similarity import MAX_COMPARED_CHARS
 from onhand.embed.embedder import HashingEmbedder, Kind
 from onhand.errors import EmbedderError, InputError, StoreError
@@ -95,7 +94,7 @@ def test_only_a_similarity_of_at_least_the_threshold_is_a_hit() -> None:
 
 
 @requirement("cache.margin")
-def test_a_hit_stands_clear_of_the_next_question_with_another_answer() -> None:
+def test_a_hit_needs_a_margin_over_the_next_question_with_another_answer() -> None:
     cache = SemanticCache(Told({"the red one": 0, "the blue one": 20, "the tall one": 60, "which is it": 10, "it": 2}))
     cache.store("the red one", "red")
     cache.store("the blue one", "blue")
@@ -115,7 +114,7 @@ def test_a_hit_stands_clear_of_the_next_question_with_another_answer() -> None:
 
 
 @requirement("cache.margin")
-def test_a_question_that_contradicts_what_is_asked_is_no_rival() -> None:
+def test_a_contradicting_question_is_not_a_rival() -> None:
     cache = SemanticCache(Told({"the report for 2025": 0, "the report for 2026": 5, "show the report for 2025": 1}))
     cache.store("the report for 2025", "old")
     cache.store("the report for 2026", "new")
@@ -125,7 +124,7 @@ def test_a_question_that_contradicts_what_is_asked_is_no_rival() -> None:
 
 
 @requirement("cache.margin")
-def test_a_miss_tells_how_similar_the_most_similar_question_is() -> None:
+def test_a_miss_reports_the_best_similarity() -> None:
     cache = SemanticCache(Told({"a": 0, "b": 60, "c": 50}))
     assert cache.lookup("c").similarity == 0.0  # nothing is there
     cache.store("a", 1)
@@ -149,7 +148,7 @@ def test_a_miss_tells_how_similar_the_most_similar_question_is() -> None:
         ('who said "yes"', 'who said "maybe"', "different quotations"),
     ],
 )
-def test_questions_of_other_particulars_never_hit_however_similar(cached: str, asked: str, reason: str) -> None:
+def test_questions_with_different_particulars_never_hit(cached: str, asked: str, reason: str) -> None:
     for cache in (SemanticCache(Told({cached: 0, asked: 0})), SemanticCache(threshold=0.1)):
         cache.store(cached, "wrong")
         miss = cache.lookup(asked)
@@ -157,7 +156,7 @@ def test_questions_of_other_particulars_never_hit_however_similar(cached: str, a
         assert cache.stats().by_reason == {miss.reason: 1}
 
 
-def test_a_question_that_differs_is_no_rival_to_one_that_does_not() -> None:
+def test_a_question_that_disagrees_is_not_a_rival() -> None:
     cache = SemanticCache(Told({"report for 2025": 2, "report for 2026": 3, "the report for 2025": 1}))
     cache.store("report for 2025", "old")
     cache.store("report for 2026", "new")
@@ -167,7 +166,7 @@ def test_a_question_that_differs_is_no_rival_to_one_that_does_not() -> None:
 
 
 @requirement("cache.exact-without-embedding")
-def test_the_same_question_hits_without_embedding_whatever_its_white_space_and_accents() -> None:
+def test_the_same_question_hits_without_embedding_despite_white_space_and_accents() -> None:
     embedder = Told()
     cache = SemanticCache(embedder)
     cache.store("How   was the\ncafe\u0301?", "Good.")
@@ -183,7 +182,7 @@ def test_the_same_question_hits_without_embedding_whatever_its_white_space_and_a
 
 
 @requirement("cache.exact-without-embedding")
-def test_without_an_embedder_similarity_goes_by_words() -> None:
+def test_without_an_embedder_questions_are_compared_by_words() -> None:
     cache = SemanticCache()
     for number in range(50):
         cache.store(f"what is the meaning of word{number}x", str(number))
@@ -220,7 +219,7 @@ def test_no_hit_crosses_a_scope(other: dict[str, Any]) -> None:
 
 
 @requirement("cache.scope-never-crosses")
-def test_what_one_user_plants_is_never_served_to_another() -> None:
+def test_an_answer_planted_by_one_user_is_never_served_to_another() -> None:
     cache = SemanticCache(Told({"how do I pay": 0, "how do I pay\u200b": 0, "how do I pay please": 0}))
     for planted in ("how do I pay", "how do I pay\u200b", "how do I pay please"):
         cache.store(planted, "Send money to Eve.", Scope(user="eve"))
@@ -228,7 +227,7 @@ def test_what_one_user_plants_is_never_served_to_another() -> None:
     assert (answer.response, answer.cached) == ("At the desk.", False)
 
 
-def test_scopes_that_only_look_alike_are_different() -> None:
+def test_similar_looking_scopes_are_different() -> None:
     keys = {
         scope.key
         for scope in (
@@ -273,7 +272,7 @@ def test_an_answer_that_cites_a_changed_document_is_not_served() -> None:
 
 
 @requirement("cache.invalidation")
-def test_answers_are_taken_out_by_tag_and_by_document() -> None:
+def test_answers_are_invalidated_by_tag_and_by_document() -> None:
     cache = SemanticCache()
     cache.store("one", 1, tags=["x", "y"])
     cache.store("two", 2, tags=["y"], documents=["d"])
@@ -310,7 +309,7 @@ def test_a_computation_that_began_before_an_invalidation_is_not_stored() -> None
 
 
 @requirement("cache.max-entries")
-def test_the_least_recently_used_goes_when_there_are_too_many() -> None:
+def test_the_least_recently_used_entry_is_evicted() -> None:
     cache = SemanticCache(max_entries=3)
     for name in "abc":
         cache.store(name, name)
@@ -327,7 +326,7 @@ def test_the_least_recently_used_goes_when_there_are_too_many() -> None:
 
 
 @requirement("cache.max-entries")
-def test_a_cache_of_no_entries_computes_every_time() -> None:
+def test_a_cache_without_room_computes_every_time() -> None:
     cache = SemanticCache(max_entries=0)
     for _ in range(2):
         answer = cache.get_or_compute("q", lambda: "x")
@@ -336,7 +335,7 @@ def test_a_cache_of_no_entries_computes_every_time() -> None:
 
 
 @requirement("cache.ttl")
-def test_an_entry_is_served_until_its_time_is_over() -> None:
+def test_an_entry_is_served_until_it_expires() -> None:
     clock = Clock()
     cache = SemanticCache(clock=clock)
     cache.store("q", "x")
@@ -348,7 +347,7 @@ def test_an_entry_is_served_until_its_time_is_over() -> None:
 
 
 @requirement("cache.ttl")
-def test_an_expired_best_does_not_hide_a_fresh_second() -> None:
+def test_an_expired_best_match_does_not_hide_a_fresh_one() -> None:
     clock = Clock()
     cache = SemanticCache(Told({"old": 0, "fresh": 10, "asked": 1}), clock=clock, ttl_s=100)
     cache.store("old", "old answer")
@@ -361,7 +360,7 @@ def test_an_expired_best_does_not_hide_a_fresh_second() -> None:
 
 
 @requirement("cache.ttl")
-def test_age_goes_on_across_a_restart() -> None:
+def test_entries_age_across_a_restart() -> None:
     clock, kept = Clock(), list[Any]()
     cache = SemanticCache(clock=clock, ttl_s=100, on_persist=kept.extend)
     cache.store("q", "x")
@@ -384,7 +383,7 @@ def test_an_entry_from_the_future_is_served_only_within_its_time() -> None:
 
 
 @requirement("cache.ttl", "cache.operations")
-def test_what_is_too_old_can_be_cleared() -> None:
+def test_expired_entries_can_be_cleared() -> None:
     clock = Clock()
     cache = SemanticCache(clock=clock, ttl_s=100)
     cache.store("old", 1)
@@ -397,7 +396,7 @@ def test_what_is_too_old_can_be_cleared() -> None:
 
 
 @requirement("cache.operations")
-def test_stats_count_hits_misses_and_why_and_clear_forgets_all() -> None:
+def test_stats_count_hits_and_misses_by_reason_until_cleared() -> None:
     cache = SemanticCache(Told({"a": 0, "b": 0}))
     cache.store("a", "x")
     cache.lookup("a")
@@ -420,7 +419,7 @@ def test_stats_count_hits_misses_and_why_and_clear_forgets_all() -> None:
 
 
 @requirement("cache.operations")
-def test_tools_look_into_the_cache_in_one_scope() -> None:
+def test_tools_look_up_answers_in_one_scope() -> None:
     cache = SemanticCache()
     cache.store("how do I reset my password", "In the settings.", Scope(user="ann"))
     registry = Registry(cache.tools(Scope(user="ann")))
@@ -435,7 +434,7 @@ def test_tools_look_into_the_cache_in_one_scope() -> None:
 
 
 @requirement("cache.operations")
-def test_a_closed_cache_has_persisted_and_answers_no_more() -> None:
+def test_closing_persists_and_refuses_further_questions() -> None:
     kept: list[Any] = []
     with SemanticCache(on_persist=kept.extend) as cache:
         cache.store("q", "x")
@@ -487,7 +486,7 @@ def test_a_full_disk_does_not_lose_an_answer() -> None:
 
 
 @requirement("cache.persistence")
-def test_entries_are_handed_to_an_async_function_without_a_loop() -> None:
+def test_async_persistence_works_without_an_event_loop() -> None:
     kept: list[Any] = []
 
     async def keep(entries: list[dict[str, Any]]) -> None:
@@ -503,7 +502,7 @@ def test_entries_are_handed_to_an_async_function_without_a_loop() -> None:
 
 
 @requirement("cache.persistence")
-def test_in_a_loop_entries_are_handed_over_one_picture_at_a_time_and_the_answer_waits_for_its_own() -> None:
+def test_in_a_loop_snapshots_are_persisted_one_at_a_time_and_awaited() -> None:
     kept: list[list[str]] = []
     running: list[str] = []
 
@@ -533,7 +532,7 @@ def test_in_a_loop_entries_are_handed_over_one_picture_at_a_time_and_the_answer_
 
 
 @requirement("cache.persistence")
-def test_a_plain_function_that_takes_its_time_does_not_keep_a_loop_from_its_work() -> None:
+def test_a_slow_plain_on_persist_does_not_block_the_event_loop() -> None:
     release = threading.Event()
 
     async def compute() -> str:
@@ -628,7 +627,7 @@ def test_vectors_of_another_model_are_never_compared_and_the_same_question_still
     "numbers", [[float("nan"), 1.0], [0.0, 0.0], [float("inf"), 0.0], [], ["x"], None, [1e308, 1e308, 1e308]]
 )
 @requirement("cache.bad-vectors")
-def test_a_vector_that_points_nowhere_never_hits_and_costs_no_answer(numbers: Any) -> None:
+def test_an_invalid_vector_never_hits_and_loses_no_answer(numbers: Any) -> None:
     embedder = Told()
     cache = SemanticCache(embedder)
     cache.store("cached", "x")
@@ -643,7 +642,7 @@ def test_a_vector_that_points_nowhere_never_hits_and_costs_no_answer(numbers: An
 
 @requirement("cache.bad-vectors")
 @pytest.mark.parametrize("error", [TimeoutError(), EmbedderError("gone"), ZeroDivisionError()])
-def test_an_embedder_that_fails_costs_no_answer(error: Exception) -> None:
+def test_a_failing_embedder_loses_no_answer(error: Exception) -> None:
     class Broken(HashingEmbedder):
         def embed(self, texts: Sequence[str], kind: Kind = "document") -> "list[array[float]]":
             raise error
@@ -655,7 +654,7 @@ def test_an_embedder_that_fails_costs_no_answer(error: Exception) -> None:
     assert cache.get_or_compute("q", lambda: "y").response == "x"
 
 
-def test_questions_too_long_to_be_read_whole_hit_only_when_they_are_the_same() -> None:
+def test_long_questions_hit_only_when_they_are_the_same() -> None:
     cache = SemanticCache(HashingEmbedder())
     long = "word " * 400
     cache.store(long + "one", "x")
@@ -664,7 +663,7 @@ def test_questions_too_long_to_be_read_whole_hit_only_when_they_are_the_same() -
     assert cache.stats().not_compared == 1
 
 
-def test_answers_of_any_size_and_kind_come_back_as_they_were() -> None:
+def test_answers_of_any_size_and_type_are_returned_unchanged() -> None:
     cache = SemanticCache()
     for number, response in enumerate(
         ["x" * 100_000, {"a": [1, None, "ü"]}, [], 0, False, "'\"[]{}\\ \U0001f642", 1.5]
@@ -717,21 +716,21 @@ def test_empty_unfinished_or_non_json_answers_are_returned_and_not_stored(value:
         ({"ttl_s": float("nan")}, "ttl_s must be more than 0"),
     ],
 )
-def test_settings_that_cannot_be_used_are_refused(options: dict[str, Any], text: str) -> None:
+def test_invalid_settings_are_rejected(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError, match=text):
         SemanticCache(**options)
     SemanticCache(ttl_s=float("inf"))
 
 
 @pytest.mark.parametrize("query", ["", " \n", None, 5, "x" * 1_000_001])
-def test_invalid_questions_are_refused(query: Any) -> None:
+def test_invalid_questions_are_rejected(query: Any) -> None:
     with pytest.raises(InputError, match="the question"):
         SemanticCache().lookup(query)
     SemanticCache().store("\ud83d\ude42 and \ud800", "halves of characters")
 
 
 @pytest.mark.parametrize("scope", ["ann", None, {"user": "ann"}, ("", "", (), "ann", "", "")])
-def test_invalid_scopes_are_refused(scope: Any) -> None:
+def test_invalid_scopes_are_rejected(scope: Any) -> None:
     for call in (SemanticCache().lookup, partial(SemanticCache().get_or_compute, compute=lambda: "x")):
         with pytest.raises(InputError, match="the scope must be a Scope"):
             call("what is asked", scope=scope)
@@ -745,7 +744,7 @@ def test_compute_must_be_callable() -> None:
 
 
 @requirement("cache.persistence")
-def test_an_answer_with_half_a_character_is_kept_as_text_that_can_be_written() -> None:
+def test_lone_surrogates_in_an_answer_are_repaired() -> None:
     cache = SemanticCache()
     assert cache.get_or_compute("what is asked", lambda: "so \ud800").cached is False
     found = cache.lookup("what is asked").entry
@@ -754,7 +753,7 @@ def test_an_answer_with_half_a_character_is_kept_as_text_that_can_be_written() -
 
 
 @requirement("cache.persistence")
-def test_a_cache_lives_in_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+def test_a_cache_file_can_be_read_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "cache.json"
     with open_cache(path, HashingEmbedder(), auto_persist=True) as cache:
         cache.store("how do I create a button", "So.")
@@ -780,7 +779,7 @@ def test_a_cache_lives_in_a_file_that_only_its_owner_reads(tmp_path: Path) -> No
         b"\xff\xfe",
     ],
 )
-def test_a_file_that_is_no_cache_is_told_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_cache_is_rejected_and_left_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "cache.json"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"delete"):
@@ -793,7 +792,7 @@ def test_a_file_that_is_no_cache_is_told_and_left_as_it_is(tmp_path: Path, conte
 
 
 @requirement("cache.scope-never-crosses")
-def test_an_entry_of_any_id_is_found_by_its_own_question_alone() -> None:
+def test_an_entry_of_any_id_is_found_only_by_its_own_question() -> None:
     for id in (0, 1, 2**52):
         given = {"id": id, "query": "secret", "response": "42", "scope": "of Ann", "cached_at_ms": 2**52}
         cache = SemanticCache(initial_entries=[given])
@@ -801,10 +800,10 @@ def test_an_entry_of_any_id_is_found_by_its_own_question_alone() -> None:
         assert not cache.lookup("secret", Scope(user="Bob")).hit
 
 
-def test_hits_of_threads_are_all_counted() -> None:
+def test_hits_of_concurrent_threads_are_all_counted() -> None:
     cache = SemanticCache()
     cache.store("q", "x")
     stale = cache.lookup("q").entry
     assert stale is not None
     cache.lookup("q")
-    assert cache._entries.use(stale).hit_count == 3  # looked up by one thread while another used it
+    assert cache._entries._table.use(stale).hit_count == 3  # looked up by one thread while another used it

@@ -36,7 +36,7 @@ def test_the_proposal_reaches_the_precision_on_questions_it_was_not_chosen_on(em
     assert again == found
 
 
-def test_a_proposal_that_misses_the_precision_elsewhere_is_told() -> None:
+def test_a_proposal_that_misses_the_precision_on_other_questions_is_reported() -> None:
     half: dict[bool, list[QuestionPair]] = {True: [], False: []}
     for number in range(200):
         query = f"how do I paint the widget{chr(97 + number % 26)}{chr(97 + number // 26)} today"
@@ -49,7 +49,7 @@ def test_a_proposal_that_misses_the_precision_elsewhere_is_told() -> None:
     assert calibrate(made_up(), precision=0.95).is_reached
 
 
-def test_what_just_reaches_the_precision_by_luck_is_not_proposed() -> None:
+def test_a_setting_that_reaches_the_precision_by_luck_is_not_proposed() -> None:
     """Of each hundred hits above 0.8 one is wrong, and of each hundred below it three: 0.98 for all of them."""
     judged = [_JudgedQuery(half, 0.9, 1.0, True, number >= 10) for half in (0, 1) for number in range(1000)]
     judged += [_JudgedQuery(half, 0.7, 1.0, True, number >= 30) for half in (0, 1) for number in range(1000)]
@@ -66,7 +66,7 @@ def test_the_frontier_trades_precision_for_hits_row_by_row() -> None:
     assert [one.wrong for one in frontier] == sorted({one.wrong for one in frontier})
 
 
-def test_a_bare_threshold_is_measured_beside_and_numbers_are_guarded() -> None:
+def test_a_bare_threshold_is_measured_for_comparison() -> None:
     words = "please refund the amount of {} USD to my account at the bank before noon"
     pairs = [QuestionPair(words.format(n) + " today", words.format(n), True) for n in range(20, 40)]
     pairs += [QuestionPair(words.format(n), words.format(n + 100), False) for n in range(40, 60)]
@@ -75,7 +75,7 @@ def test_a_bare_threshold_is_measured_beside_and_numbers_are_guarded() -> None:
     assert found.plain.wrong > 0
 
 
-def test_where_nothing_is_precise_enough_nothing_is_proposed() -> None:
+def test_without_a_precise_setting_nothing_is_proposed() -> None:
     pairs = [QuestionPair(f"what is thing {name}", f"what is thing {name}", name == "a") for name in "abcdefgh"]
     assert calibrate(pairs, precision=1.0).proposed is None
 
@@ -88,12 +88,12 @@ def test_pairs_too_long_to_compare_are_left_out_and_counted() -> None:
 @pytest.mark.parametrize(
     ("pairs", "text"),
     [
-        ([], "there must be both pairs that are the same and pairs that are not"),
-        ([QuestionPair("a", "b", True)], "there must be both pairs"),
-        ([QuestionPair("a", "b", False)], "there must be both pairs"),
+        ([], "the pairs must include some that are the same and some that are not"),
+        ([QuestionPair("a", "b", True)], "the pairs must include some"),
+        ([QuestionPair("a", "b", False)], "the pairs must include some"),
     ],
 )
-def test_pairs_that_teach_nothing_are_refused(pairs: list[QuestionPair], text: str) -> None:
+def test_pairs_of_only_one_kind_are_rejected(pairs: list[QuestionPair], text: str) -> None:
     with pytest.raises(InputError, match=text):
         calibrate(pairs)
     with pytest.raises(InputError, match="the precision must be"):
@@ -106,7 +106,7 @@ def test_precision_and_hit_rate_are_shares() -> None:
     assert (Measurement(0.8, 0.1, 0, 0, 0).precision, Measurement(0.8, 0.1, 0, 0, 0).hit_rate) == (1.0, 0.0)
 
 
-def test_pairs_are_read_from_lines_and_bad_lines_are_named() -> None:
+def test_pairs_are_read_from_lines_and_bad_lines_are_reported() -> None:
     assert read_pairs(
         ['{"query": "a", "cached": "b", "same": true}\n', "\n", '{"query":"c","cached":"d","same":0}']
     ) == [

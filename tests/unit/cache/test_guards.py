@@ -1,4 +1,4 @@
-"""Guards separate questions that differ in what a similarity does not see, and no others."""
+"""Guards separate questions that similarity alone would confuse."""
 
 import pytest
 
@@ -41,7 +41,7 @@ pytestmark = requirement("cache.guards")
         ("are cats better than dogs", "are dogs better than cats", "a different direction"),
     ],
 )
-def test_questions_that_differ_in_a_particular_are_told_apart(one: str, other: str, reason: str) -> None:
+def test_questions_that_differ_in_a_particular_disagree(one: str, other: str, reason: str) -> None:
     assert disagreement(one, other) == reason
     assert disagreement(other, one) == reason
 
@@ -72,7 +72,7 @@ def test_questions_that_differ_in_a_particular_are_told_apart(one: str, other: s
         ("🙂", "🙃"),
     ],
 )
-def test_questions_that_only_are_put_otherwise_stay_together(one: str, other: str) -> None:
+def test_paraphrases_agree(one: str, other: str) -> None:
     assert disagreement(one, other) is None
     assert disagreement(other, one) is None
 
@@ -89,7 +89,7 @@ def test_questions_that_only_are_put_otherwise_stay_together(one: str, other: st
         ("convert pdf to word", "convert word to pdf"),
     ],
 )
-def test_questions_contradict_when_each_rules_the_other_out(one: str, other: str) -> None:
+def test_questions_contradict_if_they_exclude_each_other(one: str, other: str) -> None:
     assert contradict(one, other)
     assert contradict(other, one)
 
@@ -113,6 +113,6 @@ def test_a_question_that_only_says_more_does_not_contradict(one: str, other: str
     "text",
     ["a" * 200_000, "1," * 100_000, '"' * 100_000, "a.b" * 50_000, "a_" * 50_000, "/" * 99_999, "a" + "'a" * 50_000],
 )
-def test_time_stays_linear_in_what_is_read(text: str) -> None:
+def test_analysis_takes_linear_time(text: str) -> None:
     """The time limit of the tests is what a quadratic pattern would meet."""
     assert disagreement(text, text) is None

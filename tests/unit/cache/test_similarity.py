@@ -38,7 +38,7 @@ def expected(rows: "dict[int, array[float]]", query: "array[float]", floor: floa
 
 @requirement("cache.lookup-is-exact")
 @pytest.mark.parametrize("with_numpy", [True, False])
-def test_the_best_and_all_that_come_near_it_are_found_after_any_puts_and_removals(
+def test_the_best_and_all_close_matches_are_found_after_any_changes(
     monkeypatch: pytest.MonkeyPatch, with_numpy: bool
 ) -> None:
     monkeypatch.setattr(similarity, "_has_numpy", lambda: with_numpy)
@@ -83,7 +83,7 @@ assert "numpy" not in sys.modules
 
 
 @requirement("cache.exact-without-embedding")
-def test_by_words_rare_ones_weigh_more_and_order_is_by_similarity() -> None:
+def test_rare_words_weigh_more_and_results_are_sorted_by_similarity() -> None:
     index = WordIndex()
     texts = ["how do I bake bread", "how do I bake a cake", "how do I build a boat", "why is the sky blue"]
     for number, text in enumerate(texts):

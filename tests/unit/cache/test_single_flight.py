@@ -105,7 +105,7 @@ def test_threads_and_tasks_share_one_computation() -> None:
         assert asyncio.run(join()).response == thread.result().response == "answer"
 
 
-def test_questions_and_scopes_that_differ_do_not_wait_for_each_other() -> None:
+def test_different_questions_and_scopes_do_not_wait_for_each_other() -> None:
     cache, slow = SemanticCache(), Slow()
     with ThreadPoolExecutor(1) as pool:
         busy = pool.submit(ask, cache, "q", slow)
@@ -198,7 +198,7 @@ def test_an_interrupted_computation_is_taken_over_by_a_waiter() -> None:
     assert len(caught) == 1
 
 
-def test_a_computation_that_asks_the_same_again_does_not_wait_for_itself() -> None:
+def test_a_computation_that_asks_its_own_question_does_not_wait_for_itself() -> None:
     cache = SemanticCache()
 
     def outer() -> str:
@@ -237,7 +237,7 @@ def test_a_plain_call_inside_the_loop_does_not_wait_for_a_task_of_that_loop() ->
     assert asyncio.run(story()) == ("of the plain call", "of the task")
 
 
-def test_disguised_async_functions_are_awaited_or_refused() -> None:
+def test_disguised_async_functions_are_awaited_or_rejected() -> None:
     cache = SemanticCache()
 
     async def compute(word: str = "answer") -> str:

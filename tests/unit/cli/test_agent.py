@@ -10,8 +10,8 @@ import pytest
 
 import provider
 from loopback import serving
+from onhand.agent.models import choose_model
 from onhand.agent.models.anthropic import AnthropicModel
-from onhand.agent.models.choose import choose_model
 from onhand.agent.models.gguf import GgufModel
 from onhand.agent.models.openai import OpenAiModel
 from onhand.errors import InputError, ModelError

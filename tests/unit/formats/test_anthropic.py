@@ -1,4 +1,4 @@
-"""Are tools, calls and results spelled as Anthropic's messages have them?"""
+"""Tools, calls and results in the format of Anthropic's Messages API."""
 
 from onhand.formats.anthropic import AnthropicFormat
 from onhand.formats.message import Message
@@ -18,7 +18,7 @@ SAID = [
 
 
 @requirement("formats.anthropic")
-def test_results_are_a_users_and_thoughts_go_back_as_they_were() -> None:
+def test_results_are_user_content_and_thinking_blocks_are_sent_back_unchanged() -> None:
     assert AnthropicFormat(cache=False).request(SAID, [TOOL]) == {
         "tools": [TOOL],
         "system": [{"type": "text", "text": "S"}],
@@ -45,7 +45,7 @@ def test_results_are_a_users_and_thoughts_go_back_as_they_were() -> None:
 
 
 @requirement("formats.anthropic")
-def test_the_ends_of_what_stays_equal_are_marked_for_the_cache() -> None:
+def test_cache_breakpoints_mark_the_stable_prefix_and_the_last_block() -> None:
     spelled = AnthropicFormat().request(SAID, [TOOL])
     assert spelled["system"] == [{"type": "text", "text": "S", **MARK}]
     assert spelled["tools"] == [TOOL]  # they come before the system's text: its mark covers them
@@ -55,14 +55,14 @@ def test_the_ends_of_what_stays_equal_are_marked_for_the_cache() -> None:
 
 
 @requirement("formats.anthropic")
-def test_an_answer_without_a_word_is_left_out_and_roles_take_turns() -> None:
+def test_empty_answers_are_left_out_and_roles_alternate() -> None:
     said = [Message("user", "a"), Message("assistant", ""), Message("user", "b")]
     (turn,) = AnthropicFormat().request(said, [])["messages"]
     assert [block["text"] for block in turn["content"]] == ["a", "b"]
 
 
 @requirement("formats.anthropic")
-def test_a_response_is_read_with_its_thoughts() -> None:
+def test_a_response_is_parsed_with_its_thinking_blocks() -> None:
     content = [THOUGHT, {"type": "text", "text": "x"}, {"type": "tool_use", "id": "i", "name": "t", "input": {"a": 1}}]
     assert AnthropicFormat().read({"content": content}) == Message(
         "assistant", "x", (Call("t", {"a": 1}, "i"),), kept=(THOUGHT,)

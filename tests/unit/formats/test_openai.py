@@ -1,4 +1,4 @@
-"""Are tools, calls and results spelled as OpenAI's two forms have them?"""
+"""Tools, calls and results in the formats of OpenAI's two APIs."""
 
 from onhand.formats.message import Message
 from onhand.formats.openai import ChatFormat, ResponsesFormat
@@ -38,7 +38,7 @@ def test_chat_completions_have_a_message_for_each_result_and_arguments_as_text()
 
 
 @requirement("formats.openai")
-def test_responses_have_items_and_the_system_text_apart() -> None:
+def test_responses_have_items_and_separate_instructions() -> None:
     reasoning = {"type": "reasoning", "id": "r1", "encrypted_content": "xyz"}
     spelled = ResponsesFormat().request([*SAID, Message("assistant", "Done.", kept=(reasoning,))], [TOOL])
     assert spelled == {
@@ -64,7 +64,7 @@ def test_responses_have_items_and_the_system_text_apart() -> None:
 
 
 @requirement("formats.openai")
-def test_a_refusal_and_arguments_that_are_an_object_are_read() -> None:
+def test_a_refusal_and_object_arguments_are_parsed() -> None:
     assert ChatFormat().read({"content": None, "refusal": "No."}).text == "No."
     said = {"tool_calls": [{"id": "x", "function": {"name": "t", "arguments": {"a": 1}}}]}
     assert ChatFormat().read(said).calls == (Call("t", {"a": 1}, "x"),)

@@ -1,4 +1,4 @@
-"""Do requests and answers have the form that the OpenAI Responses API asks for?"""
+"""Deferred tools and tool search in the format of the OpenAI Responses API."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def session(**settings: Any) -> Session:
 
 
 @requirement("catalog.provider-forms")
-def test_searched_by_us_a_request_names_what_is_loaded_and_how_to_search() -> None:
+def test_with_client_search_a_request_has_loaded_tools_and_tool_search() -> None:
     opened = session()
     tools = request_tools(opened)
     assert [(tool["type"], tool.get("name")) for tool in tools] == [
@@ -38,7 +38,7 @@ def test_searched_by_us_a_request_names_what_is_loaded_and_how_to_search() -> No
 
 
 @requirement("catalog.provider-forms")
-def test_the_answer_to_a_search_has_a_namespace_for_each_server_in_the_order_found() -> None:
+def test_a_search_answer_has_a_namespace_per_server_in_the_order_found() -> None:
     output = search_output("call_1", [PULLS, MESSAGE, ISSUE, CatalogTool("lsp", "Look.", {})])
     assert {key: output[key] for key in ("type", "execution", "call_id", "status")} == {
         "type": "tool_search_output",
@@ -59,7 +59,7 @@ def test_the_answer_to_a_search_has_a_namespace_for_each_server_in_the_order_fou
 
 
 @requirement("catalog.provider-forms")
-def test_searched_by_the_api_a_request_has_everything_and_what_waits_is_marked() -> None:
+def test_with_server_search_a_request_has_all_tools_and_marks_deferred_ones() -> None:
     tools = request_tools(session(), execution="server")
     assert {"type": "tool_search"} in tools
     assert [tool["name"] for tool in tools if tool["type"] == "namespace"] == ["github", "slack"]
@@ -67,18 +67,18 @@ def test_searched_by_the_api_a_request_has_everything_and_what_waits_is_marked()
         request_tools(session(), execution="both")
 
 
-def test_servers_get_names_that_the_api_takes_and_that_differ() -> None:
+def test_namespaces_have_valid_and_distinct_names() -> None:
     tools = [CatalogTool("go", "Go.", {}, "mcp", server) for server in ("a.b", "a/b", "日本", "x" * 99)]
     names = [space["name"] for space in namespaces(tools)]
     assert names[:3] == ["a_b", "a_b_2", "_"]
     assert len(names[3]) <= 64
 
 
-def test_a_name_that_the_api_refuses_does_not_spoil_the_request() -> None:
+def test_a_name_that_the_api_rejects_is_left_out_of_the_request() -> None:
     opened = Session(catalog(mcp("a", "fs.read", "Read."), mcp("a", "n" * 80, "Long."), ISSUE), mode="all")
     assert left_out(opened, OPENAI) == ["mcp__a__fs.read", f"mcp__a__{'n' * 80}"]
     assert [tool.get("name") for tool in request_tools(opened, execution="server")] == [None, "github"]
 
 
-def test_with_everything_loaded_there_is_no_search() -> None:
+def test_with_all_tools_loaded_there_is_no_tool_search() -> None:
     assert {tool["type"] for tool in request_tools(session(mode="off"))} == {"function"}

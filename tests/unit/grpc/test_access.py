@@ -1,4 +1,4 @@
-"""Is a server closed to whoever has no token?"""
+"""A server rejects callers without the token."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ TOKEN = "a-token-of-enough-characters"
 
 @requirement("grpc.security")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "search.example", "127.0.0.1.example", ""])
-def test_a_server_that_others_can_reach_needs_a_token(host: str) -> None:
+def test_a_server_on_a_public_address_needs_a_token(host: str) -> None:
     server = GrpcServer(Documents(mail_index()))
     with pytest.raises(InputError, match="needs a token"):
         asyncio.run(server.start(host, 0))
@@ -36,7 +36,7 @@ def test_a_server_that_others_can_reach_needs_a_token(host: str) -> None:
         (("authorization-bin", f"Bearer {TOKEN}".encode()),),
     ],
 )
-def test_a_call_without_the_token_is_refused_before_its_message_is_read(metadata: tuple[tuple[str, str], ...]) -> None:
+def test_a_call_without_the_token_is_rejected_before_its_message_is_read(metadata: tuple[tuple[str, str], ...]) -> None:
     with serving(settings=ServerSettings(token=TOKEN)) as running, raw_channel(running.address) as channel:
         for method in ("KeywordSearch", "Nope"):
             error = failed(channel, SEARCH + method, b"\xff\xff", metadata=metadata)
@@ -47,6 +47,6 @@ def test_a_call_without_the_token_is_refused_before_its_message_is_read(metadata
 
 
 @requirement("grpc.security")
-def test_without_a_token_configured_a_call_needs_none() -> None:
+def test_without_a_configured_token_calls_need_none() -> None:
     with serving() as running, raw_channel(running.address) as channel:
         assert keyword(channel, "dock").hits

@@ -1,4 +1,4 @@
-"""Do calls that are given up leave anything behind?"""
+"""Cancelled and expired calls leave nothing behind."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ def index(tmp_path: Path) -> Index:
 
 @requirement("grpc.deadlines")
 @pytest.mark.parametrize("method", ["KeywordSearch", "FilterDocuments", "FusedSearch"])
-def test_a_thousand_calls_that_are_cancelled_leave_nothing(index: Index, method: str) -> None:
+def test_a_thousand_cancelled_calls_leave_nothing_behind(index: Index, method: str) -> None:
     settings = ServerSettings(max_in_flight=CALLS)
     with serving(index, settings=settings) as running, raw_channel(running.address) as channel:
         call = raw_call(channel, SEARCH + method)
@@ -62,7 +62,7 @@ def test_a_thousand_calls_that_are_cancelled_leave_nothing(index: Index, method:
 
 
 @requirement("grpc.deadlines")
-def test_calls_whose_deadline_passes_free_their_places(index: Index) -> None:
+def test_calls_past_their_deadline_free_their_slots(index: Index) -> None:
     settings = ServerSettings(max_in_flight=8)
     with serving(index, settings=settings) as running, raw_channel(running.address) as channel:
         call = raw_call(channel, SEARCH + "KeywordSearch")
@@ -75,11 +75,11 @@ def test_calls_whose_deadline_passes_free_their_places(index: Index) -> None:
                 grpc.StatusCode.RESOURCE_EXHAUSTED,  # those before may not have left yet
             }
         running.stop()
-        places = running.server._workers[0]._places
+        places = running.server._workers[0]._slots
         assert [places.acquire(blocking=False) for _ in range(9)] == [True] * 8 + [False]
 
 
-def test_many_who_watch_over_health_are_served_and_forgotten(index: Index) -> None:
+def test_many_health_watchers_are_served_and_forgotten(index: Index) -> None:
     with serving(index) as running:
         before = left_behind(running)
         with raw_channel(running.address) as channel:

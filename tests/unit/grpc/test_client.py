@@ -1,4 +1,4 @@
-"""Does a client answer as the Index does, waiting and awaited, with the same errors?"""
+"""Both clients return the results and raise the errors of the Index."""
 
 import asyncio
 import inspect
@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+import onhand.grpc
 from grpc_serving import Running, mail_index, serving
 from mail import mails
 from onhand import Document, EmbedderError, Filter, Index, InputError, NotFound, open_index
-from onhand.errors import RemoteError, Unauthenticated
+from onhand.errors import RemoteError, StoreError, Unauthenticated
 from onhand.grpc import AsyncClient, Client, ServerSettings
+from onhand.grpc import client as rpc_methods
+from onhand.grpc import search_pb2 as wire
 from onhand.search.result import Hit, Result
 from requirements import requirement
 
@@ -57,7 +60,7 @@ def seen(result: Result) -> tuple[object, ...]:
 
 @requirement("grpc.client", "grpc.same-as-other-doors")
 @pytest.mark.parametrize(("method", "args", "kwargs"), CALLS)
-def test_the_client_answers_what_the_index_answers(
+def test_the_client_returns_what_the_index_returns(
     index: Index, client: Client, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     there, here = getattr(client, method)(*args, **kwargs), getattr(index, method)(*args, **kwargs)
@@ -68,7 +71,7 @@ def test_the_client_answers_what_the_index_answers(
 
 @requirement("grpc.client")
 @pytest.mark.parametrize(("method", "args", "kwargs"), CALLS)
-def test_the_awaited_client_answers_the_same(
+def test_the_async_client_returns_the_same(
     index: Index, running: Running, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     async def asked() -> Result:
@@ -119,17 +122,17 @@ def test_a_client_raises_what_the_index_raises(
             getattr(index, method)(*args, **kwargs)
 
 
-def test_half_a_character_is_asked_for_as_the_index_asks(index: Index, client: Client) -> None:
+def test_lone_surrogates_are_handled_as_by_the_index(index: Index, client: Client) -> None:
     assert seen(client.keyword("dock \ud83d")) == seen(index.keyword("dock \ud83d"))
 
 
-def test_a_document_is_got_whole(index: Index, client: Client) -> None:
+def test_a_document_is_returned_whole(index: Index, client: Client) -> None:
     assert client.get("mail-forecast") == index.get("mail-forecast")
     with pytest.raises(NotFound, match="did you mean 'mail-forecast'"):
         client.get("mail-forecas")
 
 
-def test_an_error_in_making_documents_is_the_callers_own_and_what_came_before_is_kept() -> None:
+def test_an_error_of_the_callers_iterator_is_raised_and_earlier_documents_are_kept() -> None:
     empty = open_index(None, embedder=None)
 
     def made() -> Iterator[Document]:
@@ -151,14 +154,14 @@ def test_an_error_in_making_documents_is_the_callers_own_and_what_came_before_is
 
 
 @requirement("grpc.client")
-def test_a_server_that_is_not_there_says_so() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     with Client("127.0.0.1:1", timeout_s=10) as client, pytest.raises(RemoteError) as error:
         client.keyword("dock")
     assert error.value.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 
 @requirement("grpc.security", "grpc.client")
-def test_a_client_carries_its_token() -> None:
+def test_a_client_sends_its_token() -> None:
     token = "a-token-of-enough-characters"
     with serving(settings=ServerSettings(token=token)) as running:
         with Client(running.address, token=token) as client:
@@ -174,7 +177,7 @@ def test_a_token_is_not_sent_unencrypted_to_another_machine(kind: type[Client]) 
         kind("search.example:50051", token="a-token-of-enough-characters")
 
 
-def test_a_search_by_meaning_without_an_embedder_is_the_same_error() -> None:
+def test_a_semantic_search_without_an_embedder_raises_the_same_error() -> None:
     index = open_index(None, embedder=None)
     index.put(mails())
     with serving(index) as running, Client(running.address) as client:
@@ -185,22 +188,16 @@ def test_a_search_by_meaning_without_an_embedder_is_the_same_error() -> None:
             client.stats()
 
 
-def test_a_document_that_changes_while_it_is_read_is_not_pieced_together() -> None:
-    from onhand.errors import StoreError
-    from onhand.grpc import rpc_calls
-    from onhand.grpc import search_pb2 as wire
-
-    exchange = rpc_calls.get("a")
-    next(exchange)
+def test_a_document_that_changes_while_it_is_read_is_an_error() -> None:
+    rpcs = rpc_methods.get("a")
+    next(rpcs)
     first = wire.GetDocumentResponse(part=wire.Part(end_byte=5, total_bytes=10))
-    second: Any = exchange.send(first).request
+    second: Any = rpcs.send(first).request
     assert second.first_byte == 5
     with pytest.raises(StoreError, match="changed while it was being read"):
-        exchange.send(wire.GetDocumentResponse(part=wire.Part(end_byte=11, total_bytes=11)))
+        rpcs.send(wire.GetDocumentResponse(part=wire.Part(end_byte=11, total_bytes=11)))
 
 
-def test_names_of_the_door_that_there_are_not_are_said_to_be_none() -> None:
-    import onhand.grpc
-
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nope'"):
         getattr(onhand.grpc, "Nope")  # noqa: B009  # which a type checker would refuse

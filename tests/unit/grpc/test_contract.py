@@ -1,4 +1,4 @@
-"""Is the contract what it promises to stay, and is the code that was made of it current?"""
+"""The contract stays compatible, and the generated code is current."""
 
 import re
 import subprocess
@@ -46,12 +46,12 @@ def described(message: str) -> list[str]:
 
 @requirement("grpc.wire-compatible")
 @pytest.mark.parametrize("message", FIRST)
-def test_what_was_first_keeps_its_names_numbers_and_types(message: str) -> None:
+def test_the_founding_fields_keep_their_names_numbers_and_types(message: str) -> None:
     assert described(message)[: len(FIRST[message])] == FIRST[message]
 
 
 @requirement("grpc.wire-compatible", "grpc.three-calls", "grpc.added-calls")
-def test_the_first_three_methods_stay_and_others_come_behind_them() -> None:
+def test_the_founding_methods_come_first() -> None:
     assert wire.DESCRIPTOR.package == "search.v1"
     methods = wire.DESCRIPTOR.services_by_name["SearchService"].methods
     assert {m.name: (m.input_type.name, m.output_type.name) for m in methods[:3]} == METHODS
@@ -68,7 +68,7 @@ def test_the_contract_names_no_backend_and_no_path() -> None:
 
 
 @requirement("grpc.generated-code-is-current")
-def test_the_generated_code_is_of_the_contract_as_it_is_now(tmp_path: Path) -> None:
+def test_the_generated_code_matches_the_contract(tmp_path: Path) -> None:
     made = tmp_path / "set.bin"
     command = ["-I", f"onhand/grpc={PROTO.parent}", f"--descriptor_set_out={made}", "onhand/grpc/search.proto"]
     subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *command], check=True, timeout=110)
@@ -85,7 +85,7 @@ def test_the_generated_code_is_of_the_contract_as_it_is_now(tmp_path: Path) -> N
 
 
 @requirement("grpc.generated-code-is-current")
-def test_the_generated_code_works_with_the_oldest_packages_that_may_be_installed() -> None:
+def test_the_generated_code_works_with_the_oldest_supported_packages() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (floor,) = (
         re.fullmatch(r"protobuf>=([\d.]+)", package) for package in extras["grpc"] if package.startswith("protobuf")
@@ -96,7 +96,7 @@ def test_the_generated_code_works_with_the_oldest_packages_that_may_be_installed
     assert floor[1] == made_for[1]
 
 
-def test_every_message_and_method_of_the_contract_says_what_it_is_for() -> None:
+def test_every_message_and_method_of_the_contract_is_documented() -> None:
     lines = PROTO.read_text(encoding="utf-8").splitlines()
     bare = [
         line
@@ -107,7 +107,7 @@ def test_every_message_and_method_of_the_contract_says_what_it_is_for() -> None:
 
 
 @requirement("grpc.reference")
-def test_the_reference_has_every_method_and_every_field_with_its_number_and_what_is_said_of_it() -> None:
+def test_the_reference_documents_every_method_and_field() -> None:
     page = contract.page()
     _, *parts = re.split(r"^## ", page, flags=re.MULTILINE)
     sections = {part.partition("\n")[0]: part for part in parts}

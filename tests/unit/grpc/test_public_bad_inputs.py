@@ -1,4 +1,4 @@
-"""The public collection of hostile messages meets the server, which refuses them and answers the next."""
+"""The server rejects a public collection of hostile messages and keeps working."""
 
 from base64 import b64decode
 from typing import Any
@@ -25,7 +25,7 @@ def message_of(given: Any) -> bytes:
     return request.SerializeToString()
 
 
-def test_messages_that_are_to_be_refused_are_refused_and_the_server_lives() -> None:
+def test_hostile_messages_are_rejected_and_the_server_survives() -> None:
     tried = 0
     with serving() as running, raw_channel(running.address) as channel:
         for case in cases("grpc"):

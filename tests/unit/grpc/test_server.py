@@ -1,4 +1,4 @@
-"""Does the server answer, refuse, give up and end as it should? Every call here goes over a real connection."""
+"""The server over real connections: results, errors, limits, deadlines, writes and shutdown."""
 
 import asyncio
 import socket
@@ -99,7 +99,7 @@ def info_of(error: Any) -> tuple[ErrorInfo, BadRequest]:
 
 
 @requirement("grpc.three-calls")
-def test_the_three_calls_answer_with_hits(channel: grpc.Channel) -> None:
+def test_the_three_founding_calls_return_hits(channel: grpc.Channel) -> None:
     assert keyword(channel, "forecast projections").hits[0].document_id == "mail-forecast"
     request = wire.SemanticSearchRequest(query="Q3 forecast", filter=wire.Filter(author=["sarah"], tags=["email"]))
     meant, _ = ask(channel, SEARCH + "SemanticSearch", request, wire.SearchResponse)
@@ -111,7 +111,7 @@ def test_the_three_calls_answer_with_hits(channel: grpc.Channel) -> None:
 
 
 @requirement("grpc.added-calls")
-def test_a_fused_search_and_a_document_in_full(channel: grpc.Channel) -> None:
+def test_a_fused_search_and_a_whole_document_are_returned(channel: grpc.Channel) -> None:
     request = wire.FusedSearchRequest(query="Q3 projections", explain=True)
     fused, _ = ask(channel, SEARCH + "FusedSearch", request, wire.SearchResponse)
     assert {layer.name for layer in fused.hits[0].layers} == {"keyword", "semantic"}
@@ -126,7 +126,7 @@ def test_a_fused_search_and_a_document_in_full(channel: grpc.Channel) -> None:
 
 
 @requirement("grpc.errors")
-def test_an_empty_result_is_an_answer_with_a_reason(channel: grpc.Channel) -> None:
+def test_an_empty_result_has_a_reason(channel: grpc.Channel) -> None:
     answer = keyword(channel, "zyzzyva")
     assert not answer.hits
     assert answer.reason
@@ -155,7 +155,7 @@ def test_an_empty_result_is_an_answer_with_a_reason(channel: grpc.Channel) -> No
         ("GetDocument", wire.GetDocumentRequest(document_id="mail-forecast", first_line=99), "first_line"),
     ],
 )
-def test_what_cannot_be_used_is_said_with_its_field(
+def test_invalid_arguments_are_reported_with_their_field(
     channel: grpc.Channel, method: str, request_: wire.KeywordSearchRequest, field: str
 ) -> None:
     error = failed(channel, SEARCH + method, request_.SerializeToString())
@@ -171,9 +171,7 @@ def test_what_cannot_be_used_is_said_with_its_field(
 @pytest.mark.parametrize(
     "raw", [b"\x08" + b"\xff" * 11 + b"\x01", b"\x00\x00", b"\n\x02\xff\xfe", b"\n\x7fabc", b"\xff" * 100]
 )
-def test_a_message_that_cannot_be_read_is_refused_without_the_name_of_a_class(
-    channel: grpc.Channel, raw: bytes
-) -> None:
+def test_a_malformed_message_is_rejected_without_a_class_name(channel: grpc.Channel, raw: bytes) -> None:
     error = failed(channel, SEARCH + "KeywordSearch", raw)
     assert error.code() is Code.INVALID_ARGUMENT
     assert info_of(error)[0].reason == "MALFORMED_MESSAGE"
@@ -182,7 +180,7 @@ def test_a_message_that_cannot_be_read_is_refused_without_the_name_of_a_class(
 
 
 @requirement("grpc.hides-backends")
-def test_health_and_reflection_refuse_what_they_cannot_read_without_the_name_of_a_class(channel: grpc.Channel) -> None:
+def test_health_and_reflection_reject_malformed_messages_without_a_class_name(channel: grpc.Channel) -> None:
     reflection: Any = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
     watch: Any = channel.unary_stream("/grpc.health.v1.Health/Watch")
     calls: list[Any] = [
@@ -197,7 +195,7 @@ def test_health_and_reflection_refuse_what_they_cannot_read_without_the_name_of_
         assert "the message cannot be decoded" in str(caught.value.details())
 
 
-def test_fields_and_values_that_are_not_known_are_passed_over(channel: grpc.Channel) -> None:
+def test_unknown_fields_and_values_are_ignored(channel: grpc.Channel) -> None:
     call = raw_call(channel, SEARCH + "KeywordSearch")
     unknown = b"\n\x04dock" + b"\xfa\x7f\x03abc"
     assert wire.SearchResponse.FromString(call(unknown, timeout=PATIENCE_S)).hits
@@ -216,7 +214,7 @@ def test_fields_and_values_that_are_not_known_are_passed_over(channel: grpc.Chan
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_fails_here_is_told_without_a_path_or_a_class(error: BaseException, code: grpc.StatusCode) -> None:
+def test_server_errors_reveal_no_path_or_class(error: BaseException, code: grpc.StatusCode) -> None:
     class Broken(MemoryStore):
         def keyword(self, *args, **kwargs) -> list[Match]:  # type: ignore[no-untyped-def]
             raise error
@@ -228,7 +226,7 @@ def test_what_fails_here_is_told_without_a_path_or_a_class(error: BaseException,
 
 
 @requirement("grpc.hides-backends")
-def test_a_search_by_meaning_without_an_embedder_says_what_to_do_and_not_what_is_missing() -> None:
+def test_a_semantic_search_without_an_embedder_gives_advice_and_no_details() -> None:
     index = open_index(None, embedder=None)
     index.put(mails())
     with serving(index) as running, raw_channel(running.address) as channel:
@@ -238,7 +236,7 @@ def test_a_search_by_meaning_without_an_embedder_says_what_to_do_and_not_what_is
 
 
 @requirement("grpc.paging")
-def test_pages_follow_each_other_without_gap_or_repetition(channel: grpc.Channel) -> None:
+def test_pages_have_no_gaps_or_repetitions(channel: grpc.Channel) -> None:
     whole = [hit.document_id for hit in keyword(channel, "ticket", limit=50).hits]
     assert len(whole) == 29
     found: list[str] = []
@@ -253,7 +251,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(channel: grpc.Channel
 
 
 @requirement("grpc.paging")
-def test_a_limit_has_a_default_and_a_most_and_a_token_belongs_to_its_search(channel: grpc.Channel) -> None:
+def test_limits_have_a_default_and_a_maximum_and_tokens_belong_to_a_search(channel: grpc.Channel) -> None:
     first = keyword(channel, "ticket")
     assert len(first.hits) == 10
     assert len(keyword(channel, "ticket", limit=2_147_483_647).hits) == 29
@@ -267,7 +265,7 @@ def test_a_limit_has_a_default_and_a_most_and_a_token_belongs_to_its_search(chan
 
 
 @requirement("grpc.deadlines")
-def test_a_call_whose_time_is_over_is_not_begun_and_the_work_stops_between_two_layers() -> None:
+def test_an_expired_call_is_not_begun_and_work_stops_between_layers() -> None:
     index, embedder, store = slow_index()
     with serving(index) as running, raw_channel(running.address) as channel:
         call = raw_call(channel, SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
@@ -287,7 +285,7 @@ def test_a_call_whose_time_is_over_is_not_begun_and_the_work_stops_between_two_l
 
 
 @requirement("grpc.deadlines")
-def test_work_that_waits_longer_than_its_caller_is_never_begun() -> None:
+def test_queued_work_of_a_gone_caller_is_never_begun() -> None:
     index, embedder, store = slow_index()
     with serving(index) as running, raw_channel(running.address) as channel:
         first = raw_call(channel, SEARCH + "SemanticSearch").future(b"\n\x0bQ3 forecast", timeout=PATIENCE_S)
@@ -302,7 +300,7 @@ def test_work_that_waits_longer_than_its_caller_is_never_begun() -> None:
 
 
 @requirement("grpc.security")
-def test_more_calls_than_the_bound_are_refused_and_the_others_answered() -> None:
+def test_calls_beyond_the_limit_are_rejected_and_the_others_answered() -> None:
     index, embedder, _ = slow_index()
     with serving(index, settings=ServerSettings(max_in_flight=8)) as running, raw_channel(running.address) as channel:
         call = raw_call(channel, SEARCH + "SemanticSearch")
@@ -328,7 +326,7 @@ def test_more_calls_than_the_bound_are_refused_and_the_others_answered() -> None
 
 @requirement("grpc.security")
 @pytest.mark.parametrize(("connections", "calls"), [(1, 2_500), (5, 1_000)])
-def test_thousands_of_calls_at_once_are_answered_or_told_to_try_again(connections: int, calls: int) -> None:
+def test_thousands_of_concurrent_calls_are_answered_or_told_to_retry(connections: int, calls: int) -> None:
     with serving() as running, ExitStack() as opened:
         channels = [opened.enter_context(raw_channel(running.address)) for _ in range(connections)]
         asked = [raw_call(channel, SEARCH + "KeywordSearch") for channel in channels]
@@ -340,7 +338,7 @@ def test_thousands_of_calls_at_once_are_answered_or_told_to_try_again(connection
 
 
 @requirement("grpc.security")
-def test_messages_and_headers_beyond_their_size_are_refused() -> None:
+def test_oversized_messages_and_headers_are_rejected() -> None:
     settings = ServerSettings(max_message_bytes=65_536)
     with serving(settings=settings) as running, raw_channel(running.address) as channel:
         huge = wire.KeywordSearchRequest(query="a" * 70_000).SerializeToString()
@@ -354,7 +352,7 @@ def test_messages_and_headers_beyond_their_size_are_refused() -> None:
 
 
 @requirement("grpc.security")
-def test_an_answer_beyond_its_size_says_what_to_ask_instead() -> None:
+def test_an_oversized_response_is_an_error_with_advice() -> None:
     index = open_index(None, embedder=None)
     words = " ".join(f"word{number}" for number in range(2_000))
     index.put(Document(f"{number}", text=words) for number in range(50))
@@ -367,7 +365,7 @@ def test_an_answer_beyond_its_size_says_what_to_ask_instead() -> None:
         assert len(keyword(channel, words, limit=50).hits) == 50
 
 
-def test_a_long_document_comes_in_parts_and_the_client_joins_them() -> None:
+def test_a_long_document_is_sent_in_parts_and_joined_by_the_client() -> None:
     index = open_index(None, embedder=None)
     text = "ä line of text\n" * 400_000 + "ü" * 3_000_000
     index.put([Document("long", text=text)])
@@ -380,12 +378,12 @@ def test_a_long_document_comes_in_parts_and_the_client_joins_them() -> None:
 
 @requirement("grpc.writes-are-opt-in")
 @pytest.mark.parametrize("method", ["PutDocuments", "DeleteDocuments", "GetStats"])
-def test_nothing_can_be_written_unless_the_server_was_made_for_it(channel: grpc.Channel, method: str) -> None:
+def test_writing_is_impossible_unless_enabled(channel: grpc.Channel, method: str) -> None:
     assert failed(channel, WRITE + method, b"").code() is Code.UNIMPLEMENTED
 
 
 @requirement("grpc.writes-are-opt-in", "grpc.writes")
-def test_documents_are_put_and_deleted_where_that_is_enabled() -> None:
+def test_documents_are_put_and_deleted_if_enabled() -> None:
     index = open_index(None, Concepts())
     with serving(index, index) as running, Client(running.address) as client:
         written = client.put([*mails(), mails()[0]._replace(title="the later of two")])
@@ -398,7 +396,7 @@ def test_documents_are_put_and_deleted_where_that_is_enabled() -> None:
 
 
 @requirement("grpc.writes")
-def test_a_bad_document_in_a_stream_is_refused_and_what_was_kept_is_told() -> None:
+def test_a_bad_document_in_a_stream_is_rejected_with_the_number_of_stored_ones() -> None:
     index = open_index(None, embedder=None)
     with serving(index, index) as running, raw_channel(running.address) as channel:
         good = [wire.Document(document_id=str(number), text="text") for number in range(300)]
@@ -415,7 +413,7 @@ def test_a_bad_document_in_a_stream_is_refused_and_what_was_kept_is_told() -> No
 
 
 @requirement("grpc.health-and-reflection")
-def test_health_is_told_for_each_service_and_for_the_whole(channel: grpc.Channel) -> None:
+def test_health_is_reported_per_service_and_overall(channel: grpc.Channel) -> None:
     stub = health_pb2_grpc.HealthStub(channel)
     for service in ("", "search.v1.SearchService"):
         assert stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE_S).status == 1
@@ -426,7 +424,7 @@ def test_health_is_told_for_each_service_and_for_the_whole(channel: grpc.Channel
 
 
 @requirement("grpc.health-and-reflection")
-def test_a_client_without_the_contract_can_ask_for_it(channel: grpc.Channel) -> None:
+def test_reflection_describes_the_contract(channel: grpc.Channel) -> None:
     described = ProtoReflectionDescriptorDatabase(channel)
     assert set(described.get_services()) == {
         "search.v1.SearchService",
@@ -442,7 +440,7 @@ def test_a_client_without_the_contract_can_ask_for_it(channel: grpc.Channel) -> 
 
 
 @requirement("grpc.health-and-reflection")
-def test_what_has_begun_is_finished_and_whoever_watches_is_told_when_the_server_ends() -> None:
+def test_stopping_finishes_running_calls_and_notifies_health_watchers() -> None:
     index, embedder, _ = slow_index()
     with serving(index) as running, raw_channel(running.address) as channel:
         watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)
@@ -459,7 +457,7 @@ def test_what_has_begun_is_finished_and_whoever_watches_is_told_when_the_server_
 
 
 @requirement("grpc.security")
-def test_tls_hides_calls_and_mutual_tls_refuses_callers_without_a_certificate() -> None:
+def test_tls_works_and_mutual_tls_rejects_callers_without_a_certificate() -> None:
     authority, stranger = Authority(), Authority()
     server, caller, forged = authority.pair("server"), authority.pair("caller"), stranger.pair("caller")
     settings = ServerSettings(certificate=server.certificate, private_key=server.private_key, client_ca=authority.pem)
@@ -487,33 +485,33 @@ def test_tls_hides_calls_and_mutual_tls_refuses_callers_without_a_certificate() 
         (ServerSettings(certificate=b"no", private_key=b"no"), "cannot be used"),
     ],
 )
-def test_half_of_what_tls_needs_is_refused(settings: ServerSettings, why: str) -> None:
+def test_incomplete_tls_settings_are_rejected(settings: ServerSettings, why: str) -> None:
     server = GrpcServer(Documents(mail_index()), settings=settings)
     with pytest.raises(InputError, match=why):
         asyncio.run(server.start("127.0.0.1", 0))
 
 
-def test_a_port_that_is_taken_is_refused(running: Running) -> None:
+def test_a_taken_port_is_reported(running: Running) -> None:
     second = GrpcServer(Documents(mail_index()))
     with pytest.raises(InputError, match="the port is taken"):
         asyncio.run(second.start("127.0.0.1", running.port))
 
 
 @pytest.mark.parametrize("method", ["/search.v1.SearchService/Nope", "/../../etc/passwd", "/", "/x/y/z"])
-def test_a_method_that_there_is_not_is_said_to_be_none(channel: grpc.Channel, method: str) -> None:
+def test_an_unknown_method_is_unimplemented(channel: grpc.Channel, method: str) -> None:
     assert failed(channel, method, b"").code() is Code.UNIMPLEMENTED
 
 
 @pytest.mark.parametrize(
     "noise", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 1000, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 999]
 )
-def test_noise_on_the_port_disturbs_nobody_else(running: Running, channel: grpc.Channel, noise: bytes) -> None:
+def test_garbage_on_the_port_does_not_disturb_others(running: Running, channel: grpc.Channel, noise: bytes) -> None:
     with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE_S) as connection:
         connection.sendall(noise)
         assert keyword(channel, "dock").hits
 
 
-def test_the_request_id_of_the_caller_is_kept_and_a_forged_one_replaced(channel: grpc.Channel) -> None:
+def test_a_valid_request_id_is_kept_and_an_invalid_one_replaced(channel: grpc.Channel) -> None:
     request = wire.KeywordSearchRequest(query="dock")
     for given, kept in [("trace-1.a", True), ("a b", False), ("x" * 200, False), ('{"a": 1}', False)]:
         metadata = (("x-request-id", given),)
@@ -521,7 +519,7 @@ def test_the_request_id_of_the_caller_is_kept_and_a_forged_one_replaced(channel:
         assert (dict(call.trailing_metadata())["x-request-id"] == given) is kept
 
 
-def test_a_filter_is_part_of_the_search(channel: grpc.Channel) -> None:
+def test_filters_are_applied(channel: grpc.Channel) -> None:
     bob = keyword(channel, "ticket", filter=wire.Filter(author=["bob"]), limit=50)
     assert {hit.author for hit in bob.hits} == {"bob@tidewheel.example"}
     assert len(bob.hits) == len(mail_index().keyword("ticket", Filter(author=("bob",)), 50).hits)

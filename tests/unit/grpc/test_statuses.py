@@ -1,4 +1,4 @@
-"""Does every error become one status, with details, and give nothing away?"""
+"""Every error maps to one status with details that reveal nothing internal."""
 
 import re
 
@@ -46,7 +46,7 @@ def details(raw: bytes) -> dict[str, object]:
 @pytest.mark.parametrize(
     "kind", [*TREE, ValueError, OSError, RecursionError, DecodeError], ids=lambda kind: kind.__name__
 )
-def test_every_error_has_a_status_and_a_reason_and_none_of_ours_shows_itself(kind: type[Exception]) -> None:
+def test_every_error_has_a_status_and_reason_and_reveals_nothing(kind: type[Exception]) -> None:
     failure = failure_of(made(kind, "/srv/private/x.db"), request_id="r1")
     assert failure.code not in (grpc.StatusCode.OK, grpc.StatusCode.UNKNOWN)
     info = details(failure.details)["ErrorInfo"]
@@ -74,24 +74,24 @@ def test_every_error_has_a_status_and_a_reason_and_none_of_ours_shows_itself(kin
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
-def test_the_table_is_this(error: Exception, code: str) -> None:
+def test_the_table_maps_errors_to_statuses(error: Exception, code: str) -> None:
     assert failure_of(error).code.name == code
 
 
 @requirement("grpc.errors")
-def test_what_the_caller_did_wrong_is_said_with_the_field() -> None:
+def test_a_callers_mistake_names_the_field() -> None:
     found = details(failure_of(InputError("limit is -1: ask for more", "limit")).details)
     (violation,) = found["BadRequest"].field_violations  # type: ignore[attr-defined]
     assert (violation.field, violation.description) == ("limit", "limit is -1: ask for more")
 
 
-def test_whoever_is_refused_for_now_is_told_when_to_come_again() -> None:
+def test_a_busy_server_says_when_to_retry() -> None:
     found = details(failure_of(Busy("later")).details)
     assert found["RetryInfo"].retry_delay.seconds == 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "\U0001f680" * 100_000, "\udc80" * 1000])
-def test_an_error_fits_into_the_headers_whatever_it_quotes(text: str) -> None:
+def test_an_error_always_fits_into_the_headers(text: str) -> None:
     failure = failure_of(InputError(text, "query"), request_id="r" * 128)
     assert len(failure.message.encode()) <= 510
     assert len(failure.details) < 2_000
@@ -99,7 +99,7 @@ def test_an_error_fits_into_the_headers_whatever_it_quotes(text: str) -> None:
 
 @requirement("grpc.client")
 @pytest.mark.parametrize("kind", TREE, ids=lambda kind: kind.__name__)
-def test_a_client_gets_the_error_back_that_the_server_had(kind: type[Exception]) -> None:
+def test_a_client_raises_the_error_of_the_server(kind: type[Exception]) -> None:
     failure = failure_of(made(kind, "why"))
     back = error_of(failure.code, failure.message, {DETAILS: failure.details})
     named = {row.error for row in TABLE}
@@ -109,7 +109,7 @@ def test_a_client_gets_the_error_back_that_the_server_had(kind: type[Exception])
 
 
 @pytest.mark.parametrize("trailers", [{}, {DETAILS: b"\xff\xff"}, {DETAILS: "text"}])
-def test_a_status_that_is_not_ours_is_told_as_it_is(trailers: dict[str, str | bytes]) -> None:
+def test_a_foreign_status_becomes_a_remote_error(trailers: dict[str, str | bytes]) -> None:
     error = error_of(grpc.StatusCode.UNAVAILABLE, "connection refused", trailers)
     assert isinstance(error, RemoteError)
     assert (str(error), error.code) == ("connection refused (UNAVAILABLE)", "UNAVAILABLE")

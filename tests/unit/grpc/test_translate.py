@@ -1,4 +1,4 @@
-"""Do messages mean what our own data means, and back?"""
+"""Records and messages are translated into each other without loss."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,7 +40,7 @@ def sent(hits: list[Hit], **answer: Any) -> wire.SearchResponse:
         st.lists(TEXTS).map(tuple),
     )
 )
-def test_a_filter_comes_back_as_it_was_sent(filter: Filter) -> None:
+def test_filters_round_trip(filter: Filter) -> None:
     assert translate.filter_of(translate.filter_message(filter)) == filter
 
 
@@ -59,18 +59,18 @@ def test_a_filter_comes_back_as_it_was_sent(filter: Filter) -> None:
         TEXTS,
     )
 )
-def test_a_document_comes_back_as_it_was_sent(document: Document) -> None:
+def test_documents_round_trip(document: Document) -> None:
     assert translate.document_of(translate.document_message(document, with_source=True)) == document
 
 
-def test_where_a_document_came_from_is_not_shown_to_those_who_search() -> None:
+def test_the_source_of_a_document_is_not_sent_to_searchers() -> None:
     named = FORECAST._replace(source_path="/srv/private/a.eml")
     assert b"/srv/private" not in translate.document_message(named).SerializeToString()
     assert b"/srv/private" not in sent([hit("text")]).SerializeToString()
 
 
 @given(st.text(max_size=400), st.text(max_size=20))
-def test_the_snippet_that_is_received_is_the_snippet_that_was_sent(text: str, query: str) -> None:
+def test_snippets_round_trip(text: str, query: str) -> None:
     here = hit(text, query=query)
     (there,) = translate.result_of([sent([here])], query, 10).hits
     assert there.snippet == here.snippet
@@ -79,13 +79,13 @@ def test_the_snippet_that_is_received_is_the_snippet_that_was_sent(text: str, qu
 @pytest.mark.parametrize(
     "text", ["&amp;lt;b&amp;gt; &amp;amp;", "a <b>bold</b> &lt;i&gt; word", "1 < 2 &#99999999999;"]
 )
-def test_text_that_looks_like_markup_is_received_as_it_is_shown(text: str) -> None:
+def test_text_that_looks_like_markup_round_trips(text: str) -> None:
     (there,) = translate.result_of([sent([hit(text)])], "", 10).hits
     assert there.snippet == hit(text).snippet
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_scores_are_received_to_the_last_bit(score: float) -> None:
+def test_scores_round_trip_exactly(score: float) -> None:
     (there,) = translate.result_of([sent([hit(score=min(max(score, -1e30), 1e30))])], "", 10).hits
     assert there.score == min(max(score, -1e30), 1e30)
     assert there.layers[0].score == there.score
@@ -95,14 +95,14 @@ def test_scores_are_received_to_the_last_bit(score: float) -> None:
     ("seconds", "nanos"),
     [(253_402_300_800, 0), (-62_135_596_801, 0), (0, -1), (0, 1_000_000_000), (2**63 - 1, 0), (-(2**63), 2**31 - 1)],
 )
-def test_a_time_that_is_none_is_refused_and_the_field_named(seconds: int, nanos: int) -> None:
+def test_an_invalid_time_is_rejected_with_its_field(seconds: int, nanos: int) -> None:
     message = wire.Filter(created_before=Timestamp(seconds=seconds, nanos=nanos))
     with pytest.raises(InputError) as error:
         translate.filter_of(message)
     assert error.value.field == "filter.created_before"
 
 
-def test_a_border_between_two_microseconds_counts_as_the_later() -> None:
+def test_bounds_between_two_microseconds_are_rounded_up() -> None:
     between = wire.Filter(created_after=Timestamp(seconds=1, nanos=1), created_before=Timestamp(seconds=2, nanos=1000))
     filter = translate.filter_of(between)
     assert filter.created_after == datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=UTC)
@@ -111,24 +111,24 @@ def test_a_border_between_two_microseconds_counts_as_the_later() -> None:
     assert translate.filter_of(last).created_after == datetime.max.replace(tzinfo=UTC)
 
 
-def test_a_least_score_of_nothing_of_zero_and_of_minus_one_differ() -> None:
+def test_minimum_scores_of_none_zero_and_minus_one_differ() -> None:
     assert translate.min_score_of(wire.SemanticSearchRequest()) == AS_DECLARED
     assert translate.min_score_of(wire.SemanticSearchRequest(min_score=0)) == 0.0
     assert translate.min_score_of(wire.SemanticSearchRequest(min_score=-1)) is None
 
 
 @given(st.decimals(-1, 1, places=4))
-def test_a_least_score_of_few_digits_means_just_these(number: object) -> None:
+def test_a_minimum_score_keeps_its_decimal_digits(number: object) -> None:
     request = wire.SemanticSearchRequest(min_score=float(str(number)))
     assert translate.shortest_decimal(request.min_score) == float(str(number))
 
 
-def test_hits_are_bounded_whatever_their_documents_hold() -> None:
+def test_hits_have_a_limited_size() -> None:
     huge = hit("word " * 100_000, "t" * 1_000_000, tuple(f"{n}" * 1000 for n in range(1000)))
     assert sent([huge]).ByteSize() < 10_000
 
 
-def test_notes_name_no_place_of_this_machine() -> None:
+def test_notes_reveal_no_paths_or_addresses() -> None:
     note = "only words were compared: /home/ops/model.gguf: no such file, and http://10.0.0.1:8080/v1 is gone; GB/s"
     response = sent([], notes=(note,), reason="nothing in C:\\data\\x.db")
     assert response.notes == ["only words were compared: …: no such file, and … is gone; GB/s"]
@@ -136,13 +136,13 @@ def test_notes_name_no_place_of_this_machine() -> None:
 
 
 @pytest.mark.parametrize("metadata", ["{", "[1]", "1", "[" * 100_000, '"x"', "{}" + " " * 1_000_000])
-def test_metadata_that_is_no_object_is_refused(metadata: str) -> None:
+def test_metadata_that_is_not_an_object_is_rejected(metadata: str) -> None:
     with pytest.raises(InputError) as error:
         translate.document_of(wire.Document(document_id="a", metadata_json=metadata))
     assert error.value.field == "documents.metadata_json"
 
 
-def test_documents_are_sent_some_at_a_time() -> None:
+def test_documents_are_sent_in_batches() -> None:
     documents = [Document(str(number), text="x" * 100) for number in range(10)]
     sizes = [len(message.documents) for message in translate.put_messages(documents, 4, 10_000)]
     assert sizes == [4, 4, 2]

@@ -1,4 +1,4 @@
-"""Every acknowledged change of a plan is found again, whatever happened to the file."""
+"""Every acknowledged change of a plan survives, whatever happens to the file."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def add(plan: Plan, *ids: str) -> None:
 
 
 @requirement("relations.journal")
-def test_what_one_plan_wrote_another_reads(tmp_path: Path) -> None:
+def test_a_change_of_one_plan_is_read_by_another(tmp_path: Path) -> None:
     one, other = Plan(tmp_path / "deep" / "plan"), Plan(tmp_path / "deep" / "plan")
     assert names(other) == []
     add(one, "a", "b")
@@ -62,7 +62,7 @@ def test_a_change_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 @requirement("relations.journal")
-def test_a_journal_cut_at_any_byte_has_the_changes_before_the_cut_and_can_be_written(tmp_path: Path) -> None:
+def test_a_journal_truncated_at_any_byte_keeps_earlier_changes_and_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / "plan"
     plan = Plan(path, sync=False)
     states: list[tuple[int, list[str]]] = [(HEADER_BYTES, [])]  # how long the file is, and which ids it has
@@ -81,7 +81,7 @@ def test_a_journal_cut_at_any_byte_has_the_changes_before_the_cut_and_can_be_wri
 
 
 @requirement("relations.journal")
-def test_a_reader_is_not_misled_by_half_a_line_nor_by_a_file_that_became_shorter(tmp_path: Path) -> None:
+def test_a_reader_copes_with_an_incomplete_line_and_a_shorter_file(tmp_path: Path) -> None:
     path = tmp_path / "plan"
     plan, reader = Plan(path), Plan(path)
     add(plan, "a")
@@ -101,7 +101,7 @@ def test_a_reader_is_not_misled_by_half_a_line_nor_by_a_file_that_became_shorter
 
 @requirement("relations.journal")
 @pytest.mark.parametrize("place", [0, 5, 8, 9, 20, -2])
-def test_a_damaged_line_is_told_and_nothing_is_overwritten(tmp_path: Path, place: int) -> None:
+def test_a_damaged_line_is_reported_and_nothing_is_overwritten(tmp_path: Path, place: int) -> None:
     path = tmp_path / "plan"
     plan = Plan(path)
     add(plan, "a")
@@ -123,7 +123,7 @@ def test_a_damaged_line_is_told_and_nothing_is_overwritten(tmp_path: Path, place
 @pytest.mark.parametrize(
     "content", [b"# A page of somebody else\n", b"\x00" * 100, b"onhand-journal 9 0123456789abcdef\n", b"x"]
 )
-def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_journal_is_left_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "README.md"
     path.write_bytes(content)
     with pytest.raises(StoreError, match="is not a plan file and was left unchanged"):
@@ -132,7 +132,7 @@ def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path, content: byt
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and permissions are of POSIX")
-def test_a_pipe_a_directory_and_a_place_without_permission_are_refused_and_never_block(tmp_path: Path) -> None:
+def test_pipes_directories_and_unreadable_files_are_rejected_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "directory").mkdir()
     for name in ("pipe", "directory"):
@@ -148,7 +148,7 @@ def test_a_pipe_a_directory_and_a_place_without_permission_are_refused_and_never
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full disk is at hand on Linux")
-def test_a_full_disk_is_told_and_the_change_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_the_change_is_not_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(tmp_path / "plan")
     add(plan, "a")
     before = (tmp_path / "plan").read_bytes()
@@ -166,7 +166,7 @@ def test_a_full_disk_is_told_and_the_change_is_not_there(tmp_path: Path, monkeyp
     assert (tmp_path / "plan").read_bytes() == before
 
 
-def test_a_change_that_no_graph_can_make_is_told(tmp_path: Path) -> None:
+def test_an_invalid_change_in_the_journal_is_reported(tmp_path: Path) -> None:
     for change in ([{"put": {"id": "a", "parents": ["b"]}}], [{"put": 5}], [{"drop": 1}], 5, ["x"], [{"remove": None}]):
         journal = PlanJournal(tmp_path / "plan")
         journal.compact([change])
@@ -174,7 +174,7 @@ def test_a_change_that_no_graph_can_make_is_told(tmp_path: Path) -> None:
             names(Plan(tmp_path / "plan"))
 
 
-def test_a_line_nested_without_end_is_damage_and_no_crash(tmp_path: Path) -> None:
+def test_a_deeply_nested_line_is_reported_as_damage(tmp_path: Path) -> None:
     from zlib import crc32
 
     path = tmp_path / "plan"
@@ -186,7 +186,7 @@ def test_a_line_nested_without_end_is_damage_and_no_crash(tmp_path: Path) -> Non
         names(Plan(path))
 
 
-def test_a_journal_beyond_its_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_journal_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(Plan(tmp_path / "plan"), "a")
     monkeypatch.setattr(plan_module, "MAX_BYTES", 10)
     with pytest.raises(StoreError, match="move it away and start a new plan"):
@@ -216,7 +216,7 @@ def test_compacting_keeps_every_node_and_other_readers_notice(tmp_path: Path, mo
     assert plan.read(lambda relations: relations.get("b")) == reader.read(lambda relations: relations.get("b"))
 
 
-def test_the_permissions_of_the_file_stay_when_it_is_compacted(tmp_path: Path) -> None:
+def test_compacting_keeps_the_permissions_of_the_file(tmp_path: Path) -> None:
     plan = Plan(tmp_path / "plan")
     add(plan, "a")
     (tmp_path / "plan").chmod(0o640)
@@ -247,7 +247,7 @@ def test_threads_share_one_plan(tmp_path: Path) -> None:
 
 
 @requirement("relations.journal")
-def test_two_processes_change_one_plan_and_neither_loses_anything(tmp_path: Path) -> None:
+def test_two_processes_change_one_plan_without_losing_anything(tmp_path: Path) -> None:
     code = """
 import sys
 from onhand.plan import plan as plan_module
@@ -267,7 +267,7 @@ for number in range(60):
     assert len(plan.read(lambda relations: relations.by_status("done"))) == 120
 
 
-def test_news_come_once(tmp_path: Path) -> None:
+def test_each_change_is_read_once(tmp_path: Path) -> None:
     writer, reader = PlanJournal(tmp_path / "journal"), PlanJournal(tmp_path / "journal")
     assert reader.read() == Unread(False, [])
     writer.append([1])

@@ -1,4 +1,4 @@
-"""The graph: nodes with several parents, refused input, traversal, readiness and persistence."""
+"""The graph: nodes with several parents, invalid input, traversal, readiness and persistence."""
 
 import asyncio
 from typing import Any
@@ -47,7 +47,7 @@ def test_a_node_is_added_read_updated_and_removed() -> None:
 
 
 @requirement("relations.dag")
-def test_what_goes_out_and_what_came_in_are_copies() -> None:
+def test_nodes_are_copied_in_and_out() -> None:
     relations = Relations()
     given: dict[str, Any] = {"description": "x", "files": ["one"], "deep": {"list": [1]}}
     relations.add("a", context=given)
@@ -153,7 +153,7 @@ def test_children_of_a_removed_node_stay_without_it() -> None:
 
 
 @requirement("relations.dag")
-def test_descendants_go_only_when_no_other_parent_lives() -> None:
+def test_descendants_are_removed_only_without_other_parents() -> None:
     relations = diamond()
     relations.add("e", parents=["d"])
     relations.add("other")
@@ -165,7 +165,7 @@ def test_descendants_go_only_when_no_other_parent_lives() -> None:
     assert ids(relations.all()) == ["other", "shared"]
 
 
-def test_clear_leaves_nothing() -> None:
+def test_clear_removes_every_node() -> None:
     relations = diamond()
     relations.clear()
     assert (relations.size, relations.ready_ids(), relations.topological()) == (0, [], [])
@@ -173,7 +173,7 @@ def test_clear_leaves_nothing() -> None:
 
 
 @requirement("relations.persistence")
-def test_nodes_are_handed_over_when_asked_and_after_each_change_when_that_was_wanted() -> None:
+def test_nodes_are_persisted_on_request_and_automatically() -> None:
     handed: list[list[str]] = []
     relations = Relations(on_persist=lambda nodes: handed.append(ids(nodes)))
     relations.add("a")
@@ -193,7 +193,7 @@ def test_nodes_are_handed_over_when_asked_and_after_each_change_when_that_was_wa
 
 
 @requirement("relations.persistence")
-def test_nodes_are_handed_to_an_async_function_with_a_loop_and_without() -> None:
+def test_async_persistence_works_with_and_without_an_event_loop() -> None:
     handed: list[list[str]] = []
 
     async def keep(nodes: list[Node]) -> None:
@@ -216,7 +216,7 @@ def test_nodes_are_handed_to_an_async_function_with_a_loop_and_without() -> None
 
 
 @requirement("relations.persistence", "project.pluggable-storage")
-def test_what_was_handed_over_makes_the_same_graph_again_in_any_order() -> None:
+def test_persisted_nodes_restore_the_graph_in_any_order() -> None:
     relations = diamond()
     relations.update("a", {"status": "done"})
     again = Relations(initial_nodes=relations.all())
@@ -238,8 +238,8 @@ def test_what_was_handed_over_makes_the_same_graph_again_in_any_order() -> None:
         ([Node("a", ("b",))], "Parent node 'b' does not exist"),
         ([Node("a"), Node("a")], "Node 'a' already exists: ids of initial nodes must be unique"),
         ([{"id": "a", "edgeType": "plan"}], "unknown field 'edgeType'"),
-        ([{"parents": []}], "a node is an object with an id"),
-        (["a"], "a node is an object with an id"),
+        ([{"parents": []}], "a node must be an object with an id"),
+        (["a"], "a node must be an object with an id"),
         ([Node("a", context={"status": "finished"})], "the status must be one of pending, in_progress, done, failed"),
         ([Node("a", context=[])], "context must be an object"),  # type: ignore[arg-type]
         ([Node("a", context={"description": 5})], "the description must be text"),
@@ -267,7 +267,7 @@ def test_initial_nodes_are_checked(nodes: Any, text: str) -> None:
     assert text in str(raised.value)
 
 
-def test_a_context_nested_without_end_is_refused() -> None:
+def test_a_too_deeply_nested_context_is_rejected() -> None:
     deep: dict[str, Any] = {}
     for _ in range(200):
         deep = {"deep": deep}
@@ -286,7 +286,7 @@ def test_a_refused_update_changes_nothing() -> None:
 
 
 @requirement("relations.ready")
-def test_steps_become_ready_as_what_they_wait_for_is_done() -> None:
+def test_steps_become_ready_when_their_parents_are_done() -> None:
     relations = diamond()
     assert relations.ready_ids() == ["a"]
     relations.update("a", {"status": "in_progress"})
@@ -335,7 +335,7 @@ def test_every_step_that_is_not_ready_has_its_reason() -> None:
 
 
 @requirement("relations.ready")
-def test_a_plan_holds_its_steps_back_only_while_it_is_held_back_itself() -> None:
+def test_a_plan_blocks_its_steps_only_while_it_is_blocked() -> None:
     relations = Relations()
     relations.add("before", context=work())
     relations.add("plan", parents=["before"], edge_type="plan", context=work("later", "pending"))
@@ -356,7 +356,7 @@ def test_a_plan_holds_its_steps_back_only_while_it_is_held_back_itself() -> None
     assert relations.ready_ids() == ["step"]
 
 
-def test_which_edge_types_hold_steps_together_can_be_said() -> None:
+def test_the_edge_types_of_containers_can_be_configured() -> None:
     relations = Relations(containers={"epic"})
     relations.add("e", edge_type="epic", context=work())
     relations.add("p", edge_type="plan", parents=["e"], context=work())
@@ -364,7 +364,7 @@ def test_which_edge_types_hold_steps_together_can_be_said() -> None:
 
 
 @requirement("relations.order")
-def test_the_order_has_every_node_after_what_it_hangs_on_and_the_critical_path_is_the_longest_chain() -> None:
+def test_nodes_come_after_their_parents_and_the_critical_path_is_the_longest_chain() -> None:
     relations = diamond()
     relations.add("long", parents=["a"], context=work(estimate=5))
     assert relations.topological() == ["a", "b", "c", "d", "long"]

@@ -1,4 +1,4 @@
-"""The four tools with which a model keeps a plan."""
+"""The four tools with which a model maintains a plan."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def refused(registry: Registry, name: str, **arguments: Any) -> str:
     return result.text
 
 
-def test_a_plan_is_made_begun_and_finished(registry: Registry) -> None:
+def test_a_plan_is_created_started_and_finished(registry: Registry) -> None:
     assert text(registry, "plan_show") == "the plan has no steps yet"
     assert text(registry, "plan_ready") == "nothing can begin now"
     assert text(registry, "plan_add", nodes=AUTH) == "added form, model, auth; ready: model"
@@ -72,7 +72,7 @@ def test_programs_get_the_ready_steps_as_json(registry: Registry) -> None:
     assert structured["not_ready"] == [{"id": "form", "text": "waits for model", "waits_for": ["model"]}]
 
 
-def test_two_agents_cannot_begin_the_same_step_nor_one_that_waits(registry: Registry, plan: Plan) -> None:
+def test_agents_cannot_begin_a_started_or_waiting_step(registry: Registry, plan: Plan) -> None:
     registry.call("plan_add", {"nodes": AUTH})
     other = Registry(Plan(plan.path).tools())
     text(other, "plan_update", id="model", status="in_progress")
@@ -107,13 +107,13 @@ def test_a_long_chain_may_be_added_last_step_first(registry: Registry) -> None:
 def test_errors_say_what_to_do_next(registry: Registry) -> None:
     registry.call("plan_add", {"nodes": AUTH})
     assert "did you mean 'model'?" in refused(registry, "plan_update", id="modle", status="done")
-    assert "plan_show lists the existing ones" in refused(registry, "plan_show", ids=["zzzzzz"])
+    assert "plan_show lists the existing nodes" in refused(registry, "plan_show", ids=["zzzzzz"])
     assert "already exists" in refused(registry, "plan_add", nodes=AUTH[-1:])
     assert "status must be one of" in refused(registry, "plan_update", id="model", status="finished")
     assert "unknown argument 'state'" in refused(registry, "plan_update", id="model", state="done")
 
 
-def test_a_step_is_reworded_and_hung_elsewhere(registry: Registry, plan: Plan) -> None:
+def test_a_step_gets_a_new_description_and_new_parents(registry: Registry, plan: Plan) -> None:
     registry.call("plan_add", {"nodes": AUTH})
     told = text(registry, "plan_update", id="form", description="Build it", parents=["auth"], context={"x": 1})
     assert told == "updated form [pending]; ready: model, form"
@@ -123,7 +123,7 @@ def test_a_step_is_reworded_and_hung_elsewhere(registry: Registry, plan: Plan) -
     assert "would create a cycle" in refused(registry, "plan_update", id="auth", parents=["form"])
 
 
-def test_a_large_plan_stays_within_the_output_of_the_tools(registry: Registry) -> None:
+def test_a_large_plan_fits_the_output_limit(registry: Registry) -> None:
     nodes = [{"id": f"step-{number}", "description": "word " * 100} for number in range(MAX_NODES)]
     registry.call("plan_add", {"nodes": nodes})
     for name, arguments in (("plan_ready", {"limit": 20}), ("plan_show", {}), ("plan_show", {"max_tokens": 100})):
@@ -132,19 +132,19 @@ def test_a_large_plan_stays_within_the_output_of_the_tools(registry: Registry) -
     assert "(480 more can begin)" in text(registry, "plan_ready")
 
 
-def test_a_damaged_plan_is_told_to_the_model(registry: Registry, plan: Plan) -> None:
+def test_the_model_learns_that_a_plan_is_damaged(registry: Registry, plan: Plan) -> None:
     Path(plan.path).write_text("not a journal")
     assert "is not a plan file" in refused(registry, "plan_show")
 
 
-def test_what_the_model_reads_is_short_and_has_examples_that_fit_the_schema(registry: Registry) -> None:
+def test_descriptions_are_short_and_their_examples_match_the_schema(registry: Registry) -> None:
     from onhand.tools.loading import estimated_tokens
 
     assert [tool.read_only for tool in registry] == [False, False, True, True]
     assert estimated_tokens(json.dumps(registry.wire())) < 1500
 
 
-def test_no_way_leads_around_a_step_that_has_begun_or_waits(registry: Registry) -> None:
+def test_a_started_or_waiting_step_cannot_be_begun_in_any_way(registry: Registry) -> None:
     text(registry, "plan_add", nodes=[{"id": id, "description": id} for id in ("a", "b", "c")])
     text(registry, "plan_update", id="a", status="in_progress")
     begun = refused(registry, "plan_update", id="a", context={"status": "in_progress"})

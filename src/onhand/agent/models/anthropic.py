@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from onhand.agent.events import Answered, ModelEvent, Stream, Text, Thought, Usage
-from onhand.agent.models.http import DEFAULT_PATIENCE, Patience, StreamingEndpoint
+from onhand.agent.models.http import DEFAULT_POLICY, RequestPolicy, StreamingEndpoint, as_count, as_object
 from onhand.errors import ModelError
 from onhand.formats.anthropic import AnthropicFormat
 from onhand.formats.message import Message
@@ -24,11 +24,11 @@ STOPS = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-TRANSIENT_ERRORS = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}  # inside a stream
+TRANSIENT_ERRORS = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 
 
 class AnthropicModel:
-    """A model, by the name that the API lists."""
+    """A model at Anthropic, or at another address with the same API."""
 
     def __init__(
         self,
@@ -37,16 +37,16 @@ class AnthropicModel:
         api_key_env: str | None = API_KEY_ENV,
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
         cache: bool = True,
-        patience: Patience = DEFAULT_PATIENCE,
+        policy: RequestPolicy = DEFAULT_POLICY,
     ) -> None:
         self.name = model
         self._format = AnthropicFormat(cache)
         self._max_output_tokens = max_output_tokens
         base = base_url.rstrip("/").removesuffix("/v1")
-        self._endpoint = StreamingEndpoint(f"{base}/v1/messages", api_key_env, _headers, patience)
+        self._endpoint = StreamingEndpoint(f"{base}/v1/messages", api_key_env, _headers, policy)
 
     def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """Yield what the model says as it says it."""
+        """Yield the answer as it arrives."""
         options = {"model": self.name, "max_tokens": self._max_output_tokens, "stream": True}
         request = {**options, **self._format.request(messages, tools)}
         return self._endpoint.stream(request, lambda: _AnthropicReply(self._format))
@@ -68,27 +68,27 @@ class _AnthropicReply:
         self.is_complete = False
 
     def take(self, value: Any) -> Iterator[ModelEvent]:
-        """Add an event of the stream, and yield the events that follow from it."""
+        """Add an event of the stream, and yield the resulting events."""
         kind = value.get("type") if isinstance(value, dict) else None
         if kind == "message_start":
-            self.usage.update(_object(_object(value, "message"), "usage"))
+            self.usage.update(as_object(as_object(value.get("message")).get("usage")))
         elif kind == "content_block_start":
-            self.blocks[str(value.get("index"))] = dict(_object(value, "content_block"))
+            self.blocks[str(value.get("index"))] = dict(as_object(value.get("content_block")))
         elif kind == "content_block_delta":
-            yield from self._delta(str(value.get("index")), _object(value, "delta"))
+            yield from self._delta(str(value.get("index")), as_object(value.get("delta")))
         elif kind == "message_delta":
-            self.stop = str(_object(value, "delta").get("stop_reason") or self.stop)
-            self.usage.update(_object(value, "usage"))
+            self.stop = str(as_object(value.get("delta")).get("stop_reason") or self.stop)
+            self.usage.update(as_object(value.get("usage")))
         elif kind == "message_stop":
             self.is_complete = True
-        elif kind == "message":  # of a server that does not stream
+        elif kind == "message":  # from a server that does not stream
             self.blocks = {str(place): dict(block) for place, block in enumerate(value.get("content") or [])}
-            self.stop, self.usage, self.is_complete = str(value.get("stop_reason")), _object(value, "usage"), True
+            self.stop, self.usage, self.is_complete = str(value.get("stop_reason")), as_object(value.get("usage")), True
         elif kind == "error":
-            _raise_error(_object(value, "error"))
+            _raise_error(as_object(value.get("error")))
 
     def finish(self) -> Answered:
-        """Return the whole answer; RetryLater when it is incomplete."""
+        """Return the complete answer. Raise RetryLater if it is incomplete."""
         if not self.is_complete:
             raise RetryLater("broke off in the middle of an answer")
         for index, pieces in self.inputs.items():
@@ -117,7 +117,7 @@ def _raise_error(error: Mapping[str, Any]) -> None:
 
 
 def _parse_arguments(text: str) -> Any:
-    """Return the arguments of a call; if they were cut off, their text, which the registry refuses with a reason."""
+    """Return the arguments of a call. If they were cut off, return their text, which the registry rejects."""
     try:
         return json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
@@ -125,17 +125,6 @@ def _parse_arguments(text: str) -> Any:
 
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
-    fresh, cached, written = (
-        _count(counts, name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    )
-    return Usage(fresh + cached + written, _count(counts, "output_tokens"), cached, written)
-
-
-def _count(counts: Mapping[str, Any], name: str) -> int:
-    value = counts.get(name)
-    return value if isinstance(value, int) else 0
-
-
-def _object(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = value.get(name)
-    return part if isinstance(part, dict) else {}
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    uncached, output, cached, written = (as_count(counts.get(name)) for name in names)
+    return Usage(uncached + cached + written, output, cached, written)

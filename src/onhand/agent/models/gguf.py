@@ -1,4 +1,4 @@
-"""GGUF models in this process: llama.cpp, with conversations in the format that FunctionGemma was trained on."""
+"""GGUF models that llama.cpp runs in this process, with conversations in FunctionGemma's format."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from onhand.errors import EmbedderError, InputError, ModelError
 from onhand.formats.functiongemma import STOPS, FunctionGemmaFormat
 from onhand.formats.message import Message
 
-MAX_CONTEXT_TOKENS = 8192  # room for a conversation, unless the model reads less
+MAX_CONTEXT_TOKENS = 8192  # of a conversation, unless the model supports fewer
 MAX_OUTPUT_TOKENS = 1024
 CALL = "<start_function_call>"
 
@@ -22,13 +22,12 @@ CALL = "<start_function_call>"
 class GgufModel:
     """A model from a file, or from `hf:OWNER/REPOSITORY/FILE.gguf`, which is downloaded on first use.
 
-    It answers one request at a time: those of several conversations wait for each other.
+    It answers one request at a time; other conversations wait.
     """
 
     def __init__(
         self,
         model: str,
-        form: FunctionGemmaFormat | None = None,
         max_context_tokens: int = MAX_CONTEXT_TOKENS,
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
         threads: int | None = None,
@@ -38,18 +37,18 @@ class GgufModel:
         self.name = os.path.splitext(os.path.basename(model))[0]
         self._path = model
         self._hub = HubFile.parse(model.removeprefix(HUB_PREFIX)) if model.startswith(HUB_PREFIX) else None
-        self._format = form or FunctionGemmaFormat()
+        self._format = FunctionGemmaFormat()
         self._limits = (max_context_tokens, max_output_tokens)
         self._threads = threads
         self._server: Any = None
         self._turn = Lock()
 
     async def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """Yield what the model says as it says it; a call when it is complete."""
+        """Yield the answer as it arrives, but calls only when they are complete."""
         request = {
             **self._format.request(messages, tools),
             "n_predict": self._limits[1],
-            "temperature": 0,  # which tool to call is not a matter of taste
+            "temperature": 0,  # the choice of a tool should not vary
             "stop": list(STOPS),
             "cache_prompt": True,
             "stream": True,
@@ -80,7 +79,7 @@ class GgufModel:
         failures: list[str] = []
 
         def take(value: Mapping[str, Any]) -> bool:
-            """Return True to make llama.cpp stop."""
+            """Pass a value on, and return True to make llama.cpp stop."""
             if "error" in value:
                 failures.append(str(value["error"].get("message"))[:300])
                 return True

@@ -1,7 +1,7 @@
-"""Models behind HTTP endpoints: one streamed request at a time, repeated while the server is busy.
+"""Streamed requests to models behind HTTP endpoints, repeated while the server is busy.
 
-This module knows server-sent events; their content belongs to the module of each provider. When a listener stops, the
-connection is cut at once, so that the server stops generating too.
+This module parses server-sent events; the module of each provider interprets their data. When the caller stops
+listening, the connection is closed at once, so that the server stops generating too.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from onhand.agent.models.model import Emit, stream_from_thread
 from onhand.errors import ModelError
 from onhand.http_client import JsonEndpoint, RetryLater, RetryPolicy
 
-TIMEOUT_S = 120.0  # of silence: a model may think for a long time before its first word
+TIMEOUT_S = 120.0  # of silence, because a model may think for a long time before its first word
 RETRIES = RetryPolicy()
 MAX_ANSWER_BYTES = 64 << 20
 PIECE_BYTES = 1 << 16
@@ -28,40 +28,40 @@ DONE = "[DONE]"
 
 
 class Reply(Protocol):
-    """What has arrived of a model's answer, in the format of a provider."""
+    """The part of a model's answer that has arrived, in the format of a provider."""
 
     def take(self, value: Any) -> Iterator[ModelEvent]:
-        """Add a value of the stream, and yield the events that follow from it."""
+        """Add a value of the stream, and yield the resulting events."""
 
     def finish(self) -> Answered:
-        """Return the whole answer; RetryLater when it is incomplete."""
+        """Return the complete answer. Raise RetryLater if it is incomplete."""
 
 
-class Patience(NamedTuple):
-    """How long silence is tolerated, how often a request is repeated, and how to wait."""
+class RequestPolicy(NamedTuple):
+    """How long silence is tolerated, how often a request is repeated, and the function that waits in between."""
 
     timeout_s: float = TIMEOUT_S
     retries: int = RETRIES.retries
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-DEFAULT_PATIENCE = Patience()
+DEFAULT_POLICY = RequestPolicy()
 
 
 class StreamingEndpoint:
-    """An address that takes JSON and answers with a stream of it. `headers` get the key, if there is one."""
+    """An address that takes JSON and answers with a stream of JSON. `headers` is called with the key, or None."""
 
     def __init__(
         self,
         url: str,
         api_key_env: str | None,
         headers: Callable[[str | None], Mapping[str, str]],
-        patience: Patience = DEFAULT_PATIENCE,
+        policy: RequestPolicy = DEFAULT_POLICY,
     ) -> None:
-        policy = RETRIES._replace(retries=patience.retries)
-        self._endpoint = JsonEndpoint(url, api_key_env, ModelError, timeout_s=patience.timeout_s, policy=policy)
+        retries = RETRIES._replace(retries=policy.retries)
+        self._endpoint = JsonEndpoint(url, api_key_env, ModelError, timeout_s=policy.timeout_s, policy=retries)
         self._headers = headers
-        self._wait = patience.wait
+        self._wait = policy.wait
 
     @property
     def api_key_env(self) -> str | None:
@@ -69,7 +69,7 @@ class StreamingEndpoint:
         return self._endpoint.api_key_env
 
     async def stream(self, request: Mapping[str, Any], new_reply: "Callable[[], Reply]") -> Stream:
-        """Yield the events of a reply; the request is repeated while the server says that it may succeed later."""
+        """Yield the events of a reply, repeating the request as long as that may succeed."""
         attempt = 0
         while True:
             try:
@@ -98,7 +98,7 @@ class StreamingEndpoint:
         yield reply.finish()
 
     def _values(self, request: Mapping[str, Any], connection: "_AbortableConnection") -> Iterator[Any]:
-        """Yield the values of a stream, or the one value of a response that is not a stream."""
+        """Yield the values of a stream, or the single value of a response that is not a stream."""
         key = self._endpoint.read_key()
         headers = {"Accept": "text/event-stream", **self._headers(key)}
         with self._endpoint.post(request, headers, key, *connection.handlers()) as response:
@@ -108,7 +108,7 @@ class StreamingEndpoint:
 
 
 class _AbortableConnection:
-    """A connection that another thread can abort, whether it is established already or not."""
+    """A connection that another thread can abort, even before it is established."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -126,10 +126,10 @@ class _AbortableConnection:
         with self._lock:
             self._socket = connected
             if self._is_aborted:
-                raise ConnectionAbortedError("the listener has gone")
+                raise ConnectionAbortedError("the caller has stopped listening")
 
     def handlers(self) -> tuple[HTTPHandler, HTTPSHandler]:
-        """Return handlers for urllib whose connections can be aborted here."""
+        """Return handlers for urllib whose connections `abort` can close."""
         connection = self
 
         class Plain(http.client.HTTPConnection):
@@ -154,12 +154,12 @@ class _AbortableConnection:
 
 
 def _read_pieces(response: Any) -> Iterator[bytes]:
-    """Yield the body as it arrives, unless it is endless."""
+    """Yield the body as it arrives. Raise ModelError if it is too long."""
     size = 0
     while piece := response.read1(PIECE_BYTES):
         size += len(piece)
         if size > MAX_ANSWER_BYTES:
-            raise ModelError(f"the model's server sent more than {MAX_ANSWER_BYTES >> 20} MiB: request shorter answers")
+            raise ModelError(f"the model's server sent more than {MAX_ANSWER_BYTES >> 20} MiB: ask for less")
         yield piece
     if response.length:
         raise ConnectionError("the response is incomplete")
@@ -178,7 +178,7 @@ def _parse_events(pieces: Iterator[bytes]) -> Iterator[Any]:
 
 
 def _split_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield complete lines. An incomplete one is kept in pieces: joining it each time would be quadratic."""
+    """Yield complete lines. The pieces of an incomplete line are joined only once, which keeps this linear."""
     incomplete: list[bytes] = []
     for piece in pieces:
         *whole, rest = piece.split(b"\n")
@@ -192,4 +192,14 @@ def _parse_json(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):
-        raise ModelError("the model's server did not answer with JSON: check the address and what runs there") from None
+        raise ModelError("the model's server did not answer with JSON: check the address") from None
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """Return a JSON object, or an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_count(value: object) -> int:
+    """Return a number of tokens, or 0 in place of anything else."""
+    return value if isinstance(value, int) else 0

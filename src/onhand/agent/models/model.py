@@ -1,4 +1,4 @@
-"""The protocol of models: take a conversation and tools, and stream what the model says."""
+"""The protocol of models: they take a conversation and tools, and stream an answer."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -13,28 +13,28 @@ Emit = Callable[[Any], None]
 
 
 class Model(Protocol):
-    """A model. It keeps no state between requests: each one carries the whole conversation."""
+    """A model. It keeps no state between requests, each of which carries the whole conversation."""
 
     name: str
 
     def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """Yield what the model says as it says it; exactly one event is an `Answered`, the last one.
+        """Yield the answer as it arrives; the last event, and only the last, is an `Answered`.
 
-        A ModelError says what can be done. Cancelling, or closing the iterator, also ends the work of the model.
+        Raise ModelError with advice if there is no answer. Cancelling or closing the iterator stops the model too.
         """
 
 
 async def stream_from_thread(work: Callable[[Emit], None], stop: Callable[[], None]) -> AsyncGenerator[Any, None]:
-    """Run blocking `work` in a thread and yield what it emits; raise what it raises. At the end, `stop` is called.
+    """Run blocking `work` in a thread, yield what it emits, raise what it raises, and finally call `stop`.
 
-    The thread is a daemon: one that hangs must not keep the process alive.
+    The thread is a daemon, so that one that hangs does not keep the process alive.
     """
     loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[tuple[Any, BaseException | None]] = asyncio.Queue()
+    queue: asyncio.Queue[tuple[Any, BaseException | None]] = asyncio.Queue()
 
     def emit(value: Any, end: BaseException | None = None) -> None:
-        with suppress(RuntimeError):  # the loop is closed, so there is no listener
-            loop.call_soon_threadsafe(arrived.put_nowait, (value, end))
+        with suppress(RuntimeError):  # the event loop is closed, so nobody reads the queue
+            loop.call_soon_threadsafe(queue.put_nowait, (value, end))
 
     def run() -> None:
         try:
@@ -46,7 +46,7 @@ async def stream_from_thread(work: Callable[[Emit], None], stop: Callable[[], No
     Thread(target=run, name="model", daemon=True).start()
     try:
         while True:
-            value, end = await arrived.get()
+            value, end = await queue.get()
             if isinstance(end, StopAsyncIteration):
                 return
             if end is not None:

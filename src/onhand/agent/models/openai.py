@@ -1,14 +1,14 @@
 """Models behind OpenAI's chat completions API, streamed over plain HTTP.
 
-llama.cpp, Ollama, vLLM and most gateways have this API too, with small differences: calls without an id or an index,
-whole answers instead of a stream, arguments that are an object.
+llama.cpp, Ollama, vLLM and most gateways offer this API too, with small differences: calls may lack an id or an index,
+an answer may come whole instead of as a stream, and arguments may be an object.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from onhand.agent.events import Answered, ModelEvent, Stream, Text, Thought, Usage
-from onhand.agent.models.http import DEFAULT_PATIENCE, DONE, Patience, StreamingEndpoint
+from onhand.agent.models.http import DEFAULT_POLICY, DONE, RequestPolicy, StreamingEndpoint, as_count, as_object
 from onhand.errors import ModelError
 from onhand.formats.message import Message, as_text
 from onhand.formats.openai import ChatFormat
@@ -26,7 +26,7 @@ STOPS = {
 
 
 class OpenAiModel:
-    """A model, by its name, at OpenAI or at any address with the same API."""
+    """A model at OpenAI, or at another address with the same API."""
 
     def __init__(
         self,
@@ -34,19 +34,19 @@ class OpenAiModel:
         base_url: str = BASE_URL,
         api_key_env: str | None = API_KEY_ENV,
         max_output_tokens: int | None = None,
-        patience: Patience = DEFAULT_PATIENCE,
+        policy: RequestPolicy = DEFAULT_POLICY,
     ) -> None:
         self.name = model
         self._format = ChatFormat()
         self._limit: dict[str, int] = {}
-        if max_output_tokens:  # OpenAI's newer models refuse the name that everyone else uses
+        if max_output_tokens:  # OpenAI's newer models reject the name that everyone else uses
             name = "max_completion_tokens" if base_url.startswith("https://api.openai.com") else "max_tokens"
             self._limit = {name: max_output_tokens}
         base = base_url.rstrip("/") + ("" if parse_url(base_url).path.strip("/") else "/v1")
-        self._endpoint = StreamingEndpoint(f"{base}/chat/completions", api_key_env, _headers, patience)
+        self._endpoint = StreamingEndpoint(f"{base}/chat/completions", api_key_env, _headers, policy)
 
     def stream(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Stream:
-        """Yield what the model says as it says it."""
+        """Yield the answer as it arrives."""
         options = {"model": self.name, "stream": True, "stream_options": {"include_usage": True}, **self._limit}
         request = {**options, **self._format.request(messages, tools)}
         return self._endpoint.stream(request, lambda: _OpenAiReply(self._format))
@@ -63,35 +63,35 @@ class _OpenAiReply:
         self.form = form
         self.texts: list[str] = []
         self.calls: list[dict[str, Any]] = []
-        self.places: dict[Any, int] = {}
+        self.places: dict[str, int] = {}  # index → position in `calls`
         self.usage: Mapping[str, Any] = {}
         self.stop = ""
 
     def take(self, value: Any) -> Iterator[ModelEvent]:
-        """Add a chunk of the stream, and yield the events that follow from it."""
+        """Add a chunk of the stream, and yield the resulting events."""
         if value == DONE:
             self.stop = self.stop or "stop"
             return
-        value = _mapping(value)
+        value = as_object(value)
         if value.get("error"):
             _raise_error(value["error"])
-        self.usage = _mapping(value.get("usage")) or self.usage
-        for choice in [_mapping(one) for one in _list(value.get("choices"))[:1]]:
-            delta = _mapping(choice.get("delta")) or _mapping(choice.get("message"))
+        self.usage = as_object(value.get("usage")) or self.usage
+        for choice in [as_object(one) for one in _list(value.get("choices"))[:1]]:
+            delta = as_object(choice.get("delta")) or as_object(choice.get("message"))
             yield from self._add_text(delta)
             for call in _list(delta.get("tool_calls")):
-                self._add_call(_mapping(call))
+                self._add_call(as_object(call))
             self.stop = str(choice.get("finish_reason") or self.stop)
 
     def finish(self) -> Answered:
-        """Return the whole answer; RetryLater when it is incomplete."""
+        """Return the complete answer. Raise RetryLater if it is incomplete."""
         if not self.stop:
             raise RetryLater("broke off in the middle of an answer")
         for call in self.calls:
             call["function"]["arguments"] = "".join(call["function"]["arguments"])
         message = self.form.read({"content": "".join(self.texts), "tool_calls": self.calls})
         stop = STOPS.get(self.stop, "end")
-        if message.calls and stop == "end":  # some servers do that
+        if message.calls and stop == "end":  # some servers report it so
             stop = "calls"
         return Answered(message, stop, _usage(self.usage))
 
@@ -106,22 +106,22 @@ class _OpenAiReply:
                 yield Text(delta[field])
 
     def _add_call(self, piece: Mapping[str, Any]) -> None:
-        """Add a piece to the call with its index, unless the id is new; without an index, to the last call."""
-        function, id, place = _mapping(piece.get("function")), str(piece.get("id") or ""), piece.get("index")
-        known = len(self.calls) - 1 if place is None else self.places.get(str(place), -1)
-        begins = place is None and (id or function.get("name"))
-        if known < 0 or begins or id not in ("", self.calls[known]["id"]):
-            known = len(self.calls)
-            self.calls.append({"id": id or f"call_{known + 1}", "function": {"name": "", "arguments": []}})
-            self.places[str(place)] = known
-        call = self.calls[known]["function"]
+        """Add a piece to the call with its index or, without an index, to the last call. A new id begins a call."""
+        function, id, index = as_object(piece.get("function")), str(piece.get("id") or ""), piece.get("index")
+        place = len(self.calls) - 1 if index is None else self.places.get(str(index), -1)
+        begins = index is None and (id or function.get("name"))
+        if place < 0 or begins or id not in ("", self.calls[place]["id"]):
+            place = len(self.calls)
+            self.calls.append({"id": id or f"call_{place + 1}", "function": {"name": "", "arguments": []}})
+            self.places[str(index)] = place
+        call = self.calls[place]["function"]
         call["name"] = call["name"] or str(function.get("name") or "")
         arguments = function.get("arguments")
         call["arguments"].append(arguments if isinstance(arguments, str) else as_text(arguments) if arguments else "")
 
 
 def _raise_error(error: Any) -> None:
-    details = _mapping(error)
+    details = as_object(error)
     description = str(details.get("message") or error)[:300]
     code = details.get("code") or details.get("status")
     if str(code).isdigit() and int(str(code)) in RETRYABLE_STATUSES:
@@ -130,13 +130,9 @@ def _raise_error(error: Any) -> None:
 
 
 def _usage(counts: Mapping[str, Any]) -> Usage:
-    details = _mapping(counts.get("prompt_tokens_details"))
+    details = as_object(counts.get("prompt_tokens_details"))
     tokens = (counts.get("prompt_tokens"), counts.get("completion_tokens"), details.get("cached_tokens"))
-    return Usage(*(count if isinstance(count, int) else 0 for count in tokens))
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return Usage(*map(as_count, tokens))
 
 
 def _list(value: object) -> list[Any]:

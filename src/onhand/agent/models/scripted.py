@@ -1,7 +1,7 @@
-"""A model that follows a script: no network, and always the same answers.
+"""A model that follows a script, for tests and demonstrations without a network.
 
-A script is a list of answers: a text, a message with calls, a whole `Answered`, or a function of the conversation. It
-can also be a JSON file.
+Each line of a script is a text, a message with calls, a complete `Answered`, or a function that takes the conversation
+and returns one of these. A script can also be read from a JSON file.
 """
 
 import json
@@ -20,7 +20,7 @@ Line = str | Message | Answered | Callable[[Sequence[Message]], "str | Message |
 
 
 class ScriptedModel:
-    """Answers with its lines in order; after the last one it fails, like a model that cannot be reached."""
+    """Answers with its lines in order. After the last one it fails, like a model that cannot be reached."""
 
     def __init__(self, lines: Iterable[Line], name: str = "scripted") -> None:
         self.name = name
@@ -35,14 +35,17 @@ class ScriptedModel:
             raise ModelError(f"the script has only {self._used} lines: add another one")
         line = self._lines[self._used]
         self._used += 1
-        answered = _to_answered(line(messages) if callable(line) else line, self._used)
-        if answered.message.text:
-            yield Text(answered.message.text)
-        yield answered
+        answer = _to_answered(line(messages) if callable(line) else line, self._used)
+        if answer.message.text:
+            yield Text(answer.message.text)
+        yield answer
 
 
 def read_script(path: str) -> ScriptedModel:
-    """Read a model from a JSON file: a list of texts and of objects with `text` and `calls` ({"name", "arguments"})."""
+    """Return a model that follows the script in a JSON file.
+
+    The file contains a list of texts and of objects with `text` and `calls`, each of which has `name` and `arguments`.
+    """
     try:
         with open_regular(path) as file:
             raw = file.read(MAX_SCRIPT_BYTES + 1)
@@ -65,9 +68,9 @@ def _parse_line(line: Any, where: str) -> Line:
     if not isinstance(calls, list) or not all(
         isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls
     ):
-        raise InputError(f'{where}: a line must be a text or {{"text": …, "calls": [{{"name": …, "arguments": …}}]}}')
-    parsed = tuple(Call(call["name"], call.get("arguments"), str(call.get("id", ""))) for call in calls)
-    return Message("assistant", str(line.get("text", "")), parsed)
+        raise InputError(f'{where}: use a text or {{"text": …, "calls": [{{"name": …, "arguments": …}}]}}')
+    made = tuple(Call(call["name"], call.get("arguments"), str(call.get("id", ""))) for call in calls)
+    return Message("assistant", str(line.get("text", "")), made)
 
 
 def _to_answered(line: str | Message | Answered, turn: int) -> Answered:

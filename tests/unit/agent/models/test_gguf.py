@@ -39,7 +39,7 @@ def model(directory: Path, follows: dict[str, str], **options: Any) -> GgufModel
 
 
 @requirement("models.local")
-def test_an_agent_works_with_it_as_with_any_other(tmp_path: Path) -> None:
+def test_an_agent_runs_with_a_gguf_model(tmp_path: Path) -> None:
     greeted: list[str] = []
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     tool = Tool("greet", "Say hello.", schema, lambda given: greeted.append(given["name"]), read_only=True)
@@ -52,7 +52,7 @@ def test_an_agent_works_with_it_as_with_any_other(tmp_path: Path) -> None:
 
 
 @requirement("models.local")
-def test_it_stops_when_it_is_cancelled_and_can_be_asked_again(tmp_path: Path) -> None:
+def test_generation_stops_when_cancelled_and_the_model_can_be_used_again(tmp_path: Path) -> None:
     endless = model(tmp_path, {"\n": "a", "a": "b", "b": "a"}, max_output_tokens=1_000_000_000)
     agent = Agent(endless, Toolbox([]))
 
@@ -69,7 +69,7 @@ def test_it_stops_when_it_is_cancelled_and_can_be_asked_again(tmp_path: Path) ->
 
 
 @requirement("models.local")
-def test_its_room_is_limited_and_that_is_told(tmp_path: Path) -> None:
+def test_the_output_limit_is_reported(tmp_path: Path) -> None:
     endless = model(tmp_path, {"\n": "a", "a": "b", "b": "a"}, max_output_tokens=5)
 
     async def said(text: str) -> Answered:
@@ -85,7 +85,7 @@ def test_its_room_is_limited_and_that_is_told(tmp_path: Path) -> None:
 
 @requirement("models.local")
 @pytest.mark.parametrize("content", [None, b"", b"GGUF but not really"])
-def test_a_file_that_is_no_model_is_named(content: bytes | None, tmp_path: Path) -> None:
+def test_an_invalid_model_file_is_named(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     if content is not None:
         path.write_bytes(content)

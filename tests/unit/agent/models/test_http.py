@@ -12,7 +12,7 @@ import provider
 from loopback import Asked, Loopback, Reply, serving
 from onhand.agent.events import Answered, ModelEvent, Retrying, Text, Thought, Usage
 from onhand.agent.models.anthropic import AnthropicModel
-from onhand.agent.models.http import RETRIES, Patience
+from onhand.agent.models.http import RETRIES, RequestPolicy
 from onhand.agent.models.openai import OpenAiModel
 from onhand.errors import InputError, ModelError
 from onhand.formats.message import Message
@@ -37,12 +37,12 @@ def in_turn(*replies: Reply) -> Callable[[Asked], Reply]:
 
 
 def claude(server: Loopback, waits: Waits | None = None, **options: Any) -> AnthropicModel:
-    patience = Patience(timeout_s=options.pop("timeout_s", 20), wait=waits if waits is not None else Waits())
-    return AnthropicModel("m", server.url, options.pop("api_key_env", None), patience=patience, **options)
+    policy = RequestPolicy(timeout_s=options.pop("timeout_s", 20), wait=waits if waits is not None else Waits())
+    return AnthropicModel("m", server.url, options.pop("api_key_env", None), policy=policy, **options)
 
 
 def gpt(server: Loopback, **options: Any) -> OpenAiModel:
-    return OpenAiModel("m", server.url, options.pop("api_key_env", None), patience=Patience(wait=Waits()), **options)
+    return OpenAiModel("m", server.url, options.pop("api_key_env", None), policy=RequestPolicy(wait=Waits()), **options)
 
 
 def said(model: AnthropicModel | OpenAiModel) -> list[ModelEvent]:
@@ -59,7 +59,7 @@ def answered(model: AnthropicModel | OpenAiModel) -> Answered:
 
 
 @requirement("models.http")
-def test_anthropic_is_asked_as_its_api_wants_and_its_usage_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_to_anthropic_follow_its_api_and_usage_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
     calls = [Call("t", {"a": 1}, "x"), Call("t", {}, "y")]
     with serving(in_turn(provider.answer(provider.anthropic("Hi", calls, thought="hm")))) as server:
@@ -78,7 +78,7 @@ def test_anthropic_is_asked_as_its_api_wants_and_its_usage_is_counted(monkeypatc
 
 
 @requirement("models.http")
-def test_openai_is_asked_as_its_api_wants_and_its_usage_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_to_openai_follow_its_api_and_usage_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
     calls = [Call("t", '{"a": 1}', "x"), Call("t", "{}", "y")]
     with serving(in_turn(provider.answer(provider.openai("Hi", calls, thought="hm"), named=False))) as server:
@@ -99,21 +99,21 @@ def test_openai_is_asked_as_its_api_wants_and_its_usage_is_counted(monkeypatch: 
     [("max_tokens", "max_tokens"), ("refusal", "refusal"), ("pause_turn", "pause"), ("stop_sequence", "end"),
      ("model_context_window_exceeded", "context_full"), ("something_new", "end")],
 )  # fmt: skip
-def test_every_reason_of_anthropic_to_stop_is_known(stop: str, means: str) -> None:
+def test_every_stop_reason_of_anthropic_is_mapped(stop: str, means: str) -> None:
     with serving(in_turn(provider.answer(provider.anthropic("x", stop=stop)))) as server:
         assert answered(claude(server)).stop == means
 
 
 @requirement("models.http")
 @pytest.mark.parametrize(("stop", "means"), [("length", "max_tokens"), ("content_filter", "refusal"), ("odd", "end")])
-def test_every_reason_of_openai_to_stop_is_known(stop: str, means: str) -> None:
+def test_every_stop_reason_of_openai_is_mapped(stop: str, means: str) -> None:
     with serving(in_turn(provider.answer(provider.openai("x", stop=stop), named=False))) as server:
         assert answered(gpt(server)).stop == means
 
 
 @requirement("models.http")
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
-def test_a_busy_server_is_asked_again_after_a_growing_wait(status: int) -> None:
+def test_requests_to_a_busy_server_are_repeated_with_growing_waits(status: int) -> None:
     waits = Waits()
     busy = Reply({"error": {"message": "come back"}}, status)
     with serving(in_turn(busy, busy, provider.answer(provider.anthropic("Hi")))) as server:
@@ -127,7 +127,7 @@ def test_a_busy_server_is_asked_again_after_a_growing_wait(status: int) -> None:
 
 
 @requirement("models.http")
-def test_a_server_says_how_long_to_wait_and_is_not_waited_for_without_end() -> None:
+def test_retry_after_is_followed_up_to_a_limit() -> None:
     waits = Waits()
     soon, never = (Reply("", 429, {"Retry-After": after}) for after in ("7", str(int(RETRIES.max_wait_s) + 1)))
     with serving(in_turn(soon, never)) as server, pytest.raises(ModelError, match="asks to wait for 61 s"):
@@ -136,7 +136,7 @@ def test_a_server_says_how_long_to_wait_and_is_not_waited_for_without_end() -> N
 
 
 @requirement("models.http")
-def test_patience_ends() -> None:
+def test_retries_end() -> None:
     waits = Waits()
     with serving(lambda _: Reply("", 503)) as server, pytest.raises(ModelError, match="answered 503"):
         said(claude(server, waits))
@@ -144,7 +144,7 @@ def test_patience_ends() -> None:
 
 
 @requirement("models.http")
-def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+def test_a_request_is_repeated_if_its_answer_breaks_off() -> None:
     whole = provider.answer(provider.anthropic("Hello"))
     assert isinstance(whole.body, bytes)
     cut = whole._replace(cut=len(whole.body) // 2)
@@ -163,7 +163,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
 
 
 @requirement("models.http")
-def test_silence_is_borne_for_a_while_only() -> None:
+def test_a_silent_server_times_out() -> None:
     over = threading.Event()
 
     def silent(read: Callable[[int], bytes]) -> None:
@@ -179,7 +179,7 @@ def test_silence_is_borne_for_a_while_only() -> None:
 
 
 @requirement("models.http")
-def test_who_cancels_hangs_up_so_that_the_server_stops_too() -> None:
+def test_cancelling_closes_the_connection() -> None:
     hung_up = threading.Event()
 
     def wait_for_the_end(read: Callable[[int], bytes]) -> None:
@@ -221,7 +221,7 @@ def test_who_cancels_hangs_up_so_that_the_server_stops_too() -> None:
          "broke off with invalid_request_error: no"),
     ],
 )  # fmt: skip
-def test_what_will_not_pass_is_told_at_once_and_without_the_key(
+def test_permanent_errors_are_raised_at_once_without_the_key(
     reply: Reply, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
@@ -233,13 +233,13 @@ def test_what_will_not_pass_is_told_at_once_and_without_the_key(
 
 
 @requirement("models.http")
-def test_an_address_that_nobody_answers_at_is_named() -> None:
+def test_an_unreachable_address_is_named() -> None:
     with pytest.raises(ModelError, match=r"http://127.0.0.1:1/v1/messages cannot be reached"):
         said(AnthropicModel("m", "http://127.0.0.1:1", None))
 
 
 @requirement("models.http")
-def test_a_key_that_is_not_there_is_missed_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_reported_by_the_name_of_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
     with serving(lambda _: Reply("")) as server, pytest.raises(ModelError, match="the variable MY_KEY is empty"):
         said(claude(server, api_key_env="MY_KEY"))
@@ -270,7 +270,7 @@ def test_no_key_is_sent_unencrypted_to_another_machine() -> None:
          (Call("", "", "call_1"), Call("t", "", "call_2"))),
     ],
 )  # fmt: skip
-def test_the_habits_of_other_servers_are_understood(pieces: list[Any], calls: tuple[Call, ...]) -> None:
+def test_deviations_of_other_servers_are_understood(pieces: list[Any], calls: tuple[Call, ...]) -> None:
     chunks = [{"choices": [{"delta": {"tool_calls": [piece]}}]} for piece in pieces]
     with serving(in_turn(provider.answer([*chunks, "[DONE]"], named=False))) as server:
         got = answered(gpt(server))
@@ -289,7 +289,7 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
 
 
 @requirement("models.http")
-def test_arguments_that_are_cut_off_stay_text() -> None:
+def test_truncated_arguments_stay_text() -> None:
     cut = Call("t", '{"a": "b', "x")
     with serving(in_turn(provider.answer(provider.anthropic(calls=[cut], stop="max_tokens")))) as server:
         got = answered(claude(server))
@@ -297,7 +297,7 @@ def test_arguments_that_are_cut_off_stay_text() -> None:
 
 
 @requirement("models.http")
-def test_odd_events_of_a_stream_do_no_harm() -> None:
+def test_unexpected_events_of_a_stream_are_ignored() -> None:
     odd = [3, [], {}, {"type": "message_start"}, {"type": "content_block_delta", "index": {"a": 1}, "delta": 3},
            {"type": "content_block_start", "content_block": None}, {"type": "new", "x": 1}]  # fmt: skip
     body = provider.sse([*map(json.dumps, odd), *map(json.dumps, provider.anthropic("Hi"))]).replace(b"\n", b"\r\n")

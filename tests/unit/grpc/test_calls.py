@@ -1,4 +1,4 @@
-"""What is told of calls, and what is not?"""
+"""The log, spans and metrics of calls, and what they leave out."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ from onhand import InputError, open_index
 from onhand.document import Match
 from onhand.errors import StoreError
 from onhand.grpc import Client, ServerSettings
-from onhand.grpc.call_log import log
+from onhand.grpc.calls import log
 from onhand.grpc.telemetry import OpenTelemetry, serve_metrics
 from onhand.search.index import Index
 from onhand.store.memory import MemoryStore
@@ -34,7 +34,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
 
 
 @requirement("grpc.observability")
-def test_each_call_is_a_line_of_json_with_its_request_id_and_without_what_was_asked(
+def test_each_call_is_logged_with_its_request_id_and_without_the_query(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "onhand.grpc")
@@ -61,7 +61,7 @@ def test_each_call_is_a_line_of_json_with_its_request_id_and_without_what_was_as
     assert lines(caplog)[-1]["event"] == "stopped"
 
 
-def test_a_line_can_be_formatted_filtered_and_handed_on_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_records_behave_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "onhand.grpc")
     before = time()
     log(logging.WARNING, "refused", method="/a/b")
@@ -80,7 +80,7 @@ def test_a_line_can_be_formatted_filtered_and_handed_on_like_any_other(caplog: p
     assert (line.process, line.processName) == (ordinary.process, ordinary.processName)
 
 
-def test_a_line_names_the_thread_that_told_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_record_names_its_thread(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "onhand.grpc")
     thread = Thread(target=lambda: log(logging.INFO, "started"), name="a-thread")
     thread.start()
@@ -90,7 +90,7 @@ def test_a_line_names_the_thread_that_told_it(caplog: pytest.LogCaptureFixture) 
 
 
 @requirement("grpc.observability")
-def test_what_was_asked_is_told_where_the_operator_wants_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_queries_are_logged_if_the_operator_enables_that(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "onhand.grpc")
     forged = 'dock\n{"event": "call"}\x1b[2J'
     with serving(settings=ServerSettings(log_queries=True)) as running, raw_channel(running.address) as channel:
@@ -101,7 +101,7 @@ def test_what_was_asked_is_told_where_the_operator_wants_it(caplog: pytest.LogCa
 
 
 @requirement("grpc.observability")
-def test_the_operator_reads_what_the_caller_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_error_details_that_the_caller_does_not_get(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(MemoryStore):
         def keyword(self, *args, **kwargs) -> list[Match]:  # type: ignore[no-untyped-def]
             raise StoreError("/srv/documents.db: the disk is full")
@@ -113,7 +113,7 @@ def test_the_operator_reads_what_the_caller_is_not_told(caplog: pytest.LogCaptur
     assert (call["code"], call["error"]) == ("UNAVAILABLE", "StoreError: /srv/documents.db: the disk is full")
 
 
-def test_a_call_that_is_refused_is_told_without_what_it_carried(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rejected_call_is_logged_without_its_contents(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "onhand.grpc")
     settings = ServerSettings(token="a-token-of-enough-characters")
     with serving(settings=settings) as running, raw_channel(running.address) as channel:
@@ -151,7 +151,7 @@ def test_spans_continue_the_callers_trace_and_metrics_count_by_method_and_status
 
 
 @requirement("grpc.observability")
-def test_metrics_can_be_fetched_and_a_taken_port_is_refused() -> None:
+def test_metrics_are_served_and_a_taken_port_is_reported() -> None:
     from urllib.request import urlopen
 
     registry = CollectorRegistry()
@@ -167,7 +167,7 @@ def test_metrics_can_be_fetched_and_a_taken_port_is_refused() -> None:
         server.server_close()
 
 
-def test_what_is_written_is_told_by_how_much_it_was(caplog: pytest.LogCaptureFixture) -> None:
+def test_writes_are_logged_with_the_number_of_documents(caplog: pytest.LogCaptureFixture) -> None:
     from mail import mails
 
     caplog.set_level(logging.INFO, "onhand.grpc")
