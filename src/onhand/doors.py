@@ -27,12 +27,12 @@ def mcp_surface(project: Project) -> "Surface":
     require_mcp()
     from onhand.mcp.local import LocalResources, LocalSurface
 
-    library = LocalResources(
+    resources = LocalResources(
         lambda: project.context, lambda: project.skills, lambda: project.documents if project.has_documents else None
     )
-    own = LocalSurface(project.registry(), library, __version__)
+    local = LocalSurface(project.registry(), resources, __version__)
     if not project.has_servers or not project.servers.keys:
-        return own
+        return local
     settings = project.config.mcp
     if settings.transparent:
         from onhand.mcp.pass_through import PassThrough
@@ -41,7 +41,7 @@ def mcp_surface(project: Project) -> "Surface":
         return PassThrough(project.servers, settings.transparent)
     from onhand.mcp.gateway import Gateway
 
-    return Gateway(project.servers, own)
+    return Gateway(project.servers, local)
 
 
 def grpc_server(project: Project) -> "GrpcServer":

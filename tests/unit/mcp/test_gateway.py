@@ -100,14 +100,14 @@ def test_mistakes_are_answered_with_what_to_do_next(behind: Behind, fronted: Fro
     async def main() -> None:
         async with fronted(behind("one", "plain")) as (_, client):
             for name, arguments, advice in [
-                ("search_tools", {}, "query is missing"),
+                ("search_tools", {}, "query is required"),
                 ("search_tools", {"query": " "}, "query is empty"),
-                ("search_tools", {"query": "x", "limit": 0}, "limit is a whole number"),
+                ("search_tools", {"query": "x", "limit": 0}, "limit must be at least 1"),
                 ("describe_tool", {"name": "one__ecko"}, "one__echo"),
                 ("call_tool", {"name": "one__ecko"}, "one__echo"),
-                ("call_tool", {"name": "one__echo", "arguments": 5}, "arguments is an object"),
-                ("call_tool", {"name": "search_tools"}, "called by itself"),
-                ("read_on", {"handle": "guessed"}, "call the tool again"),
+                ("call_tool", {"name": "one__echo", "arguments": 5}, "arguments must be an object"),
+                ("call_tool", {"name": "search_tools"}, "Call it directly"),
+                ("read_on", {"handle": "guessed"}, "Call the tool again"),
             ]:
                 result = await client.call_tool(name, arguments)
                 assert result.is_error, name
@@ -128,7 +128,7 @@ def test_a_server_that_refuses_arguments_that_do_not_fit_is_explained(
             refusal, advice = (part.text for part in wrong.content)
             assert refusal == "no such parcel"
             assert "grams is required" in advice
-            assert json.loads(advice.partition("the whole definition: ")[2])["name"] == name
+            assert json.loads(advice.partition("Full definition: ")[2])["name"] == name
             right = await client.call_tool("call_tool", {"name": name, "arguments": {"grams": 5}})
             assert text_of(right) == "weighed"
 
@@ -142,7 +142,7 @@ def test_content_and_structured_content_and_meta_pass_unchanged(mode: str, behin
         server = behind("f", "faithful")
         direct: Any = None
         async with fronted(server, mode=mode) as (gateway, client):
-            link = await gateway.registry.client("f").link(mode == "legacy")
+            link = await gateway.upstreams.client("f").link(mode == "legacy")
             direct = await link.session.call_tool("content", {})
             passed = await client.call_tool("f__content")
             assert passed.content == direct.content
@@ -264,7 +264,7 @@ def test_questions_in_answers_reach_clients_of_both_eras(mode: str, behind: Behi
     async def main() -> None:
         async with fronted(behind("a", "asking"), mode=mode, elicitation_callback=elicited) as (gateway, client):
             if mode == "legacy":  # the server's own answer is of the newer era only
-                newer = gateway.registry.client("a")
+                newer = gateway.upstreams.client("a")
                 newer._links[True] = await newer.link(legacy=False)
             assert text_of(await client.call_tool("call_tool", {"name": "a__choose"})) == "state-1 grey"
 
@@ -348,7 +348,7 @@ def test_whoever_asks_for_a_tool_that_is_held_is_told_so(behind: Behind, fronted
             for asking in ("describe_tool", "call_tool"):
                 assert "c__pay is held back" in text_of(await client.call_tool(asking, {"name": "c__pay"}))
             found = text_of(await client.call_tool("search_tools", {"query": "pay"}))
-            assert "1 tool waits for a person's approval." in found
+            assert "Waiting for a person's approval: 1 tool." in found
             assert "Servers: c (1 tool)." in found
 
     anyio.run(main)
@@ -444,7 +444,7 @@ def test_answers_of_many_clients_never_cross(behind: Behind) -> None:
                         wrong.append(text)
 
         async with gateway:
-            await gateway.registry.connect(legacy=True)
+            await gateway.upstreams.connect(legacy=True)
             async with anyio.create_task_group() as tasks:
                 for number in range(20):
                     tasks.start_soon(client, number)
@@ -512,7 +512,7 @@ def test_the_first_search_waits_for_servers_that_are_just_starting(behind: Behin
             assert states["hangs"] == "connecting"
             if states["one"] == "ready":  # on a busy machine it may take longer than anybody should wait
                 assert "one__echo(text)" in text_of(found)
-                assert "Note: still connecting, so search again later for theirs: hangs." in text_of(found)
+                assert "Note: still connecting, so not searched; search again later: hangs." in text_of(found)
                 assert any(note.endswith(": hangs") for note in found.structured_content["notes"])
             else:
                 assert "Still connecting: " in text_of(found)

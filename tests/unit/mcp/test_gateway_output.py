@@ -6,14 +6,14 @@ import anyio
 import mcp_types as types
 from mcp import MCPError
 
-from onhand.mcp.gateway import Outputs
+from onhand.mcp.gateway import OutputPager
 from onhand.mcp.upstream_transport import capped_error
 from requirements import requirement
 
 
 def capped(result: types.CallToolResult, most: int, **more: Any) -> types.CallToolResult:
     async def main() -> types.CallToolResult:
-        return Outputs().capped(result, most, **more)
+        return OutputPager().cut(result, most, **more)
 
     return anyio.run(main)
 
@@ -47,7 +47,7 @@ def test_texts_are_cut_together_and_everything_else_stays_or_is_named() -> None:
     assert [block.type for block in shown] == ["text", "image", "text", "text"]
     assert shown[2].text == "y" * 200  # type: ignore[union-attr]
     assert "1 × image left out: 5," in shown[3].text  # type: ignore[union-attr]
-    assert "601 more bytes: read_on(" in shown[3].text  # type: ignore[union-attr]
+    assert "601 more bytes; continue with read_on(" in shown[3].text  # type: ignore[union-attr]
 
 
 @requirement("mcp.output-continues")
@@ -70,14 +70,14 @@ def test_structured_content_that_is_too_large_is_left_out_and_said_so() -> None:
 
 def test_old_remainders_make_room_for_new_ones() -> None:
     async def main() -> None:
-        outputs = Outputs(max_kept_bytes=3000)
-        first = outputs.capped(texts("a" * 3000), 1000).content[-1].text  # type: ignore[union-attr]
-        outputs.capped(texts("b" * 3000), 1000)
+        outputs = OutputPager(max_kept_bytes=3000)
+        first = outputs.cut(texts("a" * 3000), 1000).content[-1].text  # type: ignore[union-attr]
+        outputs.cut(texts("b" * 3000), 1000)
         handle = first.split('handle="')[1].split('"')[0]
         try:
             outputs.read(handle)
         except Exception as error:
-            assert "call the tool again" in str(error)
+            assert "Call the tool again" in str(error)
         else:
             raise AssertionError("it should be gone")
 

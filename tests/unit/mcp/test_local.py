@@ -16,7 +16,7 @@ from mcp import Client, MCPError
 from onhand.doors import mcp_surface
 from onhand.errors import Cancelled, ToolError
 from onhand.mcp import local
-from onhand.mcp.local import LocalResources, LocalSurface
+from onhand.mcp.local import LocalSurface
 from onhand.mcp.surface import Surface
 from onhand.project import Project, load_config
 from onhand.tools import Output, Registry, Tool
@@ -29,10 +29,9 @@ ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
 def over(surface: Surface, *tools: Tool) -> LocalSurface:
-    """The same library behind other tools."""
+    """Return a surface with the same resources and other tools."""
     assert isinstance(surface, LocalSurface)
-    library: LocalResources = surface._library
-    return LocalSurface(Registry(tools), library, "1")
+    return LocalSurface(Registry(tools), surface.resources, "1")
 
 
 def texts(result: Any) -> list[str]:
@@ -194,7 +193,7 @@ def test_a_long_call_tells_that_it_is_still_at_work(surface: Surface, mode: str)
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         assert progress >= 1
         assert message is not None
-        assert "slow has been at work" in message
+        assert "slow has been running" in message
         told.set()
 
     async def talk(client: Client) -> None:
@@ -366,7 +365,7 @@ def test_a_prompt_brings_the_projects_context_and_another_a_skill(surface: Surfa
         assert "Use water." in skill.content.text
         with pytest.raises(MCPError, match="there is no skill"):
             await client.get_prompt("use_skill", {"name": "wish"})
-        with pytest.raises(MCPError, match="there is no prompt"):
+        with pytest.raises(MCPError, match="There is no prompt"):
             await client.get_prompt("nope")
 
     talking(surface, talk, mode)
@@ -428,7 +427,7 @@ def test_a_skill_that_cannot_be_proven_is_listed_without_its_files_or_not_at_all
     async def talk(client: Client) -> None:
         entries = (await asked(client, "skills/list"))["skills"]
         assert [entry["uri"] for entry in entries] == ["skill://wash/SKILL.md"]
-        monkeypatch.setattr(local, "MAX_BYTES", 10)
+        monkeypatch.setattr(local, "MAX_SKILL_BYTES", 10)
         assert (await asked(client, "skills/list"))["skills"][0]["resources"] == "dynamic"
 
     talking(surface, talk)
@@ -442,7 +441,7 @@ def test_a_surface_without_documents_or_skills_offers_neither(tmp_path: Path) ->
         assert isinstance(context.content, types.TextContent)
         assert "no context" in context.content.text
         assert (await client.list_resources()).resources == []
-        with pytest.raises(MCPError, match="there are no documents here"):
+        with pytest.raises(MCPError, match="has no documents"):
             await client.read_resource("onhand://documents/a")
 
     talking(mcp_surface(Project(load_config(str(tmp_path)))), talk)
