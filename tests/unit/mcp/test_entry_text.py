@@ -27,7 +27,7 @@ COMMENTED = """// settings of mine
 
 
 def put(text: str, entry: dict[str, Any] = ENTRY) -> str:
-    return JSON.put(text, KEY, NAME, entry)
+    return JSON.insert(text, KEY, NAME, entry)
 
 
 @requirement("mcp.install")
@@ -121,16 +121,16 @@ theme = "dark"
 
 @requirement("mcp.install")
 def test_a_table_is_added_to_toml_and_every_comment_stays() -> None:
-    after = TOML.put(TEXT, "mcp_servers", NAME, ENTRY)
+    after = TOML.insert(TEXT, "mcp_servers", NAME, ENTRY)
     assert after.startswith(TEXT.rstrip())
     assert tomllib.loads(after)["mcp_servers"] == {"other": {"command": "y"}, NAME: ENTRY}
-    assert TOML.put(after, "mcp_servers", NAME, ENTRY) == after
+    assert TOML.insert(after, "mcp_servers", NAME, ENTRY) == after
 
 
 def test_a_table_that_differs_is_corrected_and_keeps_what_somebody_added() -> None:
     before = '[mcp_servers.onhand]\ncommand = "old"\nstartup_timeout_sec = 9\n\n[mcp_servers.onhand.env]\nA = "b"\n'
     below = '\n# the last one\n[tui]\ntheme = "dark"\n'
-    after = TOML.put(before + below, "mcp_servers", NAME, ENTRY)
+    after = TOML.insert(before + below, "mcp_servers", NAME, ENTRY)
     wanted = {**ENTRY, "startup_timeout_sec": 9, "env": {"A": "b"}}
     assert tomllib.loads(after)["mcp_servers"][NAME] == wanted
     assert after.endswith(below)
@@ -149,4 +149,4 @@ def test_a_table_that_differs_is_corrected_and_keeps_what_somebody_added() -> No
 )
 def test_toml_that_cannot_be_edited_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        TOML.put(text, "mcp_servers", NAME, ENTRY)
+        TOML.insert(text, "mcp_servers", NAME, ENTRY)
