@@ -11,9 +11,10 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
-from onhand.mcp.gateway import Gateway
+from onhand.mcp.gateway import Gateway, explain_refusal
 from onhand.mcp.surface import build_server
 from onhand.mcp.upstreams import Upstreams
+from onhand.tools.catalog_tool import CatalogTool
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
 
@@ -133,6 +134,13 @@ def test_a_server_that_refuses_arguments_that_do_not_fit_is_explained(
             assert text_of(right) == "weighed"
 
     anyio.run(main)
+
+
+def test_wrong_arguments_are_explained_for_a_tool_without_a_description() -> None:
+    schema = {"type": "object", "properties": {"grams": {"type": "integer"}}, "required": ["grams"]}
+    refused = types.CallToolResult(content=[types.TextContent(text="no")], is_error=True)
+    explained = explain_refusal(refused, CatalogTool("s__weigh", "", schema), {})
+    assert text_of(explained).startswith("no\ngrams is required")
 
 
 @requirement("mcp.faithful")
@@ -427,9 +435,6 @@ def test_a_server_that_is_killed_in_a_call_gives_a_clear_error_and_comes_back(
 @requirement("mcp.answers-never-cross")
 def test_answers_of_many_clients_never_cross(behind: Behind) -> None:
     """All of them count their requests from the same number on, over one connection to one server."""
-    from onhand.mcp.gateway import Gateway
-    from onhand.mcp.surface import build_server
-    from onhand.mcp.upstreams import Upstreams
 
     async def main() -> None:
         gateway = Gateway(Upstreams([behind("one", "plain")]))
@@ -500,10 +505,6 @@ def test_neither_searches_nor_calls_ask_a_server_for_its_list_again(
 
 
 def test_the_first_search_waits_for_servers_that_are_just_starting(behind: Behind) -> None:
-    from onhand.mcp.gateway import Gateway
-    from onhand.mcp.surface import build_server
-    from onhand.mcp.upstreams import Upstreams
-
     async def main() -> None:
         registry = Upstreams([behind("one", "plain"), behind("hangs", "hanging")])
         async with Client(build_server(Gateway(registry)), cache=None) as client:
