@@ -16,18 +16,7 @@ from pydantic import ValidationError
 
 from onhand.acp.history import ConversationFile
 from onhand.agent.approval import ANSWERS, DEFAULT_RULES, Approval, ApprovalRule
-from onhand.agent.events import (
-    Answered,
-    Began,
-    Calling,
-    Event,
-    Nested,
-    Outcome,
-    Retrying,
-    Returned,
-    Text,
-    Thought,
-)
+from onhand.agent.events import Answered, Began, Calling, Event, Nested, Outcome, Retrying, Returned, Text, Thought
 from onhand.agent.loop import Agent
 from onhand.agent.nested_rules import call_paths
 from onhand.formats.message import as_mapping
@@ -200,13 +189,8 @@ class EditorSession:
     async def allows(self, name: str, command: str) -> bool:
         """Ask the person whether a server may be started or connected to; the editor alone cannot decide that."""
         call = Call("connect_mcp_server", {"name": name, "command": command}, f"connect_{name}")
-        update = schema.ToolCallUpdate(
-            tool_call_id=call.id,
-            title=call_title(call),
-            kind="execute",
-            status="pending",
-            raw_input=call.arguments,
-        )
+        fields = {**describe_call(call, self.directory), "kind": "execute"}
+        update = schema.ToolCallUpdate(status="pending", **fields)
         return await self._request_permission(update, [OPTIONS[0], OPTIONS[2]]) == "allow_once"
 
     async def warn(self, problems: Sequence[str]) -> None:

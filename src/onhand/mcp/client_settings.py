@@ -26,7 +26,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024  # no settings are longer
 MAX_BACKUPS = 1_000
 
 
-class Format(NamedTuple):
+class SettingsFormat(NamedTuple):
     """A format of settings: how an entry is rendered alone, and how it is inserted into a text."""
 
     render: Callable[[str, str, Entry], str]  # key, name, entry
@@ -174,8 +174,8 @@ def _replace_table(text: str, key: str, name: str, table: str) -> str:
     return text[: match.start()] + table + (_line_end(text) + rest if rest else "")
 
 
-JSON = Format(_render_json, _insert_into_json)
-TOML = Format(_render_toml, _insert_into_toml)
+JSON = SettingsFormat(_render_json, _insert_into_json)
+TOML = SettingsFormat(_render_toml, _insert_into_toml)
 
 
 class ClientFile(NamedTuple):
@@ -276,7 +276,7 @@ def write_settings(edit: Edit) -> str | None:
     return backup
 
 
-def _format_of(client: str) -> Format:
+def _format_of(client: str) -> SettingsFormat:
     return TOML if CLIENTS[client].user.endswith(".toml") else JSON
 
 
