@@ -1,4 +1,4 @@
-"""Does an address lead back to what it was made of?"""
+"""URIs of local resources, and pages of a list."""
 
 import os
 
@@ -15,7 +15,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.binary(min_size=1
 
 
 @given(NAMES, NAMES)
-def test_every_name_has_an_address_that_leads_back_to_it(name: str, path: str) -> None:
+def test_a_uri_parses_back_to_the_names_it_was_made_of(name: str, path: str) -> None:
     path = path.strip("/") or "x"
     assert parse_uri(context_uri(path)) == Address("context", path)
     assert parse_uri(document_uri(name)) == Address("document", name)
@@ -27,12 +27,12 @@ def test_every_name_has_an_address_that_leads_back_to_it(name: str, path: str) -
 
 
 @pytest.mark.parametrize("uri", ["", "gopher://127.0.0.1", "file:///etc/passwd", "onhand://", "ONHAND://context/a"])
-def test_what_is_no_address_of_ours_leads_nowhere(uri: str) -> None:
+def test_other_uris_are_not_parsed(uri: str) -> None:
     assert parse_uri(uri) is None
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 7))
-def test_pages_follow_each_other_and_hold_everything_once(entries: list[int], size: int) -> None:
+def test_pages_together_have_every_entry_once(entries: list[int], size: int) -> None:
     shown, cursor = page(entries, None, size)
     while cursor is not None:
         more, cursor = page(entries, PaginatedRequestParams(cursor=cursor), size)

@@ -1,4 +1,4 @@
-"""Is our entry written into the file of each client, and what was there kept?"""
+"""The entry of onhand in the settings files of clients."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def said(path: Path) -> dict[str, object]:
 @requirement("mcp.install")
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("of_project", [True, False])
-def test_our_entry_is_written_where_each_client_looks(client: str, of_project: bool, tmp_path: Path) -> None:
+def test_the_entry_is_written_to_the_settings_of_each_client(client: str, of_project: bool, tmp_path: Path) -> None:
     path = settings_path(client, str(tmp_path) if of_project else None, str(tmp_path / "home"), {})
     edit = edit_settings(client, path, "onhand", make_entry(client, COMMAND))
     assert write_settings(edit) is None  # there was nothing to keep
@@ -38,7 +38,7 @@ def test_our_entry_is_written_where_each_client_looks(client: str, of_project: b
 
 
 @requirement("mcp.install")
-def test_what_a_file_said_before_is_kept_beside_it_each_time(tmp_path: Path) -> None:
+def test_every_change_leaves_a_backup_next_to_the_file(tmp_path: Path) -> None:
     path = tmp_path / ".mcp.json"
     path.write_text('{"mcpServers": {}}', encoding="utf-8")
     path.chmod(0o640)
@@ -54,7 +54,7 @@ def test_what_a_file_said_before_is_kept_beside_it_each_time(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
-def test_a_link_to_where_somebody_keeps_settings_stays_a_link(tmp_path: Path) -> None:
+def test_a_symbolic_link_to_settings_stays_a_link(tmp_path: Path) -> None:
     kept = tmp_path / "dotfiles.json"
     kept.write_text("{}", encoding="utf-8")
     path = tmp_path / ".mcp.json"
@@ -65,7 +65,7 @@ def test_a_link_to_where_somebody_keeps_settings_stays_a_link(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe{}", b"[]", b'{"mcpServers": 3}', b"not json"])
-def test_a_file_that_cannot_be_edited_is_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_settings_that_cannot_be_edited_are_not_changed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "mcp.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"by hand|UTF-8"):
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_edited_is_left_as_it_is(tmp_path: Path, content: 
     assert path.read_bytes() == content
 
 
-def test_what_is_no_file_or_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_or_a_very_long_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         edit_settings("cursor", str(tmp_path), "onhand", make_entry("cursor", COMMAND))
     monkeypatch.setattr(client_settings, "MAX_FILE_BYTES", 3)
@@ -83,7 +83,7 @@ def test_what_is_no_file_or_too_long_is_refused(tmp_path: Path, monkeypatch: pyt
         edit_settings("cursor", str(path), "onhand", make_entry("cursor", COMMAND))
 
 
-def test_the_places_of_settings_follow_the_environment() -> None:
+def test_settings_paths_follow_the_environment() -> None:
     assert settings_path("codex", None, "/home/a", {"CODEX_HOME": "/c"}) == os.path.join("/c", "config.toml")
     assert settings_path("gemini", None, "/home/a", {}) == os.path.join("/home/a", ".gemini/settings.json")
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""Does a conversation over two pipes go on whatever is said in it, and end when it should?"""
+"""MCP over the standard streams."""
 
 import json
 import os
@@ -110,7 +110,7 @@ def test_a_cancelled_request_is_not_answered_and_its_id_is_free_again(surface: S
 
 
 @requirement("mcp.malformed-is-answered")
-def test_an_answer_with_half_of_a_character_is_mended_or_refused_and_the_session_goes_on(surface: Surface) -> None:
+def test_lone_surrogates_in_results_are_repaired_and_the_session_continues(surface: Surface) -> None:
     tool = Tool("half", "d", SCHEMA, lambda _: "a\ud800b", read_only=True)
     with talking(over(surface, tool)) as pipes:
         pipes.send(call("half", 1))
@@ -119,9 +119,7 @@ def test_an_answer_with_half_of_a_character_is_mended_or_refused_and_the_session
         assert pipes.next()["error"]["data"] == {"uri": "onhand://context/%ed%a0%80"}
 
 
-def test_only_so_many_requests_are_at_work_and_the_others_wait_their_turn(
-    surface: Surface, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_beyond_the_limit_wait(surface: Surface, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "MAX_CONCURRENT_REQUESTS", 2)
     begun: list[int] = []
     two, go = Event(), Event()
@@ -141,7 +139,7 @@ def test_only_so_many_requests_are_at_work_and_the_others_wait_their_turn(
         assert sorted(pipes.next()["id"] for _ in range(6)) == list(range(6))
 
 
-def test_a_client_that_closes_what_it_reads_from_ends_the_conversation(surface: Surface) -> None:
+def test_a_client_that_stops_reading_ends_the_conversation(surface: Surface) -> None:
     with talking(surface) as pipes:
         pipes.stop_reading()
         pipes.send(*(request("ping", number) for number in range(3)))
@@ -155,7 +153,7 @@ def line(**members: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **members}).encode()
 
 
-def test_a_message_of_each_kind_is_read() -> None:
+def test_a_message_of_each_kind_is_parsed() -> None:
     assert isinstance(parse_message(line(id=1, method="ping")), types.JSONRPCRequest)
     assert isinstance(parse_message(line(method="notifications/x")), types.JSONRPCNotification)
     assert isinstance(parse_message(line(id=1, result={})), types.JSONRPCResponse)
@@ -191,7 +189,7 @@ def test_a_message_of_each_kind_is_read() -> None:
         (b'{"jsonrpc":"2.0","method":"a","id":' + b"9" * 5_000 + b"}", PARSE, None),
     ],
 )
-def test_what_is_no_message_is_answered_with_its_id_where_that_can_be_read(
+def test_an_invalid_message_is_answered_with_its_id_if_that_can_be_read(
     raw: bytes, code: int, request_id: int | str | None
 ) -> None:
     answer = parse_message(raw)
@@ -213,7 +211,7 @@ def test_what_is_no_message_is_answered_with_its_id_where_that_can_be_read(
         line(id=True, error="no"),
     ],
 )
-def test_notifications_and_answers_are_never_answered(raw: bytes) -> None:
+def test_notifications_and_responses_are_never_answered(raw: bytes) -> None:
     assert parse_message(raw) is None
 
 
@@ -226,9 +224,7 @@ def test_notifications_and_answers_are_never_answered(raw: bytes) -> None:
     ),
     st.integers() | st.text(),
 )
-def test_every_request_with_a_readable_id_is_a_message_or_answered_with_that_id(
-    params: Any, request_id: int | str
-) -> None:
+def test_every_request_with_a_readable_id_is_parsed_or_refused_with_that_id(params: Any, request_id: int | str) -> None:
     raw = json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "x", "params": params}).encode()
     answer = parse_message(raw)
     if b"NaN" in raw or b"Infinity" in raw:
@@ -239,7 +235,7 @@ def test_every_request_with_a_readable_id_is_a_message_or_answered_with_that_id(
 
 
 @given(st.binary(max_size=60))
-def test_no_line_makes_the_reader_fail(raw: bytes) -> None:
+def test_no_line_makes_the_parser_fail(raw: bytes) -> None:
     parse_message(raw)
     find_id(raw)
 
@@ -262,7 +258,7 @@ def test_the_id_of_a_long_message_is_read_from_its_head(head: bytes, request_id:
     assert f"{MAX_LINE_BYTES:,}" in refuse_long_line(head).text
 
 
-def test_an_answer_that_cannot_be_spelled_becomes_an_error_with_its_id() -> None:
+def test_a_response_that_cannot_be_encoded_becomes_an_error_with_its_id() -> None:
     message = types.JSONRPCResponse(jsonrpc="2.0", id=3, result={"text": "\ud800"})
     assert json.loads(encode_message(message))["id"] == 3
     assert json.loads(encode_message(message))["error"]["code"] == types.INTERNAL_ERROR
