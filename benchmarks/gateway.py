@@ -88,7 +88,7 @@ async def ours() -> dict[str, float]:
     gateway = Gateway(Upstreams([upstream]))
     async with Client(build_server(gateway), mode="2026-07-28", cache=None) as client:
         await client.list_tools()
-        await gateway.registry.connect()
+        await gateway.upstreams.connect()
         queries = iter(SEARCHES * ROUNDS * 4)
 
         async def search() -> Any:

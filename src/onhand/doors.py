@@ -23,29 +23,29 @@ MAX_PEM_BYTES = 1024 * 1024
 
 
 def mcp_surface(project: Project) -> "Surface":
-    """Return what is served over MCP: the project itself, with the other servers behind it if there are any."""
+    """Return what is served over MCP: the project itself, and the upstream servers if there are any."""
     require_mcp()
     from onhand.mcp.local import LocalResources, LocalSurface
 
-    library = LocalResources(
+    resources = LocalResources(
         lambda: project.context, lambda: project.skills, lambda: project.documents if project.has_documents else None
     )
-    own = LocalSurface(project.registry(), library, __version__)
+    local = LocalSurface(project.registry(), resources, __version__)
     if not project.has_servers or not project.servers.keys:
-        return own
+        return local
     settings = project.config.mcp
     if settings.transparent:
         from onhand.mcp.pass_through import PassThrough
 
-        project.servers.client(settings.transparent)  # which raises if there is none
+        project.servers.client(settings.transparent)  # raises NotFound for an unknown server
         return PassThrough(project.servers, settings.transparent)
     from onhand.mcp.gateway import Gateway
 
-    return Gateway(project.servers, own)
+    return Gateway(project.servers, local)
 
 
 def grpc_server(project: Project) -> "GrpcServer":
-    """Return the search service over the documents. Writes have a connection of their own: searches do not wait."""
+    """Return the search service over the documents. Writes use a separate connection, so that searches do not wait."""
     from onhand.grpc import GrpcServer, ServerSettings
 
     settings = project.config.grpc
@@ -68,11 +68,11 @@ def grpc_server(project: Project) -> "GrpcServer":
 
 
 def _read_pem(config: Config, name: str) -> bytes:
-    """Read the file that a setting of gRPC names; nothing if it names none."""
-    named: str = getattr(config.grpc, name)
-    if not named:
+    """Read the PEM file of a gRPC setting; return nothing if the setting is empty."""
+    setting: str = getattr(config.grpc, name)
+    if not setting:
         return b""
-    path = os.path.join(config.project, named)
+    path = os.path.join(config.project, setting)
     try:
         with open(path, "rb") as file:
             return file.read(MAX_PEM_BYTES)
@@ -81,60 +81,58 @@ def _read_pem(config: Config, name: str) -> bytes:
 
 
 def editor_agent(flags: Mapping[str, Any]) -> "EditorAgent":
-    """Return the agent of an editor, which opens a project with every session; `flags` override its settings."""
+    """Return the agent for an editor, which opens a project for each session; `flags` override its settings."""
     from onhand.acp.agent import EditorAgent
     from onhand.acp.history import History
 
-    return EditorAgent(_Conversations(flags), History(state_directory(os.environ)), __version__)
+    async def open_conversation(request: "SessionRequest") -> "Conversation":
+        return _open_conversation(request, flags)
+
+    return EditorAgent(open_conversation, History(state_directory(os.environ)), __version__)
 
 
-class _Conversations:
-    """Opens the project of each session of an editor, with an agent over it."""
+def _open_conversation(request: "SessionRequest", flags: Mapping[str, Any]) -> "Conversation":
+    """Open the project of a session, with an agent whose file and terminal tools may go through the editor."""
+    from onhand.acp.editor_tools import route_to_editor
+    from onhand.acp.session import Conversation
+    from onhand.agent.approval import rules_for
+    from onhand.plan.render import to_acp_entries
 
-    def __init__(self, flags: Mapping[str, Any]) -> None:
-        self._flags = flags
-
-    async def __call__(self, wanted: "SessionRequest") -> "Conversation":
-        from onhand.acp.editor_tools import route_to_editor
-        from onhand.acp.session import Conversation
-        from onhand.agent.approval import rules_for
-        from onhand.plan.render import to_acp_entries
-
-        session, opened = wanted.session, project.open(wanted.session.directory)
-        settings = opened.agent_settings(self._flags)
-        agent = opened.agent(
-            settings=settings,
-            replace_tools=lambda tools: route_to_editor(
-                session.client, session.session_id, session.abilities, opened.workspace, tools
-            ),
-        )
-        servers = _EditorServers(opened, agent, wanted)
-        return Conversation(
-            agent,
-            rules_for(settings.allow, settings.deny),
-            lambda: opened.plan.read(to_acp_entries),
-            servers.join if servers.are_wanted else None,
-            servers.leave if servers.are_wanted else None,
-        )
+    session, opened = request.session, project.open(request.session.directory)
+    settings = opened.agent_settings(flags)
+    agent = opened.agent(
+        settings=settings,
+        replace_tools=lambda tools: route_to_editor(
+            session.client, session.session_id, session.abilities, opened.workspace, tools
+        ),
+    )
+    servers = _EditorServers(opened, agent, request)
+    return Conversation(
+        agent,
+        rules_for(settings.allow, settings.deny),
+        lambda: opened.plan.read(to_acp_entries),
+        servers.join if servers.exist else None,
+        servers.leave if servers.exist else None,
+    )
 
 
 class _EditorServers:
-    """The MCP servers of a conversation, those of the editor and those of the user, joined with its first prompt."""
+    """The MCP servers of a conversation, the editor's and the user's; its first prompt connects them."""
 
-    def __init__(self, project: Project, agent: "Agent", wanted: "SessionRequest") -> None:
-        self._project, self._agent, self._wanted = project, agent, wanted
+    def __init__(self, project: Project, agent: "Agent", request: "SessionRequest") -> None:
+        self._project, self._agent, self._request = project, agent, request
         self._joined: list[JoinedServers] = []
         self._is_complete = False
 
     @property
-    def are_wanted(self) -> bool:
-        return bool(self._wanted.servers) or self._project.has_servers
+    def exist(self) -> bool:
+        return bool(self._request.servers) or self._project.has_servers
 
     async def join(self) -> None:
         if self._is_complete:
             return
-        session = self._wanted.session
-        for servers in [*await self._join_those_of_the_editor(), *self._join_those_of_the_user()]:
+        session = self._request.session
+        for servers in [*await self._editor_servers(), *self._user_servers()]:
             problems = await servers.open()
             self._joined.append(servers)
             await session.warn(problems)
@@ -144,20 +142,20 @@ class _EditorServers:
         while self._joined:
             await self._joined.pop().close()
 
-    async def _join_those_of_the_editor(self) -> "list[JoinedServers]":
-        """Ask the person about each server: what an editor says starts no program by itself."""
+    async def _editor_servers(self) -> "list[JoinedServers]":
+        """Return the servers of the editor that the person allows: an editor alone cannot have programs started."""
         from onhand.acp.agent import server_entries
         from onhand.mcp.servers import parse_servers
         from onhand.mcp.upstreams import Upstreams
 
-        session = self._wanted.session
-        named = parse_servers({"mcpServers": server_entries(self._wanted.servers)}, "the editor")
-        await session.warn(named.problems)
-        allowed = [server for server in named.servers if await session.allows(server.key, server.shown)]
+        session = self._request.session
+        parsed = parse_servers({"mcpServers": server_entries(self._request.servers)}, "the editor")
+        await session.warn(parsed.problems)
+        allowed = [server for server in parsed.servers if await session.allows(server.key, server.shown)]
         return [self._project.join_servers(self._agent, Upstreams(allowed, version=__version__))] if allowed else []
 
-    def _join_those_of_the_user(self) -> "list[JoinedServers]":
+    def _user_servers(self) -> "list[JoinedServers]":
         if not self._project.has_servers:
             return []
-        servers = self._project.open_servers()  # not the project's own: after a failure they are opened again
+        servers = self._project.open_servers()  # not project.servers: after a failure, the next prompt opens new ones
         return [self._project.join_servers(self._agent, servers)]

@@ -30,7 +30,7 @@ class EndlessLine(Exception):  # ends a connection and is never shown
     """A line exceeds even the limit for skipping."""
 
     def __init__(self, head: bytes) -> None:
-        super().__init__("a line has no end")
+        super().__init__("the line is too long")
         self.head = head
 
 
@@ -148,23 +148,23 @@ def handle_stop_signals(end: Callable[[int], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        for number in numbers:  # at once: the event loop's own way would leave a moment in which a signal kills
+        for number in numbers:  # not through the event loop, which would leave a moment in which a signal kills us
             signal.signal(number, signal.SIG_IGN)
 
 
 async def run_until_stopped(work: Awaitable[None]) -> int:
     """Run the work until it ends or a stop signal cancels it; return the exit code, 0 without a signal."""
-    task, by = asyncio.ensure_future(work), list[int]()
+    task, received = asyncio.ensure_future(work), list[int]()
 
     def end(number: int) -> None:
-        if not by:  # only once: the clean-up must not be interrupted
+        if not received:  # only once: the clean-up must not be interrupted
             task.cancel()
-        by.append(number)
+        received.append(number)
 
     with handle_stop_signals(end):
         try:
             await task
         except asyncio.CancelledError:
-            if not by:
+            if not received:
                 raise
-    return 128 + by[0] if by else 0
+    return 128 + received[0] if received else 0

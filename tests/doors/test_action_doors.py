@@ -98,7 +98,7 @@ async def one(client: Client, schema: Any, tool: str, arguments: dict[str, Any])
 
 @requirement("actions.are-tools", "actions.run-command")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_call_comes_to_the_same_through_every_door(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_call_has_the_same_result_through_every_door(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
     registry = Project(load_config()).registry()
     went_well = 0
     for (tool, arguments), told in zip(CALLS, over_mcp(mode), strict=True):

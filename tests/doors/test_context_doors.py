@@ -64,7 +64,7 @@ def test_python_the_command_line_and_the_tool_agree_on_every_judged_query(
     assert hits > 200
 
 
-def test_scores_are_equal_to_the_last_bit_and_a_process_of_its_own_agrees() -> None:
+def test_scores_are_equal_to_the_last_bit_in_another_process() -> None:
     query = "who leads an incident and who types the commands"
     command = [sys.executable, "-m", "onhand", "context", "search", "--json", "--root", str(PROJECT), query]
     environ = {**os.environ, "PYTHONPATH": str(Path(onhand.__file__).parents[1])}

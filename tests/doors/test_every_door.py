@@ -130,18 +130,18 @@ def test_every_door_refuses_the_same(door: Door, options: dict[str, Any]) -> Non
         door.search("keyword", "dock", {}, **options)
 
 
-def test_every_door_refuses_an_order_that_is_none(door: Door) -> None:
+def test_every_door_refuses_an_unknown_order(door: Door) -> None:
     with pytest.raises(Rejected, match="invalid"):
         door.search("filter", "", {}, order_by="created_time desc; drop table x")
 
 
-def test_every_door_takes_too_large_a_limit_for_the_most(door: Door, python: Door) -> None:
+def test_every_door_caps_a_limit_that_is_too_large(door: Door, python: Door) -> None:
     answer = door.search("keyword", "ticket", {}, limit=2_147_483_647)
     assert answer == python.search("keyword", "ticket", {}, limit=2_147_483_647)
     assert answer["notes"]
 
 
-def test_every_door_takes_what_a_query_language_would_obey_for_words(door: Door, python: Door) -> None:
+def test_every_door_takes_query_operators_for_words(door: Door, python: Door) -> None:
     for query in HOSTILE:
         first = door.search("keyword", query, {}, limit=5)
         assert first == python.search("keyword", query, {}, limit=5) == door.search("keyword", query, {}, limit=5)
@@ -161,7 +161,7 @@ def test_every_door_reads_the_same_document(door: Door, python: Door, ranges: di
         assert got == expected
 
 
-def test_every_door_says_that_a_document_is_not_there(door: Door) -> None:
+def test_every_door_reports_an_unknown_document(door: Door) -> None:
     with pytest.raises(Rejected, match=r"failed: .*there is no document 'mail-forecas'.*did you mean"):
         door.get("mail-forecas")
     with pytest.raises(Rejected, match=r"invalid: .*first_line"):

@@ -110,7 +110,7 @@ def test_python_the_command_line_and_mcp_give_the_same_json(mode: str, capsys: p
 
 
 @ERAS
-def test_a_note_and_a_step_are_told_alike_when_they_are_written(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_notes_and_steps_have_the_same_json(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
     written = {"name": "door", "description": "Which door", "body": "The left one."}
     words = ["notes", "write", written["name"], "--json", "--description", written["description"]]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import rawmcp
-from onhand.mcp.messages import MAX_LINE_BYTES
+from onhand.mcp.stdio import MAX_LINE_BYTES
 from public_cases import cases, each
 from rawmcp import ENVELOPE, Http, request
 from requirements import requirement

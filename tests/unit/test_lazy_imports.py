@@ -47,7 +47,6 @@ LAZY = {
     "onhand.corpora.rules": COLD,
     "onhand.corpora.skills": COLD,
     "onhand.mcp.approvals": EXTRA,
-    "onhand.mcp.client_settings": EXTRA,
     "onhand.mcp.output_validation": EXTRA,
     "onhand.mcp.servers": EXTRA,
     "onhand.mcp.upstream_lists": EXTRA,

@@ -60,8 +60,8 @@ def test_an_agent_opens_each_part_once(opened: Counter[str], tmp_path: Path) -> 
 @requirement("project.opened-once")
 def test_a_server_opens_each_part_once(opened: Counter[str]) -> None:
     surface: Any = mcp_surface(onhand.open())
-    assert surface._library.resources()
-    assert surface._library.suggestions("name", "")
+    assert surface.resources.all()
+    assert surface.resources.complete("name", "")
     assert opened == ONCE
 
 

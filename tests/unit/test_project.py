@@ -13,7 +13,8 @@ import onhand
 from onhand import Context, Document, Notes, Rules
 from onhand.config.settings import ContextSettings, NotesSettings, RulesSettings
 from onhand.errors import ConfigError, InputError
-from onhand.mcp.gateway import fixed_tools
+from onhand.mcp.gateway import Gateway
+from onhand.mcp.upstreams import Upstreams
 from onhand.project import Project, load_config, open_index
 from requirements import requirement
 
@@ -419,7 +420,7 @@ def test_no_tool_of_ours_has_the_name_of_one_that_the_gateway_adds(home: Path, m
         monkeypatch.setenv(f"ONHAND_{name}", value)
     ours = {tool.name for tool in Project(load_config()).registry()}
     assert {"run_command", "http_get", "edit_file"} <= ours
-    assert ours.isdisjoint(tool.name for tool in fixed_tools(()))
+    assert ours.isdisjoint(Gateway(Upstreams([])).tools.names())
 
 
 @requirement("project.opened-once")

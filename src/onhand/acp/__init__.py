@@ -1,1 +1,1 @@
-"""How does an editor drive the agent? The Agent Client Protocol over the standard streams."""
+"""The ACP door: the agent inside editors, over the Agent Client Protocol."""

@@ -12,13 +12,16 @@ from acp import schema
 from acp.exceptions import RequestError
 from acp.interfaces import Client
 
-from onhand.acp import updates
 from onhand.acp.history import History, conversation_title
-from onhand.acp.session import MODES, Conversation, EditorSession
+from onhand.acp.session import MODES, STOP_REASONS, Conversation, EditorSession, message_chunk
 from onhand.agent.loop import rebuild_messages
 from onhand.corpora.blocks import render_block
 from onhand.errors import InputError, NotFound, OnhandError
 from onhand.text import repair_surrogates
+
+PROTOCOL_VERSION = 1
+MAX_SESSIONS = 100  # open at the same time in one editor
+PAGE = 50  # sessions per page of a list
 
 PromptBlock = (
     schema.TextContentBlock
@@ -27,42 +30,6 @@ PromptBlock = (
     | schema.ResourceContentBlock
     | schema.EmbeddedResourceContentBlock
 )
-
-
-def prompt_text(prompt: Sequence[PromptBlock]) -> str:
-    """Return the blocks of a prompt as one text; attached files are in blocks that their content cannot close."""
-    text = "\n\n".join(part for one in prompt if (part := _block_text(one)).strip())
-    if not text:
-        raise RequestError.invalid_params({"details": "the prompt is empty: send some text"})
-    return repair_surrogates(text)
-
-
-def _block_text(one: PromptBlock) -> str:
-    match one:
-        case schema.TextContentBlock():
-            return one.text
-        case schema.ResourceContentBlock():
-            about = {"uri": one.uri, "name": one.name, "description": one.description}
-            return render_block("resource_link", {name: value for name, value in about.items() if value}, "")
-        case schema.EmbeddedResourceContentBlock():
-            return _embedded_text(one.resource)
-    kind = "an image" if isinstance(one, schema.ImageContentBlock) else "audio"
-    raise RequestError.invalid_params({"details": f"{kind} is not supported, as promptCapabilities says: send text"})
-
-
-def _embedded_text(resource: schema.TextResourceContents | schema.BlobResourceContents) -> str:
-    about = {"uri": resource.uri}
-    if isinstance(resource, schema.TextResourceContents):
-        return render_block("resource", about, resource.text)
-    return render_block(
-        "resource", about, f"(binary content of about {len(resource.blob) * 3 // 4:,} bytes, not shown)"
-    )
-
-
-PROTOCOL_VERSION = 1
-MAX_SESSIONS = 100  # open at the same time in one editor
-PAGE = 50  # sessions per page of a list
-
 EditorMcpServer = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
 
@@ -106,11 +73,7 @@ class EditorAgent:
         self._client = client
 
     async def initialize(
-        self,
-        protocol_version: int,
-        client_capabilities: schema.ClientCapabilities | None = None,
-        client_info: schema.Implementation | None = None,
-        **_: Any,
+        self, protocol_version: int, client_capabilities: schema.ClientCapabilities | None = None, **_: Any
     ) -> schema.InitializeResponse:
         """Return our protocol version, whichever was requested, and our capabilities."""
         self._is_initialized = True
@@ -136,11 +99,7 @@ class EditorAgent:
         raise _invalid_params(f"unknown authentication method {method_id[:80]!r}: initialize listed none")
 
     async def new_session(
-        self,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: list[EditorMcpServer] | None = None,
-        **_: Any,
+        self, cwd: str, mcp_servers: list[EditorMcpServer] | None = None, **_: Any
     ) -> schema.NewSessionResponse:
         """Start a conversation about a project."""
         session_id = token_hex(16)
@@ -151,39 +110,18 @@ class EditorAgent:
         )
 
     async def load_session(
-        self,
-        cwd: str,
-        session_id: str,
-        mcp_servers: list[EditorMcpServer] | None = None,
-        additional_directories: list[str] | None = None,
-        **_: Any,
+        self, cwd: str, session_id: str, mcp_servers: list[EditorMcpServer] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
         """Reopen a conversation and replay all of it to the editor."""
         session = await self._reopen_session(session_id, cwd, mcp_servers or [], replay=True)
         return schema.LoadSessionResponse(modes=_mode_state(session), config_options=_config_options(session))
 
     async def resume_session(
-        self,
-        session_id: str,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: list[EditorMcpServer] | None = None,
-        **_: Any,
+        self, session_id: str, cwd: str, mcp_servers: list[EditorMcpServer] | None = None, **_: Any
     ) -> schema.ResumeSessionResponse:
         """Reopen a conversation without replaying it, because the editor still knows it."""
         session = await self._reopen_session(session_id, cwd, mcp_servers or [], replay=False)
         return schema.ResumeSessionResponse(modes=_mode_state(session), config_options=_config_options(session))
-
-    async def fork_session(
-        self,
-        session_id: str,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: list[EditorMcpServer] | None = None,
-        **_: Any,
-    ) -> schema.ForkSessionResponse:
-        """Refuse: forking is not yet stable in the protocol."""
-        raise RequestError.method_not_found("session/fork")
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
@@ -222,8 +160,8 @@ class EditorAgent:
         if outcome.end == "error":
             raise RequestError(-32603, outcome.detail or "the agent failed")
         if outcome.detail and outcome.end not in ("answer", "cancelled"):
-            await session.send_updates([updates.message_chunk(f"\n\n[{outcome.detail}]")])
-        return schema.PromptResponse(stop_reason=updates.STOP_REASONS[outcome.end])
+            await session.send_updates([message_chunk(f"\n\n[{outcome.detail}]")])
+        return schema.PromptResponse(stop_reason=STOP_REASONS[outcome.end])
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Cancel the prompt that a session is working on, which is then answered."""
@@ -235,7 +173,9 @@ class EditorAgent:
         """Change the approval mode from the next call on."""
         session = self._session(session_id)
         _set_mode(session, mode_id)
-        await session.send_updates([_option_update(session)])
+        options = _config_options(session)
+        update = schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
+        await session.send_updates([update])
         return schema.SetSessionModeResponse()
 
     async def set_config_option(
@@ -249,13 +189,6 @@ class EditorAgent:
         update = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=session.mode)
         await session.send_updates([update])
         return schema.SetSessionConfigOptionResponse(config_options=_config_options(session))
-
-    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse: we have no extension methods."""
-        raise RequestError.method_not_found(f"_{method}")
-
-    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore extension notifications."""
 
     async def close(self) -> None:
         """Close every session, because the editor has disconnected."""
@@ -293,7 +226,7 @@ class EditorAgent:
             raise _invalid_params("this session is open: close it first")
         journal = None
         try:
-            journal = self._history.reopen(session_id)  # before it is read: from now on no other process appends to it
+            journal = self._history.reopen(session_id)  # locks it, so that nobody appends after we have read it
             directory, events = self._history.read(session_id)
             if os.path.realpath(directory) != os.path.realpath(cwd):
                 raise _invalid_params(f"this session belongs to another directory: {directory}")
@@ -324,12 +257,13 @@ class EditorAgent:
             raise RequestError(-32600, "call initialize first")
 
 
-def _valid_capabilities(given: object) -> schema.ClientCapabilities | None:
-    """Return the editor's capabilities. Where they are malformed, the SDK leaves a dict, which counts as none."""
-    if not isinstance(given, schema.ClientCapabilities):
+def _valid_capabilities(capabilities: object) -> schema.ClientCapabilities | None:
+    """Return the editor's capabilities. The SDK leaves malformed ones as a dict, which counts as none."""
+    if not isinstance(capabilities, schema.ClientCapabilities):
         return None
-    files: object = given.fs
-    return given if isinstance(files, schema.FileSystemCapabilities | None) else given.model_copy(update={"fs": None})
+    files: object = capabilities.fs
+    is_valid = isinstance(files, schema.FileSystemCapabilities | None)
+    return capabilities if is_valid else capabilities.model_copy(update={"fs": None})
 
 
 def _set_mode(session: EditorSession, mode: str) -> None:
@@ -358,10 +292,36 @@ def _config_options(
     ]
 
 
-def _option_update(session: EditorSession) -> schema.ConfigOptionUpdate:
-    return schema.ConfigOptionUpdate(session_update="config_option_update", config_options=_config_options(session))
-
-
 def _invalid_params(details: str) -> RequestError:
     """Return an invalid-params error, whose message editors show."""
     return RequestError(-32602, details)
+
+
+def prompt_text(prompt: Sequence[PromptBlock]) -> str:
+    """Return the blocks of a prompt as one text; attached files are in blocks that their content cannot close."""
+    text = "\n\n".join(part for one in prompt if (part := _block_text(one)).strip())
+    if not text:
+        raise RequestError.invalid_params({"details": "the prompt is empty: send some text"})
+    return repair_surrogates(text)
+
+
+def _block_text(one: PromptBlock) -> str:
+    match one:
+        case schema.TextContentBlock():
+            return one.text
+        case schema.ResourceContentBlock():
+            about = {"uri": one.uri, "name": one.name, "description": one.description}
+            return render_block("resource_link", {name: value for name, value in about.items() if value}, "")
+        case schema.EmbeddedResourceContentBlock():
+            return _embedded_text(one.resource)
+    kind = "an image" if isinstance(one, schema.ImageContentBlock) else "audio"
+    raise RequestError.invalid_params({"details": f"{kind} is not supported, as promptCapabilities says: send text"})
+
+
+def _embedded_text(resource: schema.TextResourceContents | schema.BlobResourceContents) -> str:
+    about = {"uri": resource.uri}
+    if isinstance(resource, schema.TextResourceContents):
+        return render_block("resource", about, resource.text)
+    return render_block(
+        "resource", about, f"(binary content of about {len(resource.blob) * 3 // 4:,} bytes, not shown)"
+    )

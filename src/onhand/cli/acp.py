@@ -52,7 +52,7 @@ def _install(arguments: argparse.Namespace) -> int:
     import os
 
     from onhand.cli.mcp import own_command, warn_if_missing, write_entry
-    from onhand.mcp.client_settings import path_of
+    from onhand.mcp.client_settings import settings_path
 
     if arguments.verb != ["install", "zed"]:
         raise InputError(f"{' '.join(arguments.verb)[:100]!r} is not a command: did you mean `onhand acp install zed`?")
@@ -60,6 +60,6 @@ def _install(arguments: argparse.Namespace) -> int:
     program, *words = own_command()
     confined = ["--sandbox"] if arguments.sandbox else []
     entry = {"type": "custom", "command": program, "args": [*words, "acp", *flags, *confined], "env": {}}
-    path = path_of("zed", None, os.path.expanduser("~"), os.environ)
+    path = settings_path("zed", None, os.path.expanduser("~"), os.environ)
     warn_if_missing("the Agent Client Protocol", "acp")
     return write_entry("zed", path, "onhand", entry, arguments.print, key="agent_servers")

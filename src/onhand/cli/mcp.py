@@ -184,10 +184,12 @@ def _remove(project: Project, arguments: argparse.Namespace) -> int:
 
 
 def _import(project: Project, arguments: argparse.Namespace) -> int:
-    from onhand.mcp.client_settings import places
+    from onhand.mcp.client_settings import settings_paths
     from onhand.mcp.servers import is_ourselves, read_servers
 
-    known = [path for files in places(home(os.environ), project.directory, os.environ).values() for path in files]
+    known = [
+        path for files in settings_paths(home(os.environ), project.directory, os.environ).values() for path in files
+    ]
     files = arguments.files or [path for path in known if os.path.isfile(path)]
     if not files:
         terminal.say("no settings of a client were found: name a file, or use `onhand mcp add NAME -- COMMAND…`")
@@ -376,8 +378,8 @@ def _install(arguments: argparse.Namespace) -> int:
     from onhand.mcp import client_settings
 
     project = load_config().project if arguments.project else None
-    path = client_settings.path_of(arguments.client, project, os.path.expanduser("~"), os.environ)
-    entry = client_settings.entry_of(arguments.client, own_command(arguments.project))
+    path = client_settings.settings_path(arguments.client, project, os.path.expanduser("~"), os.environ)
+    entry = client_settings.make_entry(arguments.client, own_command(arguments.project))
     warn_if_missing("MCP", "mcp")
     return write_entry(arguments.client, path, arguments.name, entry, arguments.print)
 
@@ -398,13 +400,13 @@ def write_entry(client: str, path: str, name: str, entry: dict[str, Any], only_p
         raise InputError(f"{name[:100]!r} is not a valid name for an entry: use letters, digits, - and _")
     if only_print:
         terminal.complain(f"onhand: this belongs in {path}")
-        terminal.say(client_settings.shown(client, name, entry, key).rstrip("\n"))
+        terminal.say(client_settings.render_entry(client, name, entry, key).rstrip("\n"))
         return 0
-    edit = client_settings.edited(client, path, name, entry, key)
+    edit = client_settings.edit_settings(client, path, name, entry, key)
     if not edit.changes:
         terminal.say(f"{path} already has this entry")
         return 0
-    backup = client_settings.write(edit)
+    backup = client_settings.write_settings(edit)
     terminal.say(f"added {name!r} to {path}; restart {client} to use it")
     if backup:
         terminal.say(f"the previous settings are in {backup}")

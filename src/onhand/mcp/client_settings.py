@@ -1,137 +1,136 @@
-"""Write our entry into the settings of MCP clients.
+"""Add the entry of onhand to the settings of MCP clients.
 
-How is one entry put into a text of settings so that every other byte stays? In JSON with comments, and in TOML.
-
-An entry that is there keeps the members that we do not name, such as variables that somebody added. The result is read
-again before it is given: where it does not say exactly what it should, a ValueError tells that it was not edited. It
-knows no files and no clients.
-Where does a client keep its MCP servers, and how is ours written there without harm to what else the file says?
-
-What was there before is kept beside the file. A file that cannot be edited is refused, with what to put there by hand.
-Nothing here asks a client or starts anything, and how a text is edited `entry_text` alone knows.
+An entry is put into JSON with comments or into TOML so that every other byte stays. An existing entry keeps the members
+that we do not set, such as variables that somebody added. The edited text is parsed again before it is used; if it does
+not say exactly what it should, the file is left alone, and the error says what to add by hand. The previous settings
+are backed up next to the file.
 """
 
 import json
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from onhand.errors import InputError
+from onhand.fsio import open_regular, write_atomic
 
 Entry = Mapping[str, Any]
 
 INDENT = "  "
-UNEDITED = "it is written in a way that is not edited here"
-COMMENTED = "what it says of us has comments, which would be lost"
+UNSUPPORTED = "it is written in a way that cannot be edited safely"
+COMMENTED = "its entry for onhand has comments, which would be lost"
+MAX_FILE_BYTES = 16 * 1024 * 1024  # no settings are longer
+MAX_BACKUPS = 1_000
 
 
-class Form(NamedTuple):
-    """A form of settings: how an entry is spelled alone, and how it is put into a text."""
+class SettingsFormat(NamedTuple):
+    """A format of settings: how an entry is rendered alone, and how it is inserted into a text."""
 
-    alone: Callable[[str, str, Entry], str]  # key, name, entry
-    put: Callable[[str, str, str, Entry], str]  # text, key, name, entry
+    render: Callable[[str, str, Entry], str]  # key, name, entry
+    insert: Callable[[str, str, str, Entry], str]  # text, key, name, entry
 
 
 class _Member(NamedTuple):
     name: str
-    start: int  # of its value
+    start: int  # of the value
     end: int
     value: Any
 
 
-# A text is taken whole, so that nothing in it looks like a comment; the rest is what JSON does not have.
+# Strings match as a whole, so that nothing in them looks like a comment; the other alternatives are not JSON.
 _NOT_JSON = re.compile(r'"(?:[^"\\\n]|\\.)*+"|//[^\n]*+|/\*.*?\*/|,(?=(?:\s|//[^\n]*+|/\*.*?\*/)*+[}\]])', re.DOTALL)
 
 
-def _json_alone(key: str, name: str, entry: Entry) -> str:
+def _render_json(key: str, name: str, entry: Entry) -> str:
     return json.dumps({key: {name: entry}}, indent=INDENT, ensure_ascii=False) + "\n"
 
 
-def _put_into_json(text: str, key: str, name: str, entry: Entry) -> str:
-    plain = _plain(text)
-    start = _past_space(plain, 0)
+def _insert_into_json(text: str, key: str, name: str, entry: Entry) -> str:
+    plain = _blank_comments(text)
+    start = _skip_space(plain, 0)
     top = _members(plain, start)
-    servers = _only(top, key)
-    known = _members(plain, servers.start) if servers else []
-    ours = _only(known, name)
-    wanted = {**(ours.value if ours and isinstance(ours.value, dict) else {}), **entry}
+    servers = _find_member(top, key)
+    others = _members(plain, servers.start) if servers else []
+    existing = _find_member(others, name)
+    wanted = {**(existing.value if existing and isinstance(existing.value, dict) else {}), **entry}
     if servers is None:
-        after = _inserted(text, plain, start, key, {name: wanted}, 1)
-    elif ours is None:
-        after = _inserted(text, plain, servers.start, name, wanted, 2)
-    elif ours.value == wanted:
+        after = _insert_member(text, plain, start, key, {name: wanted}, 1)
+    elif existing is None:
+        after = _insert_member(text, plain, servers.start, name, wanted, 2)
+    elif existing.value == wanted:
         return text
-    elif text[ours.start : ours.end] != plain[ours.start : ours.end]:
+    elif text[existing.start : existing.end] != plain[existing.start : existing.end]:
         raise ValueError(COMMENTED)
     else:
-        after = text[: ours.start] + _spelled(wanted, 2, text) + text[ours.end :]
+        after = text[: existing.start] + _render_value(wanted, 2, text) + text[existing.end :]
     expected = {member.name: member.value for member in top}
-    expected[key] = {**{member.name: member.value for member in known}, name: wanted}
-    if {member.name: member.value for member in _members(_plain(after), start)} != expected:
-        raise ValueError(UNEDITED)
+    expected[key] = {**{member.name: member.value for member in others}, name: wanted}
+    if {member.name: member.value for member in _members(_blank_comments(after), start)} != expected:
+        raise ValueError(UNSUPPORTED)
     return after
 
 
-def _plain(text: str) -> str:
-    """The text with spaces in the place of what JSON does not have: everything else is where it was."""
+def _blank_comments(text: str) -> str:
+    """Replace comments and trailing commas by spaces, so that everything else keeps its position."""
 
-    def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
 
     plain = _NOT_JSON.sub(blank, text)
     return " " + plain[1:] if plain.startswith("\ufeff") else plain
 
 
 def _members(plain: str, start: int) -> list[_Member]:
-    """The members of the object that begins there."""
+    """Return the members of the object that starts there."""
     decode = json.JSONDecoder().raw_decode
     if plain[start : start + 1] != "{":
-        raise ValueError("it is no JSON object where one is expected")
+        raise ValueError("it has something other than a JSON object where one is expected")
     members: list[_Member] = []
-    at = _past_space(plain, start + 1)
+    at = _skip_space(plain, start + 1)
     while plain[at : at + 1] != "}":
         name, end = decode(plain, at)
-        at = _past_space(plain, end)
+        at = _skip_space(plain, end)
         if not isinstance(name, str) or plain[at : at + 1] != ":":
             raise ValueError("it is not valid JSON")
-        at = _past_space(plain, at + 1)
+        at = _skip_space(plain, at + 1)
         value, end = decode(plain, at)
         members.append(_Member(name, at, end, value))
-        at = _past_space(plain, end)
+        at = _skip_space(plain, end)
         if plain[at : at + 1] == ",":
-            at = _past_space(plain, at + 1)
+            at = _skip_space(plain, at + 1)
         elif plain[at : at + 1] != "}":
             raise ValueError("it is not valid JSON")
     return members
 
 
-def _past_space(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     while text[at : at + 1].isspace():
         at += 1
     return at
 
 
-def _only(members: list[_Member], name: str) -> _Member | None:
+def _find_member(members: list[_Member], name: str) -> _Member | None:
     found = [member for member in members if member.name == name]
     if len(found) > 1:
         raise ValueError(f"it has {name!r} more than once")
     return found[0] if found else None
 
 
-def _inserted(text: str, plain: str, start: int, name: str, value: Entry, level: int) -> str:
-    """The text with a member put first into the object that begins there."""
+def _insert_member(text: str, plain: str, start: int, name: str, value: Entry, level: int) -> str:
+    """Insert a member as the first one of the object that starts there."""
     line = _line_end(text) + INDENT * level
-    member = f"{line}{json.dumps(name)}: {_spelled(value, level, text)}"
-    end = _past_space(plain, start + 1)
+    member = f"{line}{json.dumps(name)}: {_render_value(value, level, text)}"
+    end = _skip_space(plain, start + 1)
     if plain[end : end + 1] != "}":
         return text[: start + 1] + member + "," + text[start + 1 :]
-    between = text[start + 1 : end].rstrip()  # comments, if anything
+    between = text[start + 1 : end].rstrip()  # may have comments
     return text[: start + 1] + between + member + _line_end(text) + INDENT * (level - 1) + text[end:]
 
 
-def _spelled(value: Entry, level: int, text: str) -> str:
+def _render_value(value: Entry, level: int, text: str) -> str:
     first, *others = json.dumps(value, indent=INDENT, ensure_ascii=False).split("\n")
     return _line_end(text).join([first, *(INDENT * level + line for line in others)])
 
@@ -140,59 +139,53 @@ def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _toml_alone(key: str, name: str, entry: Entry) -> str:
+def _render_toml(key: str, name: str, entry: Entry) -> str:
     lines = [f"{member} = {json.dumps(value, ensure_ascii=False)}" for member, value in entry.items()]
     return "\n".join([f"[{key}.{name}]", *lines, ""])
 
 
-def _put_into_toml(text: str, key: str, name: str, entry: Entry) -> str:
-    import tomllib
-
-    said = tomllib.loads(text.removeprefix("\ufeff"))
-    known = said.get(key, {})
-    if not isinstance(known, dict) or not isinstance(known.get(name, {}), dict):
-        raise ValueError(f"its {key} is no table of tables")
-    wanted = {**known.get(name, {}), **entry}
-    if known.get(name) == wanted:
+def _insert_into_toml(text: str, key: str, name: str, entry: Entry) -> str:
+    settings = tomllib.loads(text.removeprefix("\ufeff"))
+    servers = settings.get(key, {})
+    if not isinstance(servers, dict) or not isinstance(servers.get(name, {}), dict):
+        raise ValueError(f"its {key} is not a table of tables")
+    wanted = {**servers.get(name, {}), **entry}
+    if servers.get(name) == wanted:
         return text
-    # A table inside of it has a heading of its own, further down.
-    table = _toml_alone(key, name, {member: value for member, value in wanted.items() if not isinstance(value, dict)})
+    # A nested table has its own heading further down.
+    table = _render_toml(key, name, {member: value for member, value in wanted.items() if not isinstance(value, dict)})
     lines = table.replace("\n", _line_end(text))
-    after = _replaced(text, key, name, lines) if name in known else text.rstrip() + 2 * _line_end(text) + lines
-    if tomllib.loads(after.removeprefix("\ufeff")) != {**said, key: {**known, name: wanted}}:
-        raise ValueError(UNEDITED)
+    after = _replace_table(text, key, name, lines) if name in servers else text.rstrip() + 2 * _line_end(text) + lines
+    if tomllib.loads(after.removeprefix("\ufeff")) != {**settings, key: {**servers, name: wanted}}:
+        raise ValueError(UNSUPPORTED)
     return after
 
 
-def _replaced(text: str, key: str, name: str, table: str) -> str:
-    """The text with our table in the place of the one of that name, which ends where the next begins."""
+def _replace_table(text: str, key: str, name: str, table: str) -> str:
+    """Replace the table of that name, which ends where the next one starts."""
     heading = rf"^\[\s*{re.escape(key)}\s*\.\s*\"?{re.escape(name)}\"?\s*\][^\n]*$"
-    found = re.search(heading, text, re.MULTILINE)
-    if found is None:
-        raise ValueError(UNEDITED)
-    following = re.compile(r"^\s*\[", re.MULTILINE).search(text, found.end())
-    if "#" in text[found.start() : following.start() if following else len(text)]:
+    match = re.search(heading, text, re.MULTILINE)
+    if match is None:
+        raise ValueError(UNSUPPORTED)
+    following = re.compile(r"^\s*\[", re.MULTILINE).search(text, match.end())
+    if "#" in text[match.start() : following.start() if following else len(text)]:
         raise ValueError(COMMENTED)
     rest = text[following.start() :].lstrip() if following else ""
-    return text[: found.start()] + table + (_line_end(text) + rest if rest else "")
+    return text[: match.start()] + table + (_line_end(text) + rest if rest else "")
 
 
-JSON = Form(_json_alone, _put_into_json)
-TOML = Form(_toml_alone, _put_into_toml)
-
-
-MAX_FILE_BYTES = 16 * 1024 * 1024  # no settings are longer
-MAX_BACKUPS = 1_000
+JSON = SettingsFormat(_render_json, _insert_into_json)
+TOML = SettingsFormat(_render_toml, _insert_into_toml)
 
 
 class ClientFile(NamedTuple):
-    """Where a client looks for servers and under which key."""
+    """Where a client keeps its servers, and under which key."""
 
-    user: str  # below the home directory, or below where the system keeps settings
-    project: str  # below the project
+    user: str  # relative to the home directory, or to the system's directory for settings
+    project: str  # relative to the project
     key: str
-    extra: Mapping[str, Any] = {}  # that an entry has besides; nobody writes to it
-    workspace: str = ""  # what the client puts the project's directory in the place of, where it starts us elsewhere
+    extra: Mapping[str, Any] = {}  # further members of an entry
+    workspace: str = ""  # the client's variable for the project, if it starts us in another directory
 
 
 CLIENTS = {
@@ -208,7 +201,7 @@ CLIENTS = {
 
 
 class Edit(NamedTuple):
-    """What a file is to say; `before` is None where there is no file."""
+    """The new content of a file; `before` is None if the file does not exist."""
 
     path: str
     before: str | None
@@ -216,28 +209,29 @@ class Edit(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to write."""
+        """Whether the file has to be written."""
         return self.before != self.after
 
 
-def path_of(client: str, project: str | None, home: str, environ: Mapping[str, str]) -> str:
-    """The file of a client: the project's, or without one the user's."""
+def settings_path(client: str, project: str | None, home: str, environ: Mapping[str, str]) -> str:
+    """Return the settings file of a client: the project's or, without a project, the user's."""
     file = CLIENTS[client]
     if project is not None:
         return os.path.join(project, file.project)
     if client in ("vscode", "zed"):
-        return os.path.join(_settings_place(client, home, environ), file.user)
+        return os.path.join(_settings_directory(client, home, environ), file.user)
     if client == "codex" and environ.get("CODEX_HOME"):
         return os.path.join(environ["CODEX_HOME"], "config.toml")
     return os.path.join(home, file.user)
 
 
-def places(home: str, project: str, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Client → the files that it may keep servers in, whether they are there or not, the user's first."""
+def settings_paths(home: str, project: str, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the files in which each client may keep servers, the user's first, whether or not they exist."""
     files = {
-        client: (path_of(client, None, home, environ), path_of(client, project, home, environ)) for client in CLIENTS
+        client: (settings_path(client, None, home, environ), settings_path(client, project, home, environ))
+        for client in CLIENTS
     }
-    desktop = os.path.join(_settings_place("claude-desktop", home, environ), "Claude", "claude_desktop_config.json")
+    desktop = os.path.join(_settings_directory("claude-desktop", home, environ), "Claude", "claude_desktop_config.json")
     return {
         **files,
         "claude-desktop": (desktop,),
@@ -245,50 +239,48 @@ def places(home: str, project: str, environ: Mapping[str, str]) -> dict[str, tup
     }
 
 
-def entry_of(client: str, command: list[str]) -> dict[str, Any]:
-    """Our entry: how the client starts us."""
+def make_entry(client: str, command: list[str]) -> dict[str, Any]:
+    """Return the entry with which a client starts onhand."""
     file = CLIENTS[client]
     root = ["--root", file.workspace] if file.workspace else []
     return {**file.extra, "command": command[0], "args": [*command[1:], "serve", *root]}
 
 
-def shown(client: str, name: str, entry: Mapping[str, Any], key: str = "") -> str:
-    """The entry as it stands in the client's file, among its servers or under another key."""
-    return _form(client).alone(key or CLIENTS[client].key, name, entry)
+def render_entry(client: str, name: str, entry: Mapping[str, Any], key: str = "") -> str:
+    """Return the entry as it would be in the client's file, among its servers or under another key."""
+    return _format_of(client).render(key or CLIENTS[client].key, name, entry)
 
 
-def edited(client: str, path: str, name: str, entry: Mapping[str, Any], key: str = "") -> Edit:
-    """The file with our entry in it; InputError where it cannot be put there without touching anything else."""
+def edit_settings(client: str, path: str, name: str, entry: Mapping[str, Any], key: str = "") -> Edit:
+    """Add an entry to a settings file; raise InputError if that would touch anything else. Nothing is written yet."""
     before = _read(path)
     if before is None or not before.strip():
-        return Edit(path, before, shown(client, name, entry, key))
+        return Edit(path, before, render_entry(client, name, entry, key))
     try:
-        after = _form(client).put(before, key or CLIENTS[client].key, name, entry)
+        after = _format_of(client).insert(before, key or CLIENTS[client].key, name, entry)
     except (ValueError, TypeError, RecursionError) as error:
-        by_hand = f"put this there by hand:\n{shown(client, name, entry, key)}"
-        raise InputError(f"{path} is left as it is, because {error}; {by_hand}") from None
+        by_hand = render_entry(client, name, entry, key)
+        raise InputError(f"{path} was not changed, because {error}. Add this by hand:\n{by_hand}") from None
     return Edit(path, before, after)
 
 
-def write(edit: Edit) -> str | None:
-    """Write the file whole; where there was one, the path of the copy of what it said."""
-    from onhand.fsio import write_atomic
-
-    target = os.path.realpath(edit.path)  # a link to where somebody keeps such files stays a link
+def write_settings(edit: Edit) -> str | None:
+    """Write the file; return the path of the backup if the file existed."""
+    target = os.path.realpath(edit.path)  # a symbolic link stays one
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        backup = None if edit.before is None else _kept(target)
+        backup = None if edit.before is None else _back_up(target)
         write_atomic(target, edit.after.encode(), 0o600)
     except OSError as error:
         raise InputError(f"{edit.path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     return backup
 
 
-def _form(client: str) -> Form:
+def _format_of(client: str) -> SettingsFormat:
     return TOML if CLIENTS[client].user.endswith(".toml") else JSON
 
 
-def _settings_place(client: str, home: str, environ: Mapping[str, str]) -> str:
+def _settings_directory(client: str, home: str, environ: Mapping[str, str]) -> str:
     if sys.platform == "win32":
         return environ.get("APPDATA") or os.path.join(home, "AppData", "Roaming")
     if sys.platform == "darwin" and client != "zed":
@@ -297,8 +289,6 @@ def _settings_place(client: str, home: str, environ: Mapping[str, str]) -> str:
 
 
 def _read(path: str) -> str | None:
-    from onhand.fsio import open_regular
-
     try:
         with open_regular(path) as file:
             raw = file.read(MAX_FILE_BYTES + 1)
@@ -307,15 +297,15 @@ def _read(path: str) -> str | None:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
     if len(raw) > MAX_FILE_BYTES:
-        raise InputError(f"{path} has more than {MAX_FILE_BYTES:,} bytes: that is no file of settings")
+        raise InputError(f"{path} has more than {MAX_FILE_BYTES:,} bytes, which is too long for a settings file")
     try:
         return raw.decode()
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8: save it as UTF-8 first") from None
 
 
-def _kept(path: str) -> str:
-    """A copy of a file under a name that was free."""
+def _back_up(path: str) -> str:
+    """Copy a file to a free name next to it."""
     with open(path, "rb") as file:
         content = file.read()
     for number in range(MAX_BACKUPS):
@@ -327,4 +317,4 @@ def _kept(path: str) -> str:
         with open(descriptor, "wb") as copy:
             copy.write(content)
         return backup
-    raise InputError(f"there are {MAX_BACKUPS:,} copies of {path} already: delete some")
+    raise InputError(f"{path} has {MAX_BACKUPS:,} backups already: delete some")

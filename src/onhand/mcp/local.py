@@ -1,28 +1,16 @@
-"""Serve this project itself: its tools, context files, documents, skills and prompts.
+"""Serve the project itself: its tools, its context pages, documents and skills as resources, and two prompts.
 
-At which address is something read? URIs of context files, documents and files of skills, and back again.
-
-It opens nothing: an address that can be taken apart may still lead nowhere.
-What can be read by its address? Context files, documents and skills, as the protocol's resources.
-
-It opens a corpus when somebody first asks for it. It knows nothing of requests, sessions or events.
-How are skills served with proof of what is in them? The skills extension of the protocol, SEP-2640.
-
-A skill is listed with the digest and size of each of its files, so that a host can tell that what it reads is what was
-listed. A skill whose name or front matter the extension does not allow can be read as a resource, but is not listed.
-What do we serve ourselves? The tools of a registry; context files, documents and skills as resources; two prompts.
-
-It translates and holds no rule about search: a tool's answer is the registry's. It knows no transport and no other
-server.
+Skills are also served by the skills extension (SEP-2640), with the digest and size of each file, so that a client can
+tell whether it reads what was listed. Nothing here decides about search: a tool's answer is the registry's.
 """
 
 import asyncio
 import hashlib
+import mimetypes
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
@@ -45,16 +33,50 @@ from onhand.search.index import MAX_LIMIT
 from onhand.text import repair_surrogates
 from onhand.tools import Call, Registry, Result, Tool
 
+Value = TypeVar("Value")
+Contents = types.TextResourceContents | types.BlobResourceContents
+
 CONTEXT = "onhand://context/"
 DOCUMENTS = "onhand://documents/"
 SKILL = "skill://"
-CONTEXT_TEMPLATE = CONTEXT + "{+path}"
-DOCUMENT_TEMPLATE = DOCUMENTS + "{document_id}"
-SKILL_TEMPLATE = SKILL + "{name}/{+path}"
+MARKDOWN = "text/markdown"
+DIRECTORY = "inode/directory"
+MAX_TITLE_CHARS = 200
+MAX_LISTED_DOCUMENTS = 500  # the newest; others are found by a search and read by their ids
+MAX_DOCUMENT_BYTES = 1024 * 1024  # of one resource; get_document reads any part
+MAX_SUGGESTIONS = 100  # what the protocol allows
+MAX_SUGGESTION_IDS = 10_000  # ids of documents to choose from; takes a few milliseconds
+TOOLS_TTL_MS = 300_000  # the tools do not change while the server runs
+PROGRESS_S = 1.0  # between two progress reports of a long call
+
+EXTENSION = "io.modelcontextprotocol/skills"
+MAX_SKILL_BYTES = 16 * 1024 * 1024  # of a skill whose files are listed; the extension's own limit
+DYNAMIC = "dynamic"  # instead of a list of files
+FRESH = {"ttlMs": 0, "cacheScope": "private"}  # files change at any time
+_SKILL_NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
+
+INSTRUCTIONS = (
+    "Look up what this project has written down instead of guessing: {searches}. Search with a few words before you "
+    "answer from memory; a search without a match says so. Searches are local and fast."
+)
+PROJECT_CONTEXT = types.Prompt(
+    name="project_context",
+    title="Project context",
+    description="The project's pinned pages, and what else can be searched.",
+)
+USE_SKILL = types.Prompt(
+    name="use_skill",
+    title="Use a skill",
+    description="The instructions of a skill and a list of its files.",
+    arguments=[
+        types.PromptArgument(name="name", description="The name of the skill.", required=True),
+        types.PromptArgument(name="task", description="What to do with it."),
+    ],
+)
 
 
 class Address(NamedTuple):
-    """What an address names: a context file by its path, a document by its id, a skill's file by both."""
+    """What a URI names: a context page by its path, a document by its id, a file of a skill by both."""
 
     kind: str  # "context", "document" or "skill"
     name: str
@@ -62,350 +84,296 @@ class Address(NamedTuple):
 
 
 def context_uri(path: str) -> str:
-    """The address of a context file."""
-    return CONTEXT + _quoted(path, "/")
+    """Return the URI of a context page."""
+    return CONTEXT + _quote(path, "/")
 
 
 def document_uri(document_id: str) -> str:
-    """The address of a document."""
-    return DOCUMENTS + _quoted(document_id, "")
+    """Return the URI of a document."""
+    return DOCUMENTS + _quote(document_id, "")
 
 
 def skill_uri(name: str, path: str) -> str:
-    """The address of a skill's file or directory."""
-    return f"{SKILL}{_quoted(name, '')}/{_quoted(path, '/')}".rstrip("/")
+    """Return the URI of a file or directory of a skill."""
+    return f"{SKILL}{_quote(name, '')}/{_quote(path, '/')}".rstrip("/")
 
 
-def parsed(uri: str) -> Address | None:
-    """What an address names; None if it is none of ours."""
+def parse_uri(uri: str) -> Address | None:
+    """Return what a URI names, whether or not it exists; None for a URI of another kind."""
     if uri.startswith(CONTEXT):
-        return Address("context", _unquoted(uri.removeprefix(CONTEXT)))
+        return Address("context", _unquote(uri.removeprefix(CONTEXT)))
     if uri.startswith(DOCUMENTS):
-        return Address("document", _unquoted(uri.removeprefix(DOCUMENTS)))
+        return Address("document", _unquote(uri.removeprefix(DOCUMENTS)))
     if uri.startswith(SKILL):
         name, _, path = uri.removeprefix(SKILL).partition("/")
-        return Address("skill", _unquoted(name), _unquoted(path))
+        return Address("skill", _unquote(name), _unquote(path))
     return None
 
 
-def _quoted(text: str, safe: str) -> str:
-    return quote(text, safe=safe, errors="surrogateescape")  # a file's name may be no Unicode
+def _quote(text: str, safe: str) -> str:
+    return quote(text, safe=safe, errors="surrogateescape")  # a file name need not be valid Unicode
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return unquote(text, errors="surrogateescape")
 
 
-Contents = types.TextResourceContents | types.BlobResourceContents
-
-MAX_LISTED_DOCUMENTS = 500  # the newest; the others are found by a search and read by their ids
-MAX_DOCUMENT_BYTES = 1024 * 1024  # of one that is read; get_document reads any part
-MAX_SUGGESTIONS = 100  # what the protocol allows
-MAX_LOOKED_AT_IDS = 10_000  # for suggestions: some milliseconds
-MAX_TITLE_CHARS = 200
-MARKDOWN = "text/markdown"
-
-
 class LocalResources:
-    """The corpora of one project; each is opened by its function, when it is first needed."""
+    """The corpora of a project as resources; each function opens a corpus when it is first needed."""
 
     def __init__(
         self,
-        open_context: "Callable[[], Context]",
-        open_skills: "Callable[[], Skills]",
-        open_documents: "Callable[[], Documents | None]",
+        context: Callable[[], Context],
+        skills: Callable[[], Skills],
+        documents: Callable[[], Documents | None],
     ) -> None:
-        self._open_context = open_context
-        self._open_skills = open_skills
-        self._open_documents = open_documents
+        self.context = context
+        self.skills = skills
+        self.documents = documents
 
-    @cached_property
-    def context(self) -> "Context":
-        """The project's pages."""
-        return self._open_context()
-
-    @cached_property
-    def skills(self) -> "Skills":
-        """The skills of the project and its user."""
-        return self._open_skills()
-
-    @cached_property
-    def documents(self) -> "Documents | None":
-        """The documents, if there are any."""
-        return self._open_documents()
-
-    def resources(self) -> list[types.Resource]:
-        """Everything that is listed: pinned pages, searchable pages, skills, the newest documents."""
+    def all(self) -> list[types.Resource]:
+        """Return the pinned pages, the searchable pages, the skills and the newest documents."""
         return [*self._pages(), *self._skill_heads(), *self._newest_documents()]
 
     def templates(self) -> list[types.ResourceTemplate]:
-        """The forms of addresses, also of what is not listed."""
-        forms = [
-            types.ResourceTemplate(
-                name="context",
-                title="Context file",
-                uri_template=CONTEXT_TEMPLATE,
-                description="A page of the project's context, by its path.",
-                mime_type=MARKDOWN,
-            ),
-            types.ResourceTemplate(
-                name="skill",
-                title="File of a skill",
-                uri_template=SKILL_TEMPLATE,
-                description="A file of a skill, by the skill's name and the file's path; read SKILL.md first.",
-            ),
-        ]
-        if self.documents is not None:
-            document = types.ResourceTemplate(
-                name="document",
-                title="Document",
-                uri_template=DOCUMENT_TEMPLATE,
-                description="The text of a document, by the document_id that a search gives.",
-                mime_type="text/plain",
-            )
-            forms.insert(1, document)
-        return forms
+        """Return the URI templates, which also cover what is not listed."""
+        context = types.ResourceTemplate(
+            name="context",
+            title="Context page",
+            uri_template=CONTEXT + "{+path}",
+            description="A page of the project's context, by its path.",
+            mime_type=MARKDOWN,
+        )
+        document = types.ResourceTemplate(
+            name="document",
+            title="Document",
+            uri_template=DOCUMENTS + "{document_id}",
+            description="The text of a document, by the document_id from a search.",
+            mime_type="text/plain",
+        )
+        skill = types.ResourceTemplate(
+            name="skill",
+            title="File of a skill",
+            uri_template=SKILL + "{name}/{+path}",
+            description="A file of a skill, by the skill's name and the file's path. Read SKILL.md first.",
+        )
+        return [context, skill] if self.documents() is None else [context, document, skill]
 
     def read(self, uri: str) -> Contents:
-        """What is at an address; NotFound where there is nothing."""
-        address = parsed(uri)
+        """Return what is at a URI; raise NotFound if there is nothing."""
+        address = parse_uri(uri)
         if address is None:
-            raise NotFound(
-                f"there is no resource {shorten(uri, MAX_TITLE_CHARS)!r}: take an address from resources/list"
-            )
+            raise NotFound(f"Unknown resource {shorten(uri, MAX_TITLE_CHARS)!r}. Take a URI from resources/list.")
         if address.kind == "context":
-            return types.TextResourceContents(
-                uri=uri, mime_type=MARKDOWN, text=repair_surrogates(self.context.read(address.name))
-            )
+            text = repair_surrogates(self.context().read(address.name))
+            return types.TextResourceContents(uri=uri, mime_type=MARKDOWN, text=text)
         if address.kind == "document":
-            return self._document(uri, address.name)
-        return _contents(uri, address.path, self.skill_bytes(address.name, address.path))
+            return self._read_document(uri, address.name)
+        content = self.read_skill_file(address.name, address.path)
+        kind = mime_type(address.path)
+        try:  # text only if it is the file byte for byte, so that its digest is right
+            return types.TextResourceContents(uri=uri, mime_type=kind, text=content.decode())
+        except UnicodeDecodeError:
+            return types.BlobResourceContents(uri=uri, mime_type=kind, blob=b64encode(content).decode())
 
-    def skill_bytes(self, name: str, path: str) -> bytes:
-        """What is in a file that belongs to a skill; hidden files and those of other skills do not."""
-        if path not in self.skills.files(name):
-            raise NotFound(f"the skill {name!r} has no file {path[:200]!r}: read its {SKILL_FILE} for what there is")
-        return self.skills.file_bytes(name, path)
+    def read_skill_file(self, name: str, path: str) -> bytes:
+        """Return the content of a file of a skill; hidden files and files of other skills are not part of it."""
+        if path not in self.skills().files(name):
+            raise NotFound(f"The skill {name!r} has no file {path[:200]!r}. Its {SKILL_FILE} says which files it has.")
+        return self.skills().file_bytes(name, path)
 
-    def suggestions(self, argument: str, begun: str) -> tuple[list[str], int]:
-        """How a template's or prompt's argument may go on, those that begin so first, and how many there are."""
-        known = {"path": self._paths, "name": self._skill_names, "document_id": self._document_ids}.get(argument)
-        if known is None:
+    def complete(self, argument: str, prefix: str) -> tuple[list[str], int]:
+        """Return values of an argument that contain the prefix, those that start with it first, and their number."""
+        sources = {"path": self._paths, "name": self._skill_names, "document_id": self._document_ids}
+        if argument not in sources:
             return [], 0
-        wanted = begun.casefold()
-        fitting = [one for one in known() if wanted in one.casefold()]
-        fitting.sort(key=lambda one: (not one.casefold().startswith(wanted), one))
-        return fitting[:MAX_SUGGESTIONS], len(fitting)
+        folded = prefix.casefold()
+        matches = [value for value in sources[argument]() if folded in value.casefold()]
+        matches.sort(key=lambda value: (not value.casefold().startswith(folded), value))
+        return matches[:MAX_SUGGESTIONS], len(matches)
 
     def _pages(self) -> Iterator[types.Resource]:
-        for file in self.context.pinned().files:
+        for file in self.context().pinned().files:
             yield types.Resource(
                 uri=context_uri(file.path),
-                name=_line(file.path),
+                name=_one_line(file.path),
                 description="Pinned: meant for every prompt.",
                 mime_type=MARKDOWN,
                 size=file.bytes,
                 annotations=types.Annotations(priority=1.0),
             )
-        for source in self.context.searchable():
+        for source in self.context().searchable():
             yield types.Resource(
                 uri=context_uri(source.path),
-                name=_line(source.path),
-                description=_line(source.description) or None,
+                name=_one_line(source.path),
+                description=_one_line(source.description) or None,
                 mime_type=MARKDOWN,
                 size=source.bytes,
             )
 
     def _skill_heads(self) -> Iterator[types.Resource]:
-        for skill in self.skills.all():
+        for skill in self.skills().all():
             yield types.Resource(
                 uri=skill_uri(skill.name, SKILL_FILE),
-                name=_line(skill.name),
-                description=_line(skill.description, 1024),
+                name=_one_line(skill.name),
+                description=_one_line(skill.description, 1024),
                 mime_type=MARKDOWN,
             )
 
     def _newest_documents(self) -> Iterator[types.Resource]:
-        if self.documents is None:
-            return
+        documents = self.documents()
         token: str | None = None
         left = MAX_LISTED_DOCUMENTS
-        while left > 0:
-            answer = self.documents.filter(limit=min(left, MAX_LIMIT), page_token=token)
+        while documents is not None and left > 0:
+            answer = documents.filter(limit=min(left, MAX_LIMIT), page_token=token)
             for hit in answer.hits:
-                title = _line(hit.title)
-                yield types.Resource(
-                    uri=document_uri(hit.document_id),
-                    name=title or _line(hit.document_id),
-                    mime_type="text/plain",
-                )
+                name = _one_line(hit.title) or _one_line(hit.document_id)
+                yield types.Resource(uri=document_uri(hit.document_id), name=name, mime_type="text/plain")
             left -= len(answer.hits)
             token = answer.next_page_token
             if not token or not answer.hits:
                 return
 
-    def _document(self, uri: str, document_id: str) -> Contents:
-        if self.documents is None:
-            raise NotFound("there are no documents here: import some with `onhand docs import PATH…`")
-        reading = self.documents.get(document_id, first_byte=0, max_bytes=MAX_DOCUMENT_BYTES)
-        part = reading.part
+    def _read_document(self, uri: str, document_id: str) -> Contents:
+        documents = self.documents()
+        if documents is None:
+            raise NotFound("This project has no documents. Import some with `onhand docs import PATH…`.")
+        part = documents.get(document_id, first_byte=0, max_bytes=MAX_DOCUMENT_BYTES).part
         cut = {"onhand/bytes": [part.first_byte, part.end_byte], "onhand/of_bytes": part.bytes} if part.next else None
         return types.TextResourceContents(uri=uri, mime_type="text/plain", text=repair_surrogates(part.text), _meta=cut)
 
     def _paths(self) -> list[str]:
-        pinned = [file.path for file in self.context.pinned().files]
-        return [repair_surrogates(path) for path in [*pinned, *(source.path for source in self.context.searchable())]]
+        pinned = [file.path for file in self.context().pinned().files]
+        return list(map(repair_surrogates, [*pinned, *(file.path for file in self.context().searchable())]))
 
     def _skill_names(self) -> list[str]:
-        return [skill.name for skill in self.skills.all()]
+        return [skill.name for skill in self.skills().all()]
 
     def _document_ids(self) -> list[str]:
-        if self.documents is None:
-            return []
-        return self.documents.ids(MAX_LOOKED_AT_IDS)
-
-
-def _contents(uri: str, path: str, content: bytes) -> Contents:
-    """Text where that is byte for byte what is in the file, so that its digest holds."""
-    kind = mime_type(path)
-    try:
-        return types.TextResourceContents(uri=uri, mime_type=kind, text=content.decode())
-    except UnicodeDecodeError:
-        return types.BlobResourceContents(uri=uri, mime_type=kind, blob=b64encode(content).decode())
+        documents = self.documents()
+        return [] if documents is None else documents.ids(MAX_SUGGESTION_IDS)
 
 
 def mime_type(path: str) -> str:
-    """What a file probably is, by its name alone."""
+    """Return the probable MIME type of a file, by its name alone."""
     if path.lower().endswith((".md", ".markdown")):
         return MARKDOWN
-    import mimetypes
-
     return mimetypes.guess_type(path, strict=False)[0] or "text/plain"
 
 
-def _line(text: str, max_chars: int = MAX_TITLE_CHARS) -> str:
-    """What a file or document says of itself, on one short line for a list that a person or model reads."""
+def _one_line(text: str, max_chars: int = MAX_TITLE_CHARS) -> str:
+    """Return text from a file on one short line, for a list that a person or a model reads."""
     return shorten(line_without_tags(repair_surrogates(text)), max_chars)
 
 
-EXTENSION = "io.modelcontextprotocol/skills"
-MAX_BYTES = 16 * 1024 * 1024  # of a skill whose files are listed: the extension's own limit, as 512 files are
-DYNAMIC = "dynamic"  # in place of a list of files
-DIRECTORY = "inode/directory"
-FRESH = {"ttlMs": 0, "cacheScope": "private"}  # files change at any time
-_NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
-
-
 class SkillParams(types.RequestParams):
-    """Which skill, or which directory of one."""
+    """The parameters of `skills/get`."""
 
     uri: str
 
 
 class DirectoryParams(types.PaginatedRequestParams):
-    """Which directory, and which page of what is in it."""
+    """The parameters of `resources/directory/read`."""
 
     uri: str
 
 
-def listed(library: "LocalResources", cursor: str | None) -> dict[str, Any]:
-    """One page of the skills, each with the digests of its files."""
-    names = [skill.name for skill in library.skills.all() if _NAME.fullmatch(skill.name)]
-    shown, following = page(names, cursor)
-    entries = [entry for name in shown if (entry := _entry(library, name)) is not None]
-    return {"skills": entries, **({"nextCursor": following} if following else {}), **FRESH}
+class SkillsExtension:
+    """The skills of a project as SEP-2640 lists them.
 
+    A skill whose name or front matter the extension does not allow is not listed; it can still be read as a resource.
+    """
 
-def entry_at(library: "LocalResources", uri: str) -> dict[str, Any]:
-    """The one skill whose SKILL.md has that address."""
-    address = parsed(uri)
-    entry = None
-    if address is not None and address.kind == "skill" and address.path == SKILL_FILE and _NAME.fullmatch(address.name):
-        entry = _entry(library, address.name)
-    if entry is None:
-        raise NotFound(f"there is no skill at {uri[:200]!r}: take an address from skills/list")
-    return {"skill": entry, **FRESH}
+    def __init__(self, resources: LocalResources) -> None:
+        self._resources = resources
 
+    def list_skills(self, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        """Return one page of the skills, each with the digests of its files."""
+        names = [skill.name for skill in self._resources.skills().all() if _SKILL_NAME.fullmatch(skill.name)]
+        on_page, cursor = page(names, params)
+        entries = [entry for name in on_page if (entry := self._entry(name)) is not None]
+        return {"skills": entries, **({"nextCursor": cursor} if cursor else {}), **FRESH}
 
-def directory(library: "LocalResources", uri: str, cursor: str | None) -> dict[str, Any]:
-    """What is directly in a directory of a skill."""
-    address = parsed(uri)
-    if address is None or address.kind != "skill":
-        raise NotFound(f"there is no directory at {uri[:200]!r}: take one from skills/list")
-    below = f"{address.path.strip('/')}/".lstrip("/")
-    inside = [path.removeprefix(below) for path in library.skills.files(address.name) if path.startswith(below)]
-    if not inside:
-        raise NotFound(f"{uri[:200]!r} is no directory: take one from skills/list, or read it with resources/read")
-    children = sorted({f"{first}/" if rest else first for first, _, rest in (path.partition("/") for path in inside)})
-    shown, following = page(children, cursor)
-    resources = [_child(address.name, below, child) for child in shown]
-    return {"resources": resources, **({"nextCursor": following} if following else {}), **FRESH}
+    def get_skill(self, params: SkillParams) -> dict[str, Any]:
+        """Return the skill whose SKILL.md has this URI."""
+        match parse_uri(params.uri):
+            case Address("skill", name, path) if path == SKILL_FILE and _SKILL_NAME.fullmatch(name):
+                entry = self._entry(name)
+            case _:
+                entry = None
+        if entry is None:
+            raise NotFound(f"There is no skill at {params.uri[:200]!r}. Take a URI from skills/list.")
+        return {"skill": entry, **FRESH}
 
+    def read_directory(self, params: DirectoryParams) -> dict[str, Any]:
+        """Return the direct children of a directory of a skill."""
+        address = parse_uri(params.uri)
+        if address is None or address.kind != "skill":
+            raise NotFound(f"There is no directory at {params.uri[:200]!r}. Take a URI from skills/list.")
+        prefix = f"{address.path.strip('/')}/".lstrip("/")
+        files = self._resources.skills().files(address.name)
+        inside = [path.removeprefix(prefix) for path in files if path.startswith(prefix)]
+        if not inside:
+            raise NotFound(
+                f"{params.uri[:200]!r} is not a directory. Take one from skills/list, or read it with resources/read."
+            )
+        names = sorted({f"{first}/" if rest else first for first, _, rest in (path.partition("/") for path in inside)})
+        on_page, cursor = page(names, params)
+        children = [_describe_child(address.name, prefix, name) for name in on_page]
+        return {"resources": children, **({"nextCursor": cursor} if cursor else {}), **FRESH}
 
-def _child(name: str, below: str, child: str) -> dict[str, Any]:
-    uri = skill_uri(name, below + child)
-    kind = DIRECTORY if child.endswith("/") else mime_type(child)
-    return {"uri": uri, "name": child.rstrip("/").encode(errors="replace").decode(), "mimeType": kind}
-
-
-def _entry(library: "LocalResources", name: str) -> dict[str, Any] | None:
-    """A skill as the extension lists it; None if what its SKILL.md says of itself is not what the extension asks."""
-    try:
-        head = library.skill_bytes(name, SKILL_FILE)
-        matter = read_front_matter(head.decode()).data
-        files = _digests(library, name)
-    except (OnhandError, UnicodeDecodeError):  # gone, or changed into what cannot be listed, since we looked
-        return None
-    if matter.get("name") != name or not matter.get("description"):
-        return None
-    return {"uri": skill_uri(name, SKILL_FILE), "frontmatter": matter, "resources": files}
-
-
-def _digests(library: "LocalResources", name: str) -> list[dict[str, Any]] | str:
-    """Every file with its digest; DYNAMIC where there are more or larger ones than the extension lists."""
-    paths = library.skills.files(name)
-    if len(paths) >= MAX_LISTED:  # there may be more
-        return DYNAMIC
-    listed: list[dict[str, Any]] = []
-    room = MAX_BYTES
-    for path in paths:
+    def _entry(self, name: str) -> dict[str, Any] | None:
+        """Return a skill as the extension lists it; None if its front matter is not what the extension requires."""
         try:
-            content = library.skills.file_bytes(name, path)
-        except InputError:  # too large, or unreadable: a list without it would not be complete
+            matter = read_front_matter(self._resources.read_skill_file(name, SKILL_FILE).decode()).data
+            files = self._digests(name)
+        except (OnhandError, UnicodeDecodeError):  # it was deleted or changed in the meantime
+            return None
+        if matter.get("name") != name or not matter.get("description"):
+            return None
+        return {"uri": skill_uri(name, SKILL_FILE), "frontmatter": matter, "resources": files}
+
+    def _digests(self, name: str) -> list[dict[str, Any]] | str:
+        """Return every file with its digest; DYNAMIC if there are more or larger files than the extension lists."""
+        paths = self._resources.skills().files(name)
+        if len(paths) >= MAX_LISTED:  # there may be more
             return DYNAMIC
-        room -= len(content)
-        if room < 0:
-            return DYNAMIC
-        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        listed.append({"uri": skill_uri(name, path), "digest": digest, "size": len(content)})
-    return listed
+        files: list[dict[str, Any]] = []
+        room = MAX_SKILL_BYTES
+        for path in paths:
+            try:
+                content = self._resources.skills().file_bytes(name, path)
+            except InputError:  # too large or unreadable: a list without it would not be complete
+                return DYNAMIC
+            room -= len(content)
+            if room < 0:
+                return DYNAMIC
+            digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+            files.append({"uri": skill_uri(name, path), "digest": digest, "size": len(content)})
+        return files
 
 
-Value = TypeVar("Value")
-
-TOOLS_TTL_MS = 300_000  # the tools are those of the configuration that we were started with
-PROGRESS_S = 1.0  # a call that takes longer tells that it is still at work, this often
-INSTRUCTIONS = (
-    "What this project has written down, to be looked up instead of guessed: {searches}. Search with a few words "
-    "before you answer from memory; a search without a match says so. Every answer is local and quick."
-)
+def _describe_child(skill: str, prefix: str, name: str) -> dict[str, Any]:
+    kind = DIRECTORY if name.endswith("/") else mime_type(name)
+    shown = name.rstrip("/").encode(errors="replace").decode()
+    return {"uri": skill_uri(skill, prefix + name), "name": shown, "mimeType": kind}
 
 
 class LocalSurface(Surface):
-    """A registry and a library as a server's offer."""
+    """The tools of a registry and the resources of a project, as a server offers them."""
 
     name = "onhand"
 
-    def __init__(self, registry: "Registry", library: "LocalResources", version: str) -> None:
+    def __init__(self, registry: Registry, resources: LocalResources, version: str) -> None:
         self.registry = registry
+        self.resources = resources
         self.version = version
-        self._library = library
         searches = [tool.name for tool in sorted(registry, key=lambda tool: tool.name) if "search" in tool.name]
         self.instructions = INSTRUCTIONS.format(searches=", ".join(searches)) if searches else None
 
     @property
     def capabilities(self) -> types.ServerCapabilities:
-        """Tools, resources with the skills extension, prompts and completions; nothing that changes by itself."""
+        """Tools, resources with the skills extension, prompts and completions, without change notifications."""
         return types.ServerCapabilities(
             tools=types.ToolsCapability(),
             resources=types.ResourcesCapability(),
@@ -416,126 +384,110 @@ class LocalSurface(Surface):
 
     @property
     def methods(self) -> Mapping[str, Method]:
-        """Those of the skills extension."""
+        """The methods of the skills extension."""
+        skills = SkillsExtension(self.resources)
         return {
-            "skills/list": Method(types.PaginatedRequestParams, self._list_skills),
-            "skills/get": Method(SkillParams, self._get_skill),
-            "resources/directory/read": Method(DirectoryParams, self._read_directory),
+            "skills/list": Method(types.PaginatedRequestParams, _in_thread_with_params(skills.list_skills)),
+            "skills/get": Method(SkillParams, _in_thread_with_params(skills.get_skill)),
+            "resources/directory/read": Method(DirectoryParams, _in_thread_with_params(skills.read_directory)),
         }
 
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
-        """Of one of the registry's tools."""
+        """Return the input schema of a tool of the registry."""
         known = self.registry.get(tool)
         return known.input_schema if known else None
 
-    async def list_tools(
-        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        """Every tool, by name: the same bytes for as long as we run."""
-        if params is not None and params.cursor is not None:
-            raise InputError("all tools are on one page: send no cursor")
-        tools = [_described(tool) for tool in sorted(self.registry, key=lambda tool: tool.name)]
-        return types.ListToolsResult(tools=tools, ttl_ms=TOOLS_TTL_MS, cache_scope="private")
+    def tools(self) -> list[types.Tool]:
+        """Return every tool, sorted by name: the same bytes for as long as the server runs."""
+        return [describe_tool(tool) for tool in sorted(self.registry, key=lambda tool: tool.name)]
 
-    async def call_tool(self, ctx: "RequestContext", params: types.CallToolRequestParams) -> types.CallToolResult:
-        """What the registry answers."""
-        async with _telling_progress(ctx, params.name):
+    def prompts(self) -> list[types.Prompt]:
+        """Return the prompts that a person may start with."""
+        return [PROJECT_CONTEXT, *([USE_SKILL] if "read_skill" in self.registry else [])]
+
+    async def list_tools(
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """Return every tool on one page."""
+        _require_no_cursor(params)
+        return types.ListToolsResult(tools=self.tools(), ttl_ms=TOOLS_TTL_MS, cache_scope="private")
+
+    async def call_tool(self, ctx: RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Return the result of the registry."""
+        async with _reported_progress(ctx, params.name):
             (result,) = await self.registry.dispatch([Call(params.name, params.arguments)])
-        if params.name not in self.registry:
+        tool = self.registry.get(params.name)
+        if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=result.text)
-        return _answered(result, self.registry.get(params.name), ctx.protocol_version)
+        return to_call_result(result, tool, ctx.protocol_version)
 
     async def list_resources(
-        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """Pages, skills and the newest documents, as they are now."""
-        shown, following = page(await _in_thread(self._library.resources), params.cursor if params else None)
-        return types.ListResourcesResult(resources=shown, next_cursor=following, ttl_ms=0, cache_scope="private")
+        """Return one page of the resources as they are now."""
+        resources, cursor = page(await run_in_thread(self.resources.all), params)
+        return types.ListResourcesResult(resources=resources, next_cursor=cursor, ttl_ms=0, cache_scope="private")
 
     async def list_resource_templates(
-        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """The forms of addresses."""
-        forms, following = page(await _in_thread(self._library.templates), params.cursor if params else None)
+        """Return the URI templates."""
+        templates, cursor = page(await run_in_thread(self.resources.templates), params)
         return types.ListResourceTemplatesResult(
-            resource_templates=forms, next_cursor=following, ttl_ms=TOOLS_TTL_MS, cache_scope="private"
+            resource_templates=templates, next_cursor=cursor, ttl_ms=TOOLS_TTL_MS, cache_scope="private"
         )
 
     async def read_resource(
-        self, ctx: "RequestContext", params: types.ReadResourceRequestParams
+        self, ctx: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """What is at an address now."""
+        """Return what is at a URI now."""
         uri = str(params.uri)
         try:
-            contents = await _in_thread(lambda: self._library.read(uri))
+            contents = await run_in_thread(lambda: self.resources.read(uri))
         except NotFound as error:
             raise no_such_resource(uri, str(error), ctx.protocol_version) from None
         return types.ReadResourceResult(contents=[contents], ttl_ms=0, cache_scope="private")
 
     async def list_prompts(
-        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        """What a person may begin with."""
-        if params is not None and params.cursor is not None:
-            raise InputError("all prompts are on one page: send no cursor")
-        offered = [PROJECT_CONTEXT, *([USE_SKILL] if "read_skill" in self.registry else [])]
-        return types.ListPromptsResult(prompts=offered, ttl_ms=TOOLS_TTL_MS, cache_scope="private")
+        """Return the prompts on one page."""
+        _require_no_cursor(params)
+        return types.ListPromptsResult(prompts=self.prompts(), ttl_ms=TOOLS_TTL_MS, cache_scope="private")
 
-    async def get_prompt(self, ctx: "RequestContext", params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """A prompt, filled in with what is true now."""
-        given = params.arguments or {}
-        if params.name == PROJECT_CONTEXT.name:
-            text = await _in_thread(lambda: self._library.context.prompt())
-            return _prompt(PROJECT_CONTEXT, text or "This project has written down no context.")
-        if params.name == USE_SKILL.name and "read_skill" in self.registry:
-            return _prompt(USE_SKILL, await self._skill_prompt(given))
-        raise NotFound(f"there is no prompt {params.name[:200]!r}: take a name from prompts/list")
+    async def get_prompt(self, ctx: RequestContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        """Return a prompt, filled in with what is true now."""
+        prompt = next((prompt for prompt in self.prompts() if prompt.name == params.name), None)
+        if prompt is None:
+            raise NotFound(f"There is no prompt {params.name[:200]!r}. Take a name from prompts/list.")
+        if prompt is USE_SKILL:
+            text = await self._skill_prompt(params.arguments or {})
+        else:
+            text = await run_in_thread(lambda: self.resources.context().prompt())
+            text = text or "This project has no context pages."
+        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+        return types.GetPromptResult(description=prompt.description, messages=[message])
 
-    async def completion(self, ctx: "RequestContext", params: types.CompleteRequestParams) -> types.CompleteResult:
-        """How an argument of a template or prompt may go on."""
+    async def completion(self, ctx: RequestContext, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """Return values that complete an argument of a template or prompt."""
         argument = params.argument
         if isinstance(params.ref, types.PromptReference) and params.ref.name != USE_SKILL.name:
             return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
-        values, total = await _in_thread(lambda: self._library.suggestions(argument.name, argument.value))
+        values, total = await run_in_thread(lambda: self.resources.complete(argument.name, argument.value))
         return types.CompleteResult(
             completion=types.Completion(values=values, total=total, has_more=total > len(values))
         )
 
-    async def _skill_prompt(self, given: Mapping[str, str]) -> str:
-        (result,) = await self.registry.dispatch([Call("read_skill", {"name": given.get("name", "")})])
+    async def _skill_prompt(self, arguments: Mapping[str, str]) -> str:
+        (result,) = await self.registry.dispatch([Call("read_skill", {"name": arguments.get("name", "")})])
         if not result.ok:
             raise InputError(result.text)
-        task = given.get("task", "").strip()
-        parts = [f"Task: {task}"] * bool(task) + ["Follow this skill.", result.text]
-        return "\n\n".join(parts)
-
-    async def _list_skills(self, ctx: "RequestContext", params: types.PaginatedRequestParams) -> dict[str, Any]:
-        return await _in_thread(lambda: listed(self._library, params.cursor))
-
-    async def _get_skill(self, ctx: "RequestContext", params: SkillParams) -> dict[str, Any]:
-        return await _in_thread(lambda: entry_at(self._library, params.uri))
-
-    async def _read_directory(self, ctx: "RequestContext", params: DirectoryParams) -> dict[str, Any]:
-        return await _in_thread(lambda: directory(self._library, params.uri, params.cursor))
+        task = arguments.get("task", "").strip()
+        return "\n\n".join([*([f"Task: {task}"] if task else []), "Follow this skill.", result.text])
 
 
-PROJECT_CONTEXT = types.Prompt(
-    name="project_context",
-    title="What this project wants you to know",
-    description="The project's pinned pages, and what more can be searched.",
-)
-USE_SKILL = types.Prompt(
-    name="use_skill",
-    title="Work by a skill",
-    description="The instructions of a skill, with what belongs to it.",
-    arguments=[
-        types.PromptArgument(name="name", description="The skill's name.", required=True),
-        types.PromptArgument(name="task", description="What is to be done by it."),
-    ],
-)
-
-
-def _described(tool: "Tool") -> types.Tool:
+def describe_tool(tool: Tool) -> types.Tool:
+    """Return a tool as the protocol lists it."""
     return types.Tool(
         name=tool.name,
         title=tool.name.replace("_", " ").capitalize(),
@@ -546,46 +498,56 @@ def _described(tool: "Tool") -> types.Tool:
     )
 
 
-def _answered(result: "Result", tool: "Tool | None", protocol_version: str) -> types.CallToolResult:
-    """A result as the protocol has it. A failure is its text alone; and an answer without the structured content that
-    its tool promises is one, since clients refuse it."""
-    told = result.ok and (isinstance(result.structured, dict) or protocol_version in MODERN_PROTOCOL_VERSIONS)
-    structured = result.structured if told else None
-    breaks_promise = tool is not None and tool.output_schema is not None and structured is None
+def to_call_result(result: Result, tool: Tool, protocol_version: str) -> types.CallToolResult:
+    """Return a result in the form of the protocol.
+
+    A failure has no structured content. A result that lacks the structured content of its output schema is a failure,
+    because clients reject it.
+    """
+    is_modern = protocol_version in MODERN_PROTOCOL_VERSIONS  # older ones allow objects only
+    has_structured = result.ok and (isinstance(result.structured, dict) or is_modern)
+    structured = result.structured if has_structured else None
     return types.CallToolResult(
         content=[types.TextContent(text=result.text)],
         structured_content=structured,
-        is_error=not result.ok or breaks_promise,
+        is_error=not result.ok or (tool.output_schema is not None and structured is None),
         _meta={"onhand/truncated_bytes": result.truncated_bytes} if result.truncated_bytes else None,
     )
 
 
-def _prompt(prompt: types.Prompt, text: str) -> types.GetPromptResult:
-    message = types.PromptMessage(role="user", content=types.TextContent(text=text))
-    return types.GetPromptResult(description=prompt.description, messages=[message])
-
-
-async def _in_thread(work: Callable[[], Value]) -> Value:
-    """Corpora are synchronous; one that takes its time must not hold up the other requests, nor a cancelled one us."""
+async def run_in_thread(work: Callable[[], Value]) -> Value:
+    """Run synchronous work without blocking other requests; a cancelled request leaves it behind."""
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
+def _in_thread_with_params(work: Callable[[Any], Value]) -> Any:
+    async def handle(ctx: RequestContext, params: Any) -> Value:
+        return await run_in_thread(lambda: work(params))
+
+    return handle
+
+
+def _require_no_cursor(params: types.PaginatedRequestParams | None) -> None:
+    if params is not None and params.cursor is not None:
+        raise InputError("Unknown cursor. Everything is on one page, so send none.")
+
+
 @asynccontextmanager
-async def _telling_progress(ctx: "RequestContext", name: str) -> AsyncIterator[None]:
-    """Tell a client that asked for progress, every second, that a call is still at work."""
-    telling = asyncio.ensure_future(_tell_every_second(ctx, name))
+async def _reported_progress(ctx: RequestContext, name: str) -> AsyncIterator[None]:
+    """Report progress every second to a client that requested it."""
+    reporting = asyncio.ensure_future(_report_progress(ctx, name))
     try:
         yield
     finally:
-        telling.cancel()
+        reporting.cancel()
 
 
-async def _tell_every_second(ctx: "RequestContext", name: str) -> None:
+async def _report_progress(ctx: RequestContext, name: str) -> None:
     seconds = 0.0
     while True:
         await asyncio.sleep(PROGRESS_S)
         seconds += PROGRESS_S
         try:
-            await ctx.session.report_progress(seconds, message=f"{name} has been at work for {seconds:g} s")
-        except Exception:  # the client has gone: the call itself will find out
+            await ctx.session.report_progress(seconds, message=f"{name} has been running for {seconds:g} s")
+        except Exception:  # the client has disconnected, which the call will notice itself
             return

@@ -1,9 +1,7 @@
-"""Pass one upstream server through to clients.
+"""Serve one upstream server as if clients were connected to it directly.
 
-What does a client see of one server behind us? All of it, under its own names, as if we were not there.
-
-Nothing is renamed, searched for or cut; what was not approved is left out, and what nobody would see is taken out of
-descriptions. For a client that knows its server and wants our care for it: pins, health, a connection that comes back.
+Nothing is renamed, searched or cut. Tools that are not approved are left out, and invisible characters are removed from
+descriptions. This is for a client that knows its server and wants approvals, health checks and reconnection for it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ from mcp import MCPError
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.mcp import upstream_skills
 from onhand.mcp.client_callbacks import forwarded, is_modern
-from onhand.mcp.client_sessions import Front
+from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import EXTENSION
 from onhand.mcp.sanitize import cleaned
 from onhand.mcp.surface import Method, RequestContext
@@ -26,117 +24,121 @@ from onhand.mcp.upstreams import Upstreams
 Page = TypeVar("Page", bound=types.PaginatedResult)
 
 
-class PassThrough(Front):
-    """One server of a registry, passed through."""
+class PassThrough(ProxySurface):
+    """One upstream server under its own names."""
 
     instructions = None
 
-    def __init__(self, registry: Upstreams, key: str) -> None:
-        super().__init__(registry)
+    def __init__(self, upstreams: Upstreams, key: str) -> None:
+        super().__init__(upstreams)
         self.name = key
         self._key = key
 
     @property
     def capabilities(self) -> types.ServerCapabilities:
-        """All that the server may have: it need not be connected yet."""
+        """Everything that the server may have, because it need not be connected yet."""
         return super().capabilities.model_copy(update={"extensions": {EXTENSION: {"directoryRead": True}}})
 
     @property
     def methods(self) -> Mapping[str, Method]:
-        """Those of the server's skills."""
+        """The methods of the server's skills."""
         return upstream_skills.of_one(self, self._key)
 
     def address(self, uri: str) -> str:
-        """The server's own."""
+        """Return the address by which the upstreams know a URI of the server."""
         return public_address(self._key, uri)
 
     def input_schema(self, tool: str) -> Any:
-        """The server's own."""
+        """Return the input schema of a tool of the server."""
         with suppress(OnhandError):
-            return self.registry.route(public_name(self._key, tool)).tool.input_schema
+            return self.upstreams.route(public_name(self._key, tool)).tool.input_schema
         return None
 
     async def list_tools(
-        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """The server's page, without what is held or was not looked at yet; of that, clients are told when it was."""
-        listed = await self._page(ctx, types.ListToolsRequest, types.ListToolsResult, params)
-        approved = [tool for tool in listed.tools if self.registry.is_approved(self._key, tool)]
+        """Return the server's page without tools that are blocked or not checked yet.
+
+        Clients are notified when a tool has been checked.
+        """
+        listed = await self._list_page(ctx, types.ListToolsRequest, types.ListToolsResult, params)
+        approved = [tool for tool in listed.tools if self.upstreams.is_approved(self._key, tool)]
         if len(approved) < len(listed.tools):
-            self.registry.client(self._key).refresh()
-        is_newer = is_modern(ctx.protocol_version)
-        tools = [for_era(_without_the_unseen(tool), is_newer) for tool in approved]
+            self.upstreams.client(self._key).refresh()
+        tools = [for_era(_sanitize_tool(tool), is_modern(ctx.protocol_version)) for tool in approved]
         return listed.model_copy(update={"tools": tools})
 
     async def call_tool(
-        self, ctx: "RequestContext", params: types.CallToolRequestParams
+        self, ctx: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """The server's answer."""
-        self.meet(ctx)
-        await self.registry.client(self._key).link(not is_modern(ctx.protocol_version))
+        """Return the server's result."""
+        await self._connect(ctx)
         name = public_name(self._key, params.name)
         try:
-            return await self.registry.execute(name, params.arguments, ctx, params)
+            return await self.upstreams.execute(name, params.arguments, ctx, params)
         except NotFound:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:200]}") from None
         except (ToolError, InputError) as error:
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
 
     async def list_resources(
-        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """The server's page."""
-        return await self._page(ctx, types.ListResourcesRequest, types.ListResourcesResult, params)
+        """Return the server's page."""
+        return await self._list_page(ctx, types.ListResourcesRequest, types.ListResourcesResult, params)
 
     async def list_resource_templates(
-        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """The server's page."""
-        return await self._page(ctx, types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult, params)
+        """Return the server's page."""
+        return await self._list_page(ctx, types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult, params)
 
     async def read_resource(
-        self, ctx: "RequestContext", params: types.ReadResourceRequestParams
+        self, ctx: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult | types.InputRequiredResult:
-        """What the server has at its address."""
-        self.meet(ctx)
-        return await self.registry.read(public_address(self._key, params.uri), ctx, params)
+        """Return what the server has at a URI."""
+        self.register_client(ctx)
+        return await self.upstreams.read(self.address(params.uri), ctx, params)
 
     async def list_prompts(
-        self, ctx: "RequestContext", params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        """The server's page."""
-        return await self._page(ctx, types.ListPromptsRequest, types.ListPromptsResult, params)
+        """Return the server's page."""
+        return await self._list_page(ctx, types.ListPromptsRequest, types.ListPromptsResult, params)
 
     async def get_prompt(
-        self, ctx: "RequestContext", params: types.GetPromptRequestParams
+        self, ctx: RequestContext, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
-        """A prompt of the server's."""
-        self.meet(ctx)
-        await self.registry.client(self._key).link(not is_modern(ctx.protocol_version))
-        return await self.registry.get(public_name(self._key, params.name), params.arguments, ctx, params)
+        """Return a prompt of the server, filled in."""
+        await self._connect(ctx)
+        return await self.upstreams.get(public_name(self._key, params.name), params.arguments, ctx, params)
 
-    async def completion(self, ctx: "RequestContext", params: types.CompleteRequestParams) -> types.CompleteResult:
-        """How the server lets an argument go on."""
-        self.meet(ctx)
-        return await self.registry.complete(self._key, ctx, params)
+    async def completion(self, ctx: RequestContext, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """Return the server's values that complete an argument."""
+        self.register_client(ctx)
+        return await self.upstreams.complete(self._key, ctx, params)
 
-    async def set_logging_level(self, ctx: "RequestContext", params: types.SetLevelRequestParams) -> types.EmptyResult:
-        """Ask the server for the messages that this client wants."""
-        await self.registry.client(self._key).link(not is_modern(ctx.protocol_version))
+    async def set_logging_level(self, ctx: RequestContext, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        """Ask the server for the log messages that this client wants."""
+        await self._connect(ctx)
         return await super().set_logging_level(ctx, params)
 
-    async def _page(
-        self, ctx: "RequestContext", request: Any, result: type[Page], params: types.PaginatedRequestParams | None
+    async def _connect(self, ctx: RequestContext) -> None:
+        """Wait until the server is connected in the protocol version of this client."""
+        self.register_client(ctx)
+        await self.upstreams.client(self._key).link(not is_modern(ctx.protocol_version))
+
+    async def _list_page(
+        self, ctx: RequestContext, request: Any, result: type[Page], params: types.PaginatedRequestParams | None
     ) -> Page:
-        self.meet(ctx)
-        asked = types.PaginatedRequestParams(
+        self.register_client(ctx)
+        forwarded_params = types.PaginatedRequestParams(
             cursor=params.cursor if params else None, _meta=forwarded(params.meta) if params else None
         )
-        return await self.registry.ask(
-            self._key, ctx, lambda link: link.session.send_request(request(params=asked), result)
+        return await self.upstreams.ask(
+            self._key, ctx, lambda link: link.session.send_request(request(params=forwarded_params), result)
         )
 
 
-def _without_the_unseen(tool: types.Tool) -> types.Tool:
-    shown = cleaned(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
-    return types.Tool.model_validate(shown)
+def _sanitize_tool(tool: types.Tool) -> types.Tool:
+    return types.Tool.model_validate(cleaned(tool.model_dump(by_alias=True, mode="json", exclude_none=True)))

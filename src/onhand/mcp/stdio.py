@@ -1,87 +1,34 @@
-"""How does a client that started us talk to us? A message on each line of the standard streams, until its end.
+"""Serve MCP over the standard streams: one JSON-RPC message per line.
 
-It shields the SDK: a line is never longer than `MAX_LINE_BYTES`, what is no message is answered, an id is answered
-once, and only so many requests are at work at a time. What it carries it does not know.
+The SDK drops a line that it cannot read, and whoever sent it waits forever. Here every request whose id can be read is
+answered, an id is answered once, lines have a maximum length, and only so many requests run at the same time.
 """
 
 import asyncio
+import json
+import re
+from typing import Any, NamedTuple, NoReturn
 
 import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, from_json
 
-from onhand.mcp.messages import MAX_LINE_BYTES, Refusal, encoded, parsed, too_long
 from onhand.mcp.surface import Surface, build_server
 from onhand.serving import BlockingWorker, EndlessLine, LineReader, LongLine, claim_stdio, write_all
 
-MAX_AT_WORK = 1_000  # requests; further ones wait in the pipe, so that a flood costs its sender and not us
-FINISH_S = 1.5  # for what is at work when the client has gone; clients kill us after two seconds
+MAX_LINE_BYTES = 4 * 1024 * 1024  # as much as the SDK accepts over HTTP
+MAX_CONCURRENT_REQUESTS = 1_000  # further ones wait in the pipe, so that a flood costs its sender and not us
+FINISH_S = 1.5  # for running requests after the client has disconnected; clients kill us after two seconds
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-
-class Wire:
-    """One client over a pair of descriptors: what comes in, what goes out, and which requests are at work."""
-
-    def __init__(self, reading: int, writing: int, inbox: "MemoryObjectSendStream[SessionMessage | Exception]") -> None:
-        self._lines = LineReader(reading, MAX_LINE_BYTES)
-        self._writing = writing
-        self._reader, self._writer = BlockingWorker("mcp reader"), BlockingWorker("mcp writer")
-        self._inbox = inbox
-        self._at_work: set[str] = set()  # ids
-        self._settled = anyio.Event()
-
-    async def receive(self) -> None:
-        """Hand on every message until the client has gone, then let what is at work be finished."""
-        async with self._inbox:
-            try:
-                while (line := await self._reader.run(self._lines.next)) is not None:
-                    await self._take(line)
-            except EndlessLine as error:
-                answer = too_long(error.head).text
-                await self.send(Refusal(types.INVALID_REQUEST, f"{answer}; the connection is closed").message())
-            except (OSError, anyio.BrokenResourceError):
-                return  # the client has gone, or the server has ended
-            with anyio.move_on_after(FINISH_S):
-                await self._until_fewer(1)
-
-    async def send(self, message: types.JSONRPCMessage) -> None:
-        """Write a message as a line; a client that does not read makes us wait."""
-        line = encoded(message)
-        await self._writer.run(lambda: write_all(self._writing, line))
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            self._settle(message.id)
-
-    async def _take(self, line: bytes | LongLine) -> None:
-        message = too_long(line.head) if isinstance(line, LongLine) else parsed(line)
-        if message is None:
-            return
-        if isinstance(message, types.JSONRPCRequest):
-            message = await self._admitted(message)
-        if isinstance(message, Refusal):
-            await self.send(message.message())
-            return
-        if isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._settle((message.params or {}).get("requestId"))  # it is never answered
-        await self._inbox.send(SessionMessage(message))
-
-    async def _admitted(self, request: types.JSONRPCRequest) -> types.JSONRPCRequest | Refusal:
-        key = str(request.id)  # the SDK takes 7 and "7" for the same
-        if key in self._at_work:
-            # Without an id: an answer to the id would be taken for that of the request which is at work.
-            return Refusal(types.INVALID_REQUEST, f"a request with the id {key[:100]} is still at work: use another")
-        await self._until_fewer(MAX_AT_WORK)
-        if request.method != "subscriptions/listen":  # whose answer comes when the client has gone
-            self._at_work.add(key)
-        return request
-
-    async def _until_fewer(self, many: int) -> None:
-        while len(self._at_work) >= many:
-            self._settled = anyio.Event()
-            await self._settled.wait()
-
-    def _settle(self, request_id: object) -> None:
-        self._at_work.discard(str(request_id))
-        self._settled.set()
+# The members at the head of an object that are strings or numbers: after them, an "id" belongs to the message itself.
+# Groups are not possessive, which Python before 3.11.5 gets wrong; each matches in one way only, so that costs nothing.
+_SCALAR = rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*"|[-+.0-9eE]++|true|false|null)'
+_MEMBER = rb'"(?!id")[^"\\]*+"\s*+:\s*+' + _SCALAR + rb"\s*+,\s*+"
+_HEAD_ID = re.compile(rb"\s*+\{\s*+(?:" + _MEMBER + rb')*"id"\s*+:\s*+(-?[0-9]{1,18}+|"[^"\\]{0,256}+")\s*+[,}]')
 
 
 async def serve(surface: Surface) -> None:
@@ -91,30 +38,206 @@ async def serve(surface: Surface) -> None:
 
 
 async def converse(surface: Surface, reading: int, writing: int) -> None:
-    """Serve one client over two descriptors until the first one ends."""
+    """Serve one client over two file descriptors until the first one ends."""
     server = build_server(surface)
     inbox, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outbox, sent = anyio.create_memory_object_stream[SessionMessage](0)
-    wire = Wire(reading, writing, inbox)
+    connection = StdioConnection(reading, writing, inbox)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(wire.receive)
-            group.start_soon(_send_all, wire, sent, group.cancel_scope)
+            group.start_soon(connection.receive)
+            group.start_soon(_send_all, connection, sent, group.cancel_scope)
             await server.run(received, outbox, server.create_initialization_options())
             group.cancel_scope.cancel()
     except* anyio.BrokenResourceError:
-        pass  # an interrupt met the SDK while it handed on a message
+        pass  # an interrupt reached the SDK while it was passing on a message
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
 
 
 async def _send_all(
-    wire: Wire, sent: "MemoryObjectReceiveStream[SessionMessage]", conversation: anyio.CancelScope
+    connection: "StdioConnection", sent: "MemoryObjectReceiveStream[SessionMessage]", scope: anyio.CancelScope
 ) -> None:
     async with sent:
         try:
             async for item in sent:
-                await wire.send(item.message)
-        except OSError:  # nobody reads any more
-            conversation.cancel()
+                await connection.send(item.message)
+        except OSError:  # the client no longer reads
+            scope.cancel()
+
+
+class Refusal(NamedTuple):
+    """The error response to a line that is not a valid message; the id is None if it cannot be read."""
+
+    code: int
+    text: str
+    id: int | str | None = None
+
+    def message(self) -> types.JSONRPCError:
+        """Return the JSON-RPC message."""
+        return types.JSONRPCError(jsonrpc="2.0", id=self.id, error=types.ErrorData(code=self.code, message=self.text))
+
+
+class StdioConnection:
+    """The connection to one client over a pair of file descriptors; it knows which requests are running."""
+
+    def __init__(self, reading: int, writing: int, inbox: "MemoryObjectSendStream[SessionMessage | Exception]") -> None:
+        self._lines = LineReader(reading, MAX_LINE_BYTES)
+        self._writing = writing
+        self._reader, self._writer = BlockingWorker("mcp reader"), BlockingWorker("mcp writer")
+        self._inbox = inbox
+        self._running: set[str] = set()  # ids of requests
+        self._finished = anyio.Event()
+
+    async def receive(self) -> None:
+        """Pass on every message until the client disconnects, then let running requests finish."""
+        async with self._inbox:
+            try:
+                while (line := await self._reader.run(self._lines.next)) is not None:
+                    await self._handle_line(line)
+            except EndlessLine as error:
+                reason = refuse_long_line(error.head).text
+                await self.send(Refusal(types.INVALID_REQUEST, f"{reason} The connection is closed.").message())
+            except (OSError, anyio.BrokenResourceError):
+                return  # the client has disconnected, or the server has ended
+            with anyio.move_on_after(FINISH_S):
+                await self._wait_until_fewer_than(1)
+
+    async def send(self, message: types.JSONRPCMessage) -> None:
+        """Write a message as a line; wait for a client that reads slowly."""
+        line = encode_message(message)
+        await self._writer.run(lambda: write_all(self._writing, line))
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._finish(message.id)
+
+    async def _handle_line(self, line: bytes | LongLine) -> None:
+        message = refuse_long_line(line.head) if isinstance(line, LongLine) else parse_message(line)
+        if message is None:
+            return
+        if isinstance(message, types.JSONRPCRequest):
+            message = await self._admit(message)
+        if isinstance(message, Refusal):
+            await self.send(message.message())
+            return
+        if isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._finish((message.params or {}).get("requestId"))  # it is never answered
+        await self._inbox.send(SessionMessage(message))
+
+    async def _admit(self, request: types.JSONRPCRequest) -> types.JSONRPCRequest | Refusal:
+        key = str(request.id)  # the SDK takes 7 and "7" for the same id
+        if key in self._running:
+            # Without an id: a response with this id would be taken for that of the running request.
+            return Refusal(
+                types.INVALID_REQUEST, f"A request with the id {key[:100]} is still running. Use another id."
+            )
+        await self._wait_until_fewer_than(MAX_CONCURRENT_REQUESTS)
+        if request.method != "subscriptions/listen":  # which is answered only when the client disconnects
+            self._running.add(key)
+        return request
+
+    async def _wait_until_fewer_than(self, limit: int) -> None:
+        while len(self._running) >= limit:
+            self._finished = anyio.Event()
+            await self._finished.wait()
+
+    def _finish(self, request_id: object) -> None:
+        self._running.discard(str(request_id))
+        self._finished.set()
+
+
+def parse_message(line: bytes) -> types.JSONRPCMessage | Refusal | None:
+    """Return the message on a line, or the error to send back, or None if the line must not be answered."""
+    line = line.strip().removeprefix(BYTE_ORDER_MARK)
+    if not line:
+        return None
+    try:
+        value = from_json(line, allow_inf_nan=False)
+    except ValueError:
+        return _refuse_unparsable(line)
+    return _validate_message(value)
+
+
+def encode_message(message: types.JSONRPCMessage) -> bytes:
+    """Return a message as one line; a response that cannot be encoded becomes an error with its id."""
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+    except (PydanticSerializationError, UnicodeEncodeError):
+        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            return b""  # nobody waits for a notification
+        text = "The result contains a lone surrogate, which cannot be encoded as UTF-8."
+        return encode_message(Refusal(types.INTERNAL_ERROR, text, message.id).message())
+
+
+def refuse_long_line(head: bytes) -> Refusal:
+    """Return the error for a line that is too long, of which only the head was kept."""
+    text = f"The message has more than {MAX_LINE_BYTES:,} bytes. Send less at once."
+    return Refusal(types.INVALID_REQUEST, text, find_id(head))
+
+
+def find_id(head: bytes) -> int | str | None:
+    """Return the id of a message from its head, if the id comes before any nested value."""
+    match = _HEAD_ID.match(head)
+    if match is None:
+        return None
+    try:
+        request_id: int | str = json.loads(match[1])
+    except ValueError:  # a control character, or not UTF-8
+        return None
+    return request_id
+
+
+def _validate_message(value: Any) -> types.JSONRPCMessage | Refusal | None:
+    if not isinstance(value, dict):
+        kind = "Batches are not supported" if isinstance(value, list) else "This is not a JSON object"
+        return Refusal(types.INVALID_REQUEST, f"{kind}. Send one JSON-RPC message per line.")
+    if "method" in value and "id" in value and _request_id(value) is None:  # the SDK would take it for a notification
+        return Refusal(types.INVALID_REQUEST, "The id must be a string or an integer.")
+    try:
+        return types.jsonrpc_message_adapter.validate_python(value)
+    except ValidationError:
+        return _refuse_invalid(value)
+
+
+def _refuse_invalid(value: dict[str, Any]) -> Refusal | None:
+    if "method" not in value and ("result" in value or "error" in value):
+        return None  # a response, even an invalid one, is not answered
+    if value.get("jsonrpc") != "2.0" or not isinstance(value.get("method"), str):
+        text = 'A request needs "jsonrpc": "2.0", an id, and a method that is a string.'
+        return Refusal(types.INVALID_REQUEST, text, _request_id(value))
+    if "id" not in value:
+        return None  # a notification
+    return Refusal(types.INVALID_PARAMS, "params must be an object.", _request_id(value))
+
+
+def _refuse_unparsable(line: bytes) -> Refusal | None:
+    """Return the error for a line that the strict parser rejects; Python's may still find its id."""
+    try:
+        value = json.loads(line.decode(), parse_constant=_refuse_constant)
+    except RecursionError:
+        return Refusal(types.PARSE_ERROR, "The message is nested too deeply. Flatten it.", find_id(line))
+    except ValueError:
+        return Refusal(types.PARSE_ERROR, "This is not JSON. Send one JSON-RPC message per line, in UTF-8.")
+    message = _validate_message(value)
+    if isinstance(message, Refusal):
+        return message
+    if not isinstance(message, types.JSONRPCRequest):
+        return None
+    text = "The message contains a lone surrogate or is nested too deeply. Send whole characters and flatter values."
+    return Refusal(types.INVALID_PARAMS, text, _request_id(value))
+
+
+def _request_id(value: dict[str, Any]) -> int | str | None:
+    """Return the id of a request if it can be sent back."""
+    request_id = value.get("id")
+    if isinstance(request_id, bool) or not isinstance(request_id, int | str):
+        return None
+    try:
+        str(request_id).encode()
+    except ValueError:  # a lone surrogate, or an integer with thousands of digits
+        return None
+    return request_id
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

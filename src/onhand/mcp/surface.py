@@ -1,21 +1,10 @@
-"""Define what a server offers (a Surface), and build the SDK server that serves it.
-
-What does a server offer? In the wire types of the MCP SDK, without saying where it comes from or how it is carried.
-
-A method has the signature of the SDK's low-level handler of the same name. Whoever implements a surface writes the
-methods of what its capabilities name; the others answer that there is no such method. It knows no transport.
-Which code says what went wrong? One table from our errors to the protocol's.
-Which part of a long list is on this page, and how does one ask for the next?
-How does a surface become a server? Each of its methods behind the protocol's request of that name.
-
-It knows no transport: `stdio` and `http` carry what is built here.
-"""
+"""What a server offers (a Surface), and the SDK server that serves it over any transport."""
 
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import mcp_types as types
 from mcp import MCPError
@@ -27,33 +16,44 @@ from pydantic import BaseModel
 from onhand.errors import InputError, OnhandError
 from onhand.text import repair_surrogates
 
-RequestContext = ServerRequestContext[Any, Any]
+_log = logging.getLogger(__name__)
 
-"Of one request: progress, logs, sampling and elicitation go through its `session`."
+RequestContext = ServerRequestContext[Any, Any]
+"""The context of one request: progress, logs, sampling and elicitation go through its `session`."""
+
+Handler = Callable[[RequestContext, Any], Awaitable[Any]]
+Entry = TypeVar("Entry")
+
+RESOURCE_NOT_FOUND = -32002  # in protocols up to 2025-11-25; later ones use INVALID_PARAMS
+PAGE_SIZE = 100  # entries; a page of resources is about 30 KB
 
 
 class Method(NamedTuple):
-    """A request beyond the protocol's own, such as one of an extension: how it is read and who answers it."""
+    """A request beyond the core protocol, such as one of an extension: its parameters and its handler."""
 
-    params: "type[BaseModel]"
-    answer: "Callable[[RequestContext, Any], Awaitable[BaseModel | dict[str, Any] | None]]"
+    params: type[BaseModel]
+    answer: Handler
 
 
-class Surface(Protocol):
-    """What a server offers to a client; open while it is entered. Subclass it and write what you offer."""
+class Surface:
+    """What a server offers to clients; it is open while it is entered.
+
+    A subclass declares its capabilities and has the handlers of `HANDLERS` for them. A request without a handler is
+    answered with "method not found".
+    """
 
     name: str
     version: str
     instructions: str | None
 
     @property
-    def capabilities(self) -> "types.ServerCapabilities":
-        """What is served: only the methods of what this names are reachable."""
+    def capabilities(self) -> types.ServerCapabilities:
+        """What is served: only the handlers of these capabilities can be reached."""
         raise NotImplementedError
 
     @property
-    def methods(self) -> "Mapping[str, Method]":
-        """Requests beyond the protocol's own, by name."""
+    def methods(self) -> Mapping[str, Method]:
+        """Requests beyond the core protocol, by name."""
         return {}
 
     async def __aenter__(self) -> Self:
@@ -64,139 +64,64 @@ class Surface(Protocol):
     ) -> None:
         return None
 
-    def input_schema(self, tool: str) -> "Mapping[str, Any] | None":
-        """The schema of a tool's arguments, for the headers that mirror them; None where there is nothing to check."""
+    def input_schema(self, tool: str) -> Mapping[str, Any] | None:
+        """Return the input schema of a tool, for the HTTP headers that mirror arguments; None if unknown."""
         return None
 
-    async def list_tools(
-        self, ctx: "RequestContext", params: "types.PaginatedRequestParams | None"
-    ) -> "types.ListToolsResult":
-        """One page of the tools."""
-        raise no_such_method("tools/list")
 
-    async def call_tool(
-        self, ctx: "RequestContext", params: "types.CallToolRequestParams"
-    ) -> "types.CallToolResult | types.InputRequiredResult":
-        """What a tool answers; a failure of the tool is a result, not an error."""
-        raise no_such_method("tools/call")
+class Handled(NamedTuple):
+    """A request of the core protocol: the capability that it needs, its parameters, and its handler's name.
 
-    async def list_resources(
-        self, ctx: "RequestContext", params: "types.PaginatedRequestParams | None"
-    ) -> "types.ListResourcesResult":
-        """One page of the resources."""
-        raise no_such_method("resources/list")
+    A handler takes a RequestContext and these parameters and returns the SDK's result type of that request.
+    """
 
-    async def list_resource_templates(
-        self, ctx: "RequestContext", params: "types.PaginatedRequestParams | None"
-    ) -> "types.ListResourceTemplatesResult":
-        """The forms of the addresses that can be read though they are not listed."""
-        raise no_such_method("resources/templates/list")
-
-    async def read_resource(
-        self, ctx: "RequestContext", params: "types.ReadResourceRequestParams"
-    ) -> "types.ReadResourceResult | types.InputRequiredResult":
-        """What is at an address."""
-        raise no_such_method("resources/read")
-
-    async def subscribe_resource(
-        self, ctx: "RequestContext", params: "types.SubscribeRequestParams"
-    ) -> "types.EmptyResult":
-        """Tell this client when a resource changes (protocols up to 2025-11-25)."""
-        raise no_such_method("resources/subscribe")
-
-    async def unsubscribe_resource(
-        self, ctx: "RequestContext", params: "types.UnsubscribeRequestParams"
-    ) -> "types.EmptyResult":
-        """Tell it no more (protocols up to 2025-11-25)."""
-        raise no_such_method("resources/unsubscribe")
-
-    async def subscriptions_listen(
-        self, ctx: "RequestContext", params: "types.SubscriptionsListenRequestParams"
-    ) -> "types.SubscriptionsListenResult":
-        """Tell of changes for as long as the request is open (protocols from 2026-07-28)."""
-        raise no_such_method("subscriptions/listen")
-
-    async def list_prompts(
-        self, ctx: "RequestContext", params: "types.PaginatedRequestParams | None"
-    ) -> "types.ListPromptsResult":
-        """One page of the prompts."""
-        raise no_such_method("prompts/list")
-
-    async def get_prompt(
-        self, ctx: "RequestContext", params: "types.GetPromptRequestParams"
-    ) -> "types.GetPromptResult | types.InputRequiredResult":
-        """A prompt, filled in."""
-        raise no_such_method("prompts/get")
-
-    async def completion(self, ctx: "RequestContext", params: "types.CompleteRequestParams") -> "types.CompleteResult":
-        """How an argument that was begun may go on."""
-        raise no_such_method("completion/complete")
-
-    async def set_logging_level(
-        self, ctx: "RequestContext", params: "types.SetLevelRequestParams"
-    ) -> "types.EmptyResult":
-        """Which log messages this client wants (protocols up to 2025-11-25)."""
-        raise no_such_method("logging/setLevel")
+    method: str
+    capability: Callable[[types.ServerCapabilities], object]
+    params: type[BaseModel]
+    handler: str
 
 
-def no_such_method(method: str) -> Exception:
-    """The error that says so to a client."""
-    from mcp import MCPError
-    from mcp_types import METHOD_NOT_FOUND
-
-    return MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=method)
+def _can_subscribe(offered: types.ServerCapabilities) -> bool:
+    return bool(offered.resources and offered.resources.subscribe)
 
 
-RESOURCE_NOT_FOUND = -32002  # of protocols up to 2025-11-25; later ones say that the parameters are invalid
+def _announces_changes(offered: types.ServerCapabilities) -> bool:
+    lists = (offered.tools, offered.resources, offered.prompts)
+    return _can_subscribe(offered) or any(one and one.list_changed for one in lists)
 
 
-def as_mcp_error(error: OnhandError) -> MCPError:
-    """What the caller passed is its own to mend; anything else is ours."""
-    code = types.INVALID_PARAMS if isinstance(error, InputError) else types.INTERNAL_ERROR
-    return MCPError(code=code, message=repair_surrogates(str(error)))
-
-
-def no_such_resource(uri: str, reason: str, protocol_version: str) -> MCPError:
-    """There is nothing at an address."""
-    code = types.INVALID_PARAMS if protocol_version in MODERN_PROTOCOL_VERSIONS else RESOURCE_NOT_FOUND
-    return MCPError(
-        code=code,
-        message=f"Resource not found: {repair_surrogates(reason)}",
-        data={"uri": repair_surrogates(uri[:2048])},
-    )
-
-
-PAGE = 100  # entries; a page of resources is some 30 KB
-
-Entry = TypeVar("Entry")
-
-
-def page(entries: Sequence[Entry], cursor: str | None, size: int = PAGE) -> tuple[list[Entry], str | None]:
-    """The entries behind a cursor, and the cursor of the next page if there is one; InputError for a forged cursor."""
-    start = 0
-    if cursor is not None:
-        if not re.fullmatch("[1-9][0-9]{0,8}", cursor, re.ASCII):
-            raise InputError("this cursor is none of ours: send the nextCursor of the page before, or none")
-        start = int(cursor)
-    following = start + size
-    return list(entries[start:following]), str(following) if following < len(entries) else None
-
-
-Handler = Callable[[Any, Any], Awaitable[Any]]
-
-_log = logging.getLogger(__name__)
+_LIST = types.PaginatedRequestParams
+HANDLERS = (
+    Handled("tools/list", lambda offered: offered.tools, _LIST, "list_tools"),
+    Handled("tools/call", lambda offered: offered.tools, types.CallToolRequestParams, "call_tool"),
+    Handled("resources/list", lambda offered: offered.resources, _LIST, "list_resources"),
+    Handled("resources/templates/list", lambda offered: offered.resources, _LIST, "list_resource_templates"),
+    Handled("resources/read", lambda offered: offered.resources, types.ReadResourceRequestParams, "read_resource"),
+    # Protocols up to 2025-11-25 subscribe to resources; from 2026-07-28 on, clients listen instead.
+    Handled("resources/subscribe", _can_subscribe, types.SubscribeRequestParams, "subscribe_resource"),
+    Handled("resources/unsubscribe", _can_subscribe, types.UnsubscribeRequestParams, "unsubscribe_resource"),
+    Handled("subscriptions/listen", _announces_changes, types.SubscriptionsListenRequestParams, "subscriptions_listen"),
+    Handled("prompts/list", lambda offered: offered.prompts, _LIST, "list_prompts"),
+    Handled("prompts/get", lambda offered: offered.prompts, types.GetPromptRequestParams, "get_prompt"),
+    Handled("completion/complete", lambda offered: offered.completions, types.CompleteRequestParams, "completion"),
+    Handled("logging/setLevel", lambda offered: offered.logging, types.SetLevelRequestParams, "set_logging_level"),
+)
 
 
 def build_server(surface: Surface) -> "Server[Surface]":
-    """The SDK's server of a surface, which is open while the server runs."""
+    """Return the SDK's server for a surface, which is open while the server runs."""
     server = _SurfaceServer(surface)
-    for method, params, handler in _handlers(surface):
-        server.add_request_handler(method, params, _answering(handler))
+    for method, capability, params, name in HANDLERS:
+        handler = getattr(surface, name, None)
+        if handler is not None and capability(surface.capabilities):
+            server.add_request_handler(method, params, _translate_errors(handler))
+    for method, (params, handler) in surface.methods.items():
+        server.add_request_handler(method, params, _translate_errors(handler))
     return server
 
 
 class _SurfaceServer(Server[Surface]):
-    """A server whose capabilities are those of its surface, in every era and over every transport."""
+    """A server with the capabilities of its surface, in every protocol version and over every transport."""
 
     def __init__(self, surface: Surface) -> None:
         super().__init__(
@@ -226,54 +151,45 @@ class _SurfaceServer(Server[Surface]):
         return super().get_capabilities(changes, offered.experimental, extensions, protocol_version=protocol_version)
 
 
-def _handlers(surface: Surface) -> list[tuple[str, type[BaseModel], Handler]]:
-    """The requests that a surface's capabilities let through, and those of its extensions."""
-    offered = surface.capabilities
-    listing = types.PaginatedRequestParams
-    table: list[tuple[object, str, type[BaseModel], Handler]] = [
-        (offered.tools, "tools/list", listing, surface.list_tools),
-        (offered.tools, "tools/call", types.CallToolRequestParams, surface.call_tool),
-        (offered.resources, "resources/list", listing, surface.list_resources),
-        (offered.resources, "resources/templates/list", listing, surface.list_resource_templates),
-        (offered.resources, "resources/read", types.ReadResourceRequestParams, surface.read_resource),
-        (_subscribes(offered), "resources/subscribe", types.SubscribeRequestParams, surface.subscribe_resource),
-        (_subscribes(offered), "resources/unsubscribe", types.UnsubscribeRequestParams, surface.unsubscribe_resource),
-        (
-            _tells_changes(offered),
-            "subscriptions/listen",
-            types.SubscriptionsListenRequestParams,
-            surface.subscriptions_listen,
-        ),
-        (offered.prompts, "prompts/list", listing, surface.list_prompts),
-        (offered.prompts, "prompts/get", types.GetPromptRequestParams, surface.get_prompt),
-        (offered.completions, "completion/complete", types.CompleteRequestParams, surface.completion),
-        (offered.logging, "logging/setLevel", types.SetLevelRequestParams, surface.set_logging_level),
-    ]
-    own = [(method, params, handler) for offer, method, params, handler in table if offer]
-    return own + [(name, method.params, method.answer) for name, method in surface.methods.items()]
+def _translate_errors(handler: Handler) -> Handler:
+    """Wrap a handler so that our errors become protocol errors, and others reveal nothing about the inside."""
 
-
-def _subscribes(offered: types.ServerCapabilities) -> bool:
-    return bool(offered.resources and offered.resources.subscribe)
-
-
-def _tells_changes(offered: types.ServerCapabilities) -> bool:
-    lists = (offered.tools, offered.resources, offered.prompts)
-    return _subscribes(offered) or any(one and one.list_changed for one in lists)
-
-
-def _answering(handler: Handler) -> Handler:
-    """The handler, whose failures are answered: ours by their table, others without what is inside of us."""
-
-    async def answered(ctx: Any, params: Any) -> Any:
+    async def handle(ctx: RequestContext, params: Any) -> Any:
         try:
             return await handler(ctx, params)
         except MCPError:
             raise
         except OnhandError as error:
-            raise as_mcp_error(error) from None
+            code = types.INVALID_PARAMS if isinstance(error, InputError) else types.INTERNAL_ERROR
+            raise MCPError(code=code, message=repair_surrogates(str(error))) from None
         except Exception:
             _log.exception("%s failed", ctx.method)
-            raise MCPError(code=types.INTERNAL_ERROR, message="this is a bug of the server's: see its log") from None
+            raise MCPError(
+                code=types.INTERNAL_ERROR, message="The server has a bug. Its log has the details."
+            ) from None
 
-    return answered
+    return handle
+
+
+def no_such_resource(uri: str, reason: str, protocol_version: str) -> MCPError:
+    """Return the error for an address that leads nowhere."""
+    code = types.INVALID_PARAMS if protocol_version in MODERN_PROTOCOL_VERSIONS else RESOURCE_NOT_FOUND
+    return MCPError(
+        code=code,
+        message=f"Resource not found: {repair_surrogates(reason)}",
+        data={"uri": repair_surrogates(uri[:2048])},
+    )
+
+
+def page(
+    entries: Sequence[Entry], params: types.PaginatedRequestParams | None, size: int = PAGE_SIZE
+) -> tuple[list[Entry], str | None]:
+    """Return one page of the entries and the cursor of the next page, if there is one; InputError for other cursors."""
+    start = 0
+    cursor = params.cursor if params else None
+    if cursor is not None:
+        if not re.fullmatch("[1-9][0-9]{0,8}", cursor, re.ASCII):
+            raise InputError("Unknown cursor. Send the nextCursor of the previous page, or start again without one.")
+        start = int(cursor)
+    following = start + size
+    return list(entries[start:following]), str(following) if following < len(entries) else None

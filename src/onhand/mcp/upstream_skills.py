@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from onhand.errors import InputError, NotFound, UpstreamError
 from onhand.mcp.client_callbacks import forwarded
-from onhand.mcp.client_sessions import Front
+from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import FRESH, DirectoryParams, SkillParams
 from onhand.mcp.surface import Method, RequestContext
 from onhand.mcp.upstream_catalog import is_seen, public_address
@@ -25,7 +25,7 @@ LIST, GET, DIRECTORY = "skills/list", "skills/get", "resources/directory/read"
 _ANSWER: Any = TypeAdapter(dict[str, Any])  # the SDK types its results, of which this is none
 
 
-def beside(front: Front, own: Mapping[str, Method]) -> dict[str, Method]:
+def beside(front: ProxySurface, own: Mapping[str, Method]) -> dict[str, Method]:
     """The methods of a surface of our own, where they are about skills with those of all servers."""
     around = {LIST: _list_beside, GET: _get_beside, DIRECTORY: _directory_beside}
     return {
@@ -34,7 +34,7 @@ def beside(front: Front, own: Mapping[str, Method]) -> dict[str, Method]:
     }
 
 
-def of_one(front: Front, key: str) -> dict[str, Method]:
+def of_one(front: ProxySurface, key: str) -> dict[str, Method]:
     """The methods of one server's skills, under its own addresses."""
     return {
         LIST: Method(types.PaginatedRequestParams, partial(_list_of_one, front, key)),
@@ -43,29 +43,29 @@ def of_one(front: Front, key: str) -> dict[str, Method]:
     }
 
 
-async def _list_beside(front: Front, own: Any, ctx: "RequestContext", params: Any) -> Any:
+async def _list_beside(front: ProxySurface, own: Any, ctx: "RequestContext", params: Any) -> Any:
     """Our own skills, then, behind the last of them, those of the servers."""
-    front.meet(ctx)
+    front.register_client(ctx)
     listed = await own(ctx, params)
-    return listed if "nextCursor" in listed else {**listed, "skills": [*listed["skills"], *front.registry.skills()]}
+    return listed if "nextCursor" in listed else {**listed, "skills": [*listed["skills"], *front.upstreams.skills()]}
 
 
-async def _get_beside(front: Front, own: Any, ctx: "RequestContext", params: SkillParams) -> Any:
-    front.meet(ctx)
-    theirs = next((skill for skill in front.registry.skills() if skill["uri"] == params.uri), None)
+async def _get_beside(front: ProxySurface, own: Any, ctx: "RequestContext", params: SkillParams) -> Any:
+    front.register_client(ctx)
+    theirs = next((skill for skill in front.upstreams.skills() if skill["uri"] == params.uri), None)
     return await own(ctx, params) if theirs is None else {"skill": theirs, **FRESH}
 
 
-async def _directory_beside(front: Front, own: Any, ctx: "RequestContext", params: DirectoryParams) -> Any:
+async def _directory_beside(front: ProxySurface, own: Any, ctx: "RequestContext", params: DirectoryParams) -> Any:
     try:
-        key, uri = front.registry.owner(params.uri)
+        key, uri = front.upstreams.owner(params.uri)
     except InputError:
         return await own(ctx, params)
     said = await _asked(front, key, ctx, DIRECTORY, params.model_copy(update={"uri": uri}))
     return _children(key, said, partial(public_address, key))
 
 
-async def _list_of_one(front: Front, key: str, ctx: "RequestContext", params: Any) -> Any:
+async def _list_of_one(front: ProxySurface, key: str, ctx: "RequestContext", params: Any) -> Any:
     try:
         said = await _asked(front, key, ctx, LIST, params or types.PaginatedRequestParams())
     except MCPError as error:
@@ -75,22 +75,22 @@ async def _list_of_one(front: Front, key: str, ctx: "RequestContext", params: An
     return _page(said, "skills", [skill for skill in _items(key, said, "skills") if is_seen(skill)])
 
 
-async def _get_of_one(front: Front, key: str, ctx: "RequestContext", params: SkillParams) -> Any:
+async def _get_of_one(front: ProxySurface, key: str, ctx: "RequestContext", params: SkillParams) -> Any:
     said = await _asked(front, key, ctx, GET, params)
     if not isinstance(said.get("skill"), Mapping) or not is_seen(said["skill"]):
         raise NotFound(f"there is no skill at {params.uri[:200]!r}: take an address from skills/list")
     return {"skill": said["skill"], **FRESH}
 
 
-async def _directory_of_one(front: Front, key: str, ctx: "RequestContext", params: DirectoryParams) -> Any:
+async def _directory_of_one(front: ProxySurface, key: str, ctx: "RequestContext", params: DirectoryParams) -> Any:
     return _children(key, await _asked(front, key, ctx, DIRECTORY, params), str)
 
 
-async def _asked(front: Front, key: str, ctx: "RequestContext", method: str, params: Any) -> dict[str, Any]:
-    front.meet(ctx)
+async def _asked(front: ProxySurface, key: str, ctx: "RequestContext", method: str, params: Any) -> dict[str, Any]:
+    front.register_client(ctx)
     sent = params.model_copy(update={"meta": forwarded(params.meta)})
     request = types.Request[Any, str](method=method, params=sent)
-    return await front.registry.ask(key, ctx, lambda link: link.session.send_request(request, _ANSWER))
+    return await front.upstreams.ask(key, ctx, lambda link: link.session.send_request(request, _ANSWER))
 
 
 def _children(key: str, said: Mapping[str, Any], address: Callable[[str], str]) -> dict[str, Any]:

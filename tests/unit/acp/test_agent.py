@@ -1,4 +1,4 @@
-"""Does an editor get what the protocol promises it?"""
+"""The Agent Client Protocol, from an editor's point of view."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ EDIT: list[Line] = [calling("edit_file", path="a.txt", old_string="old", new_str
 
 
 @requirement("acp.default-adapter", "acp.updates", "acp.permissions")
-def test_a_prompt_is_told_asked_about_and_answered(tmp_path: Path) -> None:
+def test_a_prompt_sends_updates_asks_for_permission_and_is_answered(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("some old text\n", encoding="utf-8")
     editor = Editor()
 
@@ -64,7 +64,7 @@ def test_a_prompt_is_told_asked_about_and_answered(tmp_path: Path) -> None:
 
 @requirement("acp.permissions")
 @pytest.mark.parametrize("answer", ["reject_once", "reject_always", "cancelled", "made up", "error", "nothing"])
-def test_a_call_that_is_not_allowed_does_not_run_and_is_told_as_failed(tmp_path: Path, answer: str) -> None:
+def test_a_rejected_call_does_not_run_and_is_reported_as_failed(tmp_path: Path, answer: str) -> None:
     (tmp_path / "a.txt").write_text("old\n", encoding="utf-8")
     editor = Editor([answer])
 
@@ -81,7 +81,7 @@ def test_a_call_that_is_not_allowed_does_not_run_and_is_told_as_failed(tmp_path:
 
 
 @requirement("acp.permissions")
-def test_an_answer_for_always_is_asked_for_once(tmp_path: Path) -> None:
+def test_allow_always_is_asked_once(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old old2\n", encoding="utf-8")
     editor = Editor(["allow_always"])
     script: list[Line] = [
@@ -101,7 +101,7 @@ def test_an_answer_for_always_is_asked_for_once(tmp_path: Path) -> None:
 
 
 @requirement("acp.permissions")
-def test_an_answer_for_always_outlives_a_change_of_mode(tmp_path: Path) -> None:
+def test_allow_always_outlives_a_change_of_mode(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old old2\n", encoding="utf-8")
     editor = Editor(["allow_always"])
     script: list[Line] = [
@@ -165,7 +165,7 @@ def test_cancel_ends_the_prompt_of_one_session_and_no_other(tmp_path: Path) -> N
 
 
 @requirement("acp.cancel")
-def test_cancel_while_a_person_is_asked_answers_cancelled(tmp_path: Path) -> None:
+def test_cancel_during_a_permission_request_answers_cancelled(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old\n", encoding="utf-8")
     editor = Editor(["never"])
 
@@ -184,7 +184,7 @@ def test_cancel_while_a_person_is_asked_answers_cancelled(tmp_path: Path) -> Non
 
 @requirement("acp.cancel")
 @pytest.mark.parametrize("ended_by", ["cancel", "close"])
-def test_cancel_while_servers_are_being_joined_answers_cancelled(tmp_path: Path, ended_by: str) -> None:
+def test_cancel_while_servers_connect_answers_cancelled(tmp_path: Path, ended_by: str) -> None:
     joined: list[str] = []
 
     async def opened(wanted: SessionRequest) -> Conversation:
@@ -215,7 +215,7 @@ def test_cancel_while_servers_are_being_joined_answers_cancelled(tmp_path: Path,
 
 
 @requirement("acp.updates")
-def test_calls_of_a_model_that_counts_anew_in_every_answer_are_told_apart(tmp_path: Path) -> None:
+def test_calls_with_reused_ids_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("b\n", encoding="utf-8")
     script: list[Line] = [
@@ -235,7 +235,7 @@ def test_calls_of_a_model_that_counts_anew_in_every_answer_are_told_apart(tmp_pa
 
 
 @requirement("acp.sessions")
-def test_a_session_that_is_open_elsewhere_is_not_opened_a_second_time(tmp_path: Path) -> None:
+def test_a_session_that_is_open_elsewhere_cannot_be_loaded(tmp_path: Path) -> None:
     project, kept = tmp_path / "project", str(tmp_path / "kept")
     project.mkdir()
 
@@ -257,7 +257,7 @@ def test_a_session_that_is_open_elsewhere_is_not_opened_a_second_time(tmp_path: 
 
 
 @requirement("acp.sessions")
-def test_a_session_is_listed_and_loaded_with_all_that_was_said_and_resumed_without(tmp_path: Path) -> None:
+def test_a_session_is_listed_loaded_with_replay_and_resumed_without(tmp_path: Path) -> None:
     project, kept = tmp_path / "project", tmp_path / "kept"
     project.mkdir()
     (project / "a.txt").write_text("old\n", encoding="utf-8")
@@ -298,7 +298,7 @@ def test_a_session_is_listed_and_loaded_with_all_that_was_said_and_resumed_witho
 
 
 @requirement("acp.sessions")
-def test_modes_say_what_is_asked_for_and_what_is_refused(tmp_path: Path) -> None:
+def test_modes_decide_what_is_asked_and_what_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old\n", encoding="utf-8")
     editor = Editor()
 
@@ -324,7 +324,7 @@ def test_modes_say_what_is_asked_for_and_what_is_refused(tmp_path: Path) -> None
 
 
 @requirement("acp.client-abilities")
-def test_files_go_through_an_editor_that_offers_it(tmp_path: Path) -> None:
+def test_files_go_through_an_editor_that_supports_it(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("saved old\n", encoding="utf-8")
     editor = Editor(buffers={str(path): "not saved old\n"})
@@ -347,7 +347,7 @@ def test_files_go_through_an_editor_that_offers_it(tmp_path: Path) -> None:
 
 
 @requirement("acp.client-abilities")
-def test_an_editors_text_is_shown_and_changed_by_the_same_rules_as_a_files(tmp_path: Path) -> None:
+def test_editor_buffers_are_read_and_edited_by_the_same_rules_as_files(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("saved\n", encoding="utf-8")
     editor = Editor(buffers={str(path): "one\ntwo\nthree\n"})
@@ -376,7 +376,7 @@ def test_an_editors_text_is_shown_and_changed_by_the_same_rules_as_a_files(tmp_p
 
 
 @requirement("acp.client-abilities")
-def test_a_command_runs_in_the_editors_terminal_and_is_ended_there(tmp_path: Path) -> None:
+def test_a_command_runs_and_is_killed_in_the_editors_terminal(tmp_path: Path) -> None:
     schema_ = {"type": "object", "properties": {"command": {"type": "string"}, "timeout_s": {"type": "number"}}}
     shell = Tool("run_command", "Run.", schema_, lambda _: "not here", timeout_s=None)
     editor = Editor()
@@ -398,7 +398,7 @@ def test_a_command_runs_in_the_editors_terminal_and_is_ended_there(tmp_path: Pat
 
 
 @requirement("acp.default-adapter")
-def test_what_came_with_a_prompt_reaches_the_model_in_blocks_that_it_cannot_close(tmp_path: Path) -> None:
+def test_attachments_reach_the_model_in_blocks_that_they_cannot_close(tmp_path: Path) -> None:
     said: list[str] = []
 
     def listening(messages: Any) -> str:
@@ -438,7 +438,7 @@ def test_a_session_needs_the_absolute_path_of_a_directory(cwd: str) -> None:
 
 
 @requirement("acp.sessions")
-def test_a_model_that_fails_ends_the_prompt_with_an_error_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_a_failing_model_ends_the_prompt_with_an_error_and_the_session_continues(tmp_path: Path) -> None:
     async def work() -> None:
         async with editing(Editor(), opener(lambda _: [])) as agent:
             session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])

@@ -1,4 +1,4 @@
-"""Does an editor only lend its hands, and bring no tools of its own?"""
+"""Tools that are routed through the editor."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from requirements import requirement
 
 
 @requirement("acp.not-a-tool-source", "acp.client-abilities")
-def test_an_editor_takes_over_what_it_can_do_and_adds_no_tool(tmp_path: Path) -> None:
+def test_supported_tools_are_routed_to_the_editor_and_none_is_added(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     tools = [*reading_tools(workspace), *writing_tools(workspace)]
     able = schema.ClientCapabilities(

@@ -1,4 +1,4 @@
-"""Is a conversation still there, whatever has happened to its file?"""
+"""Saved conversations."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def history(tmp_path: Path) -> History:
 
 
 @requirement("acp.sessions")
-def test_what_is_said_after_a_line_that_was_never_finished_is_kept(history: History, tmp_path: Path) -> None:
+def test_events_after_an_unfinished_line_are_kept(history: History, tmp_path: Path) -> None:
     with (tmp_path / f"{ID}.jsonl").open("ab") as file:
         file.write(b'{"kind": "ended", "outco')  # the process was killed here
     told(history, Began("second"))
@@ -61,7 +61,7 @@ def test_what_is_said_after_a_line_that_was_never_finished_is_kept(history: Hist
         b"[" * 100_000,
     ],
 )
-def test_a_line_that_somebody_meddled_with_is_passed_over(history: History, tmp_path: Path, line: bytes) -> None:
+def test_a_damaged_line_is_skipped(history: History, tmp_path: Path, line: bytes) -> None:
     with (tmp_path / f"{ID}.jsonl").open("ab") as file:
         file.write(line + b"\n")
     told(history, Began("second"))
@@ -70,7 +70,7 @@ def test_a_line_that_somebody_meddled_with_is_passed_over(history: History, tmp_
 
 
 @requirement("acp.sessions")
-def test_a_conversation_goes_on_in_one_place_at_a_time(history: History, tmp_path: Path) -> None:
+def test_a_conversation_is_open_in_one_process_at_a_time(history: History, tmp_path: Path) -> None:
     first = history.reopen(ID)
     assert first is not None
     with pytest.raises(InputError, match="open in another"):
@@ -82,7 +82,7 @@ def test_a_conversation_goes_on_in_one_place_at_a_time(history: History, tmp_pat
 
 
 @requirement("acp.sessions")
-def test_a_conversation_that_has_just_begun_is_open_in_one_place_too(tmp_path: Path) -> None:
+def test_a_new_conversation_is_locked_too(tmp_path: Path) -> None:
     journal = History(str(tmp_path)).begin(ID, "/project")
     assert journal is not None
     with pytest.raises(InputError, match="open in another"):

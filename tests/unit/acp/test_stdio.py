@@ -1,4 +1,4 @@
-"""Is every line of an editor answered, whatever is on it?"""
+"""The ACP transport and its checks of messages."""
 
 import asyncio
 import json
@@ -74,7 +74,7 @@ def asking(method: str, params: Any, id: Any = 7) -> bytes:
         (asking("_x/y", {}), -32601),
     ],
 )
-def test_what_is_no_request_is_answered_and_the_agent_lives_on(line: bytes, code: int) -> None:
+def test_an_invalid_request_is_answered_and_the_agent_continues(line: bytes, code: int) -> None:
     answers = exchanged([json.dumps(INITIALIZE).encode(), line])
     assert [answer["error"]["code"] for answer in answers if "error" in answer] == [code]
     assert {answer["id"] for answer in answers} <= {"init", 7, None, "last"}
@@ -82,7 +82,7 @@ def test_what_is_no_request_is_answered_and_the_agent_lives_on(line: bytes, code
 
 
 @requirement("acp.default-adapter")
-def test_lines_that_say_nothing_and_notifications_that_nobody_knows_are_passed_over() -> None:
+def test_empty_lines_and_unknown_notifications_are_ignored() -> None:
     lines = [
         json.dumps(INITIALIZE).encode(),
         b"",
@@ -95,7 +95,7 @@ def test_lines_that_say_nothing_and_notifications_that_nobody_knows_are_passed_o
 
 @requirement("acp.default-adapter")
 @pytest.mark.parametrize("line", [b'{"id":{},"result":1}', b'{"id":true,"error":"x"}', b'{"id":null,"result":{}}'])
-def test_an_answer_to_nothing_does_not_end_the_agent(line: bytes) -> None:
+def test_a_response_to_no_request_does_not_end_the_agent(line: bytes) -> None:
     answers = exchanged([json.dumps(INITIALIZE).encode(), line])
     assert [answer["error"]["code"] for answer in answers if "error" in answer] == [-32600]
 
@@ -120,7 +120,7 @@ def test_an_invalid_response_reaches_its_caller_as_an_error(line: bytes) -> None
 
 
 @requirement("acp.sessions")
-def test_nothing_is_done_before_initialize() -> None:
+def test_requests_before_initialize_are_refused() -> None:
     (answer, last) = exchanged([asking("session/new", {"cwd": "/", "mcpServers": []})])
     assert answer["error"] == {"code": -32600, "message": "call initialize first", "data": None}
     assert last["error"]["code"] == -32600
@@ -128,21 +128,21 @@ def test_nothing_is_done_before_initialize() -> None:
 
 @requirement("acp.default-adapter")
 @pytest.mark.parametrize("version", [0, 1, 2, 60000])
-def test_the_version_that_is_spoken_is_named_whichever_is_asked_for(version: int) -> None:
+def test_our_protocol_version_is_returned_whichever_is_requested(version: int) -> None:
     (answer, _) = exchanged([asking("initialize", {"protocolVersion": version})])
     assert answer["result"]["protocolVersion"] == 1
 
 
 @requirement("acp.client-abilities")
 @pytest.mark.parametrize("abilities", [5, [], {"fs": 5}, {"fs": None}, None])
-def test_what_an_editor_offers_in_no_form_is_not_used_and_a_session_begins(tmp_path: Path, abilities: Any) -> None:
+def test_malformed_capabilities_are_ignored(tmp_path: Path, abilities: Any) -> None:
     begin = asking("initialize", {"protocolVersion": 1, "clientCapabilities": abilities}, "init")
     answers = exchanged([begin, asking("session/new", {"cwd": str(tmp_path), "mcpServers": []})])
     assert [answer["id"] for answer in answers if "result" in answer] == ["init", 7, "last"]
 
 
 @requirement("acp.default-adapter")
-def test_halves_of_characters_become_whole() -> None:
+def test_lone_surrogates_are_replaced() -> None:
     message = parse_message(rb'{"jsonrpc":"2.0","id":1,"method":"m","params":{"t":"a\ud83d"}}')
     assert not isinstance(message, ErrorResponse)
     assert message is not None

@@ -50,7 +50,7 @@ def test_a_name_that_a_client_could_not_bear_and_an_unknown_client_are_refused(
     assert "did you mean 'claude'?" in capsys.readouterr().err
     (home / ".claude.json").write_text("[]", encoding="utf-8")
     assert main(["mcp", "install", "claude"]) == 2
-    assert "put this there by hand" in capsys.readouterr().err
+    assert "Add this by hand" in capsys.readouterr().err
     assert (home / ".claude.json").read_text(encoding="utf-8") == "[]"
 
 

@@ -1,4 +1,4 @@
-"""Is one entry put into a text of settings, and nothing else touched?"""
+"""Inserting one entry into settings without touching anything else."""
 
 import json
 import tomllib
@@ -27,11 +27,11 @@ COMMENTED = """// settings of mine
 
 
 def put(text: str, entry: dict[str, Any] = ENTRY) -> str:
-    return JSON.put(text, KEY, NAME, entry)
+    return JSON.insert(text, KEY, NAME, entry)
 
 
 @requirement("mcp.install")
-def test_an_entry_is_put_among_others_and_every_comment_stays() -> None:
+def test_an_entry_is_inserted_and_every_comment_stays() -> None:
     after = put(COMMENTED)
     assert after.replace(
         '\n    "onhand": {\n      "command": "onhand",\n      "args": [\n        "serve"\n      ]\n    },', ""
@@ -55,7 +55,7 @@ def test_an_entry_is_put_among_others_and_every_comment_stays() -> None:
         '{\r\n  "a": 1\r\n}\r\n',
     ],
 )
-def test_an_entry_is_put_into_any_object(text: str) -> None:
+def test_an_entry_is_inserted_into_any_object(text: str) -> None:
     after = put(text)
     assert '"onhand"' in after
     assert put(after) == after
@@ -64,7 +64,7 @@ def test_an_entry_is_put_into_any_object(text: str) -> None:
         assert (comment in after) == (comment in text)
 
 
-def test_an_entry_that_differs_is_corrected_and_keeps_what_somebody_added() -> None:
+def test_an_existing_entry_is_updated_and_keeps_added_members() -> None:
     before = '{"mcpServers": {"onhand": {"command": "old", "env": {"A": "b"}}, "z": {}}}'
     after = json.loads(put(before))
     assert after == {"mcpServers": {"onhand": {**ENTRY, "env": {"A": "b"}}, "z": {}}}
@@ -86,7 +86,7 @@ def test_an_entry_that_differs_is_corrected_and_keeps_what_somebody_added() -> N
         '{"a": ' + "[" * 5_000,
     ],
 )
-def test_a_text_that_cannot_be_edited_is_refused(text: str) -> None:
+def test_json_that_cannot_be_edited_is_refused(text: str) -> None:
     with pytest.raises((ValueError, RecursionError)):
         put(text)
 
@@ -100,7 +100,7 @@ VALUES = st.recursive(
 
 @requirement("mcp.install")
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.sampled_from([None, 1, "\t"]))
-def test_whatever_else_a_file_says_it_says_afterwards(settings: dict[str, Any], indent: Any) -> None:
+def test_all_other_settings_stay_the_same(settings: dict[str, Any], indent: Any) -> None:
     text = json.dumps(settings, indent=indent, ensure_ascii=False)
     after = put(text)
     assert json.loads(after) == {**settings, KEY: {NAME: ENTRY}}
@@ -121,16 +121,16 @@ theme = "dark"
 
 @requirement("mcp.install")
 def test_a_table_is_added_to_toml_and_every_comment_stays() -> None:
-    after = TOML.put(TEXT, "mcp_servers", NAME, ENTRY)
+    after = TOML.insert(TEXT, "mcp_servers", NAME, ENTRY)
     assert after.startswith(TEXT.rstrip())
     assert tomllib.loads(after)["mcp_servers"] == {"other": {"command": "y"}, NAME: ENTRY}
-    assert TOML.put(after, "mcp_servers", NAME, ENTRY) == after
+    assert TOML.insert(after, "mcp_servers", NAME, ENTRY) == after
 
 
-def test_a_table_that_differs_is_corrected_and_keeps_what_somebody_added() -> None:
+def test_an_existing_table_is_updated_and_keeps_added_members() -> None:
     before = '[mcp_servers.onhand]\ncommand = "old"\nstartup_timeout_sec = 9\n\n[mcp_servers.onhand.env]\nA = "b"\n'
     below = '\n# the last one\n[tui]\ntheme = "dark"\n'
-    after = TOML.put(before + below, "mcp_servers", NAME, ENTRY)
+    after = TOML.insert(before + below, "mcp_servers", NAME, ENTRY)
     wanted = {**ENTRY, "startup_timeout_sec": 9, "env": {"A": "b"}}
     assert tomllib.loads(after)["mcp_servers"][NAME] == wanted
     assert after.endswith(below)
@@ -149,4 +149,4 @@ def test_a_table_that_differs_is_corrected_and_keeps_what_somebody_added() -> No
 )
 def test_toml_that_cannot_be_edited_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        TOML.put(text, "mcp_servers", NAME, ENTRY)
+        TOML.insert(text, "mcp_servers", NAME, ENTRY)

@@ -1,4 +1,4 @@
-"""How much of an answer goes into a prompt at once?"""
+"""Cutting long results."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import anyio
 import mcp_types as types
 from mcp import MCPError
 
-from onhand.mcp.gateway import Outputs
+from onhand.mcp.gateway import OutputPager
 from onhand.mcp.upstream_transport import capped_error
 from requirements import requirement
 
 
 def capped(result: types.CallToolResult, most: int, **more: Any) -> types.CallToolResult:
     async def main() -> types.CallToolResult:
-        return Outputs().capped(result, most, **more)
+        return OutputPager().cut(result, most, **more)
 
     return anyio.run(main)
 
@@ -22,13 +22,13 @@ def texts(*parts: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=part) for part in parts])
 
 
-def test_a_short_answer_stays_as_it_is() -> None:
+def test_a_short_result_is_unchanged() -> None:
     result = texts("a", "b")
     assert capped(result, 10_000) is result
 
 
 @requirement("mcp.faithful", "mcp.output-continues")
-def test_an_error_stays_as_it_is_unless_it_is_too_long() -> None:
+def test_only_a_long_error_is_cut() -> None:
     error = MCPError(code=-32000, message="no", data={"a": 1})
     assert capped_error(error, 100) is error
     long = capped_error(MCPError(code=-32000, message="é" * 1_000), 101)
@@ -38,7 +38,7 @@ def test_an_error_stays_as_it_is_unless_it_is_too_long() -> None:
 
 
 @requirement("mcp.output-continues")
-def test_texts_are_cut_together_and_everything_else_stays_or_is_named() -> None:
+def test_texts_share_one_limit_and_left_out_content_is_named() -> None:
     picture = types.ImageContent(data="A" * 100, mime_type="image/png")
     large = types.ImageContent(data="A" * 5000, mime_type="image/png")
     result = texts("x" * 800, "y" * 800).model_copy()
@@ -47,11 +47,11 @@ def test_texts_are_cut_together_and_everything_else_stays_or_is_named() -> None:
     assert [block.type for block in shown] == ["text", "image", "text", "text"]
     assert shown[2].text == "y" * 200  # type: ignore[union-attr]
     assert "1 × image left out: 5," in shown[3].text  # type: ignore[union-attr]
-    assert "601 more bytes: read_on(" in shown[3].text  # type: ignore[union-attr]
+    assert "601 more bytes; continue with read_on(" in shown[3].text  # type: ignore[union-attr]
 
 
 @requirement("mcp.output-continues")
-def test_many_small_pictures_are_as_much_as_a_large_one() -> None:
+def test_images_share_one_limit() -> None:
     picture = types.ImageContent(data="A" * 300, mime_type="image/png")
     shown = capped(types.CallToolResult(content=[picture] * 5000), 1000).content
     assert [block.type for block in shown] == ["image", "image", "text"]
@@ -59,7 +59,7 @@ def test_many_small_pictures_are_as_much_as_a_large_one() -> None:
 
 
 @requirement("mcp.output-continues")
-def test_structured_content_that_is_too_large_is_left_out_and_said_so() -> None:
+def test_large_structured_content_is_left_out_with_a_note() -> None:
     result = types.CallToolResult(content=[], structured_content={"a": "x" * 2000})
     assert not capped(result, 1000).is_error
     checked = capped(result, 1000, is_checked=True)
@@ -68,16 +68,16 @@ def test_structured_content_that_is_too_large_is_left_out_and_said_so() -> None:
     assert "structured content left out" in checked.content[0].text  # type: ignore[union-attr]
 
 
-def test_old_remainders_make_room_for_new_ones() -> None:
+def test_old_rests_make_room_for_new_ones() -> None:
     async def main() -> None:
-        outputs = Outputs(max_kept_bytes=3000)
-        first = outputs.capped(texts("a" * 3000), 1000).content[-1].text  # type: ignore[union-attr]
-        outputs.capped(texts("b" * 3000), 1000)
+        outputs = OutputPager(max_kept_bytes=3000)
+        first = outputs.cut(texts("a" * 3000), 1000).content[-1].text  # type: ignore[union-attr]
+        outputs.cut(texts("b" * 3000), 1000)
         handle = first.split('handle="')[1].split('"')[0]
         try:
             outputs.read(handle)
         except Exception as error:
-            assert "call the tool again" in str(error)
+            assert "Call the tool again" in str(error)
         else:
             raise AssertionError("it should be gone")
 

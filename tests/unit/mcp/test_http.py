@@ -1,4 +1,4 @@
-"""Does a request over HTTP end with who asked it?"""
+"""MCP over HTTP."""
 
 import json
 from collections.abc import AsyncIterator, MutableMapping
@@ -33,7 +33,7 @@ async def started(app: Any) -> AsyncIterator[None]:
 
 
 @requirement("mcp.progress")
-def test_a_client_of_the_newer_protocol_that_goes_away_ends_its_call(surface: Surface) -> None:
+def test_a_disconnecting_client_of_the_newer_protocol_ends_its_call(surface: Surface) -> None:
     begun, ended = anyio.Event(), anyio.Event()
 
     async def hang(arguments: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What do we offer over MCP, and is it what the registry and the corpora say?"""
+"""What the project itself serves over MCP."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from mcp import Client, MCPError
 from onhand.doors import mcp_surface
 from onhand.errors import Cancelled, ToolError
 from onhand.mcp import local
-from onhand.mcp.local import LocalResources, LocalSurface
+from onhand.mcp.local import LocalSurface
 from onhand.mcp.surface import Surface
 from onhand.project import Project, load_config
 from onhand.tools import Output, Registry, Tool
@@ -29,10 +29,9 @@ ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
 def over(surface: Surface, *tools: Tool) -> LocalSurface:
-    """The same library behind other tools."""
+    """Return a surface with the same resources and other tools."""
     assert isinstance(surface, LocalSurface)
-    library: LocalResources = surface._library
-    return LocalSurface(Registry(tools), library, "1")
+    return LocalSurface(Registry(tools), surface.resources, "1")
 
 
 def texts(result: Any) -> list[str]:
@@ -41,9 +40,7 @@ def texts(result: Any) -> list[str]:
 
 @requirement("mcp.serve", "mcp.same-list")
 @ERAS
-def test_the_tools_are_those_of_the_registry_in_order_with_their_schemas_and_hints(
-    surface: LocalSurface, mode: str
-) -> None:
+def test_the_tools_of_the_registry_are_listed_with_schemas_and_hints(surface: LocalSurface, mode: str) -> None:
     async def talk(client: Client) -> None:
         listed = await client.list_tools()
         assert [tool.name for tool in listed.tools] == sorted(surface.registry.names())
@@ -65,9 +62,7 @@ def test_the_tools_are_those_of_the_registry_in_order_with_their_schemas_and_hin
 
 @requirement("mcp.serve")
 @ERAS
-def test_a_call_gives_the_registrys_text_and_structured_output_that_fits_its_schema(
-    surface: LocalSurface, mode: str
-) -> None:
+def test_a_call_returns_the_registrys_text_and_valid_structured_output(surface: LocalSurface, mode: str) -> None:
     expected = surface.registry.call("keyword_search", {"query": "dock sensors"})
 
     async def talk(client: Client) -> None:
@@ -102,7 +97,7 @@ HINTS = {
 
 @requirement("mcp.annotations", "mcp.structured")
 @ERAS
-def test_every_tool_of_ours_has_an_output_schema_and_says_truly_what_it_may_do(
+def test_every_local_tool_has_an_output_schema_and_true_annotations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setenv("ONHAND_DOCUMENTS_EMBEDDER", "none")
@@ -126,9 +121,7 @@ def test_every_tool_of_ours_has_an_output_schema_and_says_truly_what_it_may_do(
 
 @requirement("mcp.structured")
 @ERAS
-def test_no_error_has_structured_content_and_an_answer_that_breaks_its_promise_is_one(
-    surface: Surface, mode: str
-) -> None:
+def test_errors_have_no_structured_content_and_a_broken_output_schema_is_an_error(surface: Surface, mode: str) -> None:
     def fail(arguments: dict[str, Any]) -> str:
         raise ToolError("no", {"success": False})
 
@@ -151,7 +144,7 @@ def test_no_error_has_structured_content_and_an_answer_that_breaks_its_promise_i
 
 
 @ERAS
-def test_what_a_tool_refuses_is_a_result_and_a_tool_that_is_not_there_an_error(surface: Surface, mode: str) -> None:
+def test_a_refusal_is_a_result_and_an_unknown_tool_an_error(surface: Surface, mode: str) -> None:
     async def talk(client: Client) -> None:
         refused = await client.call_tool("keyword_search", {"query": "x", "evil": 1})
         assert refused.is_error
@@ -163,7 +156,7 @@ def test_what_a_tool_refuses_is_a_result_and_a_tool_that_is_not_there_an_error(s
     talking(surface, talk, mode)
 
 
-def test_output_that_is_cut_says_so_and_output_that_is_no_object_is_told_to_newer_clients_alone(
+def test_truncation_is_reported_and_only_newer_clients_get_arrays(
     surface: Surface,
 ) -> None:
     schema = {"type": "object", "properties": {}}
@@ -187,14 +180,14 @@ def test_output_that_is_cut_says_so_and_output_that_is_no_object_is_told_to_newe
 
 @requirement("mcp.progress")
 @ERAS
-def test_a_long_call_tells_that_it_is_still_at_work(surface: Surface, mode: str) -> None:
+def test_a_long_call_reports_progress(surface: Surface, mode: str) -> None:
     told = Event()
     tool = Tool("slow", "d", {"type": "object", "properties": {}}, lambda _: "done" if told.wait(50) else "never told")
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         assert progress >= 1
         assert message is not None
-        assert "slow has been at work" in message
+        assert "slow has been running" in message
         told.set()
 
     async def talk(client: Client) -> None:
@@ -323,7 +316,7 @@ def test_a_page_that_is_edited_is_read_anew_and_one_that_is_deleted_is_gone(surf
         "skill://nope/SKILL.md",
     ],
 )
-def test_what_is_not_ours_cannot_be_read(surface: Surface, uri: str) -> None:
+def test_other_uris_cannot_be_read(surface: Surface, uri: str) -> None:
     async def talk(client: Client) -> None:
         modern = client.protocol_version == "2026-07-28"
         with pytest.raises(MCPError) as error:
@@ -354,7 +347,7 @@ def test_arguments_are_completed(surface: Surface, mode: str) -> None:
 
 
 @ERAS
-def test_a_prompt_brings_the_projects_context_and_another_a_skill(surface: Surface, mode: str) -> None:
+def test_prompts_give_the_projects_context_and_a_skill(surface: Surface, mode: str) -> None:
     async def talk(client: Client) -> None:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["project_context", "use_skill"]
         (context,) = (await client.get_prompt("project_context")).messages
@@ -366,14 +359,14 @@ def test_a_prompt_brings_the_projects_context_and_another_a_skill(surface: Surfa
         assert "Use water." in skill.content.text
         with pytest.raises(MCPError, match="there is no skill"):
             await client.get_prompt("use_skill", {"name": "wish"})
-        with pytest.raises(MCPError, match="there is no prompt"):
+        with pytest.raises(MCPError, match="There is no prompt"):
             await client.get_prompt("nope")
 
     talking(surface, talk, mode)
 
 
 @requirement("mcp.resources", "mcp.skills-extension")
-def test_skills_are_listed_with_digests_of_what_is_read(surface: Surface, project: Path) -> None:
+def test_skills_are_listed_with_the_digests_of_their_files(surface: Surface, project: Path) -> None:
     folder = project / ".agents/skills/wash"
 
     async def talk(client: Client) -> None:
@@ -417,7 +410,7 @@ async def asked(client: Client, method: str, **params: Any) -> dict[str, Any]:
     return dumped
 
 
-def test_a_skill_that_cannot_be_proven_is_listed_without_its_files_or_not_at_all(
+def test_a_large_skill_is_listed_as_dynamic_and_an_invalid_name_not_at_all(
     surface: Surface, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
@@ -428,7 +421,7 @@ def test_a_skill_that_cannot_be_proven_is_listed_without_its_files_or_not_at_all
     async def talk(client: Client) -> None:
         entries = (await asked(client, "skills/list"))["skills"]
         assert [entry["uri"] for entry in entries] == ["skill://wash/SKILL.md"]
-        monkeypatch.setattr(local, "MAX_BYTES", 10)
+        monkeypatch.setattr(local, "MAX_SKILL_BYTES", 10)
         assert (await asked(client, "skills/list"))["skills"][0]["resources"] == "dynamic"
 
     talking(surface, talk)
@@ -442,7 +435,7 @@ def test_a_surface_without_documents_or_skills_offers_neither(tmp_path: Path) ->
         assert isinstance(context.content, types.TextContent)
         assert "no context" in context.content.text
         assert (await client.list_resources()).resources == []
-        with pytest.raises(MCPError, match="there are no documents here"):
+        with pytest.raises(MCPError, match="has no documents"):
             await client.read_resource("onhand://documents/a")
 
     talking(mcp_surface(Project(load_config(str(tmp_path)))), talk)

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from onhand.mcp.approvals import Approvals, definition_of
-from onhand.mcp.gateway import Gateway, _line
+from onhand.mcp.gateway import Gateway
 from onhand.mcp.sanitize import clean, cleaned, suspicions
 from onhand.mcp.surface import build_server
 from onhand.mcp.upstream_catalog import own_address, public_address, public_name
 from onhand.mcp.upstream_lists import REFUSED, sifted
 from onhand.mcp.upstreams import Upstreams
 from onhand.tools.catalog_tool import CatalogTool
+from onhand.tools.search_tools import render_tool_line
 from public_cases import cases, each
 from requirements import requirement
 from unit.mcp import test_upstreams as of_servers
@@ -189,7 +190,7 @@ def test_no_text_leaves_its_line_or_opens_a_tag(text: str) -> None:
 
 
 def _is_harmless(text: str) -> None:
-    line = _line(CatalogTool("s__t", clean(text)))
+    line = render_tool_line(CatalogTool("s__t", clean(text)))
     assert "\n" not in line
     assert "<" not in line
     assert line.isprintable()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onhand.errors import ConfigError
-from onhand.mcp.client_settings import places
+from onhand.mcp.client_settings import settings_paths
 from onhand.mcp.servers import (
     KEY,
     ServerConfig,
@@ -186,7 +186,7 @@ def test_we_do_not_stand_behind_ourselves(command: list[str], ourselves: bool) -
 
 @requirement("mcp.client-files")
 def test_the_files_of_the_known_clients_are_known(tmp_path: Path) -> None:
-    known = places("/home/u", "/project", {})
+    known = settings_paths("/home/u", "/project", {})
     assert {"claude-desktop", "claude", "cursor", "vscode", "zed", "gemini", "codex"} <= known.keys()
     assert "/home/u/.claude.json" in known["claude"]
     assert "/project/.mcp.json" in known["claude"]

@@ -12,9 +12,9 @@ from mcp import Client, MCPError
 
 from onhand.errors import UpstreamError
 from onhand.mcp.gateway import Gateway
+from onhand.mcp.local import LocalSurface
 from onhand.mcp.pass_through import PassThrough
 from onhand.mcp.servers import ServerConfig
-from onhand.mcp.surface import Surface
 from onhand.mcp.upstream_catalog import proofs_of
 from onhand.mcp.upstreams import Upstreams
 from requirements import requirement
@@ -78,7 +78,7 @@ def test_a_skill_of_another_server_is_read_as_it_was_listed_or_not_at_all(projec
 
 
 @requirement("mcp.skills-extension", "mcp.registry")
-def test_skills_of_other_servers_are_listed_behind_our_own_found_and_read(project: Path, surface: Surface) -> None:
+def test_skills_of_other_servers_are_listed_behind_our_own_found_and_read(project: Path, surface: LocalSurface) -> None:
     async def talk(client: Client) -> None:
         await client.call_tool("search_tools", {"query": "wash bikes"})  # which waits for the server
         ours, theirs = (await asked(client, "skills/list"))["skills"]
@@ -113,7 +113,7 @@ def test_skills_of_a_server_that_is_passed_through_are_its_own(mode: str, projec
         children = (await asked(client, "resources/directory/read", uri="skill://wash"))["resources"]
         assert [child["name"] for child in children] == ["SKILL.md", "logo.png", "references"]
         for uri in ("skill://wash/nothing", "elsewhere://wash"):
-            with pytest.raises(MCPError, match="take one from skills/list"):
+            with pytest.raises(MCPError, match="from skills/list"):
                 await asked(client, "resources/directory/read", uri=uri)
         assert (await client.read_resource(skill["uri"])).contents[0].uri == skill["uri"]
 

@@ -167,7 +167,7 @@ def test_the_last_list_is_used_and_marked_while_a_server_is_down(behind: Behind,
             await client.call_tool("p__echo", {"text": "a"})
             found = text_of(await client.call_tool("search_tools", {"query": "say the same again"}))
             assert "p__echo" in found
-            assert ("p is down, and its tools are as it listed them last: " in found) is not works
+            assert ("p is down; its tools are as it last listed them: " in found) is not works
 
     anyio.run(main, True)
     program.unlink()
@@ -359,7 +359,7 @@ def test_half_a_character_is_refused_before_it_reaches_a_server(behind: Behind, 
                 assert result.is_error
                 assert "lone surrogate" in text_of(result)
             assert text_of(await client.call_tool("one__echo", {"text": "on"})) == "on"
-            assert gateway.registry.client("one").status.state == "ready"
+            assert gateway.upstreams.client("one").status.state == "ready"
 
     anyio.run(main)
 
@@ -617,7 +617,7 @@ def test_a_tool_that_cannot_be_found_can_still_be_called(
 
     async def main() -> None:
         async with fronted(behind("given", "given", str(listed))) as (gateway, client):
-            assert len(gateway.registry.catalog) == 0
+            assert len(gateway.upstreams.catalog) == 0
             assert text_of(await client.call_tool("call_tool", {"name": "given__long", "arguments": {}})) == "long"
 
     anyio.run(main)
