@@ -138,7 +138,7 @@ def test_streams_that_are_closed_stop_no_command(place: Path, environ: dict[str,
 
 def test_only_who_is_ended_for_its_time_is_said_to_be(place: Path, environ: dict[str, str], name: str) -> None:
     ended = sandboxed(place, environ, "--backend", name, "--time", "0.2", "--", "sleep", "600")
-    assert (ended.returncode, ended.stderr) == (124, "onhand: the command was ended: its time of 0.2 s was over\n")
+    assert (ended.returncode, ended.stderr) == (124, "onhand: the command was ended: it exceeded its time limit of 0.2 s\n")
     done = sandboxed(place, environ, "--backend", name, "--time", "600", "--", "sh", "-c", "exit 124")
     assert (done.returncode, done.stderr) == (124, "")
 

@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from onhand import cancellation
 from onhand.errors import Cancelled, InputError, NotFound
-from onhand.processes import kill_descendants, kill_processes_with_variable, send_signal
+from onhand.processes import COMMAND_MARK, kill_descendants, kill_processes_with_variable, send_signal
 from onhand.text import repair_surrogates
 
 SAFE_VARIABLES = (
@@ -61,7 +61,6 @@ def check_variables(given: Mapping[str, str]) -> dict[str, str]:
 
 
 END_S = 0.7  # to wait for a killed process; with what comes before, within a second
-MARK = "_ONHAND_COMMAND"  # the variable by which everything that a command started is found
 
 
 class RunningCommand(Protocol):
@@ -93,13 +92,13 @@ def start_unconfined(argv: Sequence[str], cwd: str, environment: Mapping[str, st
         process = subprocess.Popen(  # noqa: S603  # running what the caller requests is its purpose
             list(argv),
             cwd=cwd,
-            env={**environment, MARK: mark},
+            env={**environment, COMMAND_MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        return ProcessGroup(process, f"{MARK}={mark}".encode())
+        return ProcessGroup(process, f"{COMMAND_MARK}={mark}".encode())
     except OSError as error:
         raise InputError(f"the command could not be started: {error.strerror}; check its directory") from None
 

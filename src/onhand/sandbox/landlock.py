@@ -127,7 +127,7 @@ class LandlockSandbox:
                 "filter": seccomp.program(inet=bool(policy.domains)),
             },
         }
-        return launcher.start(order, policy, command, layout.names, after=[lambda: _remove(temporary)])
+        return launcher.start(order, policy, command, layout.names, [lambda: _remove(temporary)])
 
 
 def _remove(directory: str) -> None:

@@ -23,7 +23,7 @@ from onhand.sandbox.sandbox import (
     try_sandbox,
 )
 from requirements import requirement
-from workplace import NOBODY, confined_start, policy_for, python_inside, run
+from workplace import NOBODY, confined_start, policy_for, python_inside, run, still_running
 
 
 class Pretending(MemorySandbox):
@@ -140,11 +140,40 @@ def test_a_command_whose_walls_fail_was_not_started_and_has_no_exit_code(
     monkeypatch.setattr(bubblewrap, "_program", lambda: str(program))
     monkeypatch.setattr(bubblewrap, "_missing_requirement", lambda: None)
     policy = policy_for(place)
-    failed = "bubblewrap could not put up its walls: bwrap: no way"
+    failed = "bubblewrap could not set up the sandbox: bwrap: no way"
     with pytest.raises(SandboxError, match=f"^the command was not started: {failed}$"):
         shell.run_command("true", cwd=str(place), start=confined_start(bubblewrap.BubblewrapSandbox(), policy))
     assert try_sandbox(bubblewrap.BubblewrapSandbox(), policy) == failed
     assert sorted(os.listdir(place)) == ["notes.txt", "src"]
+
+
+KILLING = """#!{python}
+import os, signal, sys
+info_fd, block_fd = (int(sys.argv[sys.argv.index(name) + 1]) for name in ("--info-fd", "--block-fd"))
+first = os.fork()
+if first == 0:
+    os.setsid()
+    os.read(block_fd, 1)  # like bubblewrap, it goes on when the other end is closed
+    os.execv("/bin/sleep", ["sleep", "{seconds}"])
+os.write(info_fd, b'{{"child-pid": %d}}' % first)
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+@requirement("sandbox.never-silently-open", "sandbox.run")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+def test_a_command_whose_supervisor_is_killed_before_the_check_of_its_mounts_is_not_started(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = f"93{os.getpid()}"
+    program = place / "src" / "bwrap"
+    program.write_text(KILLING.format(python=python_inside(), seconds=seconds))
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "_program", lambda: str(program))
+    monkeypatch.setattr(bubblewrap, "_missing_requirement", lambda: None)
+    with pytest.raises(SandboxError, match=r"^the command was not started: its supervisor ended too early"):
+        run(bubblewrap.BubblewrapSandbox(), policy_for(place), "true", cwd=place)
+    assert still_running(f"sleep {seconds}") == []
 
 
 @requirement("sandbox.never-silently-open")
@@ -160,5 +189,5 @@ def test_walls_that_cannot_even_be_begun_are_told_of_once(place: Path, monkeypat
 def test_what_goes_while_walls_are_made_for_another_user_is_told_of(place: Path) -> None:
     gone = str(place / "gone" / ".env")
     layout = resolve_layout(policy_for(place))._replace(hidden=(gone,))
-    with pytest.raises(SandboxError, match=r"gone/\.env was there and is not any more: .*; try again when"):
+    with pytest.raises(SandboxError, match=r"gone/\.env no longer exists: .*; try again when"):
         launcher.reachable_layout(layout, (NOBODY, NOBODY))
