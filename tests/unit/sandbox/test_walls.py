@@ -342,7 +342,7 @@ def test_what_a_command_made_under_a_protected_name_is_told_and_left(sandbox: Sa
     assert process.wait(60) is not None
     (note,) = process.notes
     made = ["linked/CLAUDE.md", "src/a\nb/GEMINI.md", "src/new/.git", "src/new/.vscode", "src/new/AGENTS.md"]
-    assert note.startswith(f"made while the command ran: {', '.join(map(repr, made))}, which have names")
+    assert note.startswith(f"created while the command ran: {', '.join(map(repr, made))}. Programs obey")
     assert (place / "src" / "new" / "AGENTS.md").read_text() == "x\n"
     quiet = sandbox.start(policy_for(place), Command(["true"], str(place), {"PATH": "/usr/bin:/bin"}))
     assert (quiet.wait(60), quiet.notes) == (0, ())
@@ -486,7 +486,7 @@ def test_a_directory_that_became_a_link_is_not_followed_by_the_next_command(sand
     policy = policy_for(place, readable=(str(place / "src" / "build"),))
     ended = run(sandbox, policy, "/bin/sh", "-c", "rmdir build && ln -s /root build", cwd=place / "src")
     assert (place / "src" / "build").is_symlink(), ended.printed
-    with pytest.raises(SandboxError, match="leads over a link"):
+    with pytest.raises(SandboxError, match="passes through a link"):
         run(sandbox, policy, "/bin/sh", "-c", "ls src/build/", cwd=place)
 
 
@@ -1137,7 +1137,7 @@ def test_a_link_that_is_to_be_protected_is_refused_before_anything_starts(sandbo
 def test_more_closed_files_than_a_backend_can_take_are_refused_with_advice(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bubblewrap, "MAX_WORDS", 100)
+    monkeypatch.setattr(bubblewrap, "MAX_ARGUMENTS", 100)
     monkeypatch.setattr(landlock, "MAX_RULES", 20)
     (place / "src" / "AGENTS.md").write_text("x")
     before = sorted(os.listdir(place))
