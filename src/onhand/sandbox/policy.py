@@ -224,7 +224,7 @@ def self_and_parents(path: str) -> Iterator[str]:
 
 def describe_sandbox(policy: Policy, backend: str = "bubblewrap") -> str:
     """Describe the sandbox of the commands, and the errors that it causes, for a model."""
-    network = f"reach only {', '.join(policy.domains)}" if policy.domains else "reach no network, not even loopback"
+    network = f"reach only {', '.join(policy.domains)}" if policy.domains else "reach no network (not even loopback)"
     if backend == "landlock":
         effect = "their directories accept no new files (Permission denied), but subdirectories do"
     else:
@@ -233,6 +233,6 @@ def describe_sandbox(policy: Policy, backend: str = "bubblewrap") -> str:
             "and missing ones are replaced by empty sockets"
         )
     return (
-        f"The command can write only in the workspace and in its own TMPDIR, {network}, and cannot read secrets. "
+        f"The command can write only in the workspace and in its own TMPDIR, {network}, and read no secrets. "
         f".git/config, AGENTS.md and similar files are read-only: {effect}."
     )
