@@ -30,7 +30,7 @@ from onhand.corpora.rules import Rules
 from onhand.corpora.skills import Skills
 from onhand.plan.plan import Plan
 from onhand.project import PLAN_PATH, open_index
-from onhand.sandbox.policy import Policy, describe_walls
+from onhand.sandbox.policy import Policy, describe_sandbox
 from onhand.tools import Tool
 from onhand.tools.loading import ESTIMATE
 
@@ -45,7 +45,7 @@ def pages() -> dict[str, str]:
     tools += [*Documents(open_index(None, embedder=None)).tools(), *Plan(PLAN_PATH).tools()]
     toolbox = Toolbox([])
     tools.append(make_delegate_tool(Agent(ScriptedModel([]), toolbox), toolbox))
-    tools += [*shell_tools(Jobs(), str, dict, describe_walls(Policy())), http_get_tool(lambda attributes, text: text)]
+    tools += [*shell_tools(Jobs(), str, dict, describe_sandbox(Policy())), http_get_tool(lambda attributes, text: text)]
     made = {"cli.md": cli_page(), "config.md": config_page(), "tools.md": tools_page(tools), "grpc.md": contract.page()}
     return {name: NOTE + text for name, text in made.items()}
 

@@ -1,7 +1,7 @@
 """Match paths against `.gitignore` patterns, and the user's deny, protect and allow rules. Opens no file.
 
 Paths are compared with the lines of a `.gitignore` byte by byte, as git does, so `?` is one byte. A match takes time in
-proportion to the pattern and the path, whatever the pattern: every wildcard is atomic, since the leftmost fit is as
+proportion to the pattern and the path, whatever the pattern: wildcards never backtrack, since the leftmost match is as
 good as any. The user's rules apply to file tools and to sandboxed commands alike.
 """
 
@@ -88,10 +88,10 @@ class IgnoreTree:
         self._rules.clear()
 
     def ignores(self, path: str, is_directory: bool) -> bool:
-        """Return whether a path is ignored, given that its parent directories are not."""
-        spelled = one_char_per_byte(path)
+        """Return whether a path is ignored, assuming that its parent directories are not."""
+        encoded = one_char_per_byte(path)
         for rules in self._rules_in(path.rpartition("/")[0]):
-            found = last_match(rules.blocks, spelled[rules.start :], is_directory)
+            found = last_match(rules.blocks, encoded[rules.start :], is_directory)
             if found is not None:
                 return found
         return False

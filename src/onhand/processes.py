@@ -1,4 +1,4 @@
-"""Find and kill the descendants of a process, or all processes that carry a mark in their environment."""
+"""Find and kill descendants of a process, members of a session, or processes with a mark in their environment."""
 
 import os
 
@@ -11,13 +11,12 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # only the C part of signal: every sandboxed command waits for these imports
 
+COMMAND_MARK = "_ONHAND_COMMAND"  # the environment variable by which the processes of one command are found
 MAX_SCANS = 100  # for new processes; five suffice wherever the number of processes is limited
 _DEAD_STATES = (b"Z", b"X")  # as in proc(5)
-_RESTING_STATES = (
-    b"T",
-    b"t",
-    b"D",
-)  # stopped, or waiting in the kernel, where a signal takes effect before anything else
+# Stopped, or waiting in the kernel, where a signal takes effect before anything else.
+_RESTING_STATES = (b"T", b"t", b"D")
+_PARENT, _SESSION, _START_TIME = 1, 3, 19  # positions in the fields of a ProcessTable
 
 
 def descendants(ancestor: int) -> "ProcessTable":
@@ -25,39 +24,16 @@ def descendants(ancestor: int) -> "ProcessTable":
 
     The values are the fields of /proc/PID/stat from the state on, as in proc(5).
     """
-    table = {process: fields for process in _process_ids() if (fields := _read_stat(process))}
-    found: ProcessTable = {}
-    generation = {ancestor}
-    while generation:
-        generation = {process for process, fields in table.items() if int(fields[1]) in generation}
-        found.update((process, table[process]) for process in sorted(generation))
-    return found
+    return _descendants_of({ancestor}, _read_table())
 
 
-def processes_with_variable(mark: bytes) -> "ProcessTable":
-    """Return the processes whose environment has NAME=value, which children inherit unless they remove it."""
-    carriers = [process for process in _process_ids() if mark in _read_environment(process)]
-    return {process: fields for process in carriers if (fields := _read_stat(process))}
+def start_time(process: int) -> int:
+    """Return when a process started, in clock ticks since boot, or 0 if it has ended.
 
-
-def _process_ids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()] if os.path.isdir("/proc") else []
-
-
-def _read_stat(process: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{process}/stat", "rb") as stat:
-            return stat.read().rpartition(b")")[2].split()
-    except OSError:
-        return []  # it has just ended
-
-
-def _read_environment(process: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{process}/environ", "rb") as environ:
-            return environ.read().split(b"\0")
-    except OSError:
-        return []  # it has just ended, or belongs to another user
+    Together with its number, this identifies a process: numbers are reused.
+    """
+    fields = _read_stat(process)
+    return int(fields[_START_TIME]) if fields else 0
 
 
 def kill_descendants(ancestor: int) -> list[int]:
@@ -69,33 +45,24 @@ def kill_descendants(ancestor: int) -> list[int]:
 
 
 def kill_processes_with_variable(mark: bytes) -> list[int]:
-    """Kill all processes that carry a mark, in the same way."""
-    return _stop_then_kill(lambda: processes_with_variable(mark))
+    """Kill all processes whose environment has NAME=value, which children inherit; return those that survive."""
+    return _stop_then_kill(lambda: _marked(mark, _read_table()))
 
 
-def kill_session(leader: int) -> list[int]:
-    """Kill the processes in the session of a process that has ended, except those with their own session."""
-    return _stop_then_kill(
-        lambda: {
-            process: table for process in _process_ids() if (table := _read_stat(process)) and int(table[3]) == leader
-        }
-    )
+def kill_session(leader: int, mark: bytes = b"") -> list[int]:
+    """Kill the session of a process that has ended, processes that carry a mark, and the descendants of both.
 
-
-def _stop_then_kill(look: "Callable[[], ProcessTable]") -> list[int]:
-    """Stop the processes until a scan finds no new one and all at rest, then kill them.
-
-    Killing at once would make room for the next fork, and on a busy machine a process sent SIGSTOP may still be
-    about to fork.
+    Return the processes that survive.
     """
-    obeys: dict[int, bool] = {}
-    for _ in range(MAX_SCANS):
-        there = {process: fields[0] for process, fields in look().items() if fields[0] not in _DEAD_STATES}
-        new = {process: send_signal(process, signal.SIGSTOP) for process in there if process not in obeys}
-        obeys |= new
-        if not new and all(state in _RESTING_STATES or not obeys[process] for process, state in there.items()):
-            break
-    return [process for process in obeys if not send_signal(process, signal.SIGKILL)]
+
+    def look() -> "ProcessTable":
+        table = _read_table()
+        found = {process: fields for process, fields in table.items() if int(fields[_SESSION]) == leader}
+        if mark:
+            found |= _marked(mark, table)
+        return found | _descendants_of(set(found), table)
+
+    return _stop_then_kill(look)
 
 
 def send_signal(process: int, number: int) -> bool:
@@ -107,3 +74,54 @@ def send_signal(process: int, number: int) -> bool:
     except OSError:  # it has just ended
         return True
     return True
+
+
+def _read_table() -> "ProcessTable":
+    names = os.listdir("/proc") if os.path.isdir("/proc") else []
+    return {int(name): fields for name in names if name.isdecimal() and (fields := _read_stat(int(name)))}
+
+
+def _read_stat(process: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as stat:
+            return stat.read().rpartition(b")")[2].split()
+    except OSError:
+        return []  # it has just ended
+
+
+def _descendants_of(ancestors: set[int], table: "ProcessTable") -> "ProcessTable":
+    found: ProcessTable = {}
+    generation = ancestors
+    while generation:
+        children = {process for process, fields in table.items() if int(fields[_PARENT]) in generation}
+        generation = children - found.keys()
+        found.update((process, table[process]) for process in sorted(generation))
+    return found
+
+
+def _marked(mark: bytes, table: "ProcessTable") -> "ProcessTable":
+    return {process: fields for process, fields in table.items() if mark in _read_environment(process)}
+
+
+def _read_environment(process: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{process}/environ", "rb") as environ:
+            return environ.read().split(b"\0")
+    except OSError:
+        return []  # it has just ended, or belongs to another user
+
+
+def _stop_then_kill(look: "Callable[[], ProcessTable]") -> list[int]:
+    """Stop the processes until a scan finds no new one and all at rest, then kill them; return those that survive.
+
+    Killing at once would make room for the next fork, and on a busy machine a process sent SIGSTOP may still be
+    about to fork.
+    """
+    obeys: dict[int, bool] = {}
+    for _ in range(MAX_SCANS):
+        alive = {process: fields[0] for process, fields in look().items() if fields[0] not in _DEAD_STATES}
+        new = {process: send_signal(process, signal.SIGSTOP) for process in alive if process not in obeys}
+        obeys |= new
+        if not new and all(state in _RESTING_STATES or not obeys[process] for process, state in alive.items()):
+            break
+    return [process for process in obeys if not send_signal(process, signal.SIGKILL)]

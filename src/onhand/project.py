@@ -345,7 +345,7 @@ class Project:
         from onhand.actions.jobs import Jobs
         from onhand.actions.shell import command_environment, start_unconfined
         from onhand.actions.shell_tools import shell_tools
-        from onhand.sandbox.policy import describe_walls
+        from onhand.sandbox.policy import describe_sandbox
         from onhand.sandbox.sandbox import choose
 
         config, workspace = self.config, self.workspace
@@ -356,7 +356,7 @@ class Project:
             Jobs(start_unconfined if sandbox is None else _confine(sandbox, policy)),
             workspace.directory,
             lambda given: command_environment(os.environ, also, given),
-            "Nothing confines it." if sandbox is None else describe_walls(policy, sandbox.name),
+            "Nothing confines it." if sandbox is None else describe_sandbox(policy, sandbox.name),
             config.shell.timeout_s,
         )
 

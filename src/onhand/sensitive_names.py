@@ -1,9 +1,8 @@
-"""The names of files that hold secrets and of files that programs run or obey unseen, in one table.
+"""The names of files that hold secrets, and of files that programs run or obey without asking, in one table.
 
-`actions/workspace.py` keeps the file tools to it, and `sandbox/policy.py` the sandboxed commands: each row says what
-either may do. Names have the form of .gitignore patterns, apply at any depth, and are compared without regard to case;
-one that ends in a slash is a directory's. Nothing here opens a file. The decisions are explained in
-docs/adr/0027-one-table-of-sensitive-names.md.
+`actions/workspace.py` enforces it for the file tools and `sandbox/policy.py` for sandboxed commands: each row says what
+either may do. Names are .gitignore patterns that apply at any depth and ignore case; a trailing slash means a
+directory. Nothing here opens a file. docs/adr/0027-one-table-of-sensitive-names.md explains the decisions.
 """
 
 import re
@@ -20,7 +19,7 @@ class Row(NamedTuple):
     names: tuple[str, ...]
     tools: Access = "hidden"
     commands: Access = "hidden"
-    not_created_in: Literal["", "workspace", "home"] = ""  # a directory in which commands may not create it either
+    not_created_in: Literal["", "workspace", "home"] = ""  # where commands may not create it either
 
 
 INSTRUCTIONS = (
@@ -51,7 +50,7 @@ TABLE = (
         not_created_in="home",
     ),
     Row(
-        "histories, which hold passwords that were typed",
+        "histories, which contain typed passwords",
         (
             *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history"),
             ".node_repl_history",
@@ -63,13 +62,13 @@ TABLE = (
         (".mozilla/", ".thunderbird/", ".config/google-chrome/", ".config/chromium/"),
         not_created_in="home",
     ),
-    # Most often part of a repository, whose history shows them anyway; git would take a hidden one for deleted.
+    # Usually part of a repository, whose history contains them anyway; git would take a hidden one for deleted.
     Row(
         "secrets by their name, though often committed",
         ("secrets.yml", "secrets.yaml", "secrets.json", "auth.json"),
         commands="open",
     ),
-    # It may hold a token, and names the program that `yarn` runs. Without it no Yarn command works.
+    # It may hold a token and names the program that `yarn` runs, but no Yarn command works without it.
     Row("settings of Yarn", (".yarnrc.yml",), commands="read-only"),
     Row(
         "settings of programs that start other programs",
@@ -91,7 +90,7 @@ TABLE = (
         not_created_in="workspace",
     ),
     Row(
-        "what shells and other programs read when they start",
+        "startup files of shells and other programs",
         (
             *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc"),
             *(".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc"),
@@ -103,8 +102,8 @@ TABLE = (
         not_created_in="home",
     ),
 )
-EXAMPLES = (".env.example", ".env.sample", ".env.template", ".env.dist")  # they hold no secret, whatever the table says
-HOME_ONLY = (".docker/",)  # in a project it is ordinary source; in a home it holds credentials besides config.json
+EXAMPLES = (".env.example", ".env.sample", ".env.template", ".env.dist")  # exceptions from the table, without secrets
+HOME_ONLY = (".docker/",)  # in a project it is ordinary source; in a home directory it holds credentials
 
 
 def names_of(
@@ -122,7 +121,7 @@ def names_of(
 
 
 def _at_any_depth(name: str) -> str:
-    """Return a name as a pattern: without `**/`, one of several parts would match at the top alone."""
+    """Return a name as a pattern; without `**/`, a name with several parts would match only at the top."""
     return f"**/{name}" if "/" in name.rstrip("/") else name
 
 
@@ -138,9 +137,9 @@ _LAST_OF_NESTED = frozenset(re.sub(".*/(?=.)", "", name) for name in _NESTED)
 
 
 def is_hidden_from_commands(name: str, directory: str, is_directory: bool) -> bool:
-    """Return whether commands may not read what has this name, in lower case, in a directory.
+    """Return whether a name, in lower case, is hidden from commands in a directory.
 
-    It is asked about every file of a workspace before each command.
+    This is called for every file of a workspace before each command, so it is fast.
     """
     if is_directory:
         name += "/"

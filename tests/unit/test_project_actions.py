@@ -148,7 +148,7 @@ def test_a_model_is_told_what_its_command_made_under_a_protected_name(monkeypatc
         if "no sandbox works here" in ran.text:
             pytest.skip(ran.text)
         assert ran.structured["notes"] == [ran.text.splitlines()[-1].strip("[]")]
-        assert "made while the command ran: 'src/x/AGENTS.md'" in ran.text
+        assert "created while the command ran: 'src/x/AGENTS.md'" in ran.text
 
 
 @pytest.mark.parametrize(
@@ -229,5 +229,5 @@ def test_a_command_of_a_model_runs_as_the_user_asked(backend: str, monkeypatch: 
         assert "JAVA_HOME=/opt/java\n" in result.structured["stdout"]
         assert "API_TOKEN" not in result.structured["stdout"]
         assert ("s3cr3t" in result.structured["stdout"]) is (backend == "none")
-        confined = "It can write only in the workspace" in registry.get("run_command").description  # type: ignore[union-attr]
+        confined = "The command can write only in the workspace" in registry.get("run_command").description  # type: ignore[union-attr]
         assert confined is (backend == "auto")

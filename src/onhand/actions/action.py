@@ -1,4 +1,4 @@
-"""What the tools in this package share: a size limit, argument names of other agents, and the form of failures."""
+"""What the tools in this package share: the size limit, the argument aliases and the form of failures."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +16,7 @@ MAX_OUTPUT_BYTES = 64 * 1024
 _PATH = {"file_path": "path", "filePath": "path"}
 _HASH = {"expectedHash": "expected_hash"}
 _SEARCH = {"cwd": "path", "maxResults": "limit", "max_results": "limit"}
-# Agents that leave the unit out of the name count milliseconds; ours has it in the name.
+# Agents whose argument names have no unit count milliseconds.
 _MILLISECONDS = ArgumentAlias("timeout_s", per=1000)
 ALIASES: Mapping[str, Mapping[str, str | ArgumentAlias]] = {
     "read_file": {**_PATH, "startLine": "start_line", "endLine": "end_line"},
@@ -35,7 +35,7 @@ ALIASES: Mapping[str, Mapping[str, str | ArgumentAlias]] = {
     "git": {"arguments": "args", "cwd": "path"},
     "run_command": dict.fromkeys(("timeout", "timeout_ms", "timeoutMs"), _MILLISECONDS),
 }
-"""How other agents spell the arguments of our tools. A model is shown our own names only."""
+"""The names that other agents use for the arguments of our tools. Schemas have only our own names."""
 
 
 def workspace_tool(
@@ -47,7 +47,7 @@ def workspace_tool(
     hints: Hints = LOCAL,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]:
-    """Make a tool over a workspace of a typed function: `@workspace_tool(workspace, "read_file")`."""
+    """Turn a typed function into a tool for a workspace: `@workspace_tool(workspace, "read_file")`."""
     return tool(
         name=name,
         description=description,

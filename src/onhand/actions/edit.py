@@ -1,23 +1,23 @@
 """Replace literal passages of a text.
 
-A passage that is not in the text exactly is searched for again with differences in whitespace ignored; lines that the
-edit does not change stay as they are. Several edits of a file are made together or not at all.
+If the exact passage is not in the text, it is searched for with whitespace differences ignored; lines that the edit
+does not change stay as they are. Several edits of a file are made together or not at all.
 """
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches
 from typing import Annotated, NamedTuple
 
-from onhand.actions.files import MAX_FILE_BYTES, EditableText, decode_editable, open_target
+from onhand.actions.files import MAX_FILE_BYTES, EditableText, check_characters, decode_editable, open_target
 from onhand.actions.workspace import Workspace, display
 from onhand.errors import InputError, NotFound
 from onhand.text import digest, quantity, repair_surrogates
 
-MAX_NAMED = 10  # places that an error names
-MAX_PLACES = 1_000  # that are counted at most
+MAX_NAMED = 10  # line numbers in an error
+MAX_PLACES = 1_000  # occurrences to count
 # Comparing takes quadratic time or worse: these limits keep the worst case below a second.
-MAX_ALIGNED = 300  # lines of a passage that is searched for with whitespace ignored
-MAX_NEAR_LINES, MAX_NEAR_CHARS = 500, 100  # that are compared with a passage that was not found
+MAX_ALIGNED = 300  # lines of a passage, for the search with whitespace ignored
+MAX_NEAR_LINES, MAX_NEAR_CHARS = 500, 100  # for the search of the line most like a missing passage
 
 
 class TextEdit(NamedTuple):
@@ -57,22 +57,22 @@ def edit_file(
 ) -> EditedFile:
     """Make all edits of a file, one after the other, or none of them."""
     place = workspace.resolve_for_writing(path)
-    with open_target(workspace, place, path) as found:
-        if found.old is None:
+    with open_target(workspace, place, path) as target:
+        if target.old is None:
             raise NotFound(f"File not found: {display(path)}; write_file creates a new one")
         if expected_hash is not None:
-            found.check(expected_hash)
-        form = decode_editable(found.old, path)
+            target.check(expected_hash)
+        form = decode_editable(target.old, path)
         changed = apply_edits(form.text, [_with_line_feeds(form, one) for one in edits])
         raw = form.encode(changed.text)
-        found.replace(raw)
+        target.replace(raw)
     return EditedFile(
         workspace.name(place), repair_surrogates(changed.text), changed.replacements, digest(raw), changed.notes
     )
 
 
 def _with_line_feeds(form: EditableText, edit: TextEdit) -> TextEdit:
-    """Accept either line end where every line of the file ends in CRLF."""
+    """Convert an edit to bare line feeds if every line of the file ends in CRLF."""
     if not form.is_crlf:
         return edit
     old, new = (text.replace("\r\n", "\n") for text in edit[:2])
@@ -80,9 +80,9 @@ def _with_line_feeds(form: EditableText, edit: TextEdit) -> TextEdit:
 
 
 def apply_edits(text: str, edits: Sequence[TextEdit]) -> EditedText:
-    """Return the text after all edits; InputError says which edit cannot be made, and why."""
+    """Return the text after all edits; InputError if one cannot be made."""
     if not edits:
-        raise InputError("there is no edit to make: send old_string and new_string, or edits")
+        raise InputError("no edit was sent: send old_string and new_string, or edits")
     replacements, notes = 0, list[str]()
     for number, one in enumerate(edits, 1):
         try:
@@ -102,7 +102,7 @@ def _apply_edit(text: str, edit: TextEdit) -> EditedText:
         raise InputError("old_string is empty: send the passage to replace, or write the whole file with write_file")
     if old == new:
         raise InputError("old_string and new_string are the same: there is nothing to change")
-    _check_whole(new)
+    check_characters(new, "new_string")
     if replace_all and (count := text.count(old)):
         if len(text) + count * (len(new) - len(old)) > MAX_FILE_BYTES:
             raise InputError(f"the file would have more than {MAX_FILE_BYTES:,} characters: replace less at once")
@@ -117,13 +117,6 @@ def _apply_edit(text: str, edit: TextEdit) -> EditedText:
     return _apply_ignoring_whitespace(text, old, new)
 
 
-def _check_whole(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputError("new_string contains half of a surrogate pair: send whole characters") from None
-
-
 def _find_all(text: str, passage: str) -> list[int]:
     """Return where a passage starts, including overlapping occurrences."""
     places, at = list[int](), text.find(passage)
@@ -136,34 +129,34 @@ def _find_all(text: str, passage: str) -> list[int]:
 def _describe_places(text: str, places: Sequence[int]) -> str:
     lines = [text.count("\n", 0, place) + 1 for place in places[:MAX_NAMED]]
     more = ", …" if len(places) > MAX_NAMED else ""
-    most = "at least " if len(places) == MAX_PLACES else ""
-    return f"{most}{len(places):,} times, at lines {', '.join(map(str, lines))}{more}"
+    at_least = "at least " if len(places) == MAX_PLACES else ""
+    return f"{at_least}{len(places):,} times, at lines {', '.join(map(str, lines))}{more}"
 
 
 def _apply_ignoring_whitespace(text: str, old: str, new: str) -> EditedText:
     """Replace whole lines that differ from the passage only in whitespace, if there is one such place."""
     lines = text.split("\n")
-    wanted, given = _split_passages(old, new)
-    plain = [" ".join(line.split()) for line in wanted]
-    if not any(plain) or len(wanted) > MAX_ALIGNED or len(given) > MAX_ALIGNED:
-        raise InputError(_explain_missing(lines, wanted))
+    old_lines, new_lines = _split_passages(old, new)
+    plain = [" ".join(line.split()) for line in old_lines]
+    if not any(plain) or max(len(old_lines), len(new_lines)) > MAX_ALIGNED:
+        raise InputError(_explain_missing(lines, old_lines))
     joined = "\n" + "\n".join(" ".join(line.split()) for line in lines) + "\n"
     places = _find_all(joined, "\n" + "\n".join(plain) + "\n")
     if not places:
-        raise InputError(_explain_missing(lines, wanted))
+        raise InputError(_explain_missing(lines, old_lines))
     if len(places) > 1:
         raise InputError(
             f"old_string matches only with whitespace ignored, {_describe_places(joined, places)}: send it exactly"
         )
     first = joined.count("\n", 0, places[0])
-    last = first + len(wanted)
-    merged = _merge_lines(lines[first:last], wanted, given)
+    last = first + len(old_lines)
+    merged = _merge_lines(lines[first:last], old_lines, new_lines)
     if merged == lines[first:last]:
         raise InputError(
             f"lines {first + 1} to {last} match with whitespace ignored, but the edit would not change them: read them"
         )
     lines[first:last] = merged
-    note = f"lines {first + 1} to {last} matched with whitespace ignored; unchanged lines keep theirs"
+    note = f"lines {first + 1} to {last} matched with whitespace ignored; unchanged lines keep their whitespace"
     return EditedText("\n".join(lines), 1, (note,))
 
 
@@ -174,28 +167,28 @@ def _split_passages(old: str, new: str) -> tuple[list[str], list[str]]:
     return old[:-1].split("\n"), new.removesuffix("\n").split("\n") if new else []
 
 
-def _merge_lines(found: list[str], wanted: list[str], given: list[str]) -> list[str]:
-    """Apply the difference between `wanted` and `given` to the lines found, and keep their indentation."""
+def _merge_lines(found: list[str], old: list[str], new: list[str]) -> list[str]:
+    """Apply the difference between the old and the new lines to the lines found, and keep their indentation."""
     ends_in_return = all(line.endswith("\r") for line in found)
     merged: list[str] = []
-    for tag, start, end, new_start, new_end in SequenceMatcher(None, wanted, given, autojunk=False).get_opcodes():
+    for tag, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             merged += found[start:end]
             continue
-        for number, line in enumerate(given[new_start:new_end], start):
-            indents = _indents(found, wanted, min(number, end - 1) if start < end else start - 0.5)
+        for number, line in enumerate(new[new_start:new_end], start):
+            indents = _map_indents(found, old, min(number, end - 1) if start < end else start - 0.5)
             merged.append(_reindent(line, indents) + "\r" * ends_in_return)
     return merged
 
 
-def _indents(found: list[str], wanted: list[str], place: float) -> dict[str, str]:
-    """Map each indentation in the passage to that in the file: the one nearest to a place, and of two the deeper."""
+def _map_indents(found: list[str], old: list[str], place: float) -> dict[str, str]:
+    """Map each indentation in the passage to the one in the file that is nearest to a place, or the deeper of two."""
     pairs = [
-        (abs(at - place), _indent(old), _indent(line))
-        for at, (old, line) in enumerate(zip(wanted, found, strict=True))
-        if old.strip()
+        (abs(at - place), _indent(old_line), _indent(line))
+        for at, (old_line, line) in enumerate(zip(old, found, strict=True))
+        if old_line.strip()
     ]
-    return {old: line for _, old, line in sorted(pairs, key=lambda pair: (-pair[0], len(pair[2])))}
+    return {indent: line for _, indent, line in sorted(pairs, key=lambda pair: (-pair[0], len(pair[2])))}
 
 
 def _reindent(line: str, indents: dict[str, str]) -> str:
@@ -204,29 +197,28 @@ def _reindent(line: str, indents: dict[str, str]) -> str:
     known = max((indent for indent in indents if own.startswith(indent)), key=len, default=None)
     if known is None or not line.strip():
         return line
-    return indents[known] + _deeper(indents, known, own[len(known) :]) + line[len(own) :]
+    return indents[known] + _convert_indent(indents, known, own[len(known) :]) + line[len(own) :]
 
 
-def _deeper(indents: dict[str, str], known: str, more: str) -> str:
+def _convert_indent(indents: dict[str, str], known: str, more: str) -> str:
     """Translate indentation beyond a known level into the unit of the file, such as tabs."""
     outer = max((one for one in indents if one != known and known.startswith(one)), key=len, default=None)
-    unit, theirs = known.removeprefix(outer or ""), indents[known].removeprefix(indents.get(outer or "", ""))
-    is_guess = outer is None and {*unit} == {*theirs}  # the whole passage may just be shifted to the right
-    if is_guess or not unit or len({*unit, *more}) != 1 or len({*theirs}) != 1:
+    unit, file_unit = known.removeprefix(outer or ""), indents[known].removeprefix(indents.get(outer or "", ""))
+    is_guess = outer is None and {*unit} == {*file_unit}  # the whole passage may just be shifted to the right
+    if is_guess or not unit or len({*unit, *more}) != 1 or len({*file_unit}) != 1:
         return more
-    count, rest = divmod(len(more) * len(theirs), len(unit))
-    return more if rest else theirs[0] * count
+    count, rest = divmod(len(more) * len(file_unit), len(unit))
+    return more if rest else file_unit[0] * count
 
 
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _explain_missing(lines: list[str], wanted: list[str]) -> str:
-    anchor = next((line.strip() for line in wanted if line.strip()), "")
+def _explain_missing(lines: list[str], passage: list[str]) -> str:
+    anchor = next((line.strip() for line in passage if line.strip()), "")
     stripped = [line.strip()[:MAX_NEAR_CHARS] for line in lines[:MAX_NEAR_LINES]]
     nearest = get_close_matches(anchor[:MAX_NEAR_CHARS], stripped, n=1, cutoff=0.6) if anchor else []
     hint = f"; the line most like it is {stripped.index(nearest[0]) + 1}: {display(nearest[0])}" if nearest else ""
-    return (
-        f"String not found in file: it does not contain old_string{hint}. Read the file, and send the passage exactly"
-    )
+    advice = "Read the file, and send the passage exactly as it is there"
+    return f"String not found in file: it does not contain old_string{hint}. {advice}"

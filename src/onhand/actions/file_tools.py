@@ -13,14 +13,14 @@ from onhand.tools import Tool
 from onhand.tools.fitting import fits
 from onhand.tools.tool import LOCAL, REPLACING
 
-MAX_ECHO_CHARS = 8_000  # of a file after an edit: more would cost a model more than it is worth
+MAX_ECHO_CHARS = 8_000  # of an edited file: more would cost a model more than it is worth
 
 Path = Annotated[str, "Relative to the workspace, for example src/app.py."]
 Hash = Annotated[str | None, "The hash from read_file: nothing is written if the file has changed since."]
 
 
 def reading_tools(workspace: Workspace) -> list[Tool]:
-    """Make the tools that change nothing."""
+    """Return the tools that change nothing."""
 
     @workspace_tool(workspace, "read_file")
     def read_file(
@@ -58,7 +58,7 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
 
 
 def writing_tools(workspace: Workspace) -> list[Tool]:
-    """Make the tools that change files."""
+    """Return the tools that change files."""
 
     @workspace_tool(workspace, "write_file", read_only=False, hints=REPLACING)
     def write_file(
@@ -67,8 +67,8 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
         create_dirs: Annotated[bool, "Create missing parent directories."] = False,
         expected_hash: Hash = None,
     ) -> WrittenFile:
-        """Write a whole file, new or existing. Nobody ever sees it half written, and an existing file keeps its mode
-        and line ends. To change a part of a file use edit_file, which costs less and cannot lose the rest. Files that
+        """Write a whole file, new or existing. The file is replaced in one step, and an existing one keeps its mode and
+        line ends. To change a part of a file use edit_file, which costs less and cannot lose the rest. Files that
         programs obey without asking, such as .git or AGENTS.md, are refused.
         Example: write_file(path="notes/plan.md", content="# Plan\\n", create_dirs=true).
         """
@@ -89,8 +89,8 @@ def writing_tools(workspace: Workspace) -> list[Tool]:
     ) -> EditedFile:
         """Replace a passage of a file literally. The file must contain old_string exactly once: send enough lines
         around it, or replace_all. A passage that differs only in whitespace is found too. Several edits of one file are
-        made together or not at all. Read the file first; send its hash as expected_hash to make sure that nobody has
-        changed it since. Example: edit_file(path="config.json", old_string="\\"debug\\": false",
+        made together or not at all. Read the file first, and send its hash as expected_hash to make sure that nobody
+        has changed it since. Example: edit_file(path="config.json", old_string="\\"debug\\": false",
         new_string="\\"debug\\": true").
         """
         requested = requested_edits(old_string, new_string, replace_all, edits)
@@ -117,6 +117,6 @@ def requested_edits(
 ) -> list[TextEdit]:
     """Return the edits that the arguments of edit_file request; `replace_all` applies to all of them."""
     if (old_string is None) != (new_string is None) or (edits is None) == (old_string is None):
-        raise InputError("send either old_string and new_string, or edits: one of the two, and complete")
-    together = edits or [TextEdit(old_string or "", new_string or "")]
-    return [one._replace(replace_all=one.replace_all or replace_all) for one in together]
+        raise InputError("send either both old_string and new_string, or edits")
+    every = edits or [TextEdit(old_string or "", new_string or "")]
+    return [one._replace(replace_all=one.replace_all or replace_all) for one in every]

@@ -1,7 +1,7 @@
 """Read, write, list and describe files in a workspace.
 
-These are plain functions without tools or models. A path that does not exist raises NotFound, everything else that
-cannot be done an InputError.
+These are plain functions, which `file_tools` turns into tools. They raise NotFound for a path that does not exist and
+InputError for everything else that cannot be done.
 """
 
 import os
@@ -16,14 +16,14 @@ from typing import NamedTuple
 from onhand import cancellation
 from onhand.actions.workspace import ResolvedPath, Workspace, describe_kind, display, explain_os_errors, path_line
 from onhand.errors import InputError, NotFound
-from onhand.fsio import read_stable, write_atomic
+from onhand.fsio import read_stable, try_lock, write_atomic
 from onhand.text import FALLBACK_ENCODING, byte_order_mark, decode_leniently, digest, guess_encoding
 
-MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; hand-written text has a hundredth of it
-MAX_CONTENT_BYTES = 48 * 1024  # that one call returns: some 12,000 tokens
-MAX_ENTRIES = 500  # that one listing returns
-PIECE_CHARS = 64 * 1024  # in which line feeds are counted at once
-LOCK_S, POLL_S = 10.0, 0.005  # to wait for other writers in the same directory: each takes milliseconds
+MAX_FILE_BYTES = 32 * 1024 * 1024  # of a file that is read or written; hand-written text has a hundredth of that
+MAX_CONTENT_BYTES = 48 * 1024  # in one answer: some 12,000 tokens
+MAX_ENTRIES = 500  # in one listing
+PIECE_CHARS = 64 * 1024  # to count line feeds in at once
+LOCK_S, POLL_S = 10.0, 0.005  # the wait for other writers in the same directory, each of which takes milliseconds
 
 
 class FileContent(NamedTuple):
@@ -157,7 +157,7 @@ def select_lines(
 ) -> FileContent:
     """Return a range of lines of a text that the caller has read, as far as it fits in `max_bytes`."""
     total = text.count("\n") + (not text.endswith("\n") and text != "")
-    first, last = _range(start_line, end_line, total)
+    first, last = _check_range(start_line, end_line, total)
     start = _start_of(text, first)
     rest = text[start : start + max_bytes + 1]  # more than that does not fit anyway
     requested = split_lines(rest)[: last - first + 1]
@@ -168,17 +168,17 @@ def select_lines(
 
 
 def _describe_part(part: FileContent) -> tuple[str, ...]:
-    """Say which part of a file this is, and where to go on."""
+    """Say which part of a file this is, and where to continue."""
     lines = f"lines {part.start_line} to {part.end_line} of {part.lines}"
     if not part.is_cut:
         return () if (part.start_line, part.end_line) == (min(1, part.lines), part.lines) else (lines,)
     if part.content.endswith("\n"):
         return (f"{lines}; continue with start_line={part.end_line + 1}",)
-    return (f"only the beginning of line {part.start_line} of {part.lines}, which is long; grep finds a passage",)
+    return (f"only the beginning of line {part.start_line} of {part.lines}, which is long: use grep in it",)
 
 
 def _start_of(text: str, line: int) -> int:
-    """Return where a line starts. Line feeds are counted, not split at: millions of lines would take a gigabyte."""
+    """Return where a line starts. Counting line feeds instead of splitting saves a gigabyte with millions of lines."""
     start, missing = 0, line - 1
     while (found := text.count("\n", start, start + PIECE_CHARS)) < missing:
         start, missing = start + PIECE_CHARS, missing - found
@@ -193,12 +193,12 @@ def split_lines(text: str) -> list[str]:
     return [line + "\n" for line in ended] + [last] * bool(last)
 
 
-def _range(start: int | None, end: int | None, lines: int) -> tuple[int, int]:
+def _check_range(start: int | None, end: int | None, lines: int) -> tuple[int, int]:
     first = 1 if start is None else start
     last = lines if end is None else min(end, lines)
     if first < 1 or (end is not None and end < first):
         raise InputError(
-            f"lines {start} to {end} are not a range: lines are counted from 1, and start_line comes before end_line"
+            f"lines {start} to {end} are not a range: lines count from 1, and end_line must not be less than start_line"
         )
     if first > max(lines, 1):
         raise InputError(f"Start line {first} exceeds file length ({lines} lines)")
@@ -224,18 +224,18 @@ def read_bytes(workspace: Workspace, place: ResolvedPath, path: str) -> bytes:
         with explain_os_errors(path):
             size = os.fstat(number).st_size
             if size > MAX_FILE_BYTES:
-                limit = f"more than {MAX_FILE_BYTES:,}: it cannot be read here"
-                raise InputError(f"{display(path)} has {size:,} bytes, {limit}")
+                limit = f"more than the {MAX_FILE_BYTES:,} that can be read"
+                raise InputError(f"{display(path)} has {size:,} bytes, {limit}: do without it")
             return read_stable(number, MAX_FILE_BYTES)
     finally:
         os.close(number)
 
 
 def decode_text(content: bytes, path: str) -> tuple[str, str, str | None]:
-    """Return the text of a file, its encoding and, if it is damaged but usable, what is wrong with it."""
+    """Return the text of a file, its encoding and, if it could not be decoded exactly, what is wrong with it."""
     mark, encoding = byte_order_mark(content)
     if not mark and b"\0" in content:
-        raise InputError(f"{display(path)} is a binary file of {len(content):,} bytes, not text: it cannot be shown")
+        raise InputError(f"{display(path)} is a binary file of {len(content):,} bytes, not text: it cannot be read")
     text, problem = decode_leniently(content[len(mark) :], encoding or "utf-8")
     return text, encoding or ("utf-8" if problem is None else "unknown"), problem
 
@@ -250,7 +250,7 @@ def decode_editable(content: bytes, path: str) -> EditableText:
         text = content[len(mark) :].decode(encoding, _error_handler(encoding))
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{display(path)} is not {encoding.upper()} (byte {error.start}): rewrite the whole file"
+            f"{display(path)} is not {encoding.upper()} (byte {error.start}): rewrite the whole file with write_file"
         ) from None
     is_crlf = _is_crlf(text)
     return EditableText(text.replace("\r\n", "\n") if is_crlf else text, mark, encoding, is_crlf)
@@ -271,7 +271,7 @@ def _error_handler(encoding: str) -> str:
 
 
 def _is_crlf(text: str) -> bool:
-    """Whether every line ends in CRLF and there is no other carriage return."""
+    """Return whether every line ends in CRLF and there is no other carriage return."""
     return 0 < text.count("\r\n") == text.count("\n") == text.count("\r")
 
 
@@ -284,22 +284,28 @@ def write_file(
 ) -> WrittenFile:
     """Write a whole file or nothing. An existing file keeps its mode, line ends and byte order mark."""
     place = workspace.resolve_for_writing(path)
-    with open_target(workspace, place, path, create_dirs) as found:
+    with open_target(workspace, place, path, create_dirs) as target:
         if expected_hash is not None:
-            found.check(expected_hash)
-        raw = _encode_like(found.old, content, path)
-        found.replace(raw)
-    return WrittenFile(workspace.name(place), len(raw), found.old is None, digest(raw))
+            target.check(expected_hash)
+        raw = _encode_like(target.old, content, path)
+        target.replace(raw)
+    return WrittenFile(workspace.name(place), len(raw), target.old is None, digest(raw))
+
+
+def check_characters(text: str, name: str) -> None:
+    """Raise InputError if a text contains a lone surrogate, which cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{name} contains half of a surrogate pair: send whole characters") from None
 
 
 def _encode_like(old: bytes | None, content: str, path: str) -> bytes:
-    try:
-        content.encode()
-    except UnicodeEncodeError:
-        raise InputError("the content contains half of a surrogate pair: send whole characters") from None
+    """Encode a new content like the old one."""
+    check_characters(content, "the content")
     try:
         form = decode_editable(old or b"", path)
-    except InputError:  # it is binary or damaged, so there is no form to keep
+    except InputError:  # the old content is binary or damaged, so there is nothing to preserve
         return content.encode()
     if content.startswith("\ufeff") and form.mark:
         content = content[1:]
@@ -308,7 +314,7 @@ def _encode_like(old: bytes | None, content: str, path: str) -> bytes:
 
 
 class WriteTarget:
-    """A file that is about to be replaced, in a directory that is held open."""
+    """A file that is about to be replaced, in a directory that is kept open."""
 
     def __init__(self, workspace: Workspace, directory: int, place: ResolvedPath, path: str) -> None:
         self._directory = directory
@@ -321,22 +327,22 @@ class WriteTarget:
             self.old = read_bytes(workspace, place, path)
 
     def check(self, expected_hash: str) -> None:
-        """Raise an error if the file is no longer the one that was read."""
+        """Raise InputError if the file is no longer the one that was read, and NotFound if it no longer exists."""
         if self.old is None:
-            raise NotFound(f"File not found: {display(self._path)}; it existed when you read it")
+            raise NotFound(f"File not found: {display(self._path)}; it has been removed since you read it")
         if digest(self.old) != expected_hash:
-            raise InputError(f"{display(self._path)} has changed since you read it: read it again, then decide")
+            raise InputError(f"{display(self._path)} has changed since you read it: read it again before you change it")
 
     def replace(self, raw: bytes) -> None:
         """Replace the content, unless somebody else has changed the file in the meantime."""
         if len(raw) > MAX_FILE_BYTES:
-            raise InputError(f"{len(raw):,} bytes are more than a file may have here ({MAX_FILE_BYTES:,})")
+            raise InputError(f"the file would have {len(raw):,} bytes, more than {MAX_FILE_BYTES:,}: write less")
         with explain_os_errors(self._path):
             write_atomic(self._name, raw, 0o666, self._directory, self._check_same)
 
     def _check_same(self) -> None:
         if _identity(self._status()) != _identity(self._before):
-            raise InputError(f"{display(self._path)} has just been changed by somebody else: read it again")
+            raise InputError(f"{display(self._path)} was changed by somebody else just now: read it again")
 
     def _status(self) -> os.stat_result | None:
         with explain_os_errors(self._path):
@@ -351,7 +357,7 @@ class WriteTarget:
                 f"{display(self._path)} is {describe_kind(status.st_mode)}, not a regular file: choose another name"
             )
         if not status.st_mode & 0o222:
-            raise InputError(f"{display(self._path)} is read-only by its mode: ask the user to change that first")
+            raise InputError(f"{display(self._path)} is read-only by its mode: ask the user to make it writable")
 
 
 def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
@@ -362,49 +368,32 @@ def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
 def open_target(
     workspace: Workspace, place: ResolvedPath, path: str, create_dirs: bool = False
 ) -> Iterator[WriteTarget]:
-    """Prepare to replace a file, whether it exists or not, and keep other writers out of its directory meanwhile."""
+    """Prepare to replace or create a file, and keep other writers out of its directory meanwhile."""
     if create_dirs:
         _create_directories(workspace, place.parent(), path)
     elif not os.path.lexists(place.parent().path):
         above = display(workspace.name(place.parent()))
         raise NotFound(f"the directory {above} does not exist: send create_dirs=true to create it, or choose another")
-    with workspace.open_directory(place.parent(), path) as directory, _lock_directory(directory):
+    with workspace.open_directory(place.parent(), path) as directory:
+        _lock_directory(directory)
         yield WriteTarget(workspace, directory, place, path)
 
 
-@contextmanager
-def _lock_directory(directory: int) -> Iterator[None]:
-    """Keep others of ours from writing in a directory: of two that read, edit and replace, one would be lost.
+def _lock_directory(directory: int) -> None:
+    """Lock out other writers of ours until the directory is closed: of two that read, edit and replace, one would win.
 
-    A lock that is held for longer than any write takes is not ours; then the check just before replacing has to do.
+    A lock that is held for longer than any write takes belongs to another program; then only the check just before the
+    replacement protects the file.
     """
-    import fcntl
-
     ends_at = monotonic() + LOCK_S
-    while not _try_lock(directory) and monotonic() < ends_at:
-        cancellation.check()
-        sleep(POLL_S)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.flock(directory, fcntl.LOCK_UN)
-
-
-def _try_lock(directory: int) -> bool:
-    import fcntl
-
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
+    with suppress(OSError):  # the file system has no locks
+        while not try_lock(directory) and monotonic() < ends_at:
+            cancellation.check()
+            sleep(POLL_S)
 
 
 def _create_directories(workspace: Workspace, place: ResolvedPath, path: str) -> None:
-    """Create a directory and its parents, each in one that is held open."""
+    """Create a directory and its missing parents, each in a parent that is kept open."""
     at = ResolvedPath(place.root, "")
     for part in place.inner.split("/") if place.inner else []:
         with workspace.open_directory(at, path) as directory, explain_os_errors(path), suppress(FileExistsError):
@@ -429,11 +418,11 @@ def list_files(workspace: Workspace, path: str = ".", limit: int = MAX_ENTRIES) 
         closing(os.scandir(directory)) as entries,
     ):
         first = nsmallest(limit, count(entries), key=lambda entry: os.fsencode(entry.name))
-        listed = tuple(_entry(workspace, place, entry) for entry in first)
+        listed = tuple(_describe_entry(workspace, place, entry) for entry in first)
     return DirectoryListing(workspace.name(place), listed, total, total - len(listed))
 
 
-def _entry(workspace: Workspace, place: ResolvedPath, entry: "os.DirEntry[str]") -> DirectoryEntry:
+def _describe_entry(workspace: Workspace, place: ResolvedPath, entry: "os.DirEntry[str]") -> DirectoryEntry:
     is_closed = workspace.is_denied(place.child(entry.name))
     try:
         status = entry.stat(follow_symlinks=False)
@@ -444,7 +433,7 @@ def _entry(workspace: Workspace, place: ResolvedPath, entry: "os.DirEntry[str]")
 
 
 def stat_file(workspace: Workspace, path: str) -> FileStatus:
-    """Describe a path without reading it; that it does not exist is an answer too."""
+    """Describe a path without reading it; a path that does not exist is not an error."""
     place = workspace.resolve(path)
     above, _, name = place.inner.rpartition("/")
     try:
@@ -453,11 +442,11 @@ def stat_file(workspace: Workspace, path: str) -> FileStatus:
     except NotFound:
         return FileStatus(workspace.name(place), False)
     size = status.st_size if stat.S_ISREG(status.st_mode) else None
-    kind_, mode = _short_kind(status.st_mode), stat.filemode(status.st_mode)
-    return FileStatus(workspace.name(place), True, kind_, size, _time(status.st_mtime), mode)
+    kind, mode = _short_kind(status.st_mode), stat.filemode(status.st_mode)
+    return FileStatus(workspace.name(place), True, kind, size, _format_time(status.st_mtime), mode)
 
 
-def _time(seconds: float) -> str | None:
+def _format_time(seconds: float) -> str | None:
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):  # a file system may report anything

@@ -1,8 +1,8 @@
 """Run git commands that only read.
 
-Arguments are checked against an allow-list: what is not on it is refused, and no value can become an option. git itself
-sees the repository through `git_isolation`. It opens the files of a working tree by their paths; against somebody who
-swaps links there at the same time, use a sandbox.
+Arguments are checked against an allow-list, and no value can become an option. git itself sees the repository through
+`git_isolation`. It opens the files of a working tree by their paths; only a sandbox protects against somebody who swaps
+links there at the same time.
 """
 
 import os
@@ -24,7 +24,7 @@ from onhand.tools import Tool
 
 MAX_ARGUMENTS = 50
 MAX_CHARS = 1_000  # of one argument
-OF_COMMIT = "^{commit}"  # after a revision: it has to name a commit
+OF_COMMIT = "^{commit}"  # after a revision: it must name a commit
 
 # No argument can contain these; the other surrogates stand for odd bytes.
 _NO_WORD = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
@@ -54,14 +54,14 @@ _OF_BRANCHES = re.compile(
 Check = Callable[[str], object]
 
 
-def _format(value: str) -> bool:
+def _is_safe_format(value: str) -> bool:
     body = re.sub(r"^t?format:", "", value)
     named = ("", "oneline", "short", "medium", "full", "fuller", "reference", "raw")
     return value in named or ("%" in body and _SAFE_FORMAT.fullmatch(body) is not None)
 
 
-# Option → check of its value; None: it has no value; a key that ends in = may have one, joined to it. The diff options
-# only change what is shown; none of them writes, runs or reads elsewhere.
+# Maps an option to the check of its value, or to None if it has no value; a key that ends in = may have one, joined to
+# it. The diff options only change what is printed; none of them writes, runs programs or reads other files.
 _DIFF: dict[str, Check | None] = {
     **dict.fromkeys(
         "-p -u --patch --no-patch -s --stat --numstat --shortstat --summary --name-only --name-status --raw --minimal "
@@ -81,15 +81,15 @@ _DIFF: dict[str, Check | None] = {
     "-S": _WORDS.fullmatch,
     "-G": _WORDS.fullmatch,
 }
-# How commits are shown, and which ones.
+# How commits are printed, and which ones.
 _LOOK: dict[str, Check | None] = {
     **dict.fromkeys(
         "--oneline --decorate --no-decorate --abbrev-commit --no-abbrev-commit --parents --relative-date --no-notes "
         "--left-right --cherry-mark --boundary --source -m -q --quiet".split()
     ),
     "--decorate=": re.compile("short|full|auto|no").fullmatch,
-    "--format": _format,
-    "--pretty": _format,
+    "--format": _is_safe_format,
+    "--pretty": _is_safe_format,
     "--date": _WHEN.fullmatch,
 }
 _CHOICE: dict[str, Check | None] = {
@@ -171,7 +171,7 @@ class GitArguments(NamedTuple):
 
 
 def parse_arguments(words: list[str], is_path: Callable[[str], bool]) -> GitArguments:
-    """Check the arguments of a call; InputError says which one is refused. `is_path` tells a path from a revision."""
+    """Check the arguments of a call; InputError if one is refused. `is_path` tells a path from a revision."""
     if words[:1] == ["--no-pager"]:  # we never use one
         words = words[1:]
     command, *rest = words or ["(none)"]
@@ -179,15 +179,15 @@ def parse_arguments(words: list[str], is_path: Callable[[str], bool]) -> GitArgu
     if known is None:
         raise InputError(
             f"subcommand not allowed: {display(command)}; begin with one of {', '.join(OPTIONS)}, which only read. "
-            "Send each word as one argument, and name a directory by path"
+            "Send each word as a separate argument, and the directory as path"
         )
     if len(rest) > MAX_ARGUMENTS or any(len(word) > MAX_CHARS or _NO_WORD.search(word) for word in rest):
         raise InputError(
-            f"git takes at most {MAX_ARGUMENTS} arguments of {MAX_CHARS} characters here, without NUL or halves of "
-            "surrogate pairs: send less"
+            f"git accepts at most {MAX_ARGUMENTS} arguments of {MAX_CHARS} characters here, without NUL characters and "
+            "lone surrogates: send fewer or shorter ones"
         )
-    options, rest = _options(command, known, rest)
-    revisions, paths, ambiguous = _operands(command, rest, is_path)
+    options, rest = _parse_options(command, known, rest)
+    revisions, paths, ambiguous = _parse_operands(command, rest, is_path)
     if command == "diff" and sum(1 + (".." in word) for word in revisions) > 2:
         # git would show a merge, which reveals files that were denied under their former name.
         raise InputError("git diff compares two revisions: send two at a time")
@@ -195,11 +195,11 @@ def parse_arguments(words: list[str], is_path: Callable[[str], bool]) -> GitArgu
         raise InputError("git branch --show-current takes no name: leave it out")
     in_trees = [found["path"] for word in revisions if (found := _IN_TREE.fullmatch(word))]
     if command not in _ONLY_REVISIONS:
-        revisions = [_of_commits(word) for word in revisions]
+        revisions = [_restrict_to_commits(word) for word in revisions]
     return GitArguments(command, tuple(options), tuple(revisions), tuple(paths), tuple(ambiguous), tuple(in_trees))
 
 
-def _options(command: str, known: dict[str, Check | None], words: list[str]) -> tuple[list[str], list[str]]:
+def _parse_options(command: str, known: dict[str, Check | None], words: list[str]) -> tuple[list[str], list[str]]:
     """Split words into options, each with its value, and operands."""
     options, rest = list[str](), list[str]()
     pending = words[::-1]
@@ -214,11 +214,11 @@ def _options(command: str, known: dict[str, Check | None], words: list[str]) -> 
         if len(letters) > 1 and all(letter in known and known[letter] is None for letter in letters):
             options += letters  # several in one word
         else:
-            options.append(_option(command, known, word, pending))
+            options.append(_parse_option(command, known, word, pending))
     return options, rest
 
 
-def _option(command: str, known: dict[str, Check | None], word: str, pending: list[str]) -> str:
+def _parse_option(command: str, known: dict[str, Check | None], word: str, pending: list[str]) -> str:
     """Return an option in the spelling in which its value cannot be mistaken for anything else."""
     if "-n" in known and re.fullmatch(r"-[0-9]{1,6}", word):
         return f"-n{word[1:]}"
@@ -236,8 +236,8 @@ def _option(command: str, known: dict[str, Check | None], word: str, pending: li
             raise InputError(f"git {command} {name} needs a value: send one")
         value = pending.pop()
     if not check(value):
-        raise InputError(f"git {command} {name}: the value {display(value)} is not allowed; send a plain one")
-    if name == "-S":  # it also searches denied files, and so would confirm a guess; -G sees only what is shown
+        raise InputError(f"git {command} {name}: the value {display(value)} is not allowed: send a plain one")
+    if name == "-S":  # it also searches denied files and would confirm a guess; -G sees only what is printed
         name, value = "-G", re.sub(r"[][\\.*^$()+?{}|]", r"\\\g<0>", value)
     return f"{name}={value}" if name.startswith("--") else f"{name}{value}"
 
@@ -251,7 +251,9 @@ def _split(word: str, known: dict[str, Check | None]) -> tuple[str, bool, str]:
     return (word[:2], True, word[2:]) if len(word) > 2 and takes_value else (word, False, "")
 
 
-def _operands(command: str, words: list[str], is_path: Callable[[str], bool]) -> tuple[list[str], list[str], list[str]]:
+def _parse_operands(
+    command: str, words: list[str], is_path: Callable[[str], bool]
+) -> tuple[list[str], list[str], list[str]]:
     """Split operands into revisions, paths, and those of the paths that might be revisions."""
     at = words.index("--") if "--" in words else len(words)
     before, paths = words[:at], words[at + 1 :]
@@ -266,13 +268,13 @@ def _operands(command: str, words: list[str], is_path: Callable[[str], bool]) ->
         if command not in _ONLY_REVISIONS and "--" not in words and is_path(word):
             ambiguous.append(word)
         else:
-            revisions.append(_revision(word))
+            revisions.append(_check_revision(word))
     if command in _ONLY_REVISIONS and paths:
         raise InputError(f"git {command} takes no paths: leave them out")
     return revisions, [*paths, *ambiguous], [word for word in ambiguous if _REVISION.fullmatch(word)]
 
 
-def _revision(word: str) -> str:
+def _check_revision(word: str) -> str:
     in_tree = _IN_TREE.fullmatch(word)
     if in_tree and (found := _DESCRIBED.search(in_tree["path"])):
         raise InputError(f"{display(word)} contains {found[0]}, which git takes for a hash: name another file")
@@ -284,7 +286,7 @@ def _revision(word: str) -> str:
     return word
 
 
-def _of_commits(word: str) -> str:
+def _restrict_to_commits(word: str) -> str:
     """Restrict a revision to commits: git would show any content by its hash alone, whatever its path is."""
     found = _REVISION.fullmatch(word)
     if not found:  # likewise any file below the hash of a directory
@@ -336,13 +338,13 @@ def run_git(workspace: Workspace, args: Sequence[str], path: str = ".") -> GitOu
             check_index(repository)
         command = ["--no-pager", request.command, *_FORCED.get(request.command, ()), *request.options]
         command += ["--list"] * (request.command == "branch" and "--show-current" not in request.options)
-        operands = [*_revisions(repository, request), *_paths(workspace, repository, path, request)]
+        operands = [*_list_revisions(repository, request), *_list_paths(workspace, repository, path, request)]
         result = repository.run([*command, *operands], MAX_BYTES)
         if request.command == "show" and _MERGE in result.out:
             result = repository.run([*command, "--no-renames", *operands], MAX_BYTES)
     if result.is_cut:
         whole_lines = result.out[: result.out.rfind(b"\n") + 1].decode("utf-8", "replace")
-        note = f"cut at {MAX_BYTES:,} bytes: ask for less with -n, --stat or paths"
+        note = f"cut at {MAX_BYTES:,} bytes: request less with -n, --stat or paths"
         return GitOutput(whole_lines or result.out.decode("utf-8", "ignore"), True, (note,))
     if result.code:
         git_directory = repository.environment["GIT_DIR"]
@@ -371,7 +373,7 @@ def _advice(reason: str, request: GitArguments) -> str:
     return "; list branches with branch -a, and put paths after --" if "bad revision" in reason else ""
 
 
-def _revisions(repository: IsolatedRepository, request: GitArguments) -> list[str]:
+def _list_revisions(repository: IsolatedRepository, request: GitArguments) -> list[str]:
     """Return the revisions; to show an annotated tag with its message, the hash of the tag itself."""
     if request.command != "show":
         return list(request.revisions)
@@ -391,10 +393,10 @@ def _resolve_revision(repository: IsolatedRepository, revision: str) -> str:
 
 
 def _resolve(workspace: Workspace, path: str, word: str) -> ResolvedPath:
-    """Resolve a path that is relative to a directory. Git does not follow a link at its end, so neither do we."""
-    given = word if os.path.isabs(word) else os.path.join(path, word)
-    target = workspace.resolve(given)  # of a link too: one that leads outside is refused
-    parent, name = os.path.split(given)
+    """Resolve a path relative to a directory. Like git, this does not follow a link at its end."""
+    joined = word if os.path.isabs(word) else os.path.join(path, word)
+    target = workspace.resolve(joined)  # refuses a link that leads outside
+    parent, name = os.path.split(joined)
     link = workspace.resolve(parent or ".").child(name)
     if not os.path.islink(link.path):
         return target
@@ -404,7 +406,7 @@ def _resolve(workspace: Workspace, path: str, word: str) -> ResolvedPath:
 
 
 def _denied_error(path: str) -> InputError:
-    return InputError(f"{display(path)} is closed: it may contain secrets, and no tool shows it; do without it")
+    return InputError(f"{display(path)} is closed because it may contain secrets: do without it")
 
 
 def _is_path(workspace: Workspace, path: str, word: str) -> bool:
@@ -414,7 +416,7 @@ def _is_path(workspace: Workspace, path: str, word: str) -> bool:
         return False
 
 
-def _paths(workspace: Workspace, repository: IsolatedRepository, path: str, request: GitArguments) -> list[str]:
+def _list_paths(workspace: Workspace, repository: IsolatedRepository, path: str, request: GitArguments) -> list[str]:
     """Return `--` and the paths, relative to the repository's top."""
     places = [_resolve(workspace, path, word) for word in request.paths]
     top = os.path.join(repository.top.path, "")
@@ -447,7 +449,7 @@ def _check_trees(workspace: Workspace, repository: IsolatedRepository, request: 
 
 
 def _is_file(repository: IsolatedRepository, revision: str) -> bool:
-    """Whether a revision names a file, not a directory: below one, paths would not tell what is denied."""
+    """Return whether a revision names a file. In a directory, the printed paths would not show what is denied."""
     return repository.run(["cat-file", "-t", revision]).out.strip() != b"tree"
 
 
@@ -459,7 +461,7 @@ def _check_ambiguous(repository: IsolatedRepository, request: GitArguments) -> N
 
 
 def git_tool(workspace: Workspace) -> Tool:
-    """Make the tool that asks git about the repository."""
+    """Return the tool that reads the repository with git."""
 
     @workspace_tool(workspace, "git", description=DESCRIPTION)
     def git(
@@ -472,8 +474,8 @@ def git_tool(workspace: Workspace) -> Tool:
 
 
 DESCRIPTION = (
-    f"Ask git about the repository: {', '.join(OPTIONS)}, with the usual options that only read. It changes nothing "
-    "and runs nothing that the repository brings along. Good for what changed, when and by whom; for the current "
+    f"Read the repository with git: {', '.join(OPTIONS)}, with the usual options that only read. It changes nothing "
+    "and runs no program that the repository configures. Good for what changed, when and by whom; for the current "
     "contents of files, read_file and grep are cheaper. Returns at most 48 KB: narrow log with -n, diffs with --stat "
     'or paths after --. Example: git(args=["log", "-n", "5", "--oneline", "--", "src/app.py"]).'
 )

@@ -1,8 +1,8 @@
 """Let git read a repository that somebody else may have prepared.
 
-git runs what a repository's configuration says, even for `status` and `diff`: monitors, filters, converters, hooks,
-fetchers of missing objects. No switch turns all of them off, so git never sees that configuration. It gets a directory
-of ours with links to the repository's objects, references and index, and a configuration that we wrote.
+git runs what a repository's configuration says, even for `status` and `diff`: monitors, filters, converters, hooks, and
+fetchers of missing objects. No option turns all of them off, so git never sees that configuration. It gets a temporary
+directory with links to the repository's objects, references and index, and a configuration that we wrote.
 
 - All parts of the repository, and the repositories that it borrows objects from, have to be in the workspace. Changes
   after this check are a matter for a sandbox. A directory is listed again only after it has changed, since a repository
@@ -38,7 +38,7 @@ from onhand.path_rules import compile_patterns, fold_path, last_match, trim_line
 
 MAX_ERROR_BYTES = 4096
 PIECE_BYTES = 64 * 1024
-POLL_S = 0.1  # how often to check whether the answer is still wanted
+POLL_S = 0.1  # how often to check for cancellation
 _RUNNING: set["Popen[bytes]"] = set()
 
 
@@ -133,7 +133,7 @@ def _read_output(process: "Popen[bytes]", max_bytes: int, ends_at: float) -> byt
 
 
 def _wait(process: "Popen[bytes]", ends_at: float) -> int | None:
-    """Wait for the exit code; None when the time is over."""
+    """Return the exit code, or None if the program does not end in time."""
     while (left_s := ends_at - monotonic()) > 0 or process.poll() is not None:
         with suppress(TimeoutExpired):
             return process.wait(min(POLL_S, max(0.0, left_s)))
@@ -149,7 +149,7 @@ def _kill(process: "Popen[bytes]") -> None:
 
 @atexit.register
 def _kill_all() -> None:
-    """Kill what threads have started that get no time to do so themselves."""
+    """Kill programs that background threads have started and get no time to kill themselves."""
     for process in list(_RUNNING):
         _kill(process)
 
@@ -215,8 +215,8 @@ def _line(pattern: str, attribute: str) -> str:
 
 def _ignore_case(pattern: str) -> str:
     """Return a pattern that matches names in either case, composed or decomposed, as the workspace compares them."""
-    spelled = "".join(_match_any_case(found) for found in _PIECES.finditer(normalize("NFC", pattern)))
-    return re.sub(r"(?:\?\*)+", lambda _: _SOMETHING, spelled)
+    pieces = "".join(_match_any_case(found) for found in _PIECES.finditer(normalize("NFC", pattern)))
+    return re.sub(r"(?:\?\*)+", lambda _: _SOMETHING, pieces)
 
 
 def _match_any_case(found: re.Match[str]) -> str:
@@ -309,10 +309,10 @@ def _alternate_directories(workspace: Workspace, objects: str) -> Iterator[str]:
     """Yield the object directories that this one borrows from; they may borrow too."""
     listed = workspace.resolve(os.path.join(objects, ALTERNATES))
     try:
-        said = read_bytes(workspace, listed, workspace.name(listed))
+        content = read_bytes(workspace, listed, workspace.name(listed))
     except NotFound:
         return
-    for line in filter(None, said.split(b"\n")):
+    for line in filter(None, content.split(b"\n")):
         if line.startswith(b'"'):  # git reads it as a path with escapes
             raise InputError("the repository borrows objects by a quoted path: ask the user to write a plain one")
         if not line.startswith(b"#"):
@@ -320,22 +320,22 @@ def _alternate_directories(workspace: Workspace, objects: str) -> Iterator[str]:
 
 
 TIMEOUT_S = 20.0
-MAX_MEMORY_BYTES = 2 * 1024**3  # for git: patterns and packs can be built that ask for all there is
-_GOING_ON = ("rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG", "BISECT_START")  # shown by status
+MAX_MEMORY_BYTES = 2 * 1024**3  # for git: a crafted pattern or pack can make it use all there is
+_IN_PROGRESS = ("rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG", "BISECT_START")  # printed by status
 _HEADS = ("MERGE_HEAD", "ORIG_HEAD", "FETCH_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
-_OWN = ("index", "logs/HEAD", *_HEADS, *_GOING_ON)  # of a worktree
+_OWN = ("index", "logs/HEAD", *_HEADS, *_IN_PROGRESS)  # of a worktree
 _SHARED_INDEX = re.compile(r"sharedindex\.[0-9a-f]{40,64}")
 _REFERENCE = re.compile(r"[A-Z_]+")  # besides `refs`: HEAD, and whatever a symbolic reference may name
 _NEEDED = ("objects", "refs")
 _COMMON = (*_NEEDED, "packed-refs", "logs/refs", "shallow", "info/exclude")  # shared by all worktrees of a repository
 # Settings that git needs to understand the repository and its files; each is plain data.
-_KEPT = re.compile(
+_SAFE_SETTINGS = re.compile(
     r"core\.(?:filemode|ignorecase|symlinks|autocrlf|eol|safecrlf|precomposeunicode)|extensions\.objectformat"
     r"|branch\.[^\0-\x1f\"\\]{1,200}\.(?:remote|merge)|remote\.[\w.-]{1,200}\.fetch"  # what a branch follows
 )
 MAX_INDEX_BYTES = 128 * 1024 * 1024
-_NO_NAMES = frozenset({b"", b".", b"..", b".git"})  # that no part of a file's path in a repository can be
-_PARTED = bytes(range(256)).lower().translate(bytes.maketrans(b"/\t", b"\0\0"))  # lower case, NUL between parts
+_INVALID_NAMES = frozenset({b"", b".", b"..", b".git"})  # which no part of a path in a repository can be
+_SPLIT_LOWER = bytes(range(256)).lower().translate(bytes.maketrans(b"/\t", b"\0\0"))  # lower case, NUL between parts
 _VALUE = re.compile(r'[^\0-\x1f"\\]{0,400}')  # needs no escapes between quotes
 _HEAD = re.compile(r"ref: refs/[^\s\0]{1,500}|[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -349,21 +349,21 @@ class IsolatedRepository(NamedTuple):
     top: ResolvedPath  # of the repository's files
 
     def run(self, words: Sequence[str], max_bytes: int = 1_000) -> ProgramOutput:
-        """Run git with arguments of ours; InputError if that takes too long."""
+        """Run git with trusted arguments; InputError if that takes too long."""
         command, directory = [self.program, *words], self.top.path
         ran = run_program(command, directory, self.environment, TIMEOUT_S, max_bytes, MAX_MEMORY_BYTES)
         if ran.is_late:
             name = next(word for word in words if not word.startswith("-"))
-            raise InputError(f"git {name} took longer than {TIMEOUT_S:g} s: ask for less, such as -n 20")
+            raise InputError(f"git {name} took longer than {TIMEOUT_S:g} s: request less, for example with -n 20")
         return ran
 
 
 @contextmanager
 def isolate_repository(workspace: Workspace, program: str, path: str) -> Iterator[IsolatedRepository]:
     """Isolate the repository that a directory of the workspace is in."""
-    top = _top(workspace, path)
-    own = _directory(workspace, top)
-    common = _common(workspace, own)
+    top = _find_top(workspace, path)
+    own = _git_directory(workspace, top)
+    common = _common_directory(workspace, own)
     with TemporaryDirectory(prefix="onhand-git-") as made:
         head = _read_line(workspace, own.child("HEAD")).strip()
         if not _HEAD.fullmatch(head):
@@ -385,36 +385,36 @@ def check_index(repository: IsolatedRepository) -> None:
         raise InputError("the repository's index is damaged, or names too many files: git cannot read it")
     # There may be very many entries: one search for each invalid part, and for the mode of submodules.
     entries = b"\0" + listed.out
-    parts = entries.translate(_PARTED)
-    for part in _NO_NAMES:
-        for name in _names(entries, parts, b"\0%b\0" % part):
+    parts = entries.translate(_SPLIT_LOWER)
+    for part in _INVALID_NAMES:
+        for name in _names_containing(entries, parts, b"\0%b\0" % part):
             if part in name.lower().split(b"/"):  # a name may contain a tab
                 raise InputError(f"the repository's index names {display(os.fsdecode(name))}, which is outside of it")
-    for name in _names(entries, entries, b"\x00160000 "):
+    for name in _names_containing(entries, entries, b"\x00160000 "):
         _check_submodule(repository.workspace, repository.top.child(os.fsdecode(name)))
 
 
-def _names(entries: bytes, searched: bytes, wanted: bytes) -> Iterator[bytes]:
-    """Yield the names of the index entries, separated by NUL, that contain something."""
-    at = searched.find(wanted)
+def _names_containing(entries: bytes, searched: bytes, needle: bytes) -> Iterator[bytes]:
+    """Yield the names of the index entries, separated by NUL, that contain the needle."""
+    at = searched.find(needle)
     while at >= 0:
         end = entries.find(b"\0", at + 1)
         yield entries[entries.rfind(b"\0", 0, at + 1) + 1 : end].partition(b"\t")[2]
-        at = searched.find(wanted, end)  # in the next entry: a long name may contain it very often
+        at = searched.find(needle, end)  # in the next entry: a long name may contain it very often
 
 
 def _check_submodule(workspace: Workspace, top: ResolvedPath) -> None:
     """Refuse a submodule whose commit is recorded outside: git would show it, or anything that looks like one."""
     if not os.path.lexists(top.child(".git").path) or os.path.realpath(top.path) != top.path:
         return  # git ignores it if it does not exist or is behind a link
-    own = _directory(workspace, top)
-    common = _common(workspace, own)
+    own = _git_directory(workspace, top)
+    common = _common_directory(workspace, own)
     names = ("refs", *_names_matching(own, _REFERENCE))
     parts = (*map(own.child, names), common.child("refs"), common.child("packed-refs"))
     check_parts(workspace, [place for part in parts if (place := _locate(workspace, part))])
 
 
-def _top(workspace: Workspace, path: str) -> ResolvedPath:
+def _find_top(workspace: Workspace, path: str) -> ResolvedPath:
     """Return the nearest parent that is the top of a repository, without leaving the workspace."""
     at = workspace.resolve(path)
     with workspace.open_directory(at, path):
@@ -427,42 +427,42 @@ def _top(workspace: Workspace, path: str) -> ResolvedPath:
 
 
 def _is_top(place: ResolvedPath) -> bool:
-    """Whether a directory is the top of a working tree or a bare repository."""
+    """Return whether a directory is the top of a working tree or a bare repository."""
     is_within = ".git" in place.inner.split("/")
     return os.path.lexists(place.child(".git").path) or (not is_within and is_bare_repository(place.path))
 
 
-def _directory(workspace: Workspace, top: ResolvedPath) -> ResolvedPath:
+def _git_directory(workspace: Workspace, top: ResolvedPath) -> ResolvedPath:
     """Return the git directory: a worktree or a submodule has a file that names it."""
     if not os.path.lexists(top.child(".git").path):
         return top
     place = workspace.resolve(top.child(".git").path)
     if os.path.isdir(place.path):
         return place
-    said = _read_line(workspace, place)
-    if not said.startswith("gitdir: "):
+    line = _read_line(workspace, place)
+    if not line.startswith("gitdir: "):
         raise InputError(f"{display(place.inner)} is not a repository: git cannot read it")
-    return _resolve_pointer(workspace, top, said.removeprefix("gitdir: "))
+    return _resolve_pointer(workspace, top, line.removeprefix("gitdir: "))
 
 
-def _common(workspace: Workspace, own: ResolvedPath) -> ResolvedPath:
+def _common_directory(workspace: Workspace, own: ResolvedPath) -> ResolvedPath:
     try:
-        said = _read_line(workspace, own.child("commondir"))
+        pointer = _read_line(workspace, own.child("commondir"))
     except NotFound:
         return own
-    return _resolve_pointer(workspace, own, said)
+    return _resolve_pointer(workspace, own, pointer)
 
 
-def _resolve_pointer(workspace: Workspace, place: ResolvedPath, said: str) -> ResolvedPath:
+def _resolve_pointer(workspace: Workspace, place: ResolvedPath, pointer: str) -> ResolvedPath:
     """Resolve the path in a file that names the repository, which for a worktree is often beside the workspace."""
     try:
-        return workspace.resolve(os.path.join(place.path, said))
+        return workspace.resolve(os.path.join(place.path, pointer))
     except InputError as error:
         raise InputError(f"{error}; the user may add the repository to workspace.read_only_roots") from None
 
 
 def _read_line(workspace: Workspace, place: ResolvedPath) -> str:
-    """Read a file of the repository, following links within the workspace. To git, a trailing space counts."""
+    """Read a file of the repository, following links within the workspace. Trailing spaces count, as in git."""
     content = read_bytes(workspace, workspace.resolve(place.path), workspace.name(place))
     return content.decode("utf-8", "surrogateescape").rstrip("\r\n")
 
@@ -476,7 +476,7 @@ def _names_matching(own: ResolvedPath, pattern: re.Pattern[str]) -> tuple[str, .
 
 
 def _link_parts(workspace: Workspace, own: ResolvedPath, common: ResolvedPath, made: str) -> Iterator[ResolvedPath]:
-    """Link the parts of the repository that git needs; one that leads out of the workspace is refused."""
+    """Link the parts of the repository that git needs; InputError if one leads out of the workspace."""
     for source, names in ((own, _OWN + _names_matching(own, _SHARED_INDEX)), (common, _COMMON)):
         for name in names:
             place = _locate(workspace, source.child(name))
@@ -504,38 +504,38 @@ def _create_file(directory: str, name: str, text: str) -> None:
 def _configuration(workspace: Workspace, program: str, common: ResolvedPath, has_files: bool) -> str:
     """Return our configuration, with the few settings of the repository that are plain data."""
     try:
-        theirs = _read_line(workspace, common.child("config"))
+        text = _read_line(workspace, common.child("config"))
     except NotFound:
-        theirs = ""
-    entries = _entries(program, theirs)
+        text = ""
+    entries = _parse_configuration(program, text)
     if dict(entries).get("extensions.refstorage", "files") != "files":
-        raise InputError("the repository stores its references in an unsupported format: do without git")
-    kept = [(key, value) for key, value in entries if _KEPT.fullmatch(key) and _VALUE.fullmatch(value)]
-    ours = {
-        "core.repositoryformatversion": str(int("extensions.objectformat" in dict(kept))),
+        raise InputError("the repository stores its references in a format that is not supported: do without git")
+    safe = [(key, value) for key, value in entries if _SAFE_SETTINGS.fullmatch(key) and _VALUE.fullmatch(value)]
+    fixed = {
+        "core.repositoryformatversion": str(int("extensions.objectformat" in dict(safe))),
         "core.bare": str(not has_files).lower(),
         "core.quotepath": "false",  # names as the other tools accept them
         "core.untrackedcache": "false",  # an index may bring one that names directories outside
         "core.bigfilethreshold": str(MAX_FILE_BYTES),  # larger files are not compared line by line
         "diff.autorefreshindex": "false",
     }
-    return "".join(_setting(key, value) for key, value in (*kept, *ours.items()))
+    return "".join(_format_setting(key, value) for key, value in (*safe, *fixed.items()))
 
 
-@lru_cache(8)  # it depends on the text alone, and saves a start of git
-def _entries(program: str, theirs: str) -> tuple[tuple[str, str], ...]:
+@lru_cache(8)  # it depends on the text alone, and caching saves a start of git
+def _parse_configuration(program: str, text: str) -> tuple[tuple[str, str], ...]:
     """Return the settings in a configuration file as git reads them, without includes."""
     with TemporaryDirectory(prefix="onhand-git-") as made:
-        _create_file(made, "theirs", theirs)
-        command = [program, "config", "--file", os.path.join(made, "theirs"), "--no-includes", "--list", "--null"]
-        said = run_program(command, made, _base_environment(made), TIMEOUT_S, 1024 * 1024)
-    if said.code:
+        _create_file(made, "config", text)
+        command = [program, "config", "--file", os.path.join(made, "config"), "--no-includes", "--list", "--null"]
+        listed = run_program(command, made, _base_environment(made), TIMEOUT_S, 1024 * 1024)
+    if listed.code:
         raise InputError("the repository's configuration is damaged: git cannot read it")
-    pairs = (entry.partition("\n") for entry in said.out.decode("utf-8", "replace").split("\0"))
+    pairs = (entry.partition("\n") for entry in listed.out.decode("utf-8", "replace").split("\0"))
     return tuple((key, value) for key, _, value in pairs)
 
 
-def _setting(key: str, value: str) -> str:
+def _format_setting(key: str, value: str) -> str:
     section, _, rest = key.partition(".")
     part, _, name = rest.rpartition(".")
     within = f' "{part}"' if part else ""

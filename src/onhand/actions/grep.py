@@ -1,8 +1,8 @@
 r"""Search the contents of files for a pattern, line by line.
 
-RE2 takes time in proportion to the text times the pattern and no more, so no pattern can hang a search. Without the
-`actions` extra, which brings it, there is no search. Patterns match within one line: `^` also matches behind a byte
-order mark and `$` before a carriage return, since a reader sees neither, and `\d`, `\w`, `\s` and `\b` are ASCII.
+RE2, which comes with the `actions` extra, takes time in proportion to the text times the pattern, so no pattern can
+hang a search. Patterns match within one line: `^` also matches after a byte order mark and `$` before a carriage
+return, since a reader sees neither, and `\d`, `\w`, `\s` and `\b` are ASCII.
 """
 
 import re
@@ -14,22 +14,22 @@ from typing import Annotated, Any, NamedTuple
 
 from onhand import cancellation
 from onhand.actions.action import workspace_tool
-from onhand.actions.files import read_bytes
+from onhand.actions.files import check_characters, read_bytes
 from onhand.actions.tree import TIMED_OUT, TIMEOUT_S, Walk, compile_globs
 from onhand.actions.workspace import ResolvedPath, Workspace, display, path_line
 from onhand.errors import InputError, MissingExtra, NotFound
 from onhand.tools import Tool
 
-MAX_MATCHES = 500  # more do not fit in a tool's answer
+MAX_MATCHES = 500  # more do not fit in an answer
 DEFAULT_LIMIT = 100  # matches
 MAX_CONTEXT = 20  # lines before and after a match
-MAX_LINE_CHARS = 500  # of a line that is shown
+MAX_LINE_CHARS = 500  # of a line in an answer
 MAX_PATTERN_CHARS = 10_000
 MAX_PATTERN_BYTES = 8 * 1024 * 1024  # of a compiled pattern; ten thousand words take half of it
-# A large pattern may take some nanoseconds for each of its parts and each byte, and nobody can interrupt that.
+# A large pattern may take some nanoseconds for each of its parts and each byte, and the search cannot be interrupted.
 STEPS_AT_ONCE = 500_000_000
 MIN_BYTES_AT_ONCE = 16 * 1024
-MAX_LINE_FACTOR = 4  # a line that is longer than this many times what is searched at once is not searched
+MAX_LINE_FACTOR = 4  # lines that are longer than this many pieces are not searched
 
 TYPES = {
     "c": "*.c *.h",
@@ -141,7 +141,7 @@ class MatchedLine(NamedTuple):
 
 @dataclass(slots=True)
 class _Search:
-    """A pattern on its way through some files."""
+    """The state of one search."""
 
     workspace: Workspace
     pattern: "LinePattern"
@@ -185,7 +185,7 @@ def grep(
 
 
 def grep_tool(workspace: Workspace) -> Tool:
-    """Make the tool that searches the contents of files."""
+    """Return the tool that searches the contents of files."""
 
     @workspace_tool(
         workspace,
@@ -211,7 +211,7 @@ def grep_tool(workspace: Workspace) -> Tool:
         """Search the contents of files in the workspace with an RE2 regular expression, line by line; literal=true
         searches for plain text. Narrow the search by path, glob or type; context adds the lines around a match. Files
         that git ignores, hidden, binary, unreadable and closed files and files over 32 MB are left out. It finds words,
-        not meaning. Costs a line per match. Example: grep(pattern="TODO", type="py", context=2).
+        not meanings. Costs a line per match. Example: grep(pattern="TODO", type="py", context=2).
         """
         return grep(
             workspace,
@@ -235,7 +235,7 @@ def _is_directory(workspace: Workspace, place: ResolvedPath, path: str) -> bool:
             return True
     except NotFound:
         raise
-    except InputError:  # it is a file, or reading it will say what it is
+    except InputError:  # it is a file, or reading it will report what it is
         return False
 
 
@@ -248,7 +248,7 @@ def _text_of(workspace: Workspace, place: ResolvedPath, path: str) -> bytes:
 
 
 def _file_filter(glob: str | None, type: str | None) -> Callable[[str], bool]:
-    """Return a function that tells by its path whether a file is included."""
+    """Return a function that tells from the path of a file whether it is included."""
     rules: list[Callable[[str], bool]] = []
     if glob is not None:
         is_negated = glob.startswith("!")
@@ -285,7 +285,7 @@ def _contents_below(
         except BlockingIOError:
             busy.append(search.workspace.name(file.place))
             continue
-        except OSError:  # it is gone, unreadable or too large
+        except OSError:  # it was removed, is unreadable or too large
             continue
         if b"\0" not in content:
             yield search.workspace.name(file.place), content
@@ -312,7 +312,7 @@ def _matches_in(search: _Search, name: str, content: bytes) -> Iterator[GrepMatc
 
 
 class ContextLines:
-    """The lines of one file as they are shown.
+    """The lines of one file as an answer shows them.
 
     The context of one match often overlaps that of the next. Each line is located and decoded once, so that a line of
     megabytes between many matches costs no more than one look, and all matches share it.
@@ -422,10 +422,7 @@ def _check_pattern(pattern: str, literal: bool) -> None:
         raise InputError(f"the pattern has {size}: send a shorter one")
     if "\0" in pattern or "\n" in pattern:
         raise InputError("the pattern contains a NUL or a line feed, but it is matched line by line: remove it")
-    try:
-        pattern.encode()
-    except UnicodeEncodeError:
-        raise InputError("the pattern contains half of a surrogate pair: send whole characters") from None
+    check_characters(pattern, "the pattern")
     if not literal and (found := _ACROSS_LINES.search(pattern)):
         place = f"at character {found.start(1) + 1}"
         raise InputError(f"{found[1]} ({place}) looks beyond a line, but lines are matched one by one: use ^ and $")
@@ -454,9 +451,9 @@ def _compile(pattern: str, ignore_case: bool, literal: bool) -> Any:
         raise InputError(_explain(pattern, error)) from None
 
 
-# The edges of a line: behind a byte order mark, and before a carriage return.
+# The edges of a line: after a byte order mark, and before a carriage return.
 _EDGES = {"^": r"(?:^\x{FEFF}?)", "$": r"(?:\r?$)"}
-# Edges and parentheses; what is written with the same signs and means something else is taken whole.
+# Edges and parentheses; other syntax that contains the same signs is matched as a whole.
 _SIGN = re.compile(r"\\Q.*?(?:\\E|\Z)|\\[pP]\{\^|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|[\^$()]")
 
 

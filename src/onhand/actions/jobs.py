@@ -1,6 +1,6 @@
 """Run commands in the background, and keep what they print.
 
-Foreground commands are kept here too if they print more than their answer shows, so that the rest can be read.
+Foreground commands that print more than an answer can show are kept too, so that the rest can be read.
 """
 
 import atexit
@@ -20,9 +20,9 @@ from onhand.errors import InputError, NotFound, OnhandError
 
 MAX_RUNNING = 8
 MAX_KEPT = 32  # ended jobs; the oldest are forgotten with their output
-MAX_KEPT_BYTES = 256 << 20  # of their output; more could fill a disk
+MAX_KEPT_BYTES = 256 << 20  # of the output of ended jobs; more could fill a disk
 MAX_PROBLEM_CHARS = 300
-MAX_COMMAND_CHARS = 200  # of a command that is shown
+MAX_COMMAND_CHARS = 200  # of a command in an answer
 STOP_S = 5.0  # far more than killing a command takes
 
 
@@ -119,18 +119,18 @@ class Jobs:
         """Start a command in the background; InputError when too many run already."""
         shell.check_command(command)
         if sum(not entry.over.is_set() for entry in list(self._entries.values())) >= MAX_RUNNING:
-            raise InputError(f"{MAX_RUNNING} jobs are running already: stop one with stop_job, or wait")
+            raise InputError(f"{MAX_RUNNING} jobs are already running: stop one with stop_job, or wait for one to end")
         entry = self._entry(command, shell.KEEP_BYTES, at_once=True)
         work = partial(shell.run_captured, entry.outputs, command, cwd, timeout_s, environment, self._start, entry.stop)
         Thread(target=_run_job, args=(entry, work), name=entry.id, daemon=True).start()
         return entry.job()
 
     def all(self) -> list[Job]:
-        """Return every command that is kept, the oldest first."""
+        """Return all jobs, the oldest first."""
         return [entry.job() for entry in list(self._entries.values())]
 
     def get(self, id: str) -> Job:
-        """Return one job; NotFound names those that exist."""
+        """Return one job; NotFound if it does not exist."""
         return self._get(id).job()
 
     def output(self, id: str, stream: str = "stdout", offset: int = 0, max_bytes: int = shell.KEEP_BYTES) -> bytes:
@@ -190,13 +190,13 @@ class Jobs:
     def _get(self, id: str) -> _JobRecord:
         entry = self._entries.get(id)
         if entry is None:
-            there = ", ".join(list(self._entries)[-10:]) or "none"
-            raise NotFound(f"there is no job {id[:40]!r}; existing jobs: {there}")
+            existing = ", ".join(list(self._entries)[-10:]) or "none"
+            raise NotFound(f"unknown job {id[:40]!r}; existing jobs: {existing}")
         return entry
 
 
 def _jobs_to_forget(over: list[_JobRecord]) -> list[_JobRecord]:
-    """Return the oldest of the ended jobs, as far as there is no room for them."""
+    """Return the oldest of the ended jobs that exceed the limits."""
     room, kept = MAX_KEPT_BYTES, 0
     for entry in reversed(over):
         room -= sum(output.kept_bytes for output in entry.outputs)

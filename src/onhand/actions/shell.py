@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from onhand import cancellation
 from onhand.errors import Cancelled, InputError, NotFound
-from onhand.processes import kill_descendants, kill_processes_with_variable, send_signal
+from onhand.processes import COMMAND_MARK, kill_descendants, kill_processes_with_variable, send_signal
 from onhand.text import repair_surrogates
 
 SAFE_VARIABLES = (
@@ -35,33 +35,32 @@ SAFE_VARIABLES = (
     *("SYSTEMROOT", "COMSPEC", "PATHEXT"),
 )
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-MAX_GIVEN_BYTES = 32 * 1024  # the kernel allows about a hundred times that, including the arguments
+MAX_VARIABLES_BYTES = 32 * 1024  # the kernel allows about a hundred times that, including the arguments
 
 
 def command_environment(
     environ: Mapping[str, str],
     also: Sequence[str] = (),
-    given: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the safe variables of an environment, those that the user named, and over them those of a call."""
-    kept = {name: environ[name] for name in (*SAFE_VARIABLES, *also) if name in environ}
-    return kept | check_variables(given or {})
+    """Return the safe variables of an environment and those named in `also`, overridden by the variables of a call."""
+    inherited = {name: environ[name] for name in (*SAFE_VARIABLES, *also) if name in environ}
+    return inherited | check_variables(variables or {})
 
 
-def check_variables(given: Mapping[str, str]) -> dict[str, str]:
+def check_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a call; InputError if the system would not accept them."""
-    for name, value in given.items():
+    for name, value in variables.items():
         if not VARIABLE_NAME.fullmatch(name):
-            raise InputError(f"{name[:100]!r} is not a variable name: use letters, digits and _, and no digit first")
+            raise InputError(f"{name[:100]!r} is not a variable name: use letters, digits and _, no digit first")
         if "\0" in value:
             raise InputError(f"the variable {name} contains a NUL character, which no variable can hold")
-    if sum(len(name) + len(value.encode(errors="replace")) for name, value in given.items()) > MAX_GIVEN_BYTES:
-        raise InputError(f"the variables have more than {MAX_GIVEN_BYTES} bytes together: put the data in a file")
-    return dict(given)
+    if sum(len(name) + len(value.encode(errors="replace")) for name, value in variables.items()) > MAX_VARIABLES_BYTES:
+        raise InputError(f"the variables have more than {MAX_VARIABLES_BYTES} bytes together: put the data in a file")
+    return dict(variables)
 
 
 END_S = 0.7  # to wait for a killed process; with what comes before, within a second
-MARK = "_ONHAND_COMMAND"  # the variable by which everything that a command started is found
 
 
 class RunningCommand(Protocol):
@@ -73,7 +72,7 @@ class RunningCommand(Protocol):
     def stderr(self) -> IO[bytes] | None: ...
     @property
     def notes(self) -> Sequence[str]:
-        """What the caller should know besides, once it has ended."""
+        """Notes for the caller, available once it has ended."""
 
     def poll(self) -> int | None:
         """Return the exit code; None while it runs."""
@@ -93,13 +92,13 @@ def start_unconfined(argv: Sequence[str], cwd: str, environment: Mapping[str, st
         process = subprocess.Popen(  # noqa: S603  # running what the caller requests is its purpose
             list(argv),
             cwd=cwd,
-            env={**environment, MARK: mark},
+            env={**environment, COMMAND_MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        return ProcessGroup(process, f"{MARK}={mark}".encode())
+        return ProcessGroup(process, f"{COMMAND_MARK}={mark}".encode())
     except OSError as error:
         raise InputError(f"the command could not be started: {error.strerror}; check its directory") from None
 
@@ -130,7 +129,7 @@ class ProcessGroup:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process, signal.SIGKILL)  # its number is not reused while it has members or is not reaped
         self.notes = tuple(
-            f"process {one} now belongs to another user, as with sudo, and keeps running: kill it" for one in others
+            f"process {one} now belongs to another user, as with sudo, and is still running: kill it" for one in others
         )
         if process in others:
             return
@@ -173,7 +172,7 @@ class CapturedOutput:
 
     @property
     def kept_bytes(self) -> int:
-        """How much can be read, from the beginning."""
+        """The number of bytes that can be read, from the beginning."""
         if self._written:
             return self._written
         return len(self._head) if self.is_cut else len(self._head) + len(self._tail)
@@ -245,7 +244,7 @@ class CapturedOutput:
 
 
 def fit_prefix(piece: bytes, max_bytes: int) -> bytes:
-    """Cut bytes so that their text takes at most max_bytes; each invalid byte takes three in the text."""
+    """Cut bytes so that their text has at most max_bytes; each invalid byte takes three in the text."""
     return piece[: _fitting_bytes(piece, max_bytes)]
 
 
@@ -254,7 +253,7 @@ def _fit_suffix(piece: bytes, max_bytes: int) -> bytes:
 
 
 def _fitting_bytes(piece: bytes, max_bytes: int) -> int:
-    """Return how many bytes are sure to fit: a third always does, and each byte less is at least one less of text."""
+    """Return how many bytes certainly fit: a third always does, and each byte less saves at least one of text."""
     excess = len(piece.decode("utf-8", "replace").encode()) - max_bytes
     return len(piece) if excess <= 0 else max(1, max_bytes // 3, len(piece) - excess)
 
@@ -296,7 +295,7 @@ class CommandResult(NamedTuple):
     stderr: str
     duration_s: float
     ended_by: str = ""  # "timeout", "stop", or empty if it ended by itself
-    files: tuple[str, ...] = ()  # that hold the whole output if it is longer than shown here
+    files: tuple[str, ...] = ()  # with the whole output, if it is longer than the texts here
     notes: tuple[str, ...] = ()  # from the StartCommand
 
     @property

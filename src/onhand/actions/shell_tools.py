@@ -34,8 +34,8 @@ class CommandAnswer(NamedTuple):
     duration_s: float
     stdout: str = ""
     stderr: str = ""
-    job: str | None = None  # by which its output can be read
-    rest: str | None = None  # how to read the output that is left out
+    job: str | None = None  # the id for read_output
+    rest: str | None = None  # how to read the output that was left out
     notes: tuple[str, ...] = ()
 
     def to_text(self) -> str:
@@ -58,7 +58,7 @@ class JobList(NamedTuple):
 
     def to_text(self) -> str:
         """Return a line for each job."""
-        return "\n".join([*(job.to_text() for job in self.jobs)] or ["there are no jobs"])
+        return "\n".join([*(job.to_text() for job in self.jobs)] or ["no jobs"])
 
 
 class OutputPosition(NamedTuple):
@@ -75,16 +75,19 @@ def shell_tools(
     jobs: Jobs,
     directory: Callable[[str], str],
     environment: Callable[[Mapping[str, str]], Mapping[str, str]],
-    walls: str,
+    confinement: str,
     default_timeout_s: float = TIMEOUT_S,
 ) -> list[Tool]:
-    """Make the tools over some jobs. `directory` finds one in the workspace; `walls` says what confines a command."""
+    """Return the tools that run commands as jobs.
+
+    `directory` resolves a path in the workspace, and `confinement` describes to a model what confines a command.
+    """
 
     @tool(
         max_output_bytes=MAX_OUTPUT_BYTES,
         timeout_s=None,
         aliases=ALIASES["run_command"],
-        description=RUN.format(walls=walls),
+        description=RUN.format(confinement=confinement),
         parameters={
             "timeout_s": {
                 "description": f"Seconds until it is killed: {default_timeout_s:g} by default, "
@@ -149,11 +152,12 @@ def shell_tools(
 
 
 RUN = (
-    "Run a command line with sh and wait for it. Good for builds, tests and programs that answer and end. Poor for "
-    "commands that never end (pass background=true) or that ask questions (there is no input), and for reading and "
-    "editing files, which other tools do better. {walls} It gets no secrets from the environment. After timeout_s it "
-    "is killed with everything that it started. Returns the exit code, stdout and stderr; of long output both ends, "
-    'and the rest by read_output. Example: run_command(command="python -m pytest -q tests", timeout_s=120).'
+    "Run a command line with sh and wait for it. Good for builds, tests and other programs that end by themselves. "
+    "Poor for commands that never end (send background=true) or that ask questions (there is no input), and for "
+    "reading and editing files, which other tools do better. {confinement} It gets no secrets from the environment. "
+    "After timeout_s it is killed with everything that it started. Returns the exit code, stdout and stderr; long "
+    "output is cut in the middle, and read_output returns the rest. "
+    'Example: run_command(command="python -m pytest -q tests", timeout_s=120).'
 )
 
 
@@ -180,11 +184,13 @@ def _describe_result(result: CommandResult, timeout_s: float, job: str, rest: st
 
 
 def _describe_rest(jobs: Jobs, id: str) -> str:
-    """Say where the output that was left out can be read, and how much of it."""
+    """Say how to read the output that was left out, and how much of it is available."""
     job = jobs.get(id)
     readable, printed = jobs.readable_bytes(id), (job.stdout_bytes, job.stderr_bytes)
     what = (
-        "all of it" if readable == printed else f"its first {readable[0]} bytes of stdout and {readable[1]} of stderr"
+        "the whole output"
+        if readable == printed
+        else f"the first {readable[0]} bytes of stdout and {readable[1]} of stderr"
     )
     return f'{what}: read_output(job="{id}")'
 
@@ -197,7 +203,7 @@ def _read_output(jobs: Jobs, job: str, stream: str, start: int, max_bytes: int) 
     total = now.stderr_bytes if stream == "stderr" else now.stdout_bytes
     if more_may_come or start + len(piece) < total:
         partial = b"" if more_may_come and len(piece) < max_bytes else piece
-        piece = trim_partial_character(piece) or partial  # the next piece starts with the character that it cuts
+        piece = trim_partial_character(piece) or partial  # the next piece starts with the cut character
     end = start + len(piece)
     header = f"{job} {stream}, bytes {start} to {end} of {total}{' so far' if now.state == 'running' else ''}"
     readable = jobs.readable_bytes(job)[stream == "stderr"]

@@ -41,12 +41,12 @@ from onhand.path_rules import (
 from onhand.text import quantity
 from onhand.tools import Tool
 
-MAX_FILES = 1_000  # that one glob returns
-DEFAULT_LIMIT = 200  # files for a model that names no limit
-MAX_DEPTH = 100  # directories below where a walk begins; links are not followed, so no honest tree comes near it
+MAX_FILES = 1_000  # in one answer
+DEFAULT_LIMIT = 200  # files, if a model sends no limit
+MAX_DEPTH = 100  # directories below the start; links are not followed, so no honest tree comes near it
 MAX_DIRECTORY_BYTES = 3_800  # of a directory's path below the root, so that every entry's path is one that Linux takes
-MAX_ENTRIES = 1_000_000  # that one walk looks at: some seconds
-TIMEOUT_S = 20.0  # for one search: a tree can be built so that every entry takes long to judge
+MAX_ENTRIES = 1_000_000  # in one walk, which takes some seconds
+TIMEOUT_S = 20.0  # for one search: a tree can be crafted so that every entry takes long to match
 TIMED_OUT = "the search timed out before it had seen everything; choose a smaller path"
 MAX_ALTERNATIVES = 256  # patterns that one pattern with braces may expand to
 _EXCLUDED_ANYWHERE = ".git"
@@ -58,7 +58,7 @@ class GlobResult(NamedTuple):
     files: tuple[str, ...]  # as every tool of the workspace accepts them
     pattern: str = ""
     count: int = 0  # type: ignore[assignment]  # the name that agents know; it hides a method of tuples
-    is_cut: bool = False  # there are more, or not everything was looked at
+    is_cut: bool = False  # there are more, or not everything was searched
     notes: tuple[str, ...] = ()
     left_out: int = 0  # for lack of room
     success: bool = True
@@ -72,7 +72,7 @@ class GlobResult(NamedTuple):
 
 
 class WalkedFile(NamedTuple):
-    """A file that a walk has come to."""
+    """A file that a walk has reached."""
 
     place: ResolvedPath
     directory: int  # a descriptor of its directory, open until the walk goes on
@@ -89,7 +89,7 @@ class WalkedFile(NamedTuple):
 
 @dataclass(slots=True)
 class Gaps:
-    """What a walk did not look at."""
+    """What a walk left out."""
 
     skipped: int = 0  # directories that cannot be read or are too deep
     is_cut: bool = False  # there were more than MAX_ENTRIES
@@ -128,16 +128,19 @@ class Walk:
         self._room = MAX_ENTRIES
 
     def __iter__(self) -> Generator[WalkedFile, None, None]:
-        """Yield the files; close the iterator early to close the directories that it holds open."""
+        """Yield the files; close the iterator to close its directories if you stop early."""
         try:
             with self._workspace.open_directory(self._start) as descriptor:
                 yield from self._files_in(self._start, descriptor, 1)
-        except InputError:  # it cannot be read, or is gone by now
+        except InputError:  # it cannot be read, or was removed
             self.gaps.skipped += 1
 
     def _files_in(self, directory: ResolvedPath, descriptor: int, depth: int) -> Iterator[WalkedFile]:
-        """Yield the files at any depth. Each directory is opened from the one above, which is held open: nobody can
-        lead the walk elsewhere by replacing a directory by a link."""
+        """Yield the files at any depth.
+
+        Each directory is opened from its parent, which is kept open, so nobody can redirect the walk by replacing a
+        directory with a link.
+        """
         for name, is_directory in self._entries(directory, descriptor):
             cancellation.check()
             if monotonic() > self._ends_at:
@@ -182,7 +185,7 @@ class Walk:
         return sorted(found, key=lambda entry: os.fsencode(entry[0]))
 
     def _includes(self, name: str, place: ResolvedPath, is_directory: bool) -> bool:
-        """Whether an entry of an included directory is included too."""
+        """Return whether an entry of an included directory is included too."""
         if name == _EXCLUDED_ANYWHERE or (name.startswith(".") and not self._hidden):
             return False
         if self._ignore_files.tree.ignores(place.inner, is_directory) or self._workspace.denies_entry(place):
@@ -212,13 +215,13 @@ class _IgnoreFiles:
     def _load(self, place: ResolvedPath) -> tuple[PatternBlock, ...]:
         try:
             content = read_bytes(self._workspace, place, place.inner)
-        except InputError:  # it is not there, or not a file: like git, we do not follow a link
+        except InputError:  # it does not exist or is not a file: like git, we do not follow a link
             return ()
         return parse_gitignore(content) if len(content) <= MAX_GITIGNORE_BYTES else ()
 
 
 def is_too_deep(place: ResolvedPath, depth: int) -> bool:
-    """Whether a directory that is `depth` levels below the start of a walk is left out."""
+    """Return whether a directory is left out, `depth` levels below the start of a walk."""
     if depth >= MAX_DEPTH:
         return True
     return 4 * len(place.inner) > MAX_DIRECTORY_BYTES and len(os.fsencode(place.inner)) > MAX_DIRECTORY_BYTES
@@ -240,7 +243,7 @@ def glob(
     alternatives = expand_braces(pattern.removeprefix("./"))
     parts = check_path(pattern).split("/")
     if not parts[0] or ".." in parts:
-        raise InputError(f"{display(pattern)} is not a pattern below a directory: begin it with a name, and send path")
+        raise InputError(f"{display(pattern)} is not relative: begin it with a name, and send the directory as path")
     start = workspace.resolve(path)
     with workspace.open_directory(start, path):
         pass
@@ -268,7 +271,7 @@ def glob(
 
 
 def glob_tool(workspace: Workspace) -> Tool:
-    """Make the tool that finds files by their paths."""
+    """Return the tool that finds files by their paths."""
 
     @workspace_tool(
         workspace,
@@ -298,12 +301,12 @@ def glob_tool(workspace: Workspace) -> Tool:
 
 
 def _is_hidden(path: str) -> bool:
-    """Whether a path has a hidden part, or a pattern such as `.github/**` names one."""
+    """Return whether a path has a hidden part, or a pattern such as `.github/**` names one."""
     return path.startswith(".") or "/." in path
 
 
 def _compile_ignore(lines: Sequence[str]) -> Callable[[str, bool], bool]:
-    """Compile lines of a .gitignore file; the result tells for an entry of an included directory."""
+    """Compile lines of a .gitignore file into a function of a path and whether it is a directory."""
     blocks = compile_patterns(
         [f"\\{one}" if one.startswith("#") else one for line in lines for one in expand_braces(line)]
     )
@@ -326,7 +329,7 @@ def _hints(workspace: Workspace, pattern: str, start: ResolvedPath) -> list[str]
 
 
 def compile_globs(patterns: Sequence[str], anchored: bool) -> Callable[[str], bool]:
-    """Compile patterns of which a path has to match one: the whole path if anchored, else a name at any depth."""
+    """Compile patterns of which a path must match one, from its start if anchored, else at any depth."""
     blocks = compile_patterns([_ignore_line(one, anchored) for pattern in patterns for one in expand_braces(pattern)])
     return lambda inner: bool(last_match(blocks, inner, False))
 
@@ -356,7 +359,7 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def _alternatives(pattern: str) -> list[str] | None:
-    """Expand the first innermost pair of braces; None if there is none."""
+    """Expand the first innermost pair of braces; return None if there are no braces."""
     close = pattern.find("}")
     start = pattern.rfind("{", 0, close) if close >= 0 else -1
     if start < 0:

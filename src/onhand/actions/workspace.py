@@ -1,10 +1,10 @@
 """Decide which paths may be used, and open them.
 
-A workspace has roots and rules about what is closed in them. A path that a model sends is resolved first: links are
-read, and the rules are applied to where they lead. Then exactly that path is opened without following any link, by one
-system call where the kernel has openat2, else step by step, each from a directory that is held open. So whoever swaps
-links in the meantime causes an error, never an escape. Whatever is mounted inside a root belongs to it; so does a hard
-link, and writing replaces it instead of the file that it shares.
+A workspace has roots, and rules about what is closed in them. A path that a model sends is resolved first: links are
+followed, and the rules are applied to the target. Then exactly that target is opened without following any link, by one
+system call where the kernel has openat2, else step by step from one open directory to the next. So swapping links in
+the meantime causes an error, never an escape. Mounts and hard links inside a root belong to it, and writing replaces a
+hard link instead of changing the file that it shares.
 """
 
 import errno
@@ -28,31 +28,31 @@ NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x02, 0x04, 0x08  # linux/openat2.h
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 DIRECTORY_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 LIST_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a directory to be listed
-# O_NONBLOCK: opening a pipe must not wait for a writer. O_NOCTTY: a terminal must not become ours.
+# O_NONBLOCK: opening a pipe must not wait for a writer. O_NOCTTY: it must not become our controlling terminal.
 FILE_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def open_beneath(directory: int, inner: str, flags: int, mode: int = 0) -> int:
-    """Open a path below an open directory; a link anywhere in the path is an OSError.
+    """Open a path below an open directory; OSError if there is a link, `..` or an empty part anywhere in the path.
 
-    The path has no `..` and no empty part; an empty path is the directory itself.
+    An empty path is the directory itself.
     """
     open_path = _openat2() or open_stepwise
     return open_path(directory, inner, flags, mode)
 
 
 def open_stepwise(directory: int, inner: str, flags: int, mode: int = 0) -> int:
-    """Do the same without openat2."""
+    """Do the same as `open_beneath` without openat2."""
     *parents, name = split_parts(inner)
-    held = os.dup(directory)
+    current = os.dup(directory)
     try:
         for part in parents:
-            lower = os.open(part, DIRECTORY_FLAGS | NOFOLLOW, dir_fd=held)
-            os.close(held)
-            held = lower
-        return os.open(name, flags | NOFOLLOW, mode, dir_fd=held)
+            lower = os.open(part, DIRECTORY_FLAGS | NOFOLLOW, dir_fd=current)
+            os.close(current)
+            current = lower
+        return os.open(name, flags | NOFOLLOW, mode, dir_fd=current)
     finally:
-        os.close(held)
+        os.close(current)
 
 
 @cache
@@ -82,7 +82,7 @@ def _openat2() -> Any:
 
 
 def _is_supported(open_path: Any) -> bool:
-    """Check the call: an older kernel does not know it, and a sandbox may forbid it."""
+    """Try the call: an older kernel does not have it, and a sandbox may forbid it."""
     root = os.open("/", DIRECTORY_FLAGS)
     try:
         os.close(open_path(root, "", DIRECTORY_FLAGS))
@@ -94,7 +94,7 @@ def _is_supported(open_path: Any) -> bool:
 
 
 def split_parts(inner: str) -> list[str]:
-    """Split a path into names, none of which may lead up or elsewhere."""
+    """Split a path into names; OSError if one of them would lead up or elsewhere."""
     parts = inner.split("/") if inner else ["."]
     if "" in parts or ".." in parts or any("\0" in part for part in parts):
         raise _os_error(errno.EXDEV, inner)
@@ -105,12 +105,12 @@ def _os_error(number: int, inner: str) -> OSError:
     return OSError(number, os.strerror(number), inner)
 
 
-MAX_PATH_BYTES = 4096  # Linux takes no longer one
-MAX_LINKS = 40  # on one way, as in Linux
-MAX_SHOWN = 200  # characters of a path in a message
+MAX_PATH_BYTES = 4096  # Linux accepts no longer one
+MAX_LINKS = 40  # in one path, as in Linux
+MAX_DISPLAY_CHARS = 200  # of a path in a message
 
-# What makes a directory a repository for git, and what git obeys in one.
-_OF_BARE = frozenset(
+# The entries that make a directory a repository for git, or that git obeys in one.
+_REPOSITORY_ENTRIES = frozenset(
     {"head", "objects", "refs", "config", "config.worktree", "hooks", "info", "commondir", "worktrees"}
 )
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
@@ -118,23 +118,23 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class WorkspaceRoot(NamedTuple):
-    """A directory that may be worked in."""
+    """A directory that tools may use."""
 
     path: str  # absolute, with all links followed
-    given: str  # absolute, as the user typed it: a model may know it by that
+    alias: str  # absolute, as the user wrote it, which a model may use
     writable: bool = True
-    within: str = ""  # its path below the project, if it is inside: the rules apply to that too
+    within: str = ""  # its path in the project, if it is inside one: the rules apply to that too
 
 
 class ResolvedPath(NamedTuple):
-    """Where a path leads once links are followed: at that moment there was no link on the way."""
+    """The target of a path, with no link in it at the time of resolving."""
 
     root: WorkspaceRoot
     inner: str  # below the root, with forward slashes; the root itself is empty
 
     @property
     def path(self) -> str:
-        """The whole path, for messages and for programs of our own."""
+        """The absolute path, for messages and for our own programs."""
         return os.path.join(self.root.path, *self.inner.split("/")) if self.inner else self.root.path
 
     def child(self, name: str) -> "ResolvedPath":
@@ -147,7 +147,7 @@ class ResolvedPath(NamedTuple):
 
 
 class Workspace:
-    """Directories that may be worked in. Relative paths are below the first, its root."""
+    """The directories that tools may use. Relative paths are below the first, its root."""
 
     def __init__(
         self,
@@ -162,13 +162,15 @@ class Workspace:
         project: str = "",
         never_written: Sequence[str] = (),
     ) -> None:
-        """`deny` and `protect` add to the built-in rules, `allow` makes exceptions; all are .gitignore patterns.
+        """Add `deny` and `protect` to the built-in rules, with `allow` as exceptions; all are .gitignore patterns.
 
-        What is closed in a `project` is closed to a root inside of it too: none opens `.git` by beginning there.
-        `never_written` are directories by their whole paths, which `allow` does not open.
+        The rules also apply to paths relative to the `project`, so that a root inside `.git` does not open it.
+        `never_written` has absolute paths of directories that not even `allow` opens for writing.
         """
         if os.open not in os.supports_dir_fd:
-            raise InputError("a workspace needs a system that can hold directories open: on Windows, work in WSL")
+            raise InputError(
+                "this system cannot open files relative to a directory, as a workspace must: on Windows, use WSL"
+            )
         self.roots = (
             _root(os.fspath(root), writable, project),
             *(_root(path, True, project) for path in writable_roots),
@@ -176,7 +178,8 @@ class Workspace:
         )
         self.root = self.roots[0].path
         closed = PathRules(tuple(deny), tuple(protect), tuple(allow)).validate()
-        self.denied = (*HIDDEN_FROM_TOOLS, *closed.deny)  # public, like `allowed`, for git, which has rules of its own
+        # Public, like `allowed`, for git, which needs them in another form.
+        self.denied = (*HIDDEN_FROM_TOOLS, *closed.deny)
         self.allowed = closed.allow
         self._denied = PathPatterns(self.denied)
         self._protected = PathPatterns([*READ_ONLY_FOR_TOOLS, *closed.protect])
@@ -184,49 +187,46 @@ class Workspace:
         self._never_written = tuple(os.path.join(os.path.realpath(path), "") for path in never_written)
 
     def resolve(self, path: str) -> ResolvedPath:
-        """Return where a path leads; InputError if that is outside or closed, or if it is not a path."""
-        given = check_path(path)
-        place = self._follow_links(self._start(given), path)
+        """Return the target of a path; InputError if it is outside, closed or not a valid path."""
+        place = self._follow_links(self._start(check_path(path)), path)
         if not os.path.isdir(place.root.path):
             raise NotFound(f"the workspace {place.root.path} no longer exists: ask the user to restore it")
-        if given.rpartition("/")[2] in ("", ".", "..") and not os.path.isdir(place.path):
-            raise InputError(f"{display(path)} is not a directory: end it with a name")
+        if path.rpartition("/")[2] in ("", ".", "..") and not os.path.isdir(place.path):
+            raise InputError(f"{display(path)} is not a directory: end the path with a file name")
         if self.is_denied(place):
-            raise InputError(
-                f"{display(path)} is closed: it may contain secrets, and no tool reads or writes it; do without it"
-            )
+            raise InputError(f"{display(path)} is closed to all tools because it may contain secrets: do without it")
         return place
 
     def resolve_for_writing(self, path: str) -> ResolvedPath:
-        """Return where a path leads that is to be written; InputError if it must not be."""
+        """Return the target of a path that is to be written; InputError if it must not be."""
         place = self.resolve(path)
         if not self._innermost(place).writable:
-            raise InputError(f"{display(path)} is in a root that is read-only: write below {self.root}")
+            raise InputError(f"{display(path)} is in a read-only root: write below {self.root}")
         if not place.inner:
             raise InputError(f"{display(path)} is a root of the workspace: name a file in it")
         if self.is_protected(place):
             raise InputError(
-                f"{display(path)} is protected, because programs run or obey it unseen: ask the user to change it, "
-                "or to allow it in workspace.allow"
+                f"{display(path)} is protected because programs run or obey it without asking: ask the user to change "
+                "it, or to add it to workspace.allow"
             )
         return place
 
     def is_denied(self, place: ResolvedPath) -> bool:
-        """Whether a path may be neither read nor written."""
+        """Return whether a path may be neither read nor written."""
         return _is_among(self._denied, place) and not _is_among(self._allowed, place)
 
     def denies_entry(self, place: ResolvedPath) -> bool:
-        """Whether an entry of a directory that is not denied is denied: one name is enough to tell."""
-        for path in rule_paths(place):  # of every file that a search finds
+        """Return whether an entry is denied in a directory that is not. This is cheap, because its own name decides."""
+        for path in rule_paths(place):
             if self._denied.match(path):
                 return self.is_denied(place)
         return False
 
     def is_protected(self, place: ResolvedPath) -> bool:
-        """Whether a path may be read but never written, whether it exists or not."""
-        if _is_of_this_python(place) or os.path.join(place.path, "").startswith(self._never_written):
+        """Return whether a path, existing or not, may be read but never written."""
+        if _is_in_own_python(place) or os.path.join(place.path, "").startswith(self._never_written):
             return True
-        is_obeyed = _is_among(self._protected, place) or _is_of_a_bare_repository(place)
+        is_obeyed = _is_among(self._protected, place) or _is_in_bare_repository(place)
         return is_obeyed and not _is_among(self._allowed, place)
 
     def directory(self, path: str = ".") -> str:
@@ -236,27 +236,27 @@ class Workspace:
             return place.path
 
     def describe_further_roots(self) -> str:
-        """Tell a model about the roots after the first, which it would not find otherwise."""
-        told = [f"{root.path}{'' if root.writable else ' (read-only)'}" for root in self.roots[1:]]
-        return f" Absolute paths below these are allowed too: {', '.join(told)}." if told else ""
+        """Describe to a model the roots after the first, which it would not find otherwise."""
+        roots = [f"{root.path}{'' if root.writable else ' (read-only)'}" for root in self.roots[1:]]
+        return f" Absolute paths below these are allowed too: {', '.join(roots)}." if roots else ""
 
     def name(self, place: ResolvedPath) -> str:
         """Return the name of a path: relative to the workspace's root if it is below it, with forward slashes."""
         return place.inner or "." if place.root.path == self.root else place.path
 
     def open_file(self, place: ResolvedPath, path: str | None = None) -> int:
-        """Open a regular file for reading; anything else is an error, and nothing blocks."""
-        asked = path if path is not None else self.name(place)
-        with explain_os_errors(asked):
+        """Open a regular file for reading without blocking; InputError if it is anything else."""
+        name = path if path is not None else self.name(place)
+        with explain_os_errors(name):
             number = open_place(place, FILE_FLAGS)
             if not stat.S_ISREG(mode := os.fstat(number).st_mode):
                 os.close(number)
-                raise InputError(f"{display(asked)} is {describe_kind(mode)}, not a regular file: name a file")
+                raise InputError(f"{display(name)} is {describe_kind(mode)}, not a regular file: name a file")
         return number
 
     @contextmanager
     def open_directory(self, place: ResolvedPath, path: str | None = None) -> Iterator[int]:
-        """Hold a directory open."""
+        """Open a directory, and close it at the end of the `with` statement."""
         with explain_os_errors(path if path is not None else self.name(place)):
             number = open_place(place, LIST_FLAGS)
         try:
@@ -271,67 +271,67 @@ class Workspace:
         return max(around, key=lambda root: (len(root.path), not root.writable))
 
     def _start(self, path: str) -> ResolvedPath:
-        """Return the root that a path starts in, with the rest of the path as given."""
+        """Return the root that a path starts in, with the rest of the path unresolved."""
         if not os.path.isabs(path):
             return ResolvedPath(self.roots[0], path)
         for root in self.roots:
-            for spelled in (root.path, root.given):
-                if path == spelled or path.startswith(spelled.rstrip("/") + "/"):
-                    return ResolvedPath(root, path[len(spelled) :])
+            for prefix in (root.path, root.alias):
+                if path == prefix or path.startswith(prefix.rstrip("/") + "/"):
+                    return ResolvedPath(root, path[len(prefix) :])
         raise self._outside_error(path)
 
-    def _follow_links(self, start: ResolvedPath, asked: str) -> ResolvedPath:
+    def _follow_links(self, start: ResolvedPath, original: str) -> ResolvedPath:
         """Follow a path link by link without ever leaving the roots."""
         root, done, links = start.root, list[str](), 0
-        waiting = start.inner.split("/")[::-1]
-        while waiting:
+        pending = start.inner.split("/")[::-1]
+        while pending:
             if links > MAX_LINKS:
-                raise InputError(f"{display(asked)} goes through more than {MAX_LINKS} links, or a loop of them")
-            part = waiting.pop()
+                raise InputError(f"{display(original)} has more than {MAX_LINKS} links or a loop: use another path")
+            part = pending.pop()
             if part in ("", "."):
                 continue
             if part == "..":
                 if not done:
-                    raise self._outside_error(asked)
+                    raise self._outside_error(original)
                 done.pop()
                 continue
             directory = ResolvedPath(root, "/".join(done))
             if not part.isascii() and not os.path.lexists(directory.child(part).path):
                 part = _match_unicode_form(directory, part)
-                links += 1  # listing a directory counts too, so that there is an end
-            target = _read_link(directory.child(part), asked)
+                links += 1  # listing a directory counts too, to limit the work
+            target = _read_link(directory.child(part), original)
             if target is None:
                 done.append(part)
                 continue
             links += 1
             if os.path.isabs(target):
-                root, target = self._start_of_link(target, asked)
+                root, target = self._start_of_link(target, original)
                 done = []
-            waiting += target.split("/")[::-1]
+            pending += target.split("/")[::-1]
         return ResolvedPath(root, "/".join(done))
 
-    def _start_of_link(self, target: str, asked: str) -> tuple[WorkspaceRoot, str]:
+    def _start_of_link(self, target: str, original: str) -> tuple[WorkspaceRoot, str]:
         try:
             return self._start(target)
         except InputError:
-            raise self._outside_error(asked) from None
+            raise self._outside_error(original) from None
 
     def _outside_error(self, path: str) -> InputError:
         roots = ", ".join(root.path for root in self.roots)
-        return InputError(f"{display(path)} is outside of the workspace ({roots}), which no path and no link may leave")
+        return InputError(f"{display(path)} is outside of the workspace ({roots}): use a path inside it")
 
 
 def _root(path: str, writable: bool, project: str) -> WorkspaceRoot:
-    given = os.path.abspath(os.path.expanduser(path))
-    real = os.path.realpath(given)
+    alias = os.path.abspath(os.path.expanduser(path))
+    real = os.path.realpath(alias)
     if not os.path.isdir(real):
         raise InputError(f"{path} is not a directory: name one to work in")
     around = os.path.join(os.path.realpath(project), "") if project else real
-    return WorkspaceRoot(real, given, writable, real[len(around) :] if real.startswith(around) else "")
+    return WorkspaceRoot(real, alias, writable, real[len(around) :] if real.startswith(around) else "")
 
 
 def check_path(path: object) -> str:
-    """Return a path that can be resolved; InputError says what is wrong with any other."""
+    """Return a path that can be resolved; InputError if it is malformed."""
     if not isinstance(path, str) or not path.strip():
         raise InputError("the path is empty: name a file or a directory of the workspace, such as README.md")
     if "\0" in path:
@@ -341,7 +341,7 @@ def check_path(path: object) -> str:
     except UnicodeEncodeError:
         raise InputError("the path contains half of a surrogate pair: send whole characters") from None
     if size > MAX_PATH_BYTES:
-        raise InputError(f"the path has {size:,} bytes: no path has more than {MAX_PATH_BYTES:,}")
+        raise InputError(f"the path has {size:,} bytes, more than the limit of {MAX_PATH_BYTES:,}: send a shorter one")
     if path == "~" or path.startswith("~/"):
         raise InputError(f"{display(path)} is outside of the workspace: ~ is not expanded; send a path inside it")
     if _SCHEME.match(path):
@@ -352,8 +352,11 @@ def check_path(path: object) -> str:
 
 
 def _match_unicode_form(directory: ResolvedPath, name: str) -> str:
-    """Return the one name in a directory that looks like this: a model composes letters that a file's name may have
-    in decomposed form, and a name that is not UTF-8 is shown with U+FFFD."""
+    """Return the one name in a directory that looks like this one.
+
+    A model composes letters that may be decomposed in a file's name, and names that are not UTF-8 are displayed with
+    U+FFFD.
+    """
     composed = normalize("NFC", name)
     try:
         alike = [one for one in os.listdir(directory.path) if normalize("NFC", repair_surrogates(one)) == composed]
@@ -362,19 +365,19 @@ def _match_unicode_form(directory: ResolvedPath, name: str) -> str:
     return alike[0] if len(alike) == 1 else name
 
 
-def _read_link(place: ResolvedPath, asked: str) -> str | None:
+def _read_link(place: ResolvedPath, original: str) -> str | None:
     """Return the target of a link, or None if it is not a link."""
     try:
         return os.readlink(place.path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             most = f"a name has at most 255 bytes, a whole path {MAX_PATH_BYTES:,}"
-            raise InputError(f"{display(asked)} is too long: {most}") from None
-        return None  # it is not a link or does not exist; opening it will tell
+            raise InputError(f"{display(original)} is too long: {most}") from None
+        return None  # it is not a link or does not exist; opening it will report that
 
 
 def open_place(place: ResolvedPath, flags: int) -> int:
-    """Open a resolved path without following links; OSError if it contains one by now."""
+    """Open a resolved path without following links; OSError if it has one now."""
     root = os.open(place.root.path, DIRECTORY_FLAGS)
     try:
         return open_beneath(root, place.inner, flags)
@@ -384,29 +387,29 @@ def open_place(place: ResolvedPath, flags: int) -> int:
 
 @contextmanager
 def explain_os_errors(path: str) -> Iterator[None]:
-    """Turn errors of the system into errors of ours that say what to do next."""
+    """Turn OSErrors into NotFound or InputError with advice."""
     try:
         yield
     except FileNotFoundError:
-        raise NotFound(f"File not found: {display(path)}; list_files and glob show what exists") from None
+        raise NotFound(f"File not found: {display(path)}; use list_files or glob to see what exists") from None
     except OSError as error:
         raise InputError(f"{display(path)}: {_describe_os_error(error)}") from None
 
 
 def _describe_os_error(error: OSError) -> str:
     if error.errno in (errno.ELOOP, errno.EXDEV, errno.EMLINK):
-        return "it became a link while it was opened; try again"
+        return "it was replaced by a link while it was opened; try again"
     if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):
         return "a socket or a device, not a regular file: name a file"
     return (error.strerror or str(error)).lower() + _ADVICE.get(error.errno or 0, "")
 
 
 _ADVICE = {
-    errno.ENOTDIR: ", or a part of its path is not one; list_files shows its parent",
+    errno.ENOTDIR: ", or a part of its path is not; list the parent with list_files",
     errno.EACCES: "; do without it, or ask the user to allow it",
     errno.EPERM: "; do without it, or ask the user to allow it",
     errno.ENOSPC: "; nothing was written",
-    errno.EROFS: "; nothing was written: do without it, or ask the user for a writable place",
+    errno.EROFS: "; nothing was written: do without it, or ask the user for a writable directory",
 }
 
 
@@ -432,16 +435,16 @@ _KINDS = (
 def display(path: str) -> str:
     """Return a path for a message: short, on one line, and without control characters."""
     line = path_line(path)
-    return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"
+    return line if len(line) <= MAX_DISPLAY_CHARS else line[: MAX_DISPLAY_CHARS - 1] + "…"
 
 
 def path_line(path: str) -> str:
-    """Return a path of any length on one line, for an answer from which it will be used."""
+    """Return a path on one line without shortening it, for an answer from which it will be used."""
     return escape_unprintable(repair_surrogates(path))
 
 
 def _is_among(patterns: PathPatterns, place: ResolvedPath) -> bool:
-    """Whether a path or one of its parents matches."""
+    """Return whether a path or one of its parents matches."""
     return any(patterns.cover(path) for path in rule_paths(place))
 
 
@@ -451,25 +454,28 @@ def rule_paths(place: ResolvedPath) -> tuple[str, ...]:
     return (place.inner, f"{within}/{place.inner}".rstrip("/")) if within else (place.inner,)
 
 
-def _is_of_this_python(place: ResolvedPath) -> bool:
-    """Whether a path is in the Python environment that runs us: to write there is to run code."""
+def _is_in_own_python(place: ResolvedPath) -> bool:
+    """Return whether a path is in the Python environment that runs us, where writing means running code."""
     prefix = os.path.realpath(sys.prefix)
     within = os.path.join(place.root.path, "")
     return prefix.startswith(within) and os.path.join(place.path, "").startswith(os.path.join(prefix, ""))
 
 
-def _is_of_a_bare_repository(place: ResolvedPath) -> bool:
-    """Whether a path is in a directory that git takes for a repository, or makes it one: any git command in there runs
-    what its configuration says."""
+def _is_in_bare_repository(place: ResolvedPath) -> bool:
+    """Return whether a path is in a directory that git takes for a repository, or would make it one.
+
+    Any git command in such a directory runs what its configuration says.
+    """
     parts = place.inner.split("/")
     for depth, name in enumerate(map(str.casefold, parts)):
-        if name in _OF_BARE and is_bare_repository(ResolvedPath(place.root, "/".join(parts[:depth])).path, name):
+        directory = ResolvedPath(place.root, "/".join(parts[:depth])).path
+        if name in _REPOSITORY_ENTRIES and is_bare_repository(directory, name):
             return True
     return False
 
 
 def is_bare_repository(directory: str, coming: str = "") -> bool:
-    """Whether git takes a directory for a repository, or would if it had an entry of that name too."""
+    """Return whether git takes a directory for a repository, or would with an additional entry `coming`."""
 
     def has(name: str) -> bool:
         return name.casefold() == coming or os.path.lexists(os.path.join(directory, name))

@@ -1,6 +1,6 @@
-"""System calls that Python has no function for; each raises an OSError when it fails.
+"""System calls that Python, or some builds of it, have no function for; each raises OSError when it fails.
 
-It knows no policy. Linux only, on the machines whose calls `seccomp` knows; the numbers are the same on both.
+Linux only, on the machines whose calls `seccomp` lists; unless noted, the numbers are the same on both.
 """
 
 import ctypes
@@ -11,6 +11,7 @@ PR_SET_DUMPABLE = 4
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
+_PIDFD_SEND_SIGNAL, _PIDFD_OPEN = 424, 434
 _OPENAT2, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 437, 444, 445, 446
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _AT_FDCWD, _NO_SYMLINKS, _NO_MAGIC = -100, 0x04, 0x02
@@ -34,9 +35,19 @@ def unshare(flags: int) -> None:
 
 
 def open_path(path: str) -> int:
-    """Return a descriptor that only identifies what is at a path; a link anywhere on the way is an OSError."""
+    """Return a descriptor that only identifies what is at a path; OSError if there is a link anywhere on the way."""
     how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS | _NO_MAGIC)
     return call(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, len(how))
+
+
+def open_process(process: int) -> int:
+    """Return a descriptor of a process, which never refers to another one and is readable once it has ended."""
+    return call(_PIDFD_OPEN, process, 0)
+
+
+def signal_process(descriptor: int, number: int) -> None:
+    """Send a signal to the process that a descriptor refers to."""
+    call(_PIDFD_SEND_SIGNAL, descriptor, number, None, 0)
 
 
 def drop_capabilities() -> None:
@@ -52,7 +63,7 @@ def capabilities() -> int:
 
 
 def filter_calls(program: bytes) -> None:
-    """Let the kernel judge every further system call of this process and its children by a filter."""
+    """Apply a filter to all further system calls of this process and its children."""
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     prctl(PR_SET_SECCOMP, 2, header)
@@ -82,14 +93,14 @@ def landlock_allow(rules: int, path: str, rights: int) -> None:
 
 
 def landlock_restrict(rules: int) -> None:
-    """Bind this process, and all that it will start, to the rules."""
+    """Apply the rules to this process and everything that it starts."""
     call(_LANDLOCK_RESTRICT, rules, 0)
 
 
 def _as_long(value: object) -> object:
     if value is None or isinstance(value, bytes):
         return ctypes.c_char_p(value)
-    return ctypes.c_long(value)  # type: ignore[arg-type]  # what is left are numbers
+    return ctypes.c_long(value)  # type: ignore[arg-type]  # only numbers are left
 
 
 def _check(result: int) -> int:

@@ -1,8 +1,8 @@
 """Enforce a policy with Landlock for files and a system call filter for the rest, where namespaces are not available.
 
-Landlock can only allow, and a right on a directory applies to everything below it. So a directory that contains
-something that must not be written, existing or not, is not opened for new entries: its entries can be changed and, if
-they are directories, filled. What Landlock cannot do is refused: see `refusal` for domains.
+Landlock can only allow, and a right on a directory applies to everything below it. So a directory that contains a
+path that must not be written, whether or not it exists, accepts no new entries: only the existing ones can be changed
+and, if they are directories, filled. A policy that Landlock cannot enforce is refused.
 """
 
 import os
@@ -20,7 +20,7 @@ from onhand.sandbox.policy import Policy, self_and_parents
 from onhand.sandbox.sandbox import Command, Process, try_sandbox
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-_ENTRIES = sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12, 13))  # remove and make, but no devices; link and rename
+_ENTRIES = sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12, 13))  # remove, create (except devices), link and rename
 _TRUNCATE, _DEVICE_CONTROL = 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _DEVICE_CONTROL
 READ = _EXECUTE | _READ_FILE | _READ_DIR
@@ -28,32 +28,32 @@ LIST = _READ_DIR
 WRITE = _WRITE_FILE | _TRUNCATE | _ENTRIES
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-MIN_VERSION = 3  # before it, a file that may only be read can be truncated
-SIGNAL_VERSION = 6  # before it, a command can send signals to other processes of its user
-MAX_RULES = 20_000  # some tenths of a second
+MIN_VERSION = 3  # earlier versions cannot keep a read-only file from being truncated
+SIGNAL_VERSION = 6  # with earlier versions, a command can signal other processes of its user
+MAX_RULES = 20_000  # which take some tenths of a second
 
 
 class LandlockRule(NamedTuple):
-    """Rights on a path and all below it."""
+    """Rights on a path and everything below it."""
 
     path: str
     rights: int
 
 
 def handled_rights(version: int, tcp: bool = True) -> tuple[int, int, int]:
-    """Return the rights that the rules decide about and the kernel knows: files, TCP, signals and sockets."""
+    """Return the rights that this kernel can restrict: on files, on TCP, and on signals and sockets."""
     files = (1 << (16 if version >= 5 else 15)) - 1
     return files, 3 if tcp and version >= 4 else 0, 3 if version >= SIGNAL_VERSION else 0
 
 
 def rules_for(layout: Layout) -> list[LandlockRule]:
-    """Return the rules of a layout; what does not exist now gets no rule and so stays closed."""
+    """Return the rules of a layout; a path that does not exist gets no rule and so stays closed."""
     rules = [LandlockRule(device, _READ_FILE | _WRITE_FILE) for device in DEVICES]
-    rules.append(LandlockRule("/proc", READ))  # what other processes hold there, the kernel keeps from a confined one
+    rules.append(LandlockRule("/proc", READ))  # the kernel hides other processes' data there from a confined one
     secret = {*layout.hidden, *(missing.path for missing in layout.missing)}
-    ways = _directories_above(secret)
+    passages = _directories_above(secret)
     for root in (*layout.readable, *layout.writable):
-        rules += _carve(root, READ, LIST, secret, ways)
+        rules += _carve(root, READ, LIST, secret, passages)
     for root in layout.writable:
         holes = {*layout.holes(root)}
         rules += _carve(root, WRITE, 0, holes, _directories_above(holes))
@@ -66,16 +66,16 @@ def _directories_above(holes: set[str]) -> set[str]:
 
 
 def applicable_rights(rule: LandlockRule, version: int) -> int:
-    """Return the rights of a rule that its path can have and this kernel knows, or 0."""
+    """Return the rights of a rule that apply to its path and that this kernel supports, or 0."""
     rights = rule.rights & handled_rights(version)[0]
     return rights if os.path.isdir(rule.path) else rights & _OF_FILES
 
 
-def _carve(path: str, rights: int, above: int, holes: set[str], ways: set[str]) -> Iterator[LandlockRule]:
-    """Yield rules for everything below a path except the holes; `above` is for the directories on the `ways` to one."""
+def _carve(path: str, rights: int, above: int, holes: set[str], passages: set[str]) -> Iterator[LandlockRule]:
+    """Yield rules for everything below a path except the holes; the `passages` to a hole get the rights `above`."""
     if path in holes:
         return
-    if path not in ways:
+    if path not in passages:
         yield LandlockRule(path, rights)
         return
     if above:
@@ -86,11 +86,11 @@ def _carve(path: str, rights: int, above: int, holes: set[str], ways: set[str]) 
         return
     for entry in entries:
         if not entry.is_symlink():
-            yield from _carve(entry.path, rights, above, holes, ways)
+            yield from _carve(entry.path, rights, above, holes, passages)
 
 
 class LandlockSandbox:
-    """Confines by Landlock and seccomp."""
+    """Confines with Landlock and a system call filter."""
 
     name = "landlock"
 
@@ -105,9 +105,9 @@ class LandlockSandbox:
             raise SandboxError(f"nothing was started: {reason}")
         layout = resolve_layout(policy)
         version = kernel.landlock_version()
-        found = [(rule.path, applicable_rights(rule, version)) for rule in rules_for(layout)]
-        if len(found) > MAX_RULES:
-            raise layout.limit_error(f"Landlock would get {len(found)} rules for that, more than {MAX_RULES}")
+        rules = [(rule.path, applicable_rights(rule, version)) for rule in rules_for(layout)]
+        if len(rules) > MAX_RULES:
+            raise layout.limit_error(f"Landlock would need {len(rules)} rules, more than {MAX_RULES}")
         user = launcher.unprivileged_user(layout)
         temporary = tempfile.mkdtemp(prefix="onhand-")
         if user is not None:
@@ -122,26 +122,26 @@ class LandlockSandbox:
             "temporary": (),
             "bubblewrap": None,
             "landlock": {
-                "handled": handled_rights(version, tcp=not policy.domains),  # with them it has a network of its own
-                "rules": [*(rule for rule in found if rule[1]), (temporary, writing)],
+                "handled": handled_rights(version, tcp=not policy.domains),  # with domains it has its own network
+                "rules": [*(rule for rule in rules if rule[1]), (temporary, writing)],
                 "filter": seccomp.program(inet=bool(policy.domains)),
             },
         }
-        return launcher.start(order, policy, command, layout.names, after=[lambda: _remove(temporary)])
+        return launcher.start(order, policy, command, layout.names, [lambda: _remove(temporary)])
 
 
 def _remove(directory: str) -> None:
-    """Remove a directory with all that a command left in it: no tree is too deep for it, and no mode in its way.
+    """Remove a directory with everything that a command left in it, however deep and whatever its permissions.
 
-    What is in a directory is moved up before that is removed, so that no path grows long; no link is followed.
+    Subdirectories are moved to the top before their parent is removed, so that no path gets long. No link is followed.
     """
     with suppress(OSError):
         top = _open_directory(directory)
         try:
-            waiting = ["."]
-            while waiting:
-                name = waiting.pop()
-                waiting += _empty_directory(name, top)
+            pending = ["."]
+            while pending:
+                name = pending.pop()
+                pending += _empty_directory(name, top)
                 if name != ".":
                     os.rmdir(name, dir_fd=top)
         finally:
@@ -150,12 +150,12 @@ def _remove(directory: str) -> None:
 
 
 def _empty_directory(name: str, top: int) -> list[str]:
-    """Remove the files of a directory; gives the directories that were in it, by what they are called in `top` now."""
+    """Remove the files of a directory and move its subdirectories to `top`; return their new names."""
     inner, directory = list[str](), _open_directory(name, top)
     try:
         for entry in list(os.scandir(directory)):
             if entry.is_dir(follow_symlinks=False):
-                os.close(_open_directory(entry.name, directory))  # who moves it has to be able to write in it
+                os.close(_open_directory(entry.name, directory))  # it can only be moved while it is writable
                 inner.append(f"{len(inner)}-{os.urandom(8).hex()}")
                 os.rename(entry.name, inner[-1], src_dir_fd=directory, dst_dir_fd=top)
             else:
@@ -178,20 +178,20 @@ def _open_directory(name: str, above: int | None = None) -> int:
 @cache
 def _missing_requirement() -> str | None:
     if sys.platform != "linux":
-        return "Landlock is part of Linux"
+        return "Landlock needs Linux"
     from onhand.sandbox import kernel
 
     version = kernel.landlock_version()
     if version < MIN_VERSION:
-        found = f"version {version}" if version else "none that is switched on"
-        return f"this kernel's Landlock is too old ({found}; Linux 6.2 has what is needed)"
+        found = f"it is version {version}" if version else "it is off or missing"
+        return f"this kernel's Landlock cannot be used ({found}; version {MIN_VERSION} comes with Linux 6.2)"
     return seccomp.missing_requirement()
 
 
 @cache
 def _failure(with_domains: bool) -> str | None:
-    """Why not even a command that does nothing runs."""
+    """Return why not even an empty command runs, or None if it does."""
     domains = ("example.com",) if with_domains else ()
     failure = try_sandbox(LandlockSandbox(), Policy(readable=("/usr", "/bin", "/lib", "/lib64"), domains=domains))
-    needs = "; domains need a network of its own, which user namespaces would give" if with_domains else ""
+    needs = "; domains need a private network, and that needs user namespaces" if with_domains else ""
     return f"{failure}{needs}" if failure else None

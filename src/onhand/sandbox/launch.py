@@ -1,12 +1,15 @@
-"""The supervisor of a sandboxed command: a small process that drops its privileges, starts it and ends with it.
+"""The supervisor of a sandboxed command: a small process that drops its privileges, starts the command and outlives it.
 
-It is started with an empty environment and reads one order from a descriptor. It confines itself before or while it
-starts the command, watches a lifeline to whoever ordered it, and when the command, its time or that one ends, it leaves
-nothing of the command behind: it adopts every orphan. Whatever cannot be done is told over the report descriptor, and
-then the command was not started. It knows no policy, only the steps of an order.
+It is started with an empty environment and reads one order from a descriptor. It confines itself, or the command as it
+starts, and watches a lifeline to the launcher. When the command, its time limit or the launcher ends, it kills
+everything that the command has left behind; as a subreaper it adopts every orphan. It knows no policy, only the steps
+of an order.
 
-Nothing is imported after rights are given up, not even a codec: Python itself may be where only root can read. And
-every command waits for what is imported here: hence marshal and not json, and of signal only what is written in C.
+The report descriptor tells the launcher how far it got, one line at a time: the identity of bubblewrap's first process,
+then either what failed, after which the command does not run, or that the command was started.
+
+Nothing is imported after privileges are dropped, not even a codec, because Python itself may be where only root can
+read. Every command waits for these imports, hence marshal instead of json, and only the C part of signal.
 """
 
 import fcntl
@@ -17,7 +20,7 @@ import select
 import struct
 from time import monotonic, process_time
 
-from onhand.processes import kill_descendants
+from onhand.processes import kill_descendants, start_time
 from onhand.sandbox import kernel
 from onhand.sandbox.procfs import MAX_DESCRIPTORS, complete_mounts, exceeded_limit, parse_mountinfo, unexpected_mount
 
@@ -28,31 +31,33 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-TIMEOUT_CODE = 124  # as timeout(1) says it
+TIMEOUT_CODE = 124  # as in timeout(1)
 START_S = 60.0  # more than mounting takes: bubblewrap needs ten seconds for two thousand mounts
-OOM_SCORE = 500  # of 1000, which is at once: a command goes before whoever ordered it
-CHECK_INTERVAL_S = 0.2  # how often it is looked at what all processes use: a look takes a millisecond
-BUBBLEWRAP_FAILED = "bubblewrap could not put up its walls"  # it has ended, and said why
-PROXY_PORT = 3128  # in a network of its own, so it is always free
+OOM_SCORE = 500  # of 1000, which would be at once: when memory is short, a command goes before its launcher
+CHECK_INTERVAL_S = 0.2  # how often the use of all processes is added up, which takes a millisecond
+BUBBLEWRAP_FAILED = "bubblewrap could not set up the sandbox"  # its error output says why
+PROXY_PORT = 3128  # always free, in a network of its own
+FIRST_PROCESS, STARTED = "first process:", "started"  # lines of the report that are not failures
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 
 
 def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoReturn":
-    """Follow the order; never returns."""
+    """Carry out the order; never return."""
     with open(order_fd, "rb") as file:
-        order = marshal.load(file)  # noqa: S302  # of whoever started us, with all the rights that we have
+        order = marshal.load(file)  # noqa: S302  # from the launcher, which has all the rights that we have
     if door_fd >= 0:
-        import socket  # noqa: F401  # while it can be read
+        import socket  # noqa: F401  # while it can still be read
     for descriptor in (report_fd, lifeline_fd):
         os.set_inheritable(descriptor, False)
-    step = "giving up rights"
+    step = "dropping privileges"
+    supervisor = os.getpid()
     try:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         _drop_privileges(order["user"])
         if door_fd >= 0:
             _create_network(door_fd)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        step = "getting ready"
+        step = "preparing"
         wakeup = _wake_on_signals()
         pipes = _prepare_descriptors(order["argv"], order["bubblewrap"]) if order["bubblewrap"] else ()
         child = os.fork()
@@ -60,15 +65,16 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
         _report(report_fd, f"{error} while {step}")
         os._exit(126)
     if child == 0:
-        _run_as_child(order, report_fd)
+        _run_as_child(order, report_fd, supervisor)
     try:
-        problem = _unexpected_mount(order["bubblewrap"], wakeup, *pipes) if pipes else ""
+        problem = _release_if_mounted(order["bubblewrap"], report_fd, wakeup, *pipes) if pipes else ""
     except Exception as error:
-        problem = f"{error} while looking at its mounts"
+        problem = f"{error} while checking its mounts"
     if problem:
-        _kill_everything()  # before anything is let go
+        _kill_everything()  # before its pipes are closed, which would release it
         _report(report_fd, problem)
         os._exit(126)
+    _report(report_fd, STARTED)
     os.close(report_fd)
     code, reason = _supervise(child, wakeup, lifeline_fd, order)
     _kill_everything()
@@ -77,9 +83,9 @@ def main(order_fd: int, report_fd: int, lifeline_fd: int, door_fd: int) -> "NoRe
 
 
 def _drop_privileges(user: list[int] | None) -> None:
-    """Become another user when we are root: that alone takes every capability away. None may be left."""
+    """Become another user if we are root, which drops every capability; PermissionError if one is left."""
     if user is not None:
-        _set_oom_score(0)  # said by root, none of them can go back behind it
+        _set_oom_score(0)  # set by root, it is a lower bound for all of them
         _hand_over_pipes(user)
         os.setgroups([])
         os.setresgid(user[1], user[1], user[1])
@@ -87,92 +93,95 @@ def _drop_privileges(user: list[int] | None) -> None:
     if kernel.capabilities():
         kernel.drop_capabilities()
     if kernel.capabilities() or (user is not None and os.geteuid() == 0):
-        raise PermissionError(1, "rights could not be given up")
+        raise PermissionError(1, "privileges could not be dropped")
 
 
 def _set_oom_score(score: int) -> None:
-    """Let the kernel end this process, and those that come from it, the more readily when memory is short."""
+    """Raise the readiness of the kernel to kill this process and its children when memory is short."""
     try:
         with open("/proc/self/oom_score_adj", "r+b", buffering=0) as file:
             file.write(b"%d" % max(score, int(file.read(16))))
-    except OSError:  # it is not ours to say
+    except OSError:  # we may not change it
         return
 
 
 def _hand_over_pipes(user: list[int]) -> None:
-    """Let the other user open /dev/stdout and its like by name: a pipe is its maker's, who was root."""
+    """Let the other user open /dev/stdout and the like by name: a pipe belongs to its creator, which was root."""
     for descriptor in (0, 1, 2):
         try:
-            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:"):  # without a name, and nobody else's
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:"):  # anonymous, so nobody else uses it
                 os.fchown(descriptor, *user)
         except OSError:  # it was closed
             continue
 
 
 def _create_network(door_fd: int) -> None:
-    """Enter a network without any way out, and hand a listening socket in it to whoever ordered us: the only door."""
+    """Enter a network without a way out, and send the launcher a listening socket in it, which is the only door."""
     import socket
 
     uid, gid = os.geteuid(), os.getegid()
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # as in _become
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # as in _run_as_child
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "wb", buffering=0) as file:
             file.write(text.encode())
-    _raise_loopback()
+    _enable_loopback()
     with socket.create_server(("127.0.0.1", PROXY_PORT)) as door, socket.socket(fileno=door_fd) as channel:
         socket.send_fds(channel, [b"d"], [door.fileno()])
     kernel.drop_capabilities()
 
 
-def _raise_loopback() -> None:
+def _enable_loopback() -> None:
     import socket
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        asked = struct.pack("16sH14x", b"lo", 0)
-        (flags,) = struct.unpack("16xH14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, asked))
+        request = struct.pack("16sH14x", b"lo", 0)
+        (flags,) = struct.unpack("16xH14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
 
 
-def _run_as_child(order: "dict[str, Any]", report_fd: int) -> "NoReturn":
-    """In the child: take on every limit, then the command itself."""
+def _run_as_child(order: "dict[str, Any]", report_fd: int, supervisor: int) -> "NoReturn":
+    """In the child, accept every limit and become the command."""
     step = "starting"
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        step = f"going to {order['cwd']}"
+        if os.getppid() != supervisor:  # it died before it could take us along
+            os._exit(126)
+        step = f"changing to {order['cwd']}"
         os.chdir(order["cwd"])
         step = "setting limits"
-        _limit(order["limits"])
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # whoever was root before may not write to its own /proc otherwise
+        _set_limits(order["limits"])
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # without it, a process that was root may not write to its own /proc
         _set_oom_score(OOM_SCORE)
         if order["landlock"]:
-            step = "setting Landlock's rules"
-            _confine(order["landlock"])
+            step = "applying the Landlock rules"
+            _apply_landlock(order["landlock"])
             step = "filtering system calls"
             kernel.filter_calls(order["landlock"]["filter"])
         step = f"starting {order['argv'][0]}"
-        _run(order["argv"], order["environment"])
+        _execute(order["argv"], order["environment"])
     except Exception as error:
         _report(report_fd, f"{error} while {step}")
     os._exit(126)
 
 
-def _prepare_descriptors(argv: list[str], given: "dict[str, Any]") -> tuple[int, ...]:
-    """Our ends of two pipes, where bubblewrap tells of itself and waits to be let go; then all that is its own.
+def _prepare_descriptors(argv: list[str], plan: "dict[str, Any]") -> tuple[int, ...]:
+    """Add bubblewrap's descriptors to its arguments; return our ends of its two pipes, then the descriptors.
 
-    It learns of them by its words. Its options are not among those, which everybody on the machine can read, nor in its
-    environment, which would have a say before there are walls.
+    On one pipe it names its first process, and on the other it waits to be released. Its options are passed in a file,
+    not as arguments, which everybody on the machine can read, nor in its environment, which would take effect before
+    the sandbox is set up.
     """
-    told_fd, tell_fd = os.pipe()
-    wait_fd, go_fd = os.pipe()
-    theirs = (tell_fd, wait_fd, anonymous_file(given["filter"]), anonymous_file(given["options"]))
-    for flag, descriptor in zip(("--info-fd", "--block-fd", "--seccomp", "--args"), theirs, strict=True):
+    info_fd, info_writer = os.pipe()
+    release_reader, release_fd = os.pipe()
+    passed = (info_writer, release_reader, anonymous_file(plan["filter"]), anonymous_file(plan["options"]))
+    for flag, descriptor in zip(("--info-fd", "--block-fd", "--seccomp", "--args"), passed, strict=True):
         os.set_inheritable(descriptor, True)
         argv[1:1] = [flag, str(descriptor)]
-    return told_fd, go_fd, *theirs
+    return info_fd, release_fd, *passed
 
 
 def anonymous_file(content: bytes) -> int:
@@ -184,65 +193,68 @@ def anonymous_file(content: bytes) -> int:
     return descriptor
 
 
-def _unexpected_mount(plan: "dict[str, Any]", wakeup: int, told_fd: int, go_fd: int, *theirs: int) -> str:
-    """Return the place that is not mounted as planned, or nothing once the waiting command was released."""
-    for descriptor in theirs:
+def _release_if_mounted(
+    plan: "dict[str, Any]", report_fd: int, wakeup: int, info_fd: int, release_fd: int, *passed: int
+) -> str:
+    """Check bubblewrap's mounts and release the waiting command; return what is wrong instead, or nothing."""
+    for descriptor in passed:
         os.close(descriptor)
     end = monotonic() + START_S
-    process = _first_process(told_fd, end)
+    process = _first_process(info_fd, end)
     if not process:
         return "bubblewrap did not begin in time" if process is None else BUBBLEWRAP_FAILED
-    host = parse_mountinfo(_mountinfo(b"self"))
+    _report(report_fd, f"{FIRST_PROCESS} {process} {start_time(process)}")
+    host = parse_mountinfo(_read_mountinfo("self"))
     began = process_time()
-    while not (found := complete_mounts(lambda: _mountinfo(process), host)):
+    while not (found := complete_mounts(lambda: _read_mountinfo(str(process)), host)):
         if monotonic() > end:
             return f"bubblewrap had not mounted everything after {START_S:g} s"
         if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return BUBBLEWRAP_FAILED
-        pause_s = max(0.002, 5 * (process_time() - began))  # nobody can mount while somebody looks
-        if select.select([wakeup], [], [], pause_s)[0] and _is_asked_to_stop(wakeup):
-            return "it was ended before it began"
+        pause_s = max(0.002, 5 * (process_time() - began))  # reading the list blocks mounting in the kernel
+        if select.select([wakeup], [], [], pause_s)[0] and _received_stop(wakeup):
+            return "it was stopped before it began"
         began = process_time()
     place = unexpected_mount(found, host, plan["bound"], plan["hidden"], _terminal())
     if place is not None:
-        named = repr(os.fsdecode(place))
-        return f"{named} is not mounted as planned: another command moves files about; try again when it has ended"
-    os.write(go_fd, b"g")
-    os.close(go_fd)
+        name = repr(os.fsdecode(place))
+        return f"{name} is not mounted as planned, because another command is moving files; try again when it has ended"
+    os.write(release_fd, b"g")
+    os.close(release_fd)
     return ""
 
 
-def _first_process(told_fd: int, end: float) -> bytes | None:
-    """Return the process that will be the command, empty if bubblewrap has ended instead, None if it is late."""
-    told, piece = b"", b"?"
-    while piece and b"}" not in told:
-        if not select.select([told_fd], [], [], max(0, end - monotonic()))[0]:
+def _first_process(info_fd: int, end: float) -> int | None:
+    """Return the first process of the new pid namespace, 0 if bubblewrap has ended, or None if it is late."""
+    info, piece = b"", b"?"
+    while piece and b"}" not in info:
+        if not select.select([info_fd], [], [], max(0, end - monotonic()))[0]:
             return None
-        piece = os.read(told_fd, 4096)
-        told += piece
-    os.close(told_fd)
-    number = told.partition(b'"child-pid":')[2].partition(b",")[0].strip(b" \n}")
-    return b"%d" % int(number) if piece else b""
+        piece = os.read(info_fd, 4096)
+        info += piece
+    os.close(info_fd)
+    number = info.partition(b'"child-pid":')[2].partition(b",")[0].strip(b" \n}")
+    return int(number) if piece else 0
 
 
 def _terminal() -> bytes:
-    """Return the terminal that the command's output goes to, if any: bubblewrap makes it /dev/console."""
+    """Return the terminal of the command's output, if any, which bubblewrap mounts as /dev/console."""
     try:
         return os.fsencode(os.ttyname(1))
     except OSError:
         return b""
 
 
-def _mountinfo(process: bytes) -> bytes:
+def _read_mountinfo(process: str) -> bytes:
     try:
-        with open(b"/proc/%s/mountinfo" % process, "rb") as file:
+        with open(f"/proc/{process}/mountinfo", "rb") as file:
             return file.read()
     except OSError:  # it has just ended
         return b""
 
 
-def _run(argv: list[str], environment: dict[str, str]) -> None:
-    """As os.execvpe, which imports a module on the way; and an empty entry of PATH is not the current directory."""
+def _execute(argv: list[str], environment: dict[str, str]) -> None:
+    """Do what os.execvpe does without an import, and without taking an empty PATH entry for the current directory."""
     name = argv[0]
     failure: OSError = FileNotFoundError(2, "No such file or directory", name)
     directories = environment.get("PATH", "/usr/bin:/bin").split(":") if "/" not in name else [""]
@@ -250,7 +262,7 @@ def _run(argv: list[str], environment: dict[str, str]) -> None:
         if directory or "/" in name:
             path = os.path.join(directory, name)
             try:
-                os.execve(path, argv, environment)  # noqa: S606  # the point of it all
+                os.execve(path, argv, environment)  # noqa: S606  # running the command is its purpose
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except PermissionError as error:
@@ -258,18 +270,18 @@ def _run(argv: list[str], environment: dict[str, str]) -> None:
     raise failure
 
 
-def _limit(limits: dict[str, int]) -> None:
+def _set_limits(limits: dict[str, int]) -> None:
     for name, value in limits.items():
         kind = getattr(resource, name)
-        value += _tasks() if name == "RLIMIT_NPROC" else 0  # the kernel counts all of a user's
+        value += _count_tasks() if name == "RLIMIT_NPROC" else 0  # the kernel counts all of the user's
         hard = resource.getrlimit(kind)[1]
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        # Who has used its time is told by a signal of its own, and killed a second later if it goes on.
+        # A process that has used its CPU time gets SIGXCPU, and is killed a second later if it goes on.
         resource.setrlimit(kind, (most, most + 1 if name == "RLIMIT_CPU" and most == value else most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _tasks() -> int:
+def _count_tasks() -> int:
     """Return the number of processes and threads of our user."""
     count = 0
     for name in filter(str.isdecimal, os.listdir("/proc")):
@@ -281,7 +293,7 @@ def _tasks() -> int:
     return count
 
 
-def _confine(landlock: "dict[str, Any]") -> None:
+def _apply_landlock(landlock: "dict[str, Any]") -> None:
     version = kernel.landlock_version()
     files, network, scopes = landlock["handled"]
     rules = kernel.landlock_create(files, network, scopes, version)
@@ -289,12 +301,13 @@ def _confine(landlock: "dict[str, Any]") -> None:
         try:
             kernel.landlock_allow(rules, path, rights)
         except OSError:
-            continue  # gone, or a link now: it stays closed
+            continue  # it no longer exists, or is a link now: it stays closed
     kernel.landlock_restrict(rules)
     os.close(rules)
 
 
 def _wake_on_signals() -> int:
+    """Return a descriptor that becomes readable with every signal."""
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
@@ -303,65 +316,65 @@ def _wake_on_signals() -> int:
 
 
 def _supervise(child: int, wakeup: int, lifeline_fd: int, order: "dict[str, Any]") -> tuple[int, str]:
-    """Wait for the command, its time, what it may use, a signal or the end of whoever ordered us.
+    """Wait for the end of the command, of its limits or of the launcher, or for a signal.
 
-    What comes first decides the code, and what a person would wonder about is a sentence.
+    Return the exit code for whatever comes first, and a reason if the user would wonder about it.
     """
     deadline = None if order["wall_s"] is None else monotonic() + order["wall_s"]
     poller = select.poll()
     poller.register(wakeup, select.POLLIN)
     poller.register(lifeline_fd, select.POLLIN)
-    look_at = monotonic() + CHECK_INTERVAL_S
+    check_at = monotonic() + CHECK_INTERVAL_S
     while True:
-        ended, status = _reap(child)
-        if ended:
+        has_ended, status = _reap(child)
+        if has_ended:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code, ""
         now = monotonic()
         if deadline is not None and now >= deadline:
-            return TIMEOUT_CODE, f"its time of {order['wall_s']:g} s was over"
-        if now >= look_at:
-            passed = exceeded_limit(os.getpid(), *order["together"], temporary=order["temporary"])
-            if passed:
-                return _limit_outcome(passed, *order["together"])
-            look_at = monotonic() + CHECK_INTERVAL_S
-        next_at = look_at if deadline is None else min(look_at, deadline)
+            return TIMEOUT_CODE, f"it exceeded its time limit of {order['wall_s']:g} s"
+        if now >= check_at:
+            limit = exceeded_limit(os.getpid(), *order["together"], temporary=order["temporary"])
+            if limit:
+                return _limit_outcome(limit, *order["together"])
+            check_at = monotonic() + CHECK_INTERVAL_S
+        next_at = check_at if deadline is None else min(check_at, deadline)
         for descriptor, _ in poller.poll(max(1, (next_at - now) * 1000)):
             if descriptor == lifeline_fd:
                 return 128 + signal.SIGKILL, ""
-            if _is_asked_to_stop(wakeup):
+            if _received_stop(wakeup):
                 return 128 + signal.SIGTERM, ""
 
 
-def _is_asked_to_stop(wakeup: int) -> bool:
-    """Return whether one of the received signals asks us to stop; the others report a child."""
+def _received_stop(wakeup: int) -> bool:
+    """Return whether one of the received signals asks us to stop; SIGCHLD only reports a child."""
     return any(number != signal.SIGCHLD for number in os.read(wakeup, 512))
 
 
 def _kernel_limit_message(code: int, memory_bytes: int, cpu_s: int) -> str:
     """Return the message for a command that the kernel ended because its CPU time was used up."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # The limit counts in ticks, which on a machine of lent processors can be much more than what was run.
+    # The limit counts clock ticks, which on a virtual machine can be much more than the time that was really used.
     is_used = used.ru_utime + used.ru_stime > 0.25 * cpu_s
-    if code != 128 + signal.SIGXCPU or not is_used:  # a command may only say so itself
+    if code != 128 + signal.SIGXCPU or not is_used:  # a command can also exit with that code itself
         return ""
     return _limit_outcome("cpu", memory_bytes, cpu_s)[1]
 
 
-def _limit_outcome(passed: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
+def _limit_outcome(limit: str, memory_bytes: int, cpu_s: int) -> tuple[int, str]:
     """Return the exit code that the kernel uses when one process exceeds the same limit, and a message."""
-    if passed == "open":
+    if limit == "open":
         return 128 + signal.SIGKILL, f"its processes together had more than {MAX_DESCRIPTORS} files open"
-    if passed == "memory":
-        used = f"had more than {memory_bytes >> 20} MiB of memory, the limit of sandbox.memory_mb or --memory"
+    if limit == "memory":
+        used = f"used more than {memory_bytes >> 20} MiB of memory, the limit set by sandbox.memory_mb or --memory"
         return 128 + signal.SIGKILL, f"its processes together {used}"
-    used = f"used more than {cpu_s} s of processor time, the limit of sandbox.cpu_s or --cpu"
+    used = f"used more than {cpu_s} s of CPU time, the limit set by sandbox.cpu_s or --cpu"
     return 128 + signal.SIGXCPU, f"its processes together {used}"
 
 
 def _complain(reason: str) -> None:
     """Write the reason to the command's error output, unless nothing reads it."""
-    if reason and select.select([], [2], [], 0)[1]:  # else whoever waits for us would wait for ever
+    if reason and select.select([], [2], [], 0)[1]:  # else we would block, and the launcher with us
         try:
             os.write(2, f"onhand: the command was ended: {reason}\n".encode())
         except OSError:
@@ -369,7 +382,7 @@ def _complain(reason: str) -> None:
 
 
 def _reap(child: int) -> tuple[bool, int]:
-    """Return whether the command has ended, and its status; reap its orphans on the way."""
+    """Return whether the command has ended, and its status; also reap orphans that were left to us."""
     while True:
         try:
             process, status = os.waitpid(-1, os.WNOHANG)
@@ -380,7 +393,7 @@ def _reap(child: int) -> tuple[bool, int]:
 
 
 def _kill_everything() -> None:
-    """Kill what is left until nothing is: the children of every parent that dies become ours."""
+    """Kill all descendants until none is left: the children of every parent that dies become ours."""
     while True:
         kill_descendants(os.getpid())
         try:
@@ -391,5 +404,8 @@ def _kill_everything() -> None:
         select.select([], [], [], 0.002)
 
 
-def _report(report_fd: int, text: str) -> None:
-    os.write(report_fd, text.encode("utf-8", "replace")[:4000] + b"\n")
+def _report(report_fd: int, line: str) -> None:
+    try:
+        os.write(report_fd, line.encode("utf-8", "replace")[:4000] + b"\n")
+    except BrokenPipeError:  # the launcher has ended, which the lifeline shows too
+        return

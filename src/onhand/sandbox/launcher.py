@@ -1,4 +1,4 @@
-"""Start and end sandboxed commands: the half of `launch` that runs in our own process."""
+"""Start and end sandboxed commands: the counterpart of `launch` that runs in our own process."""
 
 import marshal
 import os
@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from errno import ESRCH
 from time import monotonic
 from typing import IO, Any
 
 from onhand import cancellation
 from onhand.errors import SandboxError
-from onhand.processes import kill_descendants, kill_session
-from onhand.sandbox import launch
+from onhand.processes import COMMAND_MARK, kill_descendants, kill_session, start_time
+from onhand.sandbox import kernel, launch
 from onhand.sandbox.layout import Layout, NamedEntry, describe_created_names
 from onhand.sandbox.policy import Policy, is_below
 from onhand.sandbox.proxy import Proxy
@@ -23,11 +24,12 @@ from onhand.sandbox.sandbox import Command
 
 NOBODY = 65534
 START_S = 30.0  # more than any loaded machine needs to start Python
-BEGIN_S = START_S + launch.START_S  # the same, and for all to be mounted
-CHECK_INTERVAL_MS = 100  # after so long without a word, look whether anybody still waits
-GRACE_S = 0.6  # for the small process to clear up; with what follows, within a second
+BEGIN_S = START_S + launch.START_S  # including the mounts
+CHECK_INTERVAL_MS = 100  # how often to check for cancellation while the supervisor reports nothing
+GRACE_S = 0.6  # for the supervisor to clean up; with what follows, a command ends within a second
+ORPHANS_MS = 5000  # far more than the kernel takes to end a pid namespace
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# -I and -S: nothing of the user's environment or site-packages has a say in the process that sets up the walls.
+# -I and -S: neither the user's environment nor site-packages may influence the process that sets up the sandbox.
 _START_CODE = "import sys; sys.path.insert(0, sys.argv.pop(1)); from onhand.sandbox.launch import main; main(*map(int, sys.argv[1:]))"  # noqa: E501
 
 
@@ -35,75 +37,101 @@ class SandboxedProcess:
     """A sandboxed command; what was set up for it is removed when it has ended."""
 
     def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        lifeline: int,
-        after: list[Callable[[], None]],
-        told: Callable[[], list[str]] = list,
+        self, supervisor: "subprocess.Popen[bytes]", lifeline: int, cleanup: list[Callable[[], None]], mark: bytes = b""
     ) -> None:
-        self._process = process
+        self._supervisor = supervisor
         self._lifeline = lifeline
-        self._after = after
-        self._told: Callable[[], list[str]] | None = told
-        self._is_to_end = False
+        self._cleanup = cleanup
+        self._mark = mark
+        self._first_process = -1
+        self._is_killed = False
+        self._collect_notes: Callable[[], list[str]] | None = None
         self.notes: tuple[str, ...] = ()
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._supervisor.pid
 
     @property
     def stdout(self) -> IO[bytes] | None:
-        return self._process.stdout
+        return self._supervisor.stdout
 
     @property
     def stderr(self) -> IO[bytes] | None:
-        return self._process.stderr
+        return self._supervisor.stderr
 
     def poll(self) -> int | None:
-        return self._finish(self._process.poll())
+        return self._finish(self._supervisor.poll())
 
     def wait(self, timeout_s: float | None = None) -> int | None:
         try:
-            return self._finish(self._process.wait(timeout_s))
+            return self._finish(self._supervisor.wait(timeout_s))
         except subprocess.TimeoutExpired:
             return None
 
     def kill(self) -> None:
         """Ask the supervisor to end everything; if that takes too long, kill everything from here."""
         if self.poll() is None:
-            self._is_to_end = True
+            self._is_killed = True
             with suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGTERM)
+                self._supervisor.send_signal(signal.SIGTERM)
             if self.wait(GRACE_S) is None:
-                self._process.send_signal(signal.SIGSTOP)  # whom it buries while one looks would hide their children
+                # Stopped first, because it must not reap a process whose children we are about to look for.
+                self._supervisor.send_signal(signal.SIGSTOP)
                 kill_descendants(self.pid)
-                self._process.kill()
+                self._supervisor.kill()
                 self.wait()
 
-    def _finish(self, code: int | None) -> int | None:
-        if code is not None:
-            if self._lifeline >= 0:
-                os.close(self._lifeline)
-                self._lifeline = -1
-            while self._after:
-                self._after[-1]()  # again with the next look, if it was interrupted
-                self._after.pop()
-            if self._told is not None:
-                told, self._told = self._told, None
-                self.notes = (*self._report_killed_supervisor(code), *told())
-        return code if code is None or code >= 0 else 128 - code
+    def identify_first_process(self, process: int, started_at: int) -> None:
+        """Remember the first process of the command's pid namespace, which takes the others along when it dies."""
+        try:
+            self._first_process = kernel.open_process(process)
+        except OSError as error:
+            if error.errno == ESRCH:  # it has already ended
+                return
+            raise
+        if start_time(process) not in (started_at, 0):  # the number was reused
+            os.close(self._first_process)
+            self._first_process = -1
 
-    def _report_killed_supervisor(self, code: int) -> list[str]:
-        """Return a note if something else killed the supervisor, and kill what can be found of the command."""
-        if code >= 0 or self._is_to_end:
-            return []
-        kill_session(self.pid)
-        return ["the supervisor of the command was killed: what it started in other sessions may still run"]
+    def collect_notes_with(self, collect: Callable[[], list[str]]) -> None:
+        """Set where the notes come from once the command has ended."""
+        self._collect_notes = collect
+
+    def _finish(self, code: int | None) -> int | None:
+        if code is None:
+            return None
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        killed_notes = self._kill_orphans() if code < 0 else []
+        if self._first_process >= 0:
+            os.close(self._first_process)
+            self._first_process = -1
+        while self._cleanup:
+            self._cleanup[-1]()  # it is repeated by the next call if it is interrupted
+            self._cleanup.pop()
+        if self._collect_notes is not None:
+            collect, self._collect_notes = self._collect_notes, None
+            self.notes = (*killed_notes, *collect())
+        return code if code >= 0 else 128 - code
+
+    def _kill_orphans(self) -> list[str]:
+        """Kill what a killed supervisor has left running; return a note if the command was not to be killed."""
+        note = "the supervisor of the command was killed, so the command was killed too"
+        if self._first_process >= 0:
+            # It normally dies with the supervisor, but bubblewrap only asks for that after it has started the command.
+            with suppress(OSError):
+                kernel.signal_process(self._first_process, signal.SIGKILL)
+            _poll(self._first_process, ORPHANS_MS)  # it ends after all others in its namespace
+        else:
+            note += ", except processes of other sessions that cleared their environment"
+        kill_session(self.pid, self._mark)
+        return [] if self._is_killed else [note]
 
 
 def unprivileged_user(layout: Layout) -> tuple[int, int] | None:
-    """Return the user that root becomes: the owner of the writable directory, or nobody. None if we are not root."""
+    """Return the user and group that root becomes: the owner of a writable directory, or nobody; None without root."""
     if os.geteuid() != 0:
         return None
     for path in layout.writable:
@@ -114,13 +142,13 @@ def unprivileged_user(layout: Layout) -> tuple[int, int] | None:
 
 
 def reachable_layout(layout: Layout, user: tuple[int, int] | None) -> Layout:
-    """Return the layout without what the user that root becomes could not reach anyway."""
+    """Return the layout without the paths that this user could not reach anyway."""
     if user is None:
         return layout
     for path in layout.writable:
         if not _can_reach(user, path):
             raise SandboxError(
-                f"root becomes user {user[0]} in a sandbox, who cannot get to {path}: open the way to it"
+                f"in a sandbox root becomes user {user[0]}, who cannot reach {path}: make its directories accessible"
             )
     readable = tuple(path for path in layout.readable if _can_reach(user, path))
     within = (*readable, *layout.writable)
@@ -129,14 +157,14 @@ def reachable_layout(layout: Layout, user: tuple[int, int] | None) -> Layout:
 
 
 def _can_reach(user: tuple[int, int], path: str) -> bool:
-    """Return whether every directory on the way admits a user without further groups."""
+    """Return whether a user without further groups may pass every directory above a path."""
     above = os.path.dirname(path)
     while True:
         try:
             found = os.stat(above)
         except FileNotFoundError:
-            moves = "another command moves files about; try again when it has ended"
-            raise SandboxError(f"the command was not started: {path} was there and is not any more: {moves}") from None
+            moved = "another command is moving files; try again when it has ended"
+            raise SandboxError(f"the command was not started: {path} no longer exists: {moved}") from None
         shift = 6 if found.st_uid == user[0] else 3 if found.st_gid == user[1] else 0
         if not found.st_mode >> shift & 1:
             return False
@@ -146,7 +174,7 @@ def _can_reach(user: tuple[int, int], path: str) -> bool:
 
 
 def _limits(policy: Policy) -> dict[str, Any]:
-    """Return the limits of each process, which the kernel enforces, and of the total, which is watched."""
+    """Return the limits of each process, which the kernel enforces, and of all together, which `launch` checks."""
     each = {
         "RLIMIT_AS": policy.memory_bytes,
         "RLIMIT_CPU": policy.cpu_s,
@@ -161,9 +189,9 @@ def proxy_environment(environment: dict[str, str], domains: tuple[str, ...]) -> 
     if not domains:
         return environment
     url = f"http://127.0.0.1:{launch.PROXY_PORT}"
-    told = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), url)
-    told["no_proxy"] = "localhost,127.0.0.1"  # a command may serve itself, and only it can reach that
-    return environment | told | {name.upper(): value for name, value in told.items()}
+    variables = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), url)
+    variables["no_proxy"] = "localhost,127.0.0.1"  # the loopback of its own network, where it may run servers
+    return environment | variables | {name.upper(): value for name, value in variables.items()}
 
 
 def start(
@@ -171,57 +199,61 @@ def start(
     policy: Policy,
     command: Command,
     before: tuple[NamedEntry, ...],
-    after: list[Callable[[], None]] | None = None,
+    cleanup: list[Callable[[], None]],
 ) -> SandboxedProcess:
-    """Carry out an order; SandboxError when a step of it failed. `after` is run when the command has ended.
+    """Start a command as ordered; SandboxError if a step failed, and then nothing of it is left.
 
-    `before` is what programs obey unseen, as it was found: what is more of it afterwards is told.
+    `before` has the sensitive names that exist already, so that new ones can be reported; `cleanup` is called when the
+    command has ended, the last function first.
     """
-    after = after or []
+    mark = os.urandom(8).hex()
+    order = order | _limits(policy) | {"environment": order["environment"] | {COMMAND_MARK: mark}}
     ours: list[int] = []
-    theirs: list[int] = []
+    passed: list[int] = []
     process, proxy = None, None
     try:
-        order_fd = launch.anonymous_file(marshal.dumps(order | _limits(policy)))
-        theirs.append(order_fd)
+        order_fd = launch.anonymous_file(marshal.dumps(order))
+        passed.append(order_fd)
         report, report_fd = os.pipe()
         lifeline_fd, lifeline = os.pipe()
         ours += [report, lifeline]
-        theirs += [report_fd, lifeline_fd]
+        passed += [report_fd, lifeline_fd]
         door, door_fd = _proxy_socket_pair() if policy.domains else (None, -1)
         if door is not None:
-            theirs.append(door_fd)
-            after.append(door.close)
-        process = _start_python(command, [order_fd, report_fd, lifeline_fd, door_fd], theirs)
-        while theirs:
-            os.close(theirs.pop())
+            passed.append(door_fd)
+            cleanup.append(door.close)
+        supervisor = _start_supervisor(command, [order_fd, report_fd, lifeline_fd, door_fd], passed)
+        process = SandboxedProcess(supervisor, lifeline, cleanup, f"{COMMAND_MARK}={mark}".encode())
+        ours.remove(lifeline)
+        while passed:
+            os.close(passed.pop())
         if door is not None:
-            proxy = _open_proxy(door, policy.domains, report)
-            after.append(proxy.stop)
-        failure = _read_report(report)
+            proxy = _open_proxy(door, policy.domains, report, process)
+            cleanup.append(proxy.stop)
+        failure = _read_report(report, process)
         if failure:
             raise SandboxError(f"the command was not started: {failure}{_read_error_output(process)}")
-        ours.remove(lifeline)
-        refused = proxy.notes if proxy else list
-        return SandboxedProcess(process, lifeline, after, lambda: [*refused(), *describe_created_names(policy, before)])
+        refused_hosts = proxy.notes if proxy else list
+        process.collect_notes_with(lambda: [*refused_hosts(), *describe_created_names(policy, before)])
+        return process
     except BaseException:
         if process is not None:
-            SandboxedProcess(process, -1, []).kill()  # what it was to start may have begun
+            process.kill()
             for pipe in filter(None, (process.stdout, process.stderr)):
                 pipe.close()
-        while after:
-            after.pop()()
+        while cleanup:
+            cleanup.pop()()
         raise
     finally:
-        for descriptor in (*ours, *theirs):
+        for descriptor in (*ours, *passed):
             os.close(descriptor)
 
 
-def _start_python(command: Command, descriptors: list[int], pass_fds: list[int]) -> "subprocess.Popen[bytes]":
-    words = [sys.executable, "-I", "-S", "-B", "-c", _START_CODE, _PACKAGES, *map(str, descriptors)]
+def _start_supervisor(command: Command, arguments: list[int], pass_fds: list[int]) -> "subprocess.Popen[bytes]":
+    argv = [sys.executable, "-I", "-S", "-B", "-c", _START_CODE, _PACKAGES, *map(str, arguments)]
     try:
-        return subprocess.Popen(  # noqa: S603  # our own words
-            words,
+        return subprocess.Popen(  # noqa: S603  # the arguments are our own
+            argv,
             stdin=command.stdin,
             stdout=command.stdout,
             stderr=command.stderr,
@@ -235,49 +267,62 @@ def _start_python(command: Command, descriptors: list[int], pass_fds: list[int])
 
 
 def _proxy_socket_pair() -> tuple[socket.socket, int]:
-    """Our end of a pair of sockets, and the number of the other one."""
-    ours, theirs = socket.socketpair()
-    return ours, theirs.detach()
+    """Return our end of a pair of sockets, and the descriptor of the other one."""
+    ours, other = socket.socketpair()
+    return ours, other.detach()
 
 
-def _open_proxy(door: socket.socket, domains: tuple[str, ...], report: int) -> Proxy:
-    """Put the proxy behind the listening socket that comes out of the command's own network."""
+def _open_proxy(door: socket.socket, domains: tuple[str, ...], report: int, process: SandboxedProcess) -> Proxy:
+    """Start the proxy on the listening socket that the supervisor sends from the command's own network."""
     with door:
-        descriptors = (
-            socket.recv_fds(door, 1, 1)[1] if _wait_until_readable(door.fileno(), monotonic() + START_S) else []
-        )
+        is_ready = _wait_until_readable(door.fileno(), monotonic() + START_S)
+        descriptors = socket.recv_fds(door, 1, 1)[1] if is_ready else []
     if not descriptors:
-        raise SandboxError(f"the command was not started: {_read_report(report) or 'it got no network of its own'}")
+        failure = _read_report(report, process) or "it got no network of its own"
+        raise SandboxError(f"the command was not started: {failure}")
     proxy = Proxy(socket.socket(fileno=descriptors[0]), domains)
     proxy.start()
     return proxy
 
 
-def _read_report(report: int) -> str:
-    """Return the first failure, or nothing once the command has started."""
-    ends_at, told = monotonic() + BEGIN_S, b""
+def _read_report(report: int, process: SandboxedProcess) -> str:
+    """Read what the supervisor reports until the command has started; return the first failure, or nothing."""
+    ends_at, rest = monotonic() + BEGIN_S, b""
+    failure, has_started = "", False
     while _wait_until_readable(report, ends_at):
         piece = os.read(report, 4096)
         if not piece:
-            return told.decode("utf-8", "replace").partition("\n")[0]
-        told += piece
+            return failure or ("" if has_started else "its supervisor ended too early")
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in (raw.decode("utf-8", "replace") for raw in lines):
+            if line.startswith(launch.FIRST_PROCESS):
+                number, started_at = line.removeprefix(launch.FIRST_PROCESS).split()
+                process.identify_first_process(int(number), int(started_at))
+            elif line == launch.STARTED:
+                has_started = True
+            else:
+                failure = failure or line
     return f"it did not begin within {BEGIN_S:g} s"
 
 
 def _wait_until_readable(descriptor: int, ends_at: float) -> bool:
     """Return whether the descriptor becomes readable in time; raise Cancelled if the call was cancelled."""
-    says = select.poll()
-    says.register(descriptor, select.POLLIN)
-    while not says.poll(CHECK_INTERVAL_MS):
+    while not _poll(descriptor, CHECK_INTERVAL_MS):
         cancellation.check()
         if monotonic() >= ends_at:
             return False
     return True
 
 
-def _read_error_output(process: "subprocess.Popen[bytes]") -> str:
-    """Return what bubblewrap wrote to its error output, where we can read that."""
-    if process.stderr is None or not select.select([process.stderr], [], [], 0)[0]:
+def _poll(descriptor: int, timeout_ms: int) -> bool:
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(timeout_ms))
+
+
+def _read_error_output(process: SandboxedProcess) -> str:
+    """Return what bubblewrap wrote to its error output, if we can read that."""
+    if process.stderr is None or not _poll(process.stderr.fileno(), 0):
         return ""
-    said = os.read(process.stderr.fileno(), 2000).decode("utf-8", "replace").strip()
-    return f": {said}" if said else ""
+    text = os.read(process.stderr.fileno(), 2000).decode("utf-8", "replace").strip()
+    return f": {text}" if text else ""

@@ -1,16 +1,16 @@
-"""Resolve a policy on this disk: follow its links, find what is missing, and scan its roots for sensitive names.
+"""Resolve a policy on this disk: follow its links, find missing paths, and scan its roots for sensitive names.
 
-It looks at the disk and changes nothing; both backends are built on what it finds. Every command waits for the scan,
-so a directory is read again only when it has changed.
+It reads the disk and changes nothing; both backends build on the result. Every command waits for the scan, so a
+directory is read again only when it has changed.
 
 After a command, `describe_created_names` reports sensitive names that did not exist before. The sandbox cannot
-protect a name in a directory where nothing has it yet, and removing such a file could destroy what the user or a `git
-checkout` created meanwhile. So the caller is told in time to look at it.
+protect a name in every directory where it is missing, and removing such a file could destroy what the user or a `git
+checkout` created meanwhile. So the caller is told to look at it.
 """
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,30 +19,30 @@ from onhand.fsio import directory_stamp
 from onhand.path_rules import NO_RULES, PathPatterns, PathRules, fold_path
 from onhand.sandbox.policy import (
     MAY_BE_LINKS,
-    OF_REPOSITORY,
     PROTECTED_NAMES,
     REPOSITORIES,
+    REPOSITORY_SETTINGS,
     Policy,
     inner_paths,
     is_below,
 )
 from onhand.sensitive_names import is_hidden_from_commands
 
-MAX_ENTRIES = 1_000_000  # entries: a second or two, and a tenth of it once they are known
+MAX_ENTRIES = 1_000_000  # they take a second or two, and a tenth of that the next time
 SKIPPED_DIRECTORIES = frozenset(
     {".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"}
 )
 
 
 class NamedEntry(NamedTuple):
-    """Something that has a name of interest."""
+    """A file, directory or link with a sensitive name."""
 
     path: str
     is_link: bool
 
 
 class SensitiveEntries(NamedTuple):
-    """What there is of interest, in a directory or in a tree."""
+    """The entries with sensitive names in a directory or in a tree."""
 
     secrets: tuple[NamedEntry, ...]
     protected: tuple[NamedEntry, ...]
@@ -52,16 +52,17 @@ class SensitiveEntries(NamedTuple):
 class _ScannedDirectory(NamedTuple):
     stamp: tuple[int, ...]
     found: SensitiveEntries
-    directories: tuple[str, ...]  # to be looked into
+    directories: tuple[str, ...]  # to be scanned too
     size: int
 
 
 def scan_names(root: str, within: str = "", closed: PathRules = NO_RULES) -> SensitiveEntries:
-    """Return what has a sensitive name below a root, which may be `within` a project.
+    """Return the entries with sensitive names below a root; `within` is its path in the project, if it is inside one.
 
-    SandboxError when there is too much to look at: what was left out could be read, and a command can make files.
+    SandboxError if there are too many files to scan: secrets among the rest would be readable, and a command could
+    create files to that end.
     """
-    return _scanned_tree(root, within, closed).look()
+    return _scanned_tree(root, within, closed).scan()
 
 
 @lru_cache(8)
@@ -70,7 +71,7 @@ def _scanned_tree(root: str, within: str, closed: PathRules) -> "_ScannedTree":
 
 
 class _ScannedTree:
-    """A root under some rules, and the directories that are known from the last scan."""
+    """A root with its rules, and the directories as the last scan found them."""
 
     def __init__(self, root: str, within: str, closed: PathRules) -> None:
         self._root = root
@@ -79,41 +80,41 @@ class _ScannedTree:
         self._has_patterns = bool(closed.deny or closed.protect)
         self._known: dict[str, _ScannedDirectory] = {}
 
-    def look(self) -> SensitiveEntries:
-        known, looked_at = dict[str, _ScannedDirectory](), 0
-        parts = [self._itself()]
-        waiting = [self._root]
-        while waiting:
-            path = waiting.pop()
+    def scan(self) -> SensitiveEntries:
+        known, count = dict[str, _ScannedDirectory](), 0
+        parts = [self._root_if_closed()]
+        pending = [self._root]
+        while pending:
+            path = pending.pop()
             now = directory_stamp(path)
             if now is None:
                 continue
             directory = self._known.get(path)
             if directory is None or directory.stamp != now:
                 directory = self._read(path, now)
-            if directory is None:  # a command could open it again: what cannot be looked into is closed as a whole
+            if directory is None:  # unreadable for us; a command could make it readable, so it is closed as a whole
                 parts.append(SensitiveEntries((NamedEntry(path, False),), (), ()))
                 continue
             if now:
                 known[path] = directory
             parts.append(directory.found)
-            waiting += directory.directories
-            looked_at += directory.size
-            if looked_at > MAX_ENTRIES:
+            pending += directory.directories
+            count += directory.size
+            if count > MAX_ENTRIES:
                 raise SandboxError(
-                    f"{self._root} has more than {MAX_ENTRIES:,} files to look at for secrets: "
-                    "let commands work in a smaller directory (workspace.root), or clear this one up"
+                    f"{self._root} has more than {MAX_ENTRIES:,} files, too many to scan for secrets: "
+                    "let commands work in a smaller directory (workspace.root), or remove files"
                 )
         self._known = known
         return SensitiveEntries(*(tuple(entry for part in parts for entry in part[kind]) for kind in range(3)))
 
-    def _itself(self) -> SensitiveEntries:
+    def _root_if_closed(self) -> SensitiveEntries:
         """Return the root itself if a rule of the project closes all of it."""
-        itself = (NamedEntry(self._root, False),)
+        root = (NamedEntry(self._root, False),)
         is_open = not self._within or self._allowed.cover(self._within)
         return SensitiveEntries(
-            () if is_open or not self._denied.cover(self._within) else itself,
-            () if is_open or not self._protected.cover(self._within) else itself,
+            () if is_open or not self._denied.cover(self._within) else root,
+            () if is_open or not self._protected.cover(self._within) else root,
             (),
         )
 
@@ -121,22 +122,18 @@ class _ScannedTree:
         entries = _read_entries(path)
         if entries is None:
             return None
-        secrets, protected, repositories, directories = (
-            list[NamedEntry](),
-            list[NamedEntry](),
-            list[NamedEntry](),
-            list[str](),
-        )
+        secrets, protected, repositories = list[NamedEntry](), list[NamedEntry](), list[NamedEntry]()
+        directories = list[str]()
         for entry in entries:
             name = fold_path(entry.name)
             is_directory = entry.is_dir(follow_symlinks=False)
             is_secret = is_hidden_from_commands(name, path, is_directory)
             is_protected = name in PROTECTED_NAMES
             if self._has_patterns:
-                is_secret = is_secret or self._is_among(self._denied, entry.path)
-                is_protected = is_protected or self._is_among(self._protected, entry.path)
+                is_secret = is_secret or self._matches(self._denied.match, entry.path)
+                is_protected = is_protected or self._matches(self._protected.match, entry.path)
             is_repository = name in REPOSITORIES and path != self._root
-            if (is_secret or is_protected or is_repository) and not self._is_open(entry):
+            if (is_secret or is_protected or is_repository) and not self._is_exempt(entry):
                 found = NamedEntry(entry.path, entry.is_symlink())
                 secrets += [found] if is_secret else []
                 protected += [found] if is_protected else []
@@ -148,19 +145,19 @@ class _ScannedTree:
         found_here = SensitiveEntries(tuple(secrets), tuple(protected), tuple(repositories))
         return _ScannedDirectory(stamp, found_here, tuple(directories), len(entries))
 
-    def _is_open(self, entry: "os.DirEntry[str]") -> bool:
-        """Return whether such a name can be ignored: it is allowed, or it is a socket, which is only a placeholder."""
+    def _is_exempt(self, entry: "os.DirEntry[str]") -> bool:
+        """Return whether a sensitive name can be ignored: it is allowed, or it is a socket, like our placeholders."""
         try:
             is_socket = stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
-        except OSError:  # it has just gone
+        except OSError:  # it was just removed
             return True
-        return is_socket or self._is_among(self._allowed, entry.path, above=True)
+        return is_socket or self._matches(self._allowed.cover, entry.path)
 
-    def _is_among(self, patterns: PathPatterns, path: str, above: bool = False) -> bool:
+    def _matches(self, match: Callable[[str], bool], path: str) -> bool:
         """Return whether patterns match a path relative to the root or to the project."""
         inner = path[len(self._root) :].strip("/")
         paths = (inner, f"{self._within}/{inner}") if self._within else (inner,)
-        return any(map(patterns.cover if above else patterns.match, paths))
+        return any(map(match, paths))
 
 
 def _read_entries(path: str) -> "list[os.DirEntry[str]] | None":
@@ -173,15 +170,15 @@ def _read_entries(path: str) -> "list[os.DirEntry[str]] | None":
         return None
 
 
-# Not where TMPDIR says: one who looked elsewhere would take what stands in for another command's files for files, and
-# the walls that are put around those fall when the other has ended.
+# Not in TMPDIR: processes with different settings would not find each other's registers and take placeholders for real
+# files, which disappear, with the mounts on them, when the other command ends.
 REGISTER_PARENT = "/tmp"  # noqa: S108
-# To their programs an empty directory would be a broken repository, and a socket is none at all.
+# Their programs take an empty directory for a broken repository, but ignore a socket.
 _WITHOUT_PLACEHOLDER_DIRECTORY = ("/.hg", "/.jj")
 
 
 class MissingPath(NamedTuple):
-    """What must not come into being."""
+    """A path that must not be created."""
 
     path: str
     is_directory: bool
@@ -192,67 +189,67 @@ class Layout(NamedTuple):
 
     readable: tuple[str, ...]
     writable: tuple[str, ...]
-    hidden: tuple[str, ...]  # there, and neither to be read nor written
-    fixed: tuple[str, ...]  # there, in what is writable, and only to be read
-    missing: tuple[MissingPath, ...]  # in what is writable, and not to be made
-    links: tuple[tuple[str, str], ...]  # a link on the way to a path, and where it leads
-    names: tuple[NamedEntry, ...]  # what programs obey unseen, as it was found
+    hidden: tuple[str, ...]  # existing paths that may be neither read nor written
+    fixed: tuple[str, ...]  # existing read-only paths in writable directories
+    missing: tuple[MissingPath, ...]  # in writable directories
+    links: tuple[tuple[str, str], ...]  # a link on the way to a path, and its target
+    names: tuple[NamedEntry, ...]  # the protected names and repositories that exist
 
     def limit_error(self, limit: str) -> SandboxError:
         """Return the error for a layout that exceeds a limit of the backend."""
         closed = len(self.hidden) + len(self.fixed)
         return SandboxError(
             f"nothing was started: {closed} paths here are protected or hidden, and {limit}: "
-            "let commands work in a smaller directory (workspace.root), or open some of them (workspace.allow)"
+            "let commands work in a smaller directory (workspace.root), or allow some of the paths (workspace.allow)"
         )
 
     def holes(self, path: str) -> tuple[str, ...]:
-        """Return what is below a writable path but is not writable."""
+        """Return the paths below a writable path that are not writable."""
         every = (*self.hidden, *self.fixed, *(missing.path for missing in self.missing))
         return tuple(hole for hole in every if is_below(hole, path))
 
 
 def resolve_layout(policy: Policy) -> Layout:
-    """Look at the disk once; SandboxError names what cannot be kept as the policy says."""
+    """Resolve a policy on this disk; SandboxError names what cannot be enforced."""
     policy.validate()
     writable, read_only = _real_paths(policy.writable), _real_paths(policy.read_only)
     for path in policy.writable:
         if not os.path.exists(path):
-            raise SandboxError(f"{path} is to be writable and is not there: make it first")
+            raise SandboxError(f"{path} is to be writable but does not exist: create it first")
     if "/" in writable:
         raise SandboxError(
-            "the whole disk is to be writable: go to a project's directory, or name one (workspace.root)"
+            "the whole disk would be writable: work in a project's directory, or name one (workspace.root)"
         )
-    given = (*policy.readable, *policy.writable, *policy.read_only)
-    for path in given:
+    paths = (*policy.readable, *policy.writable, *policy.read_only)
+    for path in paths:
         _check_links(path, writable)
     readable = _real_paths(policy.readable)
     found = scan_roots(policy)
     hidden, missing = _resolve_denied((*policy.denied, register_directory()), writable)
-    opened = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
+    named = [path for path in readable if any(is_below(path, root) and path != root for root in writable)]
     secrets = [path for one in found for path in _secret_paths(one, (*writable, *read_only))]
-    hidden += [path for path in secrets if not (_is_in(path, opened) and policy.may_read(path))]
+    hidden += [path for path in secrets if not (_is_in(path, named) and policy.may_read(path))]
     fixed, missing_too = _resolve_protected(
         (*policy.protected, *policy.read_only, *_repository_settings(writable)), writable
     )
     fixed += [path for one in found for path in _protected_paths(one, writable)]
     whole = [path for path in writable if not any(is_below(one, path) and one != path for one in writable)]
     fixed += filter(_is_on_read_only_disk, whole)
-    kept = _outermost(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
-    beyond = [path for path in writable if _is_in(path, kept)]
-    if beyond:
-        raise SandboxError(f"{beyond[0]} is to be writable but is inside a denied path: name another directory")
+    outermost = _outermost(path for path in hidden if _is_in(path, (*readable, *writable, *read_only)))
+    conflicting = [path for path in writable if _is_in(path, outermost)]
+    if conflicting:
+        raise SandboxError(f"{conflicting[0]} is to be writable but is inside a denied path: name another directory")
     return Layout(
         tuple(path for path in (*readable, *read_only) if not _is_in(path, writable)),
         writable,
-        kept,
+        outermost,
         tuple(dict.fromkeys(fixed)),
         tuple(
             one
             for one in dict.fromkeys((*missing, *missing_too))
             if not _is_on_read_only_disk(os.path.dirname(one.path))
         ),
-        tuple(dict.fromkeys(link for path in given for link in _links_on_the_way(path))),
+        tuple(dict.fromkeys(link for path in paths for link in _links_on_the_way(path))),
         tuple(entry for one in found for entry in (*one.protected, *one.repositories)),
     )
 
@@ -261,19 +258,19 @@ def _is_on_read_only_disk(directory: str) -> bool:
     """Return whether a directory is on a read-only disk, where nothing can be created, not even a placeholder."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
-    except OSError:  # it has just been removed; using it will report that
+    except OSError:  # it was just removed; using it will report that
         return False
 
 
 def scan_roots(policy: Policy) -> list[SensitiveEntries]:
-    """Return what has a sensitive name in each of the writable and read-only roots."""
+    """Return the entries with sensitive names in each of the writable and read-only roots."""
     project = [os.path.realpath(policy.project)] if policy.project else []
     roots = _real_paths((*policy.writable, *policy.read_only))
     return [scan_names(root, next(inner_paths(root, project), ""), policy.closed) for root in roots]
 
 
 def register_directory() -> str:
-    """Return the directory of the registers of placeholders; whoever can write there could have other files removed."""
+    """Return the directory of the placeholder registers. It is hidden, as a forged register would remove files."""
     return os.path.join(REGISTER_PARENT, f"onhand-placeholders-{os.getuid()}")
 
 
@@ -286,22 +283,22 @@ def _is_in(path: str, roots: Iterable[str]) -> bool:
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
-    """Paths without those inside of another: in a directory that is hidden nothing is left to hide."""
-    kept: list[str] = []
+    """Return the paths that are not inside another one: a hidden directory hides everything below it."""
+    outermost: list[str] = []
     for path in sorted(set(paths), key=lambda path: path.split("/")):
-        if not (kept and is_below(path, kept[-1])):
-            kept.append(path)
-    return tuple(kept)
+        if not (outermost and is_below(path, outermost[-1])):
+            outermost.append(path)
+    return tuple(outermost)
 
 
 def _check_links(path: str, writable: tuple[str, ...]) -> None:
-    """Refuse a path over a link that commands can change: the next command would reach whatever it then leads to."""
+    """Refuse a path through a link that commands can change: the next command would reach its new target."""
     for root in writable:
-        named = _inside(path, root)
-        if named is not None and os.path.exists(named) and os.path.realpath(named) != named:
-            real = os.path.realpath(named)
+        inner = _inside(path, root)
+        if inner is not None and os.path.exists(inner) and os.path.realpath(inner) != inner:
+            real = os.path.realpath(inner)
             raise SandboxError(
-                f"{path} leads over a link that commands can change: name {real} instead, if you mean it"
+                f"{path} passes through a link that commands can change: name {real} instead, if you mean that"
             )
 
 
@@ -320,17 +317,17 @@ def _resolve_protected(paths: tuple[str, ...], writable: tuple[str, ...]) -> tup
     fixed, missing = [], []
     for path in paths:
         for root in writable:
-            named = _inside(path.rstrip("/"), root)
-            if named is None:
+            inner = _inside(path.rstrip("/"), root)
+            if inner is None:
                 continue
-            if named.removeprefix(root + "/") in MAY_BE_LINKS and os.path.realpath(named) != named:
-                fixed += _link_targets(named, writable)
+            if inner.removeprefix(root + "/") in MAY_BE_LINKS and os.path.realpath(inner) != inner:
+                fixed += _link_targets(inner, writable)
                 continue
-            there = _as_far_as_there(named, root)
-            if there == named or not os.path.isdir(there):  # `.git` may be a file that names another directory
-                fixed.append(there)
+            existing = _existing_part(inner, root)
+            if existing == inner or not os.path.isdir(existing):  # `.git` may be a file that names another directory
+                fixed.append(existing)
             else:
-                missing.append(_first_missing(named, path.endswith("/")))
+                missing.append(_first_missing(inner, path.endswith("/")))
     return fixed, missing
 
 
@@ -342,7 +339,7 @@ def _link_targets(path: str, writable: Iterable[str]) -> list[str]:
 
 def _inside(path: str, root: str) -> str | None:
     """Return the path below a root with the links above the root resolved, or None if it is elsewhere."""
-    if is_below(path, root):  # most are, and every command waits for this
+    if is_below(path, root):  # the usual case, and every command waits for this
         return path
     above, below = path, list[str]()
     while above not in ("/", ""):
@@ -353,20 +350,21 @@ def _inside(path: str, root: str) -> str | None:
     return None
 
 
-def _as_far_as_there(path: str, root: str) -> str:
-    """Return the part of a path that exists; a link on it could be replaced, so it cannot be protected."""
-    there = root
+def _existing_part(path: str, root: str) -> str:
+    """Return the part of a path that exists; SandboxError if it has a link, which a command could replace."""
+    existing = root
     for name in path.removeprefix(root).strip("/").split("/"):
-        step = os.path.join(there, name)
+        step = os.path.join(existing, name)
         if os.path.islink(step):
-            raise SandboxError(f"{step} is a link and cannot be protected from a command: put what it leads to there")
+            raise SandboxError(f"{step} is a link and cannot be protected from commands: replace it with its target")
         if not os.path.lexists(step):
-            return there
-        there = step
-    return there
+            return existing
+        existing = step
+    return existing
 
 
 def _first_missing(path: str, is_directory: bool) -> MissingPath:
+    """Return the outermost missing part of a path."""
     above = os.path.dirname(path)
     while not os.path.lexists(above):
         path, is_directory = above, True
@@ -376,12 +374,12 @@ def _first_missing(path: str, is_directory: bool) -> MissingPath:
 
 def _repository_settings(roots: tuple[str, ...]) -> Iterator[str]:
     """Yield the settings of a root that is itself a repository, and of its other working trees."""
-    themselves = [root for root in roots if _is_repository(root)]
-    yield from (os.path.join(root, name) for root in themselves for name in OF_REPOSITORY)
-    for repository in (*themselves, *(os.path.join(root, ".git") for root in roots)):
+    bare = [root for root in roots if _is_repository(root)]
+    yield from (os.path.join(root, name) for root in bare for name in REPOSITORY_SETTINGS)
+    for repository in (*bare, *(os.path.join(root, ".git") for root in roots)):
         try:
             entries = list(os.scandir(os.path.join(repository, "worktrees")))
-        except OSError:  # there are none
+        except OSError:  # it has no other working trees
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -389,14 +387,13 @@ def _repository_settings(roots: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_repository(path: str) -> bool:
-    """Return whether git would take a directory for a repository because of what is in it, whatever its name is."""
-    kept = ("objects", "refs")
-    is_whole = all(os.path.isdir(os.path.join(path, name)) for name in kept)
+    """Return whether git would take a directory for a repository because of its contents, whatever its name."""
+    is_whole = all(os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs"))
     return os.path.lexists(os.path.join(path, "HEAD")) and (is_whole or os.path.exists(os.path.join(path, "commondir")))
 
 
 def _secret_paths(found: SensitiveEntries, roots: Iterable[str]) -> Iterator[str]:
-    """Yield the secrets; the target of a link counts only in the roots, or one could hide the next command's shell."""
+    """Yield the secrets; a link's target counts only in the roots, or a link could hide the next command's shell."""
     for path, is_link in found.secrets:
         real = os.path.realpath(path) if is_link else path
         if not is_link or (os.path.isfile(real) and _is_in(real, roots)):
@@ -411,7 +408,7 @@ def _protected_paths(found: SensitiveEntries, writable: tuple[str, ...]) -> Iter
 
 
 def _links_on_the_way(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the first link on the way to a path, such as /bin, because programs use the path through it."""
+    """Yield the first link on the way to a path, such as /bin, because programs use the path that goes through it."""
     step = "/"
     for name in path.strip("/").split("/"):
         step = os.path.join(step, name)
@@ -420,21 +417,22 @@ def _links_on_the_way(path: str) -> Iterator[tuple[str, str]]:
             return
 
 
-MAX_NAMED, MAX_SHOWN = 5, 200  # paths, and characters of each: a command chooses them
+MAX_NAMED, MAX_NAME_CHARS = 5, 200  # paths, and characters of each: commands choose them freely
 
 
 def describe_created_names(policy: Policy, before: tuple[NamedEntry, ...]) -> list[str]:
-    """Sentences about what there is now and was not `before`."""
+    """Describe the sensitive names that exist now but did not exist `before`."""
     try:
         now = [entry for found in scan_roots(policy) for entry in (*found.protected, *found.repositories)]
     except SandboxError as error:
-        return [f"it was not looked at what the command left behind: {error}"]
-    known = {*before}
-    made = sorted(entry.path for entry in {*now} if entry not in known)
-    if not made:
+        return [f"what the command left behind was not checked: {error}"]
+    created = sorted(entry.path for entry in {*now} - {*before})
+    if not created:
         return []
     roots = [os.path.realpath(root) for root in policy.writable]
-    named = [repr(next(inner_paths(path, roots), path)[-MAX_SHOWN:]) for path in made[:MAX_NAMED]]
-    more = f" and {len(made) - MAX_NAMED} more" if len(made) > MAX_NAMED else ""
-    have = "has a name" if len(made) == 1 else "have names"
-    return [f"made while the command ran: {', '.join(named)}{more}, which {have} that programs obey unseen: look there"]
+    names = [repr(next(inner_paths(path, roots), path)[-MAX_NAME_CHARS:]) for path in created[:MAX_NAMED]]
+    more = f" and {len(created) - MAX_NAMED} more" if len(created) > MAX_NAMED else ""
+    return [
+        f"created while the command ran: {', '.join(names)}{more}. Programs obey files of such names without asking: "
+        "check them"
+    ]

@@ -1,6 +1,6 @@
 """Policies: what a process may read, write and reach, and how much it may use.
 
-Nothing here starts a process or asks the kernel. `may_read` and `may_write` say what every backend has to enforce.
+Nothing here starts a process or calls the kernel. `may_read` and `may_write` define what every backend must enforce.
 """
 
 import os
@@ -13,8 +13,8 @@ from onhand import sensitive_names
 from onhand.errors import InputError
 from onhand.path_rules import NO_RULES, PathPatterns, PathRules, literal_paths
 
-# What programs need to start at all. No home directory, no /var, no /run: there is nothing in them that a command needs
-# unasked, and much that it must not have, such as the socket of a container engine.
+# What programs need in order to start. No home directory, no /var, no /run: by default a command needs nothing there,
+# and much of it must stay closed, such as the socket of a container engine.
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
     *("/nix/store", "/run/current-system"),
@@ -27,12 +27,12 @@ SECRETS_OF_HOME = tuple(
     name.rstrip("/")
     for name in (*sensitive_names.names_of(commands="hidden", not_created_in="home"), *sensitive_names.HOME_ONLY)
 )
-OF_REPOSITORY = ("hooks/", "config", "info/", "commondir", "config.worktree")  # the last two bring in another config
-# Of what is protected, that which commands have to write in part: they commit, and take notes. A slash ends a
-# directory: what stands in for a missing .git has to be one, or every git command would fail.
+REPOSITORY_SETTINGS = ("hooks/", "config", "info/", "commondir", "config.worktree")  # the last two add another config
+# The protected parts of directories that commands must be able to write otherwise, to commit or to take notes. A
+# trailing slash means a directory: the placeholder for a missing .git has to be one, or every git command would fail.
 WRITABLE_IN_PART = {
-    ".git": tuple(f".git/{name}" for name in OF_REPOSITORY),
-    ".hg": (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"),  # the last leads to another repository's hgrc
+    ".git": tuple(f".git/{name}" for name in REPOSITORY_SETTINGS),
+    ".hg": (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"),  # the last names another repository with its own hgrc
     ".jj": (".jj/repo/config.toml", ".jj/workspace-config.toml"),
     ".svn": (),
     ".onhand/": (".onhand/config.toml",),
@@ -45,23 +45,23 @@ PROTECTED = tuple(
 PROTECTED_IN_HOME = tuple(
     name.rstrip("/") for name in sensitive_names.names_of(commands="read-only", not_created_in="home")
 )
-# At whatever depth, as far as it is there.
+# Protected at any depth, if they exist.
 PROTECTED_NAMES = frozenset(
     name.rstrip("/").casefold()
     for name in sensitive_names.names_of(commands="read-only")
     if name not in WRITABLE_IN_PART and "/" not in name.rstrip("/")
 )
-REPOSITORIES = frozenset({".git", ".hg", ".jj", ".svn"})  # commands have to write in them
-# People have these made by a program that puts links, or name one text twice. A link can be replaced where nothing can
-# be mounted on it; to refuse every command there would leave them without walls.
+REPOSITORIES = frozenset({".git", ".hg", ".jj", ".svn"})  # commands must be able to write in them
+# Some people let a program link these, or give one text two names. A link cannot be mounted on, so a command could
+# replace it; but refusing every command there would leave these users without a sandbox.
 MAY_BE_LINKS = frozenset(
     (*(name.rstrip("/") for name in sensitive_names.INSTRUCTIONS), *PROTECTED_IN_HOME, ".pre-commit-config.yaml")
 )
 DENIED = (".env",)
 
-MAX_PATHS = 1000  # that are named; what has a name of interest is not counted here
+MAX_PATHS = 1000  # in the policy itself; paths that the scan finds do not count
 MAX_NUMBER = 1 << 40
-_NUMBERS = {  # the least of each, and where a user says it
+_NUMBERS = {  # the minimum of each, and the setting that a user changes
     "memory_bytes": (1 << 20, " (sandbox.memory_mb, in MiB)"),
     "cpu_s": (1, " (sandbox.cpu_s)"),
     "processes": (1, " (sandbox.processes)"),
@@ -71,12 +71,12 @@ DOMAIN = re.compile(r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][
 
 
 class Policy(NamedTuple):
-    """What a process and all that it starts may do. Paths are absolute and mean everything below them too.
+    """What a process and everything that it starts may do. Paths are absolute and include everything below them.
 
-    A denied path can be neither read nor written, a protected one only read, whatever else is said and whether or not
-    it is there yet. Without domains there is no network. A slash at the end says that what is missing is a directory.
-    What is `closed` holds for what is there, below what is writable and below `read_only`, which differs from what is
-    readable in that secrets are looked for in it, and that it cannot be written inside of what is writable.
+    A denied path can be neither read nor written and a protected one only be read, whatever the other fields say and
+    whether or not it exists; a trailing slash says that a missing path is a directory. The rules in `closed` apply to
+    existing files below `writable` and `read_only`. Unlike `readable`, the paths in `read_only` are scanned for
+    secrets, and stay read-only inside a writable directory. Without domains there is no network.
     """
 
     readable: tuple[str, ...] = ()
@@ -85,26 +85,28 @@ class Policy(NamedTuple):
     denied: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     closed: PathRules = NO_RULES
-    project: str = ""  # patterns are held against paths below it too
+    project: str = ""  # patterns also match paths relative to it
     domains: tuple[str, ...] = ()  # "example.com", "*.example.com", "example.com:8443"
-    memory_bytes: int = 4 << 30  # of each process, which the kernel keeps, and of all together, which is watched
-    cpu_s: int = 3600  # the same; a command of the foreground may keep six processors busy for all of its time
+    memory_bytes: int = 4 << 30  # for each process, which the kernel enforces, and for all together
+    cpu_s: int = 3600  # likewise; enough for a foreground command to keep six processors busy all the time
     processes: int = 256
-    file_bytes: int = 1 << 30  # of each file that is written
+    file_bytes: int = 1 << 30  # for each written file
     wall_s: float | None = None
 
     def validate(self) -> "Policy":
-        """This policy, if it can be meant; InputError says what cannot."""
+        """Return this policy; InputError if a value in it is invalid."""
         paths = (*self.readable, *self.writable, *self.read_only, *self.denied, *self.protected)
         for path in paths:
             if not os.path.isabs(path) or "\0" in path or ".." in path.split("/"):
                 raise InputError(f"{path!r} cannot be in a sandbox policy: give an absolute path without '..'")
         if len(paths) > MAX_PATHS:
-            raise InputError(f"a sandbox policy of {len(paths)} paths: name directories instead, at most {MAX_PATHS}")
+            raise InputError(
+                f"the sandbox policy has {len(paths)} paths, more than {MAX_PATHS}: name directories instead"
+            )
         self.closed.validate()
         for domain in self.domains:
             if not DOMAIN.fullmatch(domain):
-                raise InputError(f"{domain!r} is no domain: write example.com, *.example.com or example.com:8443")
+                raise InputError(f"{domain!r} is not a domain: write example.com, *.example.com or example.com:8443")
         for name, (least, also) in _NUMBERS.items():
             if not least <= getattr(self, name) <= MAX_NUMBER:
                 raise InputError(f"{name}{also} must be from {least} to {MAX_NUMBER}, not {getattr(self, name)}")
@@ -120,8 +122,8 @@ class Policy(NamedTuple):
 
     def may_write(self, path: str) -> bool:
         """Return whether a file may be created or changed at this path."""
-        only_read = [root for root in self.read_only if _is_covered(root, self.writable)]
-        if _is_covered(path, (*self.denied, *self.protected, *only_read)):
+        read_only = [root for root in self.read_only if _is_covered(root, self.writable)]
+        if _is_covered(path, (*self.denied, *self.protected, *read_only)):
             return False
         return _is_covered(path, self.writable) and not self._matches(path, (*self.closed.deny, *self.closed.protect))
 
@@ -153,15 +155,15 @@ def workspace_policy(
     domains: Iterable[str] = (),
     closed: PathRules = NO_RULES,
 ) -> Policy:
-    """Return the policy for working in a directory: the system may be read and the directory written."""
+    """Return the policy for working in a directory: the directory may be written, and the system read."""
     roots = tuple(dict.fromkeys((workspace, *writable)))
     places = tuple(dict.fromkeys((*roots, *filter(None, [project]))))
     is_home = bool(home) and _is_covered(os.path.realpath(home), map(os.path.realpath, roots))
     allowed = PathPatterns(closed.allow)
 
-    def in_each(of: Iterable[str], *names: str) -> Iterator[str]:
-        kept = [name for name in names if not allowed.cover(name.rstrip("/"))]
-        return (os.path.join(place, name) for place in of for name in kept)
+    def in_each(directories: Iterable[str], *names: str) -> Iterator[str]:
+        closed_names = [name for name in names if not allowed.cover(name.rstrip("/"))]
+        return (os.path.join(directory, name) for directory in directories for name in closed_names)
 
     return Policy(
         readable=(*SYSTEM, *_python_prefixes(roots), *readable),
@@ -187,7 +189,7 @@ def workspace_policy(
 def _python_prefixes(roots: tuple[str, ...]) -> tuple[str, ...]:
     """Return where this Python is installed, so that commands can use its packages too.
 
-    Not by a link in what they may write: the next command would read whatever they made it lead to.
+    Links in writable directories are resolved, because the next command would read whatever they were changed to.
     """
     found = [path for path in (sys.prefix, sys.base_prefix) if os.path.isabs(path)]
     return tuple(dict.fromkeys(os.path.realpath(path) if _is_covered(path, roots) else path for path in found))
@@ -195,18 +197,18 @@ def _python_prefixes(roots: tuple[str, ...]) -> tuple[str, ...]:
 
 def _own_installation() -> tuple[str, ...]:
     """Return where onhand and its Python are: they set up the next sandbox, so commands may not change them."""
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    found = [path for path in (sys.prefix, sys.base_prefix, ours) if os.path.isabs(path)]
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found = [path for path in (sys.prefix, sys.base_prefix, package) if os.path.isabs(path)]
     return tuple(dict.fromkeys(map(os.path.realpath, found)))
 
 
-def _is_covered(path: str, by: Iterable[str]) -> bool:
+def _is_covered(path: str, roots: Iterable[str]) -> bool:
     path = os.path.normpath(path)
-    return any(is_below(path, os.path.normpath(root)) for root in by)
+    return any(is_below(path, os.path.normpath(root)) for root in roots)
 
 
 def is_below(path: str, root: str) -> bool:
-    """Return whether a path is a root or below it, without looking at the disk."""
+    """Return whether a path is a root or below it, without reading the disk."""
     return path == root or path.startswith(root if root.endswith("/") else root + "/")
 
 
@@ -220,14 +222,17 @@ def self_and_parents(path: str) -> Iterator[str]:
         path = above
 
 
-def describe_walls(policy: Policy, backend: str = "bubblewrap") -> str:
-    """Return what a model is told of the sandbox around its commands, and of the errors that it will meet there."""
-    reach = f"reach {', '.join(policy.domains)}" if policy.domains else "reach no network, not even loopback"
+def describe_sandbox(policy: Policy, backend: str = "bubblewrap") -> str:
+    """Describe the sandbox of the commands, and the errors that it causes, for a model."""
+    network = f"reach only {', '.join(policy.domains)}" if policy.domains else "reach no network (not even loopback)"
     if backend == "landlock":
-        effect = "takes no new names (Permission denied), while its sub-directories do"
+        effect = "their directories accept no new files (Permission denied), but subdirectories do"
     else:
-        effect = "cannot be moved or removed (Device or resource busy), and a socket keeps the place of a missing one"
+        effect = (
+            "their directories cannot be moved or removed (Device or resource busy), "
+            "and missing ones are replaced by empty sockets"
+        )
     return (
-        f"It can write only in the workspace and its own TMPDIR, {reach}, and see no secrets. .git/config, AGENTS.md "
-        f"and their like are protected: what holds one {effect}."
+        f"The command can write only in the workspace and in its own TMPDIR, {network}, and read no secrets. "
+        f".git/config, AGENTS.md and similar files are read-only: {effect}."
     )

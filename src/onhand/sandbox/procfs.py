@@ -1,10 +1,10 @@
-"""Read from /proc what a sandboxed command sees and uses. Like `launch`, it imports nothing after it was loaded.
+"""Read from /proc what a sandboxed command sees and uses. Like `launch`, it imports nothing later on.
 
-Mounts: bubblewrap follows paths that another running command may turn into links, which would mount something else of
-the user's. So the kernel's list of mounts, which no link changes, is compared with the plan before the command starts.
+Mounts: bubblewrap follows paths that another running command may turn into links, which would mount other files of the
+user. So the kernel's list of mounts, which links do not affect, is compared with the plan before the command starts.
 
-Usage: the kernel limits each process, but not the sum without a control group, which most users cannot create. So the
-supervisor adds up what all descendants use.
+Usage: the kernel limits each process, but limits their sum only in a control group, which most users cannot create. So
+the supervisor adds up what all descendants use.
 """
 
 import os
@@ -17,18 +17,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-_NEW = (b"tmpfs", b"proc", b"devpts")  # file systems that bubblewrap makes; one whose device the host has is the host's
+# File systems that bubblewrap creates; one with a device of the host is the host's.
+_NEW = (b"tmpfs", b"proc", b"devpts")
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\043", b"#"), (b"\\134", b"\\"))
 
 Mount = tuple[bytes, bytes, bytes, bytes, bytes, bytes]
-"""Its number and that of the one it is mounted on; the device, what of it is mounted, where, and the file system."""
+"""The mount id, the parent's id, the device, the root within the device, the mount point and the file system type."""
 
 
 def parse_mountinfo(mountinfo: bytes) -> list[Mount]:
     """Return the mounts in /proc/PID/mountinfo, earlier ones first."""
     found = []
-    for line in filter(None, mountinfo.split(b"\n")):  # a name may hold any other character that ends a line
+    for line in filter(None, mountinfo.split(b"\n")):  # splitlines would also split at other characters in names
         fields, _, rest = line.partition(b" - ")
         number, above, device, root, place, *_ = fields.split(b" ")
         found.append((number, above, device, _unescape(root), _unescape(place), rest.split(b" ")[0]))
@@ -36,9 +37,10 @@ def parse_mountinfo(mountinfo: bytes) -> list[Mount]:
 
 
 def complete_mounts(read: "Callable[[], bytes]", host: list[Mount]) -> list[Mount]:
-    """Return all mounts once bubblewrap has switched to its new root; nothing before.
+    """Return all mounts once bubblewrap has switched to its new root, and nothing before.
 
-    It is read again after the move was seen: a long list comes in pieces, of which the first may tell of before.
+    The list is read again after the switch was seen, because a long list comes in pieces and the first ones may be
+    from before it.
     """
     known = {device for _, _, device, *_ in host}
     has_moved = any(place == b"/proc" and device not in known for _, _, device, _, place, _ in parse_mountinfo(read()))
@@ -48,32 +50,32 @@ def complete_mounts(read: "Callable[[], bytes]", host: list[Mount]) -> list[Moun
 def unexpected_mount(
     mounts: list[Mount], host: list[Mount], bound: list[bytes], hidden: list[bytes], terminal: bytes = b""
 ) -> bytes | None:
-    """Return a place with a wrong or missing mount, or None if everything is mounted as planned.
+    """Return a path with a wrong or missing mount, or None if everything is mounted as planned.
 
-    `bound` are the places that show what the host has there, as often as they are mounted; `hidden`, those that do not.
-    What a `terminal` is, the command has anyway.
+    `bound` has the paths that show what the host has there, once per mount, and `hidden` those that must show nothing.
+    The `terminal` may be mounted, since the command has it anyway.
     """
     known = {device for _, _, device, *_ in host}
     own = {(device, root, place) for _, _, device, root, place, _ in host}
     where = _resolver(host)
     devices = {where(path) for path in (*(b"/dev/" + name for name in _DEVICES), *filter(None, [terminal]))}
-    waiting: dict[bytes, int] = {}
+    expected: dict[bytes, int] = {}
     for place in bound:
-        waiting[place] = waiting.get(place, 0) + 1
+        expected[place] = expected.get(place, 0) + 1
     covered = set()
     for _, _, device, root, place, kind in mounts:
         if (device not in known and kind in _NEW) or (device, root) in devices:
             covered.add(place)
-        elif waiting.get(place) and where(place) == (device, root):
-            waiting[place] -= 1
+        elif expected.get(place) and where(place) == (device, root):
+            expected[place] -= 1
         elif (device, root, place) not in own or not any(_is_below_root(place, one) for one in bound):
             return place
-    missing = (place for place, times in waiting.items() if times)
+    missing = (place for place, times in expected.items() if times)
     return next(iter((*missing, *(place for place in hidden if place not in covered))), None)
 
 
 def _resolver(host: list[Mount]) -> "Callable[[bytes], tuple[bytes, bytes]]":
-    """Return a function that maps a path without links to its device and the place on it."""
+    """Return a function that maps a path without links to its device and the path on that device."""
     numbers = {number for number, *_ in host}
     upon: dict[bytes, list[Mount]] = {}
     for mount in host:
@@ -82,7 +84,7 @@ def _resolver(host: list[Mount]) -> "Callable[[bytes], tuple[bytes, bytes]]":
 
     def where(path: bytes) -> tuple[bytes, bytes]:
         number, device, root, place = b"", b"", b"", b""
-        # As the kernel walks: the first mount on the way leads on, and what lies beneath that is out of sight.
+        # Like the kernel, follow the first mount on the way; whatever it covers is invisible.
         while inner := [mount for mount in upon.get(number, ()) if _is_below_root(path, mount[4])]:
             number, _, device, root, place, _ = min(inner, key=lambda mount: len(mount[4]))
         return device, (root.rstrip(b"/") + path[len(place.rstrip(b"/")) :]).rstrip(b"/") or b"/"
@@ -101,34 +103,33 @@ def _unescape(text: bytes) -> bytes:
     return text
 
 
-TEMPORARY_DIRECTORIES = ("/tmp", "/dev/shm")  # noqa: S108  # where bubblewrap always mounts what is in memory
-MAX_DESCRIPTORS = (
-    65_536  # descriptors of all together: each is looked at, and whoever looks at more is late for all else
-)
-_UTIME, _CSTIME, _RSS = 11, 14, 21  # in the fields of stat: from own time to that of children who were waited for
+TEMPORARY_DIRECTORIES = ("/tmp", "/dev/shm")  # noqa: S108  # where bubblewrap always mounts a file system in memory
+MAX_DESCRIPTORS = 65_536  # of all processes together: each is examined, and more would delay all other checks
+# Positions in the fields of a ProcessTable: the first and the last of four times, and the resident pages.
+_UTIME, _CSTIME, _RSS = 11, 14, 21
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 def exceeded_limit(ancestor: int, memory_bytes: int, cpu_s: float, *, temporary: "Sequence[str]" = ()) -> str:
-    """Return the limit that all processes together exceed, `memory`, `cpu` or `open`, or nothing.
+    """Return the limit that all descendants together exceed (`memory`, `cpu` or `open`), or an empty string.
 
-    To be asked by the ancestor itself: it alone knows what those used whom it waited for. What is in directories of
-    theirs that are `temporary` is in memory too.
+    Call this in the ancestor itself, which alone knows what its reaped children used. Files in the `temporary`
+    directories count as memory.
     """
-    told = descendants(ancestor)
-    buried = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ticks = sum(int(ticks) for fields in told.values() for ticks in fields[_UTIME : _CSTIME + 1])
-    if ticks / _TICKS + buried.ru_utime + buried.ru_stime > cpu_s:
+    table = descendants(ancestor)
+    reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ticks = sum(int(ticks) for fields in table.values() for ticks in fields[_UTIME : _CSTIME + 1])
+    if ticks / _TICKS + reaped.ru_utime + reaped.ru_stime > cpu_s:
         return "cpu"
-    # What several share counts for each of them in the first sum, which is cheap; in the second it is divided.
-    resident = {process: int(fields[_RSS]) * _PAGE_BYTES for process, fields in told.items()}
-    descriptors = _open_descriptors(told)
+    # The first sum is cheap but counts shared memory once per process; the second one divides it among them.
+    resident = {process: int(fields[_RSS]) * _PAGE_BYTES for process, fields in table.items()}
+    descriptors = _open_descriptors(table)
     if len(descriptors) > MAX_DESCRIPTORS:
         return "open"
-    files = _memfd_bytes(descriptors) + _temporary_bytes(told, temporary)
+    files = _memfd_bytes(descriptors) + _temporary_bytes(table, temporary)
     if sum(resident.values()) + files > memory_bytes:
         shares = [_memory_share(process, size) for process, size in resident.items()]
-        mapped = sum(share[1] for share in shares)  # of the files too: what is both counts once
+        mapped = sum(share[1] for share in shares)  # may be the same files, which count once
         return "memory" if sum(share[0] for share in shares) + max(mapped, files) > memory_bytes else ""
     return ""
 
@@ -140,7 +141,7 @@ def _open_descriptors(processes: "Iterable[int]") -> list[str]:
         directory = f"/proc/{process}/fd"
         try:
             found += [f"{directory}/{number}" for number in os.listdir(directory)]
-        except OSError:  # it has just ended, or does not tell
+        except OSError:  # it has just ended, or may not be inspected
             continue
         if len(found) > MAX_DESCRIPTORS:
             break
@@ -162,11 +163,11 @@ def _memfd_bytes(descriptors: list[str]) -> int:
 
 def _temporary_bytes(processes: "Iterable[int]", paths: "Sequence[str]") -> int:
     """Return the size of the in-memory directories as the first readable process sees them; all see the same."""
-    ours = [_device("self", path) for path in paths]
+    shared = [_device("self", path) for path in paths]
     for process in processes:
-        theirs = [path for path in paths if _device(str(process), path) not in (None, *ours)]
-        if theirs:  # but for one of ours that they may write
-            return sum(_used_bytes(process, path) for path in theirs)
+        private = [path for path in paths if _device(str(process), path) not in (None, *shared)]
+        if private:  # a directory of the host that the command may write does not count
+            return sum(_used_bytes(process, path) for path in private)
     return 0
 
 
@@ -174,7 +175,7 @@ def _device(process: str, path: str) -> int | None:
     """Return the device of a directory as a process sees it."""
     try:
         return os.stat(f"/proc/{process}/root{path}").st_dev
-    except OSError:  # it has just ended, or does not tell
+    except OSError:  # it has just ended, or may not be inspected
         return None
 
 
@@ -187,16 +188,16 @@ def _used_bytes(process: int, path: str) -> int:
 
 
 def _memory_share(process: int, resident: int) -> tuple[int, int]:
-    """Return the proportional memory of a process, and separately its share of shared-memory files.
+    """Return the proportional memory of a process, and separately its share of mapped shared-memory files.
 
-    Where it is not told, all that is resident.
+    If the kernel does not say, all of the resident memory counts.
     """
     try:
         with open(f"/proc/{process}/smaps_rollup", "rb") as rollup:
-            told = {words[0]: int(words[1]) * 1024 for words in map(bytes.split, rollup) if words[0].endswith(b":")}
+            sizes = {words[0]: int(words[1]) * 1024 for words in map(bytes.split, rollup) if words[0].endswith(b":")}
     except (FileNotFoundError, ProcessLookupError):
         return 0, 0  # it has just ended
     except OSError:
         return resident, 0
-    mapped = told.get(b"Pss_Shmem:", 0)
-    return told.get(b"Pss:", 0) + told.get(b"SwapPss:", 0) - mapped, mapped
+    mapped = sizes.get(b"Pss_Shmem:", 0)
+    return sizes.get(b"Pss:", 0) + sizes.get(b"SwapPss:", 0) - mapped, mapped

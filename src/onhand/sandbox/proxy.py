@@ -1,7 +1,7 @@
-"""Which hosts can a confined command reach? Those of the allowed domains, through this proxy and no other way.
+"""The filtering proxy through which a sandboxed command reaches the allowed domains, and nothing else.
 
-It runs outside of the command's walls and answers on the only socket in the command's network. It speaks CONNECT, and
-plain HTTP with the full address. What it lets through it does not read: who controls an allowed host can pass data on.
+It runs outside the sandbox and listens on the only socket in the command's network. It supports CONNECT, and plain HTTP
+with absolute URLs. It does not inspect what it forwards, so whoever controls an allowed host can receive any data.
 """
 
 import re
@@ -18,10 +18,10 @@ from onhand.net import Resolver, public_host, resolve_public
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 64
 CONNECT_S = 10.0
-REQUEST_S = 10.0  # for all of a request, and for all that comes after it was refused
+REQUEST_S = 10.0  # for a whole request, and for what a client still sends after a refusal
 IDLE_S = 300.0
-MAX_REASONS, MAX_SHOWN = 5, 200  # that are told afterwards, and characters of each: a command chooses them
-PORTS = {80, 443}  # of a domain that names none
+MAX_REASONS, MAX_REASON_CHARS = 5, 200  # reported refusals, and characters of each: commands choose them freely
+PORTS = {80, 443}  # for a domain without a port
 _REQUEST = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8000}) HTTP/1\.[01]\r\n")
 _FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
@@ -53,18 +53,18 @@ class Proxy:
         self._reasons: dict[str, None] = {}
 
     def start(self) -> None:
-        """Answer in threads of its own, until `stop`."""
+        """Serve in background threads until `stop`."""
         Thread(target=self._accept, name="sandbox proxy", daemon=True).start()
 
     def stop(self) -> None:
-        """Take no more connections; those that are open end with the command."""
+        """Accept no more connections; open ones end with the command."""
         with suppress(OSError):
             self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
 
     def notes(self) -> list[str]:
         """Return why hosts were refused: most programs show only the status code of a refused CONNECT."""
-        return [f"not reached: {reason[:MAX_SHOWN]}" for reason in self._reasons]
+        return [f"a connection was refused: {reason[:MAX_REASON_CHARS]}" for reason in self._reasons]
 
     def _accept(self) -> None:
         while True:
@@ -86,8 +86,8 @@ class Proxy:
 
     def _answer(self, client: socket.socket) -> None:
         try:
-            head, rest = _head(client, monotonic() + self._request_s)
-            target = _target(head)
+            head, rest = _read_head(client, monotonic() + self._request_s)
+            target = _parse_target(head)
             server = self._connect(target)
         except InputError as error:
             if len(self._reasons) < MAX_REASONS:
@@ -102,7 +102,7 @@ class Proxy:
             else:
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 server.sendall(rest)
-            _join(client, server)
+            _relay(client, server)
 
     def _connect(self, target: ProxyTarget) -> socket.socket:
         if not permits(self._domains, target.host, target.port):
@@ -110,26 +110,26 @@ class Proxy:
         addresses = resolve_public(target.host, target.port, CONNECT_S, self._resolve)
         ends_at = monotonic() + CONNECT_S
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            share_s = (ends_at - monotonic()) / left  # one that swallows everything must leave time for the next
+            share_s = (ends_at - monotonic()) / left  # an address that never answers must leave time for the next
             if share_s > 0:
                 with suppress(OSError):
                     return socket.create_connection((address, target.port), share_s)
         raise InputError(f"{target.host}:{target.port} does not answer")
 
 
-def _refuse(client: socket.socket, reason: str, patience_s: float) -> None:
-    """Say why not. What the client still sends is taken: a socket that is closed over it would take back the answer."""
+def _refuse(client: socket.socket, reason: str, timeout_s: float) -> None:
+    """Send the reason, then read on for a while: closing a socket with unread data would drop the answer."""
     body = f"{reason}\n".encode()
-    client.settimeout(patience_s)
+    client.settimeout(timeout_s)
     client.sendall(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     client.shutdown(socket.SHUT_WR)
-    room, ends_at = MAX_HEAD_BYTES, monotonic() + patience_s
+    room, ends_at = MAX_HEAD_BYTES, monotonic() + timeout_s
     while room > 0 and (piece := _receive(client, ends_at)):
         room -= len(piece)
 
 
 def _receive(client: socket.socket, ends_at: float) -> bytes:
-    """Receive from a client; raise TimeoutError after a fixed time, so that sending byte by byte gains nothing."""
+    """Receive from a client; TimeoutError after a fixed time, so that sending byte by byte gains nothing."""
     left = ends_at - monotonic()
     if left <= 0:
         raise TimeoutError
@@ -140,77 +140,77 @@ def _receive(client: socket.socket, ends_at: float) -> bytes:
 def permits(domains: tuple[str, ...], host: str, port: int) -> bool:
     """Return whether a host and port are among the allowed domains."""
     for domain in domains:
-        name, _, asked = domain.partition(":")
-        if port not in ({int(asked)} if asked else PORTS):
+        name, _, domain_port = domain.partition(":")
+        if port not in ({int(domain_port)} if domain_port else PORTS):
             continue
         if host == name or (name.startswith("*.") and host.endswith(name[1:])):
             return True
     return False
 
 
-def _head(client: socket.socket, ends_at: float) -> tuple[bytes, bytes]:
-    """Read a request up to its empty line; return it and what came after."""
+def _read_head(client: socket.socket, ends_at: float) -> tuple[bytes, bytes]:
+    """Read a request up to its empty line; return it and what follows."""
     received = b""
     while b"\r\n\r\n" not in received:
         piece = _receive(client, ends_at)
         if not piece or len(received) > MAX_HEAD_BYTES:
-            raise InputError("this is no request for a proxy")
+            raise InputError("this is not a proxy request")
         received += piece
     head, _, rest = received.partition(b"\r\n\r\n")
     return head + b"\r\n", rest
 
 
-def _target(head: bytes) -> ProxyTarget:
+def _parse_target(head: bytes) -> ProxyTarget:
     line = _REQUEST.match(head)
     if line is None:
-        raise InputError("this is no request for a proxy: it takes CONNECT and http://")
-    method, words = line[1], line[2].decode("ascii")
+        raise InputError("this is not a proxy request: use CONNECT or an http:// URL")
+    method, url = line[1], line[2].decode("ascii")
     if method == b"CONNECT":
-        return ProxyTarget(*_authority(words, 443), b"")
-    if not words.lower().startswith("http://"):
-        raise InputError("this is no request for a proxy: it takes CONNECT and http://")
-    authority, slash, path = words[len("http://") :].partition("/")
-    host, port = _authority(authority, 80)
+        return ProxyTarget(*_parse_authority(url, 443), b"")
+    if not url.lower().startswith("http://"):
+        raise InputError("this is not a proxy request: use CONNECT or an http:// URL")
+    authority, slash, path = url[len("http://") :].partition("/")
+    host, port = _parse_authority(authority, 80)
     return ProxyTarget(host, port, _rewrite_head(head[line.end() :], method, f"{slash or '/'}{path}", f"{host}:{port}"))
 
 
-def _authority(text: str, default: int) -> tuple[str, int]:
+def _parse_authority(text: str, default: int) -> tuple[str, int]:
     found = _AUTHORITY.fullmatch(text)
     if found is None or not 0 < int(found[2] or default) < 65536:
-        raise InputError(f"{text[:100]!r} is no host and port")
+        raise InputError(f"{text[:100]!r} is not a host with a port")
     return public_host(found[1]), int(found[2] or default)
 
 
 def _rewrite_head(fields: bytes, method: bytes, path: str, host: str) -> bytes:
-    """Return the request as the server expects it, for one response only: a second request could name another host."""
-    ours = (b"host:", b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:", b"upgrade:")
-    every = [row for row in fields.split(b"\r\n") if row]
-    if not all(map(_FIELD.fullmatch, every)):  # a server may find another host in it
-        raise InputError("this is no request for a proxy: a line of it is no field of a head")
-    kept = [row for row in every if not row.lower().startswith(ours)]
-    rows = [method + b" " + path.encode() + b" HTTP/1.1", b"Host: " + host.removesuffix(":80").encode(), *kept]
-    return b"\r\n".join([*rows, b"Connection: close", b"", b""])
+    """Return the head for the server, with one response per connection: a second request could name another host."""
+    replaced = (b"host:", b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:", b"upgrade:")
+    rows = [row for row in fields.split(b"\r\n") if row]
+    if not all(map(_FIELD.fullmatch, rows)):  # a server might read another host from it
+        raise InputError("this is not a proxy request: one of its header fields is malformed")
+    kept = [row for row in rows if not row.lower().startswith(replaced)]
+    first = [method + b" " + path.encode() + b" HTTP/1.1", b"Host: " + host.removesuffix(":80").encode()]
+    return b"\r\n".join([*first, *kept, b"Connection: close", b"", b""])
 
 
-def _join(client: socket.socket, server: socket.socket) -> None:
-    """Pass on what either side says, until the server is done or nothing is said for long.
+def _relay(client: socket.socket, server: socket.socket) -> None:
+    """Forward data in both directions until the server has finished or both sides are idle for long.
 
-    Who is to be told something is not waited for: it may itself wait for somebody to listen.
+    A write never blocks, because the receiver may itself be waiting for us to read.
     """
-    other = {client: server, server: client}
-    untold = {client: b"", server: b""}
-    speaking = {client, server}
-    while server in speaking:
-        heard = [speaker for speaker in speaking if not untold[other[speaker]]]
-        told = [listener for listener in untold if untold[listener]]
-        heard, told, _ = select.select(heard, told, [], IDLE_S)
-        if not heard and not told:
+    peer = {client: server, server: client}
+    unsent = {client: b"", server: b""}
+    open_senders = {client, server}
+    while server in open_senders:
+        senders = [sender for sender in open_senders if not unsent[peer[sender]]]
+        receivers = [receiver for receiver in unsent if unsent[receiver]]
+        senders, receivers, _ = select.select(senders, receivers, [], IDLE_S)
+        if not senders and not receivers:
             return
-        for listener in told:
-            untold[listener] = untold[listener][listener.send(untold[listener]) :]
-        for speaker in heard:
-            untold[other[speaker]] = speaker.recv(65536)
-            if not untold[other[speaker]]:
-                speaking.remove(speaker)
+        for receiver in receivers:
+            unsent[receiver] = unsent[receiver][receiver.send(unsent[receiver]) :]
+        for sender in senders:
+            unsent[peer[sender]] = sender.recv(65536)
+            if not unsent[peer[sender]]:
+                open_senders.remove(sender)
                 with suppress(OSError):
-                    other[speaker].shutdown(socket.SHUT_WR)
+                    peer[sender].shutdown(socket.SHUT_WR)

@@ -1,23 +1,21 @@
-"""The sandbox protocol: start a command under a policy, or say why that is not possible and start nothing.
+"""The sandbox protocol: start a command under a policy, or refuse with a reason and start nothing.
 
-What does a sandbox do, without a kernel? The twin for tests: it keeps a policy over files that are only in memory.
-
-It starts no process. It knows a few commands by name and does to its own files what they would do: `cat`, `touch`,
-`true`, `false` and `sleep`. Everything else is not there.
+`MemorySandbox` is the implementation for tests. It starts no process, but simulates a few commands (`cat`, `touch`,
+`true`, `false` and `sleep`) on files in memory.
 """
 
 import io
 import os
 from collections.abc import Mapping, Sequence
-from subprocess import PIPE
+from subprocess import DEVNULL, PIPE
 from typing import IO, NamedTuple, Protocol
 
 from onhand.errors import SandboxError
 from onhand.sandbox.policy import Policy
 
-TRY_S = 30.0  # far more than a command that does nothing takes
+TRY_S = 30.0  # far more than an empty command takes
 Stream = int | IO[bytes] | None
-"""What subprocess takes for one of the three streams."""
+"""What subprocess accepts for one of the three standard streams."""
 
 
 class Command(NamedTuple):
@@ -32,7 +30,7 @@ class Command(NamedTuple):
 
 
 class Process(Protocol):
-    """A command that runs."""
+    """A running command."""
 
     @property
     def pid(self) -> int: ...
@@ -45,29 +43,29 @@ class Process(Protocol):
         """Notes for the caller, available once the command has ended."""
 
     def poll(self) -> int | None:
-        """Return the exit code, or None while it runs."""
+        """Return the exit code, or None while the command runs."""
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Wait for the exit code; return None if that takes longer than the timeout."""
+        """Wait for the exit code; return None after the timeout."""
 
     def kill(self) -> None:
-        """End it and everything that it started, within a second."""
+        """Kill the command and everything that it started, within a second."""
 
 
 class Sandbox(Protocol):
-    """Starts commands within policies."""
+    """Starts commands under policies."""
 
     @property
     def name(self) -> str: ...
     def refusal(self, policy: Policy) -> str | None:
-        """Why this machine cannot keep the policy this way; None if it can. It really tries."""
+        """Run an empty command, and return why this machine cannot enforce the policy, or None if it can."""
 
     def start(self, policy: Policy, command: Command) -> Process:
-        """Start a command; SandboxError when it cannot be confined, and then it was not started."""
+        """Start a command; SandboxError if it cannot be confined, and then it was not started."""
 
 
 class RefusingSandbox:
-    """The sandbox of a machine that has none: it starts nothing and says why."""
+    """The sandbox of a machine where none works: it starts nothing and gives the reason."""
 
     name = "refuse"
 
@@ -82,16 +80,14 @@ class RefusingSandbox:
 
 
 class BackendCheck(NamedTuple):
-    """A backend, and why it cannot be used; None if it can."""
+    """A backend, and why it cannot be used, or None if it can."""
 
     sandbox: Sandbox
     refusal: str | None
 
 
 def try_sandbox(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
-    """Run a command that does nothing under a policy; return what goes wrong, or None."""
-    from subprocess import DEVNULL, PIPE
-
+    """Run an empty command under a policy; return what goes wrong, or None."""
     command = Command(["/bin/sh", "-c", ":"], cwd, {}, DEVNULL, DEVNULL, PIPE)
     try:
         process = sandbox.start(policy, command)
@@ -101,13 +97,13 @@ def try_sandbox(sandbox: Sandbox, policy: Policy, cwd: str = "/") -> str | None:
         code = process.wait(TRY_S)
     finally:
         process.kill()
-    said = ""
+    message = ""
     if process.stderr is not None:
         with process.stderr:
-            said = process.stderr.read(2000).decode("utf-8", "replace").strip()
+            message = process.stderr.read(2000).decode("utf-8", "replace").strip()
     if code is None:
-        return f"a command that does nothing did not end within {TRY_S:g} s"
-    return None if code == os.EX_OK else said or f"a command that does nothing ended with {code}"
+        return f"an empty command did not end within {TRY_S:g} s"
+    return None if code == os.EX_OK else message or f"an empty command ended with exit code {code}"
 
 
 def backends() -> "list[Sandbox]":
@@ -124,7 +120,7 @@ def check_backends(policy: Policy) -> list[BackendCheck]:
 
 
 def choose(policy: Policy, backend: str = "auto") -> Sandbox:
-    """Return the named backend, or the best one that works here; if none does, one that refuses."""
+    """Return the named backend, or the best one that works here; if none does, a sandbox that refuses every command."""
     reasons = []
     for sandbox in backends():
         if backend in ("auto", sandbox.name):
@@ -132,14 +128,14 @@ def choose(policy: Policy, backend: str = "auto") -> Sandbox:
             if refusal is None:
                 return sandbox
             reasons.append(f"{sandbox.name}: {refusal}")
-    return RefusingSandbox(f"no sandbox works here ({'; '.join(reasons)}); `onhand sandbox check` says what to do")
+    return RefusingSandbox(f"no sandbox works here ({'; '.join(reasons)}): run `onhand sandbox check` for advice")
 
 
-OUT_OF_TIME, NOT_FOUND, KILLED = 124, 127, 143
+TIMED_OUT, NOT_FOUND, KILLED = 124, 127, 143
 
 
 class MemorySandbox:
-    """Confines pretended commands among pretended files."""
+    """Confines simulated commands to simulated files."""
 
     name = "memory"
 
@@ -152,21 +148,16 @@ class MemorySandbox:
     def start(self, policy: Policy, command: Command) -> Process:
         policy.validate()
         if not command.argv:
-            raise SandboxError("the command was not started: it has no words")
-        name, *words = command.argv
-        lines: list[bytes] = []
-        failed = False
-        for path in words if name in ("cat", "touch") else []:
-            done = self._read(policy, path) if name == "cat" else self._touch(policy, path)
-            failed = failed or done is None
-            lines.append(done or b"")
+            raise SandboxError("the command was not started: it is empty")
+        name, *arguments = command.argv
         if name == "sleep":
-            seconds = float(words[0])
-            return SimulatedProcess(
-                None if policy.wall_s is None or policy.wall_s > seconds else OUT_OF_TIME, b"", command
-            )
-        codes = {"cat": int(failed), "touch": int(failed), "true": 0, "false": 1}
-        return SimulatedProcess(codes.get(name, NOT_FOUND), b"".join(lines), command)
+            times_out = policy.wall_s is not None and policy.wall_s <= float(arguments[0])
+            return SimulatedProcess(TIMED_OUT if times_out else None, b"", command)
+        run = {"cat": self._read, "touch": self._touch}.get(name)
+        if run is None:
+            return SimulatedProcess({"true": 0, "false": 1}.get(name, NOT_FOUND), b"", command)
+        printed = [run(policy, path) for path in arguments]
+        return SimulatedProcess(int(None in printed), b"".join(filter(None, printed)), command)
 
     def _read(self, policy: Policy, path: str) -> bytes | None:
         return self.files.get(path) if policy.may_read(path) else None
@@ -179,7 +170,7 @@ class MemorySandbox:
 
 
 class SimulatedProcess:
-    """A simulated command that has already ended, or never will on its own."""
+    """A simulated command that has already ended or never ends by itself."""
 
     pid = 0
     notes: tuple[str, ...] = ()

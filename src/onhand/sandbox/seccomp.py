@@ -1,7 +1,7 @@
 """The seccomp filter: which system calls a sandboxed process may make, as a BPF program.
 
-It knows nothing of paths: those are the business of mounts and Landlock. It closes what these leave open: sockets of
-every family, new namespaces, other processes' memory, and calls that go around path checks.
+Paths are left to mounts and Landlock. The filter closes what these leave open: sockets of every family, new namespaces,
+other processes' memory, and calls that bypass path checks.
 """
 
 import platform
@@ -12,7 +12,7 @@ _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54  # BPF_LD|W|ABS, BPF_RET|K, BPF_ALU|AND|K
 _EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45  # BPF_JMP|JEQ|K, |JGE|K, |JSET|K
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; both machines are little-endian
-_X32 = 0x40000000  # a second set of numbers for the same calls
+_X32 = 0x40000000  # a second set of numbers for the same calls on x86-64
 
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}  # AUDIT_ARCH_*, column of the table
 # name: number on x86_64, on aarch64 (from the kernel's unistd tables); None where there is no such call.
@@ -66,11 +66,11 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "vhangup": (153, 58),
     "open_tree_attr": (467, 467),
     "fanotify_init": (300, 262),
-    "memfd_secret": (447, 447),  # of what it holds, nobody is told
+    "memfd_secret": (447, 447),  # its contents are not counted as memory
 }
-# Extended attributes of files: Landlock does not know these calls, so that they would reach every file of the user.
-# Programs are used to file systems that have none. Modes and times are out of its reach too, and yet have to be left
-# open: without them linkers make no programs, git makes no repositories, and tar and touch fail.
+# Extended attributes of files: Landlock does not restrict these calls, so they would affect every file of the user.
+# Programs cope with file systems without them. Landlock does not restrict modes and times either, but those must stay
+# allowed: without them linkers, `git init`, tar and touch fail.
 _UNSUPPORTED: dict[str, tuple[int, int]] = {
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
@@ -82,8 +82,8 @@ _UNSUPPORTED: dict[str, tuple[int, int]] = {
     "removexattrat": (466, 466),
     "file_setattr": (469, 469),
 }
-# Memory, semaphores and queues of System V, and queues of POSIX: who shares them with others could read what theirs
-# hold, and what it left in them would outlive it.
+# System V memory, semaphores and queues, and POSIX queues: a command could read those of other processes, and what it
+# leaves in them would outlive it.
 _SHARED: dict[str, tuple[int, int]] = {
     "shmget": (29, 194),
     "shmat": (30, 196),
@@ -99,7 +99,7 @@ _SHARED: dict[str, tuple[int, int]] = {
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
 }
-# How soon others get a processor or the disk: whoever watches a command could be made to wait for it.
+# Scheduling of other processes: a command could delay its own supervisor.
 _PRIORITIES: dict[str, tuple[int, int]] = {
     "sched_setparam": (142, 118),
     "sched_setscheduler": (144, 119),
@@ -112,30 +112,30 @@ _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _PRLIMIT64 = (302, 261)
 
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone(2) takes
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal as if its user had
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # simulate typing in a terminal
 _FORMAT, _CHARACTER_DEVICE, _BLOCK_DEVICE = 0xF000, 0x2000, 0x6000
 _UNIX, _INET, _INET6 = 1, 2, 10
 _KIND, _STREAM, _SEQPACKET = 0xF, 1, 5
-_PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1  # of one process, and not of a group or a user
-_MAX_SEGMENT = 64 << 10  # databases take less; there are 4096 at most, and memory that nobody maps is not counted
+_PRIO_PROCESS, _IOPRIO_PROCESS = 0, 1  # one process instead of a group or a user
+_MAX_SEGMENT = 64 << 10  # databases need less; there are 4096 at most, and unmapped segments are not counted as memory
 
 Instruction = tuple[int, int, int, int]
 
 
 def missing_requirement() -> str | None:
-    """Why there is no filter for this machine; None if there is."""
+    """Return why there is no filter for this machine, or None if there is one."""
     machine = platform.machine()
-    return None if machine in _MACHINES else f"there is no list of system calls for {machine}"
+    return None if machine in _MACHINES else f"its system call filter does not support {machine}"
 
 
 def program(inet: bool = False, alone: bool = False) -> bytes:
     """Return the filter as an array of struct sock_filter; with `inet`, TCP sockets may be created.
 
-    Who is `alone` has namespaces of its own, in which there are no processes of others, nor anything else by number.
+    `alone` means that the process has namespaces of its own, without processes or shared memory of others.
 
-    Sockets of the unix family cannot: neither a read-only mount nor Landlock keeps a process from connecting to one
-    that it can see, such as a container engine's. Pairs of connected ones can, since event loops are made of them; not
-    of datagrams, because one of those can still be sent to anybody.
+    Unix sockets are refused, because neither a read-only mount nor Landlock keeps a process from connecting to one that
+    it can see, such as a container engine's. Connected pairs are allowed, since event loops need them, but not of
+    datagrams, because each datagram can still be addressed to any socket.
     """
     architecture, column = _MACHINES[platform.machine()]
     rows = [
@@ -159,12 +159,13 @@ def program(inet: bool = False, alone: bool = False) -> bytes:
             rows += _when(numbers[column], _allow_only({0: 0}))
         rows += _when(_SETPRIORITY[column], _allow_only({0: _PRIO_PROCESS, 1: 0}))
         rows += _when(_IOPRIO_SET[column], _allow_only({0: _IOPRIO_PROCESS, 1: 0}))
-    rows += _when(_CLONE3[column], [_refuse(ENOSYS)])  # its flags are in memory; libraries fall back to clone
+    # The flags of clone3 are in memory, where a filter cannot see them; libraries fall back to clone.
+    rows += _when(_CLONE3[column], [_refuse(ENOSYS)])
     rows += _when(_CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(), _allow()])
     rows += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
     for numbers, mode in ((_MKNOD, 1), (_MKNODAT, 2)):
         rows += _when(numbers[column], _refuse_values(mode, (_CHARACTER_DEVICE, _BLOCK_DEVICE), _FORMAT))
-    # Of other processes, limits would end them where a signal could not.
+    # Only its own limits: others' could end processes that a signal cannot reach.
     rows += _when(_PRLIMIT64[column], _allow_only({0: 0}))
     rows += _when(_SOCKETPAIR[column], _allow_sockets((_UNIX,), (_STREAM, _SEQPACKET)))
     rows += _when(_SOCKET[column], _allow_sockets((_INET, _INET6), (_STREAM,)) if inet else [_refuse()])
@@ -172,7 +173,7 @@ def program(inet: bool = False, alone: bool = False) -> bytes:
 
 
 def _when(number: int | None, then: list[Instruction]) -> list[Instruction]:
-    """`then`, which ends in a return, for one system call; the number is loaded before and after."""
+    """Return `then`, which must end in a return, for one system call; the call's number has to be loaded."""
     return [] if number is None else [(_EQUAL, 0, len(then), number), *then]
 
 
@@ -184,7 +185,7 @@ def _refuse_values(argument: int, values: tuple[int, ...], mask: int = 0xFFFFFFF
 
 
 def _allow_only(arguments: dict[int, int]) -> list[Instruction]:
-    """Refuse a call unless each of some arguments has its value; as a process, 0 is who calls."""
+    """Allow a call only if the arguments have these values; 0 as a process means the caller."""
     rows: list[Instruction] = []
     for argument, value in arguments.items():
         rows += [_argument(argument), (_EQUAL, 1, 0, value), _refuse()]
@@ -192,23 +193,23 @@ def _allow_only(arguments: dict[int, int]) -> list[Instruction]:
 
 
 def _refuse_more(argument: int, most: int) -> list[Instruction]:
-    """Refuse a size that is more, in either half of its 64 bits."""
+    """Refuse a 64-bit argument that is larger than a limit of 32 bits."""
     upper = (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4)
     return [upper, (_EQUAL, 0, 2, 0), _argument(argument), (_AT_LEAST, 0, 1, most + 1), _refuse(EINVAL), _allow()]
 
 
 def _allow_sockets(families: tuple[int, ...], kinds: tuple[int, ...]) -> list[Instruction]:
-    known: list[Instruction] = [_argument(0)]
+    rows: list[Instruction] = [_argument(0)]
     for left, family in reversed(list(enumerate(reversed(families)))):
-        known.append((_EQUAL, left + 1, 0, family))
-    known += [_refuse(), _argument(1), (_AND, 0, 0, _KIND)]
+        rows.append((_EQUAL, left + 1, 0, family))
+    rows += [_refuse(), _argument(1), (_AND, 0, 0, _KIND)]
     for kind in kinds:
-        known += [(_EQUAL, 0, 1, kind), _allow()]
-    return [*known, _refuse()]
+        rows += [(_EQUAL, 0, 1, kind), _allow()]
+    return [*rows, _refuse()]
 
 
 def _argument(number: int) -> Instruction:
-    return (_LOAD, 0, 0, _ARGUMENTS + 8 * number)  # the lower half: flags and kinds are 32 bits
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * number)  # the lower half: flags and kinds have 32 bits
 
 
 def _refuse(error: int = EPERM) -> Instruction:

@@ -35,7 +35,7 @@ def test_one_passage_is_replaced_literally(workspace: Workspace, root: Path) -> 
         ),
         ([TextEdit("", "x")], "old_string is empty"),
         ([TextEdit("def a", "def a")], "are the same"),
-        ([], "there is no edit"),
+        ([], "no edit was sent"),
         ([TextEdit("\r", "x")], r"^String not found in file: it does not contain old_string\. Read the file"),
         ([TextEdit("retrun 1", "x")], "String not found in file: .* the line most like it is 2: return 1"),
         ([TextEdit("no such thing at all", "x")], "String not found in file: it does not contain old_string. Read"),
@@ -44,7 +44,7 @@ def test_one_passage_is_replaced_literally(workspace: Workspace, root: Path) -> 
         ([TextEdit("\n", "x" * 2**24, True)], "would have more than"),
     ],
 )
-def test_what_cannot_be_done_is_refused_and_leaves_the_file_alone(
+def test_an_impossible_edit_is_refused_and_leaves_the_file_alone(
     workspace: Workspace, root: Path, edits: list[TextEdit], reason: str
 ) -> None:
     (root / "a.py").write_text(CODE, encoding="utf-8")
@@ -119,14 +119,14 @@ def test_a_file_with_some_wrong_bytes_keeps_them_and_its_letters(workspace: Work
     assert (root / "log").read_bytes() == "schöner\nfür\n".encode() + b"\xff\n"
 
 
-def test_when_only_whitespace_differs_the_lines_are_found_and_keep_theirs() -> None:
+def test_lines_that_differ_only_in_whitespace_are_found_and_keep_it() -> None:
     text = "class A:\n\tdef a(self):\n\t\tx = 1  \n\t\treturn x\n\nend\n"
     changed = apply_edits(
         text,
         [TextEdit("def a(self):\n    x = 1\n    return x\n", "def a(self):\n    x = 1\n    y = 2\n    return x + y\n")],
     )
     assert changed.text == "class A:\n\tdef a(self):\n\t\tx = 1  \n\t\ty = 2\n\t\treturn x + y\n\nend\n"
-    assert changed.notes == ("lines 2 to 4 matched with whitespace ignored; unchanged lines keep theirs",)
+    assert changed.notes == ("lines 2 to 4 matched with whitespace ignored; unchanged lines keep their whitespace",)
     assert changed.replacements == 1
 
 

@@ -171,7 +171,7 @@ def test_directories_are_made_on_request_only(workspace: Workspace, root: Path) 
 @requirement("actions.write-file")
 @pytest.mark.parametrize("path", ["new/", "new/.", "new/x/.."])
 def test_what_is_named_as_a_directory_does_not_become_a_file(workspace: Workspace, root: Path, path: str) -> None:
-    with pytest.raises(InputError, match="not a directory: end it with a name"):
+    with pytest.raises(InputError, match="not a directory: end the path with a file name"):
         files.write_file(workspace, path, "text")
     assert os.listdir(root) == ["sub"]
 
@@ -269,10 +269,10 @@ def test_what_is_no_file_or_not_to_be_written_is_left_alone(workspace: Workspace
 
 
 @requirement("actions.write-file")
-def test_more_than_a_file_may_have_is_not_written(workspace: Workspace, root: Path, five: Path) -> None:
+def test_too_large_a_content_is_not_written(workspace: Workspace, root: Path, five: Path) -> None:
     too_much = "x" * (files.MAX_FILE_BYTES + 1)
     for path in ("five.txt", "new.txt"):
-        with pytest.raises(InputError, match="33,554,433 bytes are more than a file may have"):
+        with pytest.raises(InputError, match="33,554,433 bytes, more than 33,554,432: write less"):
             files.write_file(workspace, path, too_much)
     assert five.read_text(encoding="utf-8") == FIVE
     assert sorted(os.listdir(root)) == ["five.txt", "sub"]

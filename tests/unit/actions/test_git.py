@@ -341,12 +341,12 @@ def test_a_path_is_only_a_path_to_git(workspace: Workspace) -> None:
 
 
 @requirement("actions.git-read-only")
-def test_git_is_ended_when_it_takes_too_long(
+def test_git_is_killed_when_it_takes_too_long(
     workspace: Workspace, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(repository / ".gitattributes")
     refusal = late(monkeypatch, "git diff", lambda: said(workspace, "diff", "HEAD~1", "HEAD"))
-    assert re.match(r"git diff took longer than [0-9.]+ s: ask for less", refusal)
+    assert re.match(r"git diff took longer than [0-9.]+ s: request less", refusal)
 
 
 @requirement("actions.git-read-only")
@@ -360,7 +360,7 @@ def test_an_index_that_takes_too_long_is_not_called_damaged(
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     refusal = late(monkeypatch, "git ls-files", lambda: said(workspace, "status"))
-    assert re.match(r"git ls-files took longer than [0-9.]+ s: ask for less", refusal)
+    assert re.match(r"git ls-files took longer than [0-9.]+ s: request less", refusal)
 
 
 def late(monkeypatch: pytest.MonkeyPatch, which: str, ask: Callable[[], object]) -> str:

@@ -375,22 +375,20 @@ def test_what_is_going_on_is_not_told_from_elsewhere(
 
 
 @requirement("actions.git-read-only")
-def test_references_in_a_form_that_is_not_known_are_said_to_be_that(
-    workspace: Workspace, repository: Path, run: Git
-) -> None:
+def test_an_unsupported_reference_format_is_reported(workspace: Workspace, repository: Path, run: Git) -> None:
     run("config", "extensions.refStorage", "reftable")
-    with pytest.raises(InputError, match="an unsupported format"):
+    with pytest.raises(InputError, match="a format that is not supported"):
         said(workspace, "log")
 
 
 @requirement("actions.git-read-only")
-def test_git_is_asked_again_what_a_configuration_says_only_when_it_says_something_else(
+def test_a_configuration_is_parsed_again_only_when_it_has_changed(
     workspace: Workspace, repository: Path, run: Git
 ) -> None:
-    git_isolation._entries.cache_clear()
+    git_isolation._parse_configuration.cache_clear()
     for _ in range(2):
         assert "origin" not in said(workspace, "status")
-    assert git_isolation._entries.cache_info().misses == 1
+    assert git_isolation._parse_configuration.cache_info().misses == 1
     run("config", "branch.main.remote", "origin")
     run("config", "branch.main.merge", "refs/heads/main")
     run("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")

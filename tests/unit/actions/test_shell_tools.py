@@ -166,9 +166,9 @@ def test_half_of_a_character_is_not_given_while_the_rest_of_it_may_come(registry
 
 
 @requirement("actions.shell-output")
-def test_an_answer_says_when_not_all_that_was_printed_is_kept(registry: Registry) -> None:
+def test_an_answer_says_when_only_a_part_of_the_output_is_kept(registry: Registry) -> None:
     result = registry.call("run_command", {"command": "head -c 70000000 /dev/zero; echo end >&2"})
-    assert "its first 67108864 bytes of stdout and 4 of stderr: read_output" in result.text
+    assert "the first 67108864 bytes of stdout and 4 of stderr: read_output" in result.text
     piece = registry.call("read_output", {"job": result.structured["job"], "offset": 67108864})
     assert (
         piece.text == "[job-1 stdout, bytes 67108864 to 67108864 of 70000000, of which the first 67108864 are kept]\n"
@@ -199,7 +199,7 @@ def test_a_background_job_is_started_listed_and_stopped(registry: Registry) -> N
     assert "stopped" in registry.call("stop_job", {"job": started.structured["job"]}).text
     unknown = registry.call("stop_job", {"job": "job-99"})
     assert not unknown.ok
-    assert "there is no job" in unknown.text
+    assert "unknown job" in unknown.text
 
 
 @requirement("actions.shell-background", "actions.shell-timeout")

@@ -228,7 +228,7 @@ def test_several_edits_are_one_call(registry: Registry, root: Path) -> None:
     assert done(registry, "edit_file", path="a", edits=edits).text == "replaced 2 passages in a"
     assert (root / "a").read_text(encoding="utf-8") == "1 2"
     for arguments in ({}, {"old_string": "1"}, {"old_string": "1", "new_string": "3", "edits": edits}):
-        assert "one of the two" in failed(registry, "edit_file", path="a", **arguments).text
+        assert "either both old_string and new_string" in failed(registry, "edit_file", path="a", **arguments).text
     assert failed(registry, "edit_file", path="a", edits=[]).structured is None
     (root / "a").write_text("one two one two", encoding="utf-8")
     sent = [{**edits[0], "replace_all": True}, edits[1]]

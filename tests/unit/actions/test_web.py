@@ -134,12 +134,12 @@ def test_a_refusal_names_the_rule() -> None:
     [
         ("", "only https:// is allowed, not ''"),
         ("https://example.com/" + "a" * 5000, "this URL has 5,020 characters, more than 4,096"),
-        (" https://example.com/", "cannot have ' ' in it: leave it out"),
-        ("https://example.com\\@evil.test/", r"cannot have '\\' in it"),
-        ("https://example.com/\ud800", "cannot have '\\ud800' in it"),
+        (" https://example.com/", "cannot contain ' ': remove it"),
+        ("https://example.com\\@evil.test/", r"cannot contain '\\'"),
+        ("https://example.com/\ud800", "cannot contain '\\ud800'"),
     ],
 )
-def test_of_what_makes_a_text_no_url_only_that_which_does_is_named(url: str, rule: str) -> None:
+def test_an_invalid_url_is_refused_with_the_first_problem(url: str, rule: str) -> None:
     with pytest.raises(InputError) as refused:
         check_url(url)
     assert rule in str(refused.value)

@@ -72,7 +72,7 @@ def test_check_says_why_no_command_starts_in_this_project(
     monkeypatch.chdir(place)
     assert checked(capfd)["problem"] is None
     (place / ".vscode").symlink_to("src")
-    assert ".vscode is a link and cannot be protected from a command" in checked(capfd)["problem"]
+    assert ".vscode is a link and cannot be protected from commands" in checked(capfd)["problem"]
     assert main(["sandbox", "check"]) == 1
     assert "but no command can start in this project: " in capfd.readouterr().out
 
@@ -115,7 +115,7 @@ def test_a_policy_that_cannot_be_meant_is_wrong_usage(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["sandbox", "run", "--domain", "no domain", "--", "true"]) == 2
-    assert "is no domain" in capfd.readouterr().err
+    assert "is not a domain" in capfd.readouterr().err
     assert main(["sandbox", "run"]) == 2
 
 

@@ -75,9 +75,9 @@ def test_a_git_file_that_names_another_directory_is_fixed_itself(tmp_path: Path)
 
 
 def test_a_writable_directory_that_is_not_there_or_denied_or_everything_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match="make it first"):
+    with pytest.raises(SandboxError, match="create it first"):
         resolve_layout(Policy(writable=(str(tmp_path / "none"),)))
-    with pytest.raises(SandboxError, match="go to a project's directory"):
+    with pytest.raises(SandboxError, match="work in a project's directory"):
         resolve_layout(Policy(readable=("/bin",), writable=("/",)))
     with pytest.raises(SandboxError, match="inside a denied path"):
         resolve_layout(Policy(writable=(str(tmp_path),), denied=(str(tmp_path),)))
@@ -224,5 +224,5 @@ def test_a_tree_that_is_too_large_to_look_at_is_refused(tmp_path: Path, monkeypa
     monkeypatch.setattr(layout, "MAX_ENTRIES", 10)
     for number in range(11):
         (tmp_path / str(number)).touch()
-    with pytest.raises(SandboxError, match="more than 10 files to look at for secrets: let commands work in a smaller"):
+    with pytest.raises(SandboxError, match="more than 10 files, too many to scan for secrets: let commands work"):
         scan_names(str(tmp_path))

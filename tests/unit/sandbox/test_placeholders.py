@@ -1,4 +1,4 @@
-"""What stands in for missing files is there while it is needed, and nothing of anybody's is lost."""
+"""Placeholders exist while a command needs them, and nobody's files are lost."""
 
 import os
 import subprocess
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from onhand.errors import SandboxError
+from onhand.sandbox.bubblewrap import Placeholders
 from onhand.sandbox.launcher import SandboxedProcess
 from onhand.sandbox.layout import Layout, resolve_layout
-from onhand.sandbox.placeholders import Placeholders
 from onhand.sandbox.policy import Policy
 
 
@@ -27,7 +27,7 @@ def names(place: Path) -> set[str]:
     return set(os.listdir(place)) - {"src", "notes.txt"}
 
 
-def test_they_are_there_until_they_are_removed(place: Path) -> None:
+def test_placeholders_exist_until_they_are_removed(place: Path) -> None:
     made = placeholders(place)
     assert names(place) == {".env", ".git"}
     assert (place / ".git").is_dir()
@@ -36,7 +36,7 @@ def test_they_are_there_until_they_are_removed(place: Path) -> None:
     made.remove()  # a second time does nothing
 
 
-def test_the_last_one_that_needs_them_takes_them_away(place: Path) -> None:
+def test_the_last_command_removes_shared_placeholders(place: Path) -> None:
     first, second = placeholders(place), placeholders(place)
     first.remove()
     assert names(place) == {".env", ".git"}
@@ -44,10 +44,10 @@ def test_the_last_one_that_needs_them_takes_them_away(place: Path) -> None:
     assert names(place) == set()
 
 
-def test_who_has_another_temporary_directory_knows_of_them_too(
+def test_commands_with_different_temporary_directories_share_placeholders(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is mounted on one falls when it is taken away: the second command could then write there."""
+    """Removing a placeholder would remove the mount on it, and the second command could write there."""
     first = placeholders(place)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     second = placeholders(place)
@@ -57,7 +57,7 @@ def test_who_has_another_temporary_directory_knows_of_them_too(
     assert names(place) == set()
 
 
-def test_who_works_in_a_part_of_what_another_works_in_knows_of_them_too(place: Path) -> None:
+def test_commands_in_nested_directories_share_placeholders(place: Path) -> None:
     inner = place / "src"
     both = Policy(writable=(str(place), str(inner)), denied=(f"{place}/.env", f"{inner}/.env"))
     outer = Placeholders([str(place), str(inner)], lambda: resolve_layout(both), lambda layout: None)
@@ -109,11 +109,11 @@ def test_what_somebody_made_or_filled_meanwhile_stays(place: Path) -> None:
     assert (place / ".git" / "HEAD").exists()
 
 
-def test_what_was_left_by_a_crash_is_taken_away_by_the_next(place: Path) -> None:
+def test_the_next_command_removes_placeholders_of_a_crashed_one(place: Path) -> None:
     crashed = placeholders(place)
-    for descriptor in crashed._held:  # as the kernel does when a process ends
+    for descriptor in crashed._locks:  # as the kernel does when a process ends
         os.close(descriptor)
-    crashed._held = []
+    crashed._locks = []
     assert names(place) == {".env", ".git"}
     placeholders(place).remove()
     assert names(place) == set()
@@ -166,5 +166,5 @@ def test_a_directory_of_registers_that_others_can_write_is_refused(
     monkeypatch.setattr("onhand.sandbox.layout.REGISTER_PARENT", str(tmp_path))
     (tmp_path / f"onhand-placeholders-{os.getuid()}").mkdir(mode=0o777)
     (tmp_path / f"onhand-placeholders-{os.getuid()}").chmod(0o777)
-    with pytest.raises(SandboxError, match="not a directory of yours alone"):
+    with pytest.raises(SandboxError, match="a directory that only you can access"):
         placeholders(place)

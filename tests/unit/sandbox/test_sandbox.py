@@ -1,4 +1,4 @@
-"""A sandbox is tried with a command that does nothing, and not for longer than that can take."""
+"""Starting, trying and killing sandboxed commands, also when something goes wrong on the way."""
 
 import os
 import sys
@@ -23,11 +23,11 @@ from onhand.sandbox.sandbox import (
     try_sandbox,
 )
 from requirements import requirement
-from workplace import NOBODY, confined_start, policy_for, python_inside, run
+from workplace import NOBODY, confined_start, policy_for, python_inside, run, still_running
 
 
 class Pretending(MemorySandbox):
-    """Starts something else than it was asked to."""
+    """Starts another command than requested."""
 
     def __init__(self, *argv: str) -> None:
         super().__init__()
@@ -40,15 +40,15 @@ class Pretending(MemorySandbox):
 
 
 @requirement("sandbox.check")
-def test_a_trial_that_does_not_end_is_ended_and_told_of() -> None:
+def test_a_trial_that_does_not_end_is_killed_and_reported() -> None:
     sandbox = Pretending("sleep", "600")
-    assert try_sandbox(sandbox, Policy()) == "a command that does nothing did not end within 30 s"
+    assert try_sandbox(sandbox, Policy()) == "an empty command did not end within 30 s"
     assert sandbox.started is not None
     assert sandbox.started.poll() == KILLED
 
 
 @requirement("sandbox.check")
-def test_a_trial_that_is_interrupted_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_trial_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -61,14 +61,14 @@ def test_a_trial_that_is_interrupted_is_ended(monkeypatch: pytest.MonkeyPatch) -
 
 
 @requirement("sandbox.check")
-def test_a_trial_says_what_went_wrong() -> None:
+def test_a_trial_reports_what_went_wrong() -> None:
     assert try_sandbox(Pretending("true"), Policy()) is None
-    assert try_sandbox(Pretending("false"), Policy()) == "a command that does nothing ended with 1"
+    assert try_sandbox(Pretending("false"), Policy()) == "an empty command ended with exit code 1"
     assert try_sandbox(RefusingSandbox("there is none"), Policy()) == "nothing was started: there is none"
 
 
 @requirement("sandbox.check", "sandbox.run")
-def test_what_does_not_begin_is_not_waited_for_without_end(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supervisor_that_does_not_start_times_out(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "_START_CODE", "import time; time.sleep(600)")
     monkeypatch.setattr(launcher, "BEGIN_S", 0.2)
     with pytest.raises(SandboxError, match=r"the command was not started: it did not begin within 0\.2 s"):
@@ -78,7 +78,7 @@ def test_what_does_not_begin_is_not_waited_for_without_end(sandbox: Sandbox, mon
 @requirement("actions.shell-timeout")
 @pytest.mark.parametrize("domains", [(), ("example.com",)])
 @pytest.mark.parametrize("by", ["timeout", "stop"])
-def test_a_command_that_is_ended_before_it_has_begun_does_not_begin(
+def test_a_command_that_is_stopped_before_it_starts_does_not_run(
     sandbox: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch, by: str, domains: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(launcher, "_START_CODE", "import time; time.sleep(600)")
@@ -106,9 +106,7 @@ time.sleep(600)
 
 @requirement("actions.shell-timeout")
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
-def test_what_is_ended_while_it_is_mounted_for_clears_up_by_itself(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_supervisor_that_is_stopped_while_mounting_cleans_up(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = place / "src" / "bwrap"
     program.write_text(STUCK.format(python=python_inside()))
     program.chmod(0o755)
@@ -131,25 +129,52 @@ exit 1
 @requirement("sandbox.never-silently-open")
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 @pytest.mark.parametrize("told", ["", 'while [ "$1" != --info-fd ]; do shift; done; echo "{\\"child-pid\\": $$}" >&$2'])
-def test_a_command_whose_walls_fail_was_not_started_and_has_no_exit_code(
-    place: Path, monkeypatch: pytest.MonkeyPatch, told: str
-) -> None:
+def test_a_command_whose_sandbox_fails_is_not_started(place: Path, monkeypatch: pytest.MonkeyPatch, told: str) -> None:
     program = place / "src" / "bwrap"
     program.write_text(FAILING.format(told=told))
     program.chmod(0o755)
     monkeypatch.setattr(bubblewrap, "_program", lambda: str(program))
     monkeypatch.setattr(bubblewrap, "_missing_requirement", lambda: None)
     policy = policy_for(place)
-    failed = "bubblewrap could not put up its walls: bwrap: no way"
+    failed = "bubblewrap could not set up the sandbox: bwrap: no way"
     with pytest.raises(SandboxError, match=f"^the command was not started: {failed}$"):
         shell.run_command("true", cwd=str(place), start=confined_start(bubblewrap.BubblewrapSandbox(), policy))
     assert try_sandbox(bubblewrap.BubblewrapSandbox(), policy) == failed
     assert sorted(os.listdir(place)) == ["notes.txt", "src"]
 
 
+KILLING = """#!{python}
+import os, signal, sys
+info_fd, block_fd = (int(sys.argv[sys.argv.index(name) + 1]) for name in ("--info-fd", "--block-fd"))
+first = os.fork()
+if first == 0:
+    os.setsid()
+    os.read(block_fd, 1)  # like bubblewrap, it goes on when the other end is closed
+    os.execv("/bin/sleep", ["sleep", "{seconds}"])
+os.write(info_fd, b'{{"child-pid": %d}}' % first)
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+@requirement("sandbox.never-silently-open", "sandbox.run")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+def test_a_command_whose_supervisor_is_killed_before_the_check_of_its_mounts_is_not_started(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = f"93{os.getpid()}"
+    program = place / "src" / "bwrap"
+    program.write_text(KILLING.format(python=python_inside(), seconds=seconds))
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "_program", lambda: str(program))
+    monkeypatch.setattr(bubblewrap, "_missing_requirement", lambda: None)
+    with pytest.raises(SandboxError, match=r"^the command was not started: its supervisor ended too early"):
+        run(bubblewrap.BubblewrapSandbox(), policy_for(place), "true", cwd=place)
+    assert still_running(f"sleep {seconds}") == []
+
+
 @requirement("sandbox.never-silently-open")
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
-def test_walls_that_cannot_even_be_begun_are_told_of_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_bubblewrap_program_is_reported_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "_program", lambda: str(place / "bwrap"))
     monkeypatch.setattr(bubblewrap, "_missing_requirement", lambda: None)
     with pytest.raises(SandboxError, match=r"not started: \[Errno 2\] No such file .* while starting \S*/bwrap$"):
@@ -157,8 +182,8 @@ def test_walls_that_cannot_even_be_begun_are_told_of_once(place: Path, monkeypat
 
 
 @requirement("sandbox.never-silently-open")
-def test_what_goes_while_walls_are_made_for_another_user_is_told_of(place: Path) -> None:
+def test_a_path_that_disappears_during_the_setup_is_reported(place: Path) -> None:
     gone = str(place / "gone" / ".env")
     layout = resolve_layout(policy_for(place))._replace(hidden=(gone,))
-    with pytest.raises(SandboxError, match=r"gone/\.env was there and is not any more: .*; try again when"):
+    with pytest.raises(SandboxError, match=r"gone/\.env no longer exists: .*; try again when"):
         launcher.reachable_layout(layout, (NOBODY, NOBODY))
