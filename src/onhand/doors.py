@@ -153,7 +153,7 @@ class _EditorServers:
         session = self._wanted.session
         named = parse_servers({"mcpServers": server_entries(self._wanted.servers)}, "the editor")
         await session.warn(named.problems)
-        allowed = [server for server in named.servers if await session.allows(server.key, server.shown)]
+        allowed = [server for server in named.servers if await session.allows(server.key, server.summary)]
         return [self._project.join_servers(self._agent, Upstreams(allowed, version=__version__))] if allowed else []
 
     def _join_those_of_the_user(self) -> "list[JoinedServers]":

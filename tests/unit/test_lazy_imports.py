@@ -46,11 +46,7 @@ LAZY = {
     "onhand.corpora.notes": COLD,
     "onhand.corpora.rules": COLD,
     "onhand.corpora.skills": COLD,
-    "onhand.mcp.approvals": EXTRA,
     "onhand.mcp.client_settings": EXTRA,
-    "onhand.mcp.output_validation": EXTRA,
-    "onhand.mcp.servers": EXTRA,
-    "onhand.mcp.upstream_lists": EXTRA,
     "onhand.trust": COLD,
 }
 

@@ -33,10 +33,11 @@ from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.mcp import upstream_skills
 from onhand.mcp.client_callbacks import is_modern
 from onhand.mcp.client_sessions import Front
-from onhand.mcp.sanitize import clean, cleaned
+from onhand.mcp.sanitize import clean, clean_json
 from onhand.mcp.surface import Method, RequestContext, Surface, page
-from onhand.mcp.upstream_catalog import findable, for_era, public_address, public_name
-from onhand.mcp.upstreams import Relevant, Upstreams
+from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
+from onhand.mcp.upstream_routes import public_address, public_name
+from onhand.mcp.upstreams import Upstreams
 from onhand.record import Record, to_json
 from onhand.text import repair_surrogates
 from onhand.tools.arguments import ToolArguments
@@ -270,7 +271,7 @@ class Gateway(Front):
     @property
     def methods(self) -> Mapping[str, Method]:
         """Those of our own surface; where they are about skills, those of the servers are there too."""
-        return upstream_skills.beside(self, self._own.methods) if self._own else {}
+        return upstream_skills.add_upstream_skills(self, self._own.methods) if self._own else {}
 
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
         """Of one of our own tools; of others, their servers check it."""
@@ -295,7 +296,7 @@ class Gateway(Front):
         self.meet(ctx)
         own = await self._own_tools_of(ctx)
         listed = {**own, **self._fixed, **self._always()}
-        shown = [for_era(tool, is_modern(ctx.protocol_version)) for tool in listed.values()]
+        shown = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in listed.values()]
         tools, following = page(shown, params.cursor if params else None, size=500)
         return types.ListToolsResult(tools=tools, next_cursor=following, ttl_ms=TTL_MS, cache_scope="private")
 
@@ -313,7 +314,7 @@ class Gateway(Front):
                     return await self._search(ctx, arguments)
                 case "describe_tool":
                     name = _text(arguments, "name")
-                    await self.registry.settled(name)
+                    await self.registry.wait_until_listed(name)
                     return self._describe(name)
                 case "call_tool":
                     return await self._called(ctx, _text(arguments, "name"), _arguments(arguments), params)
@@ -336,7 +337,7 @@ class Gateway(Front):
         if name in self._fixed:
             raise ToolError(f"{name} is called by itself, not with call_tool")
         try:
-            await self.registry.settled(name)
+            await self.registry.wait_until_listed(name)
             route = self.registry.route(name)
             result = await self.registry.execute(name, arguments, ctx, params)
         except MCPError as error:
@@ -348,7 +349,7 @@ class Gateway(Front):
         if isinstance(result, types.InputRequiredResult):
             return result
         if not is_direct:  # by its route: not all that can be called can be found
-            result = explained(result, findable(route.tool, route.key), arguments)
+            result = explained(result, catalog_tool(route.tool, route.key), arguments)
         checked = is_direct and route.tool.output_schema is not None
         return self._outputs.capped(result, self.registry.server(route.key).max_output_bytes, checked)
 
@@ -360,14 +361,14 @@ class Gateway(Front):
         limit = arguments.get("limit", DEFAULT_LIMIT)
         if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit <= MAX_LIMIT:
             raise ToolError(f"limit is a whole number from 1 to {MAX_LIMIT}")
-        await self.registry.settled()
+        await self.registry.wait_until_listed()
         relevant = self.registry.discover_relevant(query, limit)
         absent = self._absent(relevant.tools)
         relevant = relevant._replace(tools=relevant.tools._replace(notes=(*relevant.tools.notes, *absent)))
         return types.CallToolResult(
             content=[types.TextContent(text=self._answer(relevant))],
             structured_content={
-                **cleaned(to_json(search_answer(relevant.tools, 300))),
+                **clean_json(to_json(search_answer(relevant.tools, 300))),
                 "resources": [_address_of(hit.document_id) for hit in relevant.resources[:OTHER_LIMIT]],
                 "prompts": [_address_of(hit.document_id) for hit in relevant.prompts[:OTHER_LIMIT]],
             },
@@ -419,7 +420,7 @@ class Gateway(Front):
             shown = f"{one.key} ({one.tools:,} tool{'s' * (one.tools > 1)})" if one.tools else one.key
             detail = f": {plain_line(one.status.detail, 160)}" if one.status.state == "down" else ""
             states[one.status.state].append(shown + detail)
-            held += one.held
+            held += one.blocked
         words = {"ready": "Servers", "idle": "Not connected yet", "connecting": "Still connecting", "down": "Down"}
         lines = [
             f"{word}: {'; '.join(states[state][:MAX_NAMED_SERVERS])}." for state, word in words.items() if states[state]
@@ -442,7 +443,7 @@ class Gateway(Front):
             raise
         if tool.name not in (self._own_tools or ()):
             self.registry.route(tool.name)
-        definition = cleaned(to_json(define_tool(tool)))
+        definition = clean_json(to_json(define_tool(tool)))
         text = render_definition(tool).rstrip()
         return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=definition)
 
@@ -497,7 +498,7 @@ class Gateway(Front):
         for key in self.registry.keys:
             for one in self.registry.listing(key).prompts:
                 with suppress(InputError):
-                    shown = {**cleaned(one), "name": public_name(key, one["name"])}
+                    shown = {**clean_json(one), "name": public_name(key, one["name"])}
                     items.append(types.Prompt.model_validate(shown))
         on_page, following = page(items, params.cursor if params else None)
         return types.ListPromptsResult(prompts=on_page, next_cursor=following, ttl_ms=0, cache_scope="private")
@@ -538,7 +539,7 @@ class Gateway(Front):
             if self._own is not None:
                 listed = await self._own.list_tools(ctx, None)
                 tools = {tool.name: tool for tool in listed.tools if tool.name not in self._fixed}
-                self.registry.catalog.add(map(findable, tools.values()))
+                self.registry.catalog.add(map(catalog_tool, tools.values()))
             self._own_tools = tools
         return self._own_tools
 
@@ -557,7 +558,11 @@ class Gateway(Front):
     def _always(self) -> dict[str, types.Tool]:
         wanted = {(key, own) for key in self.registry.keys for own in self.registry.server(key).always}
         routes = self.registry.routes() if wanted else ()
-        shown = {route.tool.name: route.tool for route in routes if (route.key, route.own) in wanted and not route.held}
+        shown = {
+            route.tool.name: route.tool
+            for route in routes
+            if (route.key, route.upstream_name) in wanted and not route.blocked
+        }
         return {name: tool for name, tool in shown.items() if name not in self._fixed}
 
 
@@ -602,7 +607,7 @@ def _address_of(document_id: str) -> str:
 
 
 def _renamed(kind: Any, item: Mapping[str, Any], field: str, key: str) -> Any:
-    shown = {name: value for name, value in cleaned(item).items() if name != "icons"}
+    shown = {name: value for name, value in clean_json(item).items() if name != "icons"}
     return kind.model_validate({**shown, field: public_address(key, item[field])})
 
 

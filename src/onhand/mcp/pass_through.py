@@ -15,12 +15,13 @@ from mcp import MCPError
 
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.mcp import upstream_skills
-from onhand.mcp.client_callbacks import forwarded, is_modern
+from onhand.mcp.client_callbacks import forwarded_meta, is_modern
 from onhand.mcp.client_sessions import Front
 from onhand.mcp.local import EXTENSION
-from onhand.mcp.sanitize import cleaned
+from onhand.mcp.sanitize import clean_json
 from onhand.mcp.surface import Method, RequestContext
-from onhand.mcp.upstream_catalog import for_era, public_address, public_name
+from onhand.mcp.upstream_catalog import tool_for_era
+from onhand.mcp.upstream_routes import public_address, public_name
 from onhand.mcp.upstreams import Upstreams
 
 Page = TypeVar("Page", bound=types.PaginatedResult)
@@ -44,7 +45,7 @@ class PassThrough(Front):
     @property
     def methods(self) -> Mapping[str, Method]:
         """Those of the server's skills."""
-        return upstream_skills.of_one(self, self._key)
+        return upstream_skills.skills_of_server(self, self._key)
 
     def address(self, uri: str) -> str:
         """The server's own."""
@@ -65,7 +66,7 @@ class PassThrough(Front):
         if len(approved) < len(listed.tools):
             self.registry.client(self._key).refresh()
         is_newer = is_modern(ctx.protocol_version)
-        tools = [for_era(_without_the_unseen(tool), is_newer) for tool in approved]
+        tools = [tool_for_era(_without_the_unseen(tool), is_newer) for tool in approved]
         return listed.model_copy(update={"tools": tools})
 
     async def call_tool(
@@ -73,7 +74,7 @@ class PassThrough(Front):
     ) -> types.CallToolResult | types.InputRequiredResult:
         """The server's answer."""
         self.meet(ctx)
-        await self.registry.client(self._key).link(not is_modern(ctx.protocol_version))
+        await self.registry.client(self._key).connect(not is_modern(ctx.protocol_version))
         name = public_name(self._key, params.name)
         try:
             return await self.registry.execute(name, params.arguments, ctx, params)
@@ -112,7 +113,7 @@ class PassThrough(Front):
     ) -> types.GetPromptResult | types.InputRequiredResult:
         """A prompt of the server's."""
         self.meet(ctx)
-        await self.registry.client(self._key).link(not is_modern(ctx.protocol_version))
+        await self.registry.client(self._key).connect(not is_modern(ctx.protocol_version))
         return await self.registry.get(public_name(self._key, params.name), params.arguments, ctx, params)
 
     async def completion(self, ctx: "RequestContext", params: types.CompleteRequestParams) -> types.CompleteResult:
@@ -122,7 +123,7 @@ class PassThrough(Front):
 
     async def set_logging_level(self, ctx: "RequestContext", params: types.SetLevelRequestParams) -> types.EmptyResult:
         """Ask the server for the messages that this client wants."""
-        await self.registry.client(self._key).link(not is_modern(ctx.protocol_version))
+        await self.registry.client(self._key).connect(not is_modern(ctx.protocol_version))
         return await super().set_logging_level(ctx, params)
 
     async def _page(
@@ -130,13 +131,11 @@ class PassThrough(Front):
     ) -> Page:
         self.meet(ctx)
         asked = types.PaginatedRequestParams(
-            cursor=params.cursor if params else None, _meta=forwarded(params.meta) if params else None
+            cursor=params.cursor if params else None, _meta=forwarded_meta(params.meta) if params else None
         )
-        return await self.registry.ask(
-            self._key, ctx, lambda link: link.session.send_request(request(params=asked), result)
-        )
+        return await self.registry.request(self._key, ctx, request(params=asked), result)  # type: ignore[no-any-return]
 
 
 def _without_the_unseen(tool: types.Tool) -> types.Tool:
-    shown = cleaned(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
+    shown = clean_json(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
     return types.Tool.model_validate(shown)

@@ -90,7 +90,7 @@ def test_the_first_client_waits_for_servers_however_long_ago_we_started(
         async with Upstreams([behind("one", "plain")]) as registry:
             monkeypatch.setattr(anyio, "current_time", lambda: now() + 3600)
             registry.wake()
-            await registry.settled()
+            await registry.wait_until_listed()
             assert registry.catalog.names() == ("one__echo",)
 
     anyio.run(main)
@@ -142,7 +142,7 @@ def test_content_and_structured_content_and_meta_pass_unchanged(mode: str, behin
         server = behind("f", "faithful")
         direct: Any = None
         async with fronted(server, mode=mode) as (gateway, client):
-            link = await gateway.registry.client("f").link(mode == "legacy")
+            link = await gateway.registry.client("f").connect(mode == "legacy")
             direct = await link.session.call_tool("content", {})
             passed = await client.call_tool("f__content")
             assert passed.content == direct.content
@@ -265,7 +265,7 @@ def test_questions_in_answers_reach_clients_of_both_eras(mode: str, behind: Behi
         async with fronted(behind("a", "asking"), mode=mode, elicitation_callback=elicited) as (gateway, client):
             if mode == "legacy":  # the server's own answer is of the newer era only
                 newer = gateway.registry.client("a")
-                newer._links[True] = await newer.link(legacy=False)
+                newer._connector.connections[True] = await newer.connect(legacy=False)
             assert text_of(await client.call_tool("call_tool", {"name": "a__choose"})) == "state-1 grey"
 
     anyio.run(main)
@@ -346,7 +346,7 @@ def test_whoever_asks_for_a_tool_that_is_held_is_told_so(behind: Behind, fronted
     async def main() -> None:
         async with fronted(behind("c", "changing", str(described))) as (_, client):
             for asking in ("describe_tool", "call_tool"):
-                assert "c__pay is held back" in text_of(await client.call_tool(asking, {"name": "c__pay"}))
+                assert "c__pay is blocked" in text_of(await client.call_tool(asking, {"name": "c__pay"}))
             found = text_of(await client.call_tool("search_tools", {"query": "pay"}))
             assert "1 tool waits for a person's approval." in found
             assert "Servers: c (1 tool)." in found
@@ -418,7 +418,7 @@ def test_a_server_that_is_killed_in_a_call_gives_a_clear_error_and_comes_back(
                 tasks.start_soon(call)
                 os.kill(int(await wait_for(path)), signal.SIGKILL)
             assert answers[0].is_error
-            assert "ended while it worked on this" in text_of(answers[0])
+            assert "ended while it worked on this request" in text_of(answers[0])
             assert text_of(await client.call_tool("f__echo", {"text": "back"})) == "back"
 
     anyio.run(main)
@@ -533,7 +533,7 @@ def test_a_search_or_call_at_a_server_that_is_down_says_so_and_not_that_there_is
             for tool in ("call_tool", "describe_tool"):
                 refused = await client.call_tool(tool, {"name": "gone__pay"})
                 assert refused.is_error
-                assert text_of(refused).startswith("gone is down and has not said which tools it has (it ended at once")
+                assert text_of(refused).startswith("gone is down and has not listed its tools yet (it ended at once")
             heard = await client.call_tool("search_tools", {"query": "say the same again"})
             assert text_of(heard).splitlines()[-1] == "Note: down, so not searched: gone."
             assert heard.structured_content["notes"] == ["down, so not searched: gone"]
@@ -542,6 +542,6 @@ def test_a_search_or_call_at_a_server_that_is_down_says_so_and_not_that_there_is
             missed = text_of(await client.call_tool("search_tools", {"query": "select:p__ecko"}))
             assert "There is no p__ecko; did you mean p__echo?\n" in missed
             called = await client.call_tool("call_tool", {"name": "p__ecko"})
-            assert text_of(called) == "there is no tool 'p__ecko': did you mean p__echo?"
+            assert text_of(called) == "There is no tool 'p__ecko'. Did you mean p__echo?"
 
     anyio.run(main)
