@@ -248,7 +248,7 @@ def test_sampling_elicitation_and_roots_are_asked_of_the_client_that_called(behi
 def test_what_a_client_cannot_be_asked_is_answered_with_an_error(behind: Behind, fronted: Fronted) -> None:
     async def main() -> None:
         async with fronted(behind("f", "faithful"), mode="legacy") as (_, client):
-            with pytest.raises(MCPError, match="does not offer sampling"):
+            with pytest.raises(MCPError, match="does not support sampling"):
                 await client.call_tool("f__sampled")
             assert text_of(await client.call_tool("f__echo", {"text": "on"})) == "on"
 

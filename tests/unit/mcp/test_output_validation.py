@@ -34,9 +34,7 @@ def test_a_result_that_does_not_fit_its_schema_is_an_error_of_one_line(
 
 @requirement("mcp.dead-upstreams-are-harmless")
 @ERAS
-def test_a_result_that_is_too_expensive_to_check_passes_unchecked(
-    mode: str, behind: Behind, fronted: Fronted
-) -> None:
+def test_a_result_that_is_too_expensive_to_check_passes_unchecked(mode: str, behind: Behind, fronted: Fronted) -> None:
     async def main() -> None:
         async with fronted(behind("p", "promising"), mode=mode) as (_, client):
             for name in ("kept", "forked"):

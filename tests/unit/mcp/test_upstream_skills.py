@@ -71,7 +71,7 @@ def test_a_skill_of_another_server_is_read_as_it_was_listed_or_not_at_all(projec
                 read = await registry.read(f"mcp://other/{file['uri']}")
                 assert isinstance(read, types.ReadResourceResult)
             head.write_text(head.read_text().replace("water", "fire!"))
-            with pytest.raises(UpstreamError, match="the digest of skill:.* differs from the"):
+            with pytest.raises(UpstreamError, match=r"the digest of skill:.* differs from the"):
                 await registry.read(f"mcp://other/{skill['uri']}")
 
     anyio.run(main)
@@ -139,7 +139,7 @@ def test_what_hides_or_is_no_entry_is_left_out_of_a_servers_skills(behind: Behin
         assert [child["uri"] for child in children] == ["skill://good/SKILL.md"]
         with pytest.raises(MCPError, match="not a list of resources"):
             await asked(client, "resources/directory/read", uri="skill://bad")
-        with pytest.raises(MCPError, match="take an address from skills/list"):
+        with pytest.raises(MCPError, match="Use an address from skills/list"):
             await asked(client, "skills/get", uri="skill://hidden/SKILL.md")
 
     talking(PassThrough(Upstreams([behind("s", "skilled")], version="1"), "s"), talk, "legacy")
