@@ -151,7 +151,7 @@ class _EditorServers:
         session = self._request.session
         parsed = parse_servers({"mcpServers": server_entries(self._request.servers)}, "the editor")
         await session.warn(parsed.problems)
-        allowed = [server for server in parsed.servers if await session.allows(server.key, server.shown)]
+        allowed = [server for server in parsed.servers if await session.allows(server.key, server.summary)]
         return [self._project.join_servers(self._agent, Upstreams(allowed, version=__version__))] if allowed else []
 
     def _user_servers(self) -> "list[JoinedServers]":

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onhand.mcp.upstream_transport import MAX_LEVELS, _flattened
+from onhand.mcp.upstream_transport import MAX_DEPTH, flatten_json
 from requirements import requirement
 
 VALUES = st.recursive(
@@ -17,18 +17,18 @@ VALUES = st.recursive(
 
 
 @requirement("mcp.bad-items-cost-themselves")
-@given(before=VALUES, inside=VALUES, after=VALUES, levels=st.integers(0, 3 * MAX_LEVELS))
+@given(before=VALUES, inside=VALUES, after=VALUES, levels=st.integers(0, 3 * MAX_DEPTH))
 def test_what_is_nested_too_deeply_costs_only_itself(before: Any, inside: Any, after: Any, levels: int) -> None:
     deep = "[" * levels + json.dumps(inside) + "]" * levels
     line = f'{{"before": {json.dumps(before)}, "deep": {deep}, "after": {json.dumps(after, ensure_ascii=False)}}}'
-    found = json.loads(_flattened(line.encode(errors="replace")))
+    found = json.loads(flatten_json(line.encode(errors="replace")))
     assert found["before"] == before
     assert found["after"] == json.loads(json.dumps(after, ensure_ascii=False).encode(errors="replace"))
-    if levels + 20 < MAX_LEVELS:
+    if levels + 20 < MAX_DEPTH:
         assert found == json.loads(line.encode(errors="replace"))
 
 
 @requirement("mcp.bad-items-cost-themselves")
 def test_a_text_without_end_is_one_text_and_is_looked_through_once() -> None:
-    line = b"[" * MAX_LEVELS + b'"' + b'[\\"' * 1_000
-    assert _flattened(line) == line
+    line = b"[" * MAX_DEPTH + b'"' + b'[\\"' * 1_000
+    assert flatten_json(line) == line

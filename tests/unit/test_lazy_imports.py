@@ -46,10 +46,6 @@ LAZY = {
     "onhand.corpora.notes": COLD,
     "onhand.corpora.rules": COLD,
     "onhand.corpora.skills": COLD,
-    "onhand.mcp.approvals": EXTRA,
-    "onhand.mcp.output_validation": EXTRA,
-    "onhand.mcp.servers": EXTRA,
-    "onhand.mcp.upstream_lists": EXTRA,
     "onhand.trust": COLD,
 }
 

@@ -98,13 +98,13 @@ def _list(project: Project, arguments: argparse.Namespace) -> int:
     terminal.warn(problems)
     listed = project.known_lists()
     waiting: dict[str, int] = {}
-    for one in project.approvals.waiting():
+    for one in project.approvals.pending():
         waiting[one.server] = waiting.get(one.server, 0) + 1
     if arguments.json:
         terminal.print_json(
             {
                 "servers": [
-                    {"name": s.key, "runs": s.shown, "tools": len(listed[s.key].tools) if s.key in listed else None,
+                    {"name": s.key, "runs": s.summary, "tools": len(listed[s.key].tools) if s.key in listed else None,
                      "waiting": waiting.get(s.key, 0),
                      "problems": list(listed[s.key].problems) if s.key in listed else []}
                     for s in servers
@@ -112,7 +112,7 @@ def _list(project: Project, arguments: argparse.Namespace) -> int:
             }
         )  # fmt: skip
         return 0
-    rows = [(s.key, s.shown, _state(s, listed.get(s.key), waiting.get(s.key, 0))) for s in servers]
+    rows = [(s.key, s.summary, _state(s, listed.get(s.key), waiting.get(s.key, 0))) for s in servers]
     terminal.print_table(rows, header=("SERVER", "RUNS", "STATE")) if rows else terminal.say(NO_SERVERS)
     _warn_of({key: listing.problems for key, listing in listed.items()})
     return 0
@@ -155,8 +155,8 @@ def _add(project: Project, arguments: argparse.Namespace) -> int:
     if server.key in before:
         raise InputError(f"a server called {server.key} already exists: remove it first, or choose another name")
     _write({**before, server.key: server})
-    project.approvals.accept_server(server)
-    terminal.say(f"added {server.key}: {server.shown}; test it with: onhand mcp test {server.key}")
+    project.approvals.approve_server(server)
+    terminal.say(f"added {server.key}: {server.summary}; test it with: onhand mcp test {server.key}")
     return 0
 
 
@@ -185,7 +185,7 @@ def _remove(project: Project, arguments: argparse.Namespace) -> int:
 
 def _import(project: Project, arguments: argparse.Namespace) -> int:
     from onhand.mcp.client_settings import settings_paths
-    from onhand.mcp.servers import is_ourselves, read_servers
+    from onhand.mcp.servers import is_onhand, read_servers
 
     known = [
         path for files in settings_paths(home(os.environ), project.directory, os.environ).values() for path in files
@@ -206,13 +206,13 @@ def _import(project: Project, arguments: argparse.Namespace) -> int:
             continue
         terminal.warn(problems)
         for server in found:
-            if is_ourselves(server) or servers.get(server.key) == server:
+            if is_onhand(server) or servers.get(server.key) == server:
                 continue
             if server.key in servers:
                 terminal.warn([f"{path}: another server is already called {server.key}; this one is not imported"])
                 continue
             servers[server.key] = server
-            added.append(f"{server.key}: {server.shown} (from {path})")
+            added.append(f"{server.key}: {server.summary} (from {path})")
     _write(servers)
     for line in added:
         terminal.say(line)
@@ -232,13 +232,13 @@ def _test(project: Project, arguments: argparse.Namespace) -> int:
             terminal.print_json(
                 [
                     {"name": one.key, "state": one.status.state, "detail": down.get(one.key, ""), "tools": one.tools,
-                     "held": one.held, "problems": list(one.problems)}
+                     "held": one.blocked, "problems": list(one.problems)}
                     for one in states
                 ]
             )  # fmt: skip
         else:
             for one in states:
-                held = f", {one.held} held" if one.held else ""
+                held = f", {one.blocked} held" if one.blocked else ""
                 terminal.say(down.get(one.key) or f"{one.key}: {quantity(one.tools, 'tool')}{held}")
                 _warn_of({one.key: one.problems})
             if not states:
@@ -249,7 +249,7 @@ def _test(project: Project, arguments: argparse.Namespace) -> int:
 
 
 def _review(project: Project, arguments: argparse.Namespace) -> int:
-    waiting = project.approvals.waiting(arguments.name)
+    waiting = project.approvals.pending(arguments.name)
     listed = project.known_lists()
     _warn_of({key: listed[key].problems for key in listed if arguments.name in (None, key)})
     if arguments.json:

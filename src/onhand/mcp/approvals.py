@@ -1,149 +1,146 @@
 """Approve servers and tools, and notice when an approved one changes.
 
-Is this still what was approved? The program or address of each server, and what each of its tools says of itself.
-
-A tool is pinned when it is approved; one that differs from its pin is held until a person has seen the difference.
-A tool is pinned when it is approved; one that differs is held until a person has seen the difference.
-JSON file of the user's, written whole or not at all; `onhand mcp approve` may write it while a gateway reads it.
+A server is approved by its program or address, a tool by its whole definition. One that differs from what was approved
+is blocked until a person has seen the difference. The approvals are a JSON file of the user's, written atomically,
+since `onhand mcp approve` may write it while a gateway reads it.
 """
 
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from onhand.errors import NotFound, StoreError
-from onhand.fsio import open_regular
-from onhand.mcp.sanitize import named_in, suspicions
+from onhand.fsio import FileLock, open_regular, write_atomic
+from onhand.mcp.sanitize import steered_names, suspicions
 from onhand.mcp.servers import ServerConfig
 from onhand.text import digest
 
-PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+APPROVED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_FILE_BYTES = 256 * 1024 * 1024
-MAX_PINNED = 100_000  # tools of a server in all its time: one that renames its tools every second would fill the disk
+MAX_APPROVED = 100_000  # tools of a server over time: one that keeps renaming its tools would fill the disk
 
 
-class Waiting(NamedTuple):
-    """Something that waits for a person: a server itself where `tool` is empty, else one of its tools."""
+class PendingApproval(NamedTuple):
+    """A tool that waits for a person's approval, or, if `tool` is empty, a server."""
 
     server: str
     tool: str
     reasons: tuple[str, ...]
-    before: str  # as lines, empty where it is new
+    before: str  # empty if it is new
     after: str
 
     @property
     def difference(self) -> str:
-        """What changed, line by line; all of it where it is new."""
-        from difflib import unified_diff
-
+        """What changed, line by line; everything if it is new."""
         lines = unified_diff(self.before.splitlines(), self.after.splitlines(), "approved", "now", lineterm="", n=2)
         return "\n".join(lines)
 
 
-class Look(NamedTuple):
-    """What a definition says by itself, whatever else there is."""
+class Scan(NamedTuple):
+    """What a check of a definition found, regardless of other tools."""
 
-    named: tuple[str, ...]  # the names that it leads a model to or from
+    steered_names: tuple[str, ...]  # the names that it steers a model to or from
     suspicions: tuple[str, ...]
 
 
-def look(definition: Mapping[str, Any]) -> Look:
-    """Look through a definition, which takes a tenth of a millisecond or more."""
-    return Look(tuple(sorted(named_in(definition))), suspicions(definition))
+def scan_definition(definition: Mapping[str, Any]) -> Scan:
+    """Check a definition, which takes a tenth of a millisecond or more."""
+    return Scan(tuple(sorted(steered_names(definition))), suspicions(definition))
 
 
 def definition_of(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """What is pinned of a tool of tools/list."""
-    return {name: tool[name] for name in PINNED if tool.get(name) is not None}
+    """Return the part of a listed tool that is approved."""
+    return {name: tool[name] for name in APPROVED_FIELDS if tool.get(name) is not None}
 
 
-def pin(definition: Mapping[str, Any]) -> str:
-    """The same for two definitions only if they are equal as JSON."""
+def fingerprint(definition: Mapping[str, Any]) -> str:
+    """Return a digest that is the same for two definitions only if they are equal as JSON."""
     return digest(json.dumps(definition, sort_keys=True).encode())
 
 
 class Approvals:
-    """What was approved and what waits. With a path it survives a restart, and other processes' approvals are seen."""
+    """What is approved and what is pending. With a path, approvals are stored and those of other processes are seen."""
 
     def __init__(self, path: str | None = None, policy: str = "auto") -> None:
         self._path = path
         self._policy = policy
         self._servers: dict[str, dict[str, Any]] = {}
         self._stamp: tuple[int, ...] | None = None
-        self._is_news = False
+        self._has_news = False
         self.refresh()
 
     def refresh(self) -> bool:
-        """Read what another process approved; whether there was anything new since this was asked last."""
-        self._read_again()
-        is_news, self._is_news = self._is_news, False
-        return is_news
+        """Read what other processes approved, and return whether there is anything new since the last call."""
+        self._reload()
+        has_news, self._has_news = self._has_news, False
+        return has_news
 
-    def _read_again(self) -> None:
-        stamp = self._now()
+    def _reload(self) -> None:
+        stamp = self._change_stamp()
         if self._path is not None and stamp != self._stamp:
-            self._servers, self._stamp, self._is_news = _read(self._path), stamp, True
+            self._servers, self._stamp, self._has_news = _read_approvals(self._path), stamp, True
 
-    def held_server(self, server: ServerConfig) -> str | None:
-        """Why a server may not be started or spoken to; None when it may. What is new is entered."""
+    def blocked_server(self, server: ServerConfig) -> str | None:
+        """Return why a server may not be started or contacted, or None; a new server is recorded."""
         known = self._servers.get(server.key, {}).get("identity", {})
         if known.get("approved") == server.identity:
             return None
         is_new = "approved" not in known
         if is_new and self._policy == "auto":
-            with self._writing():
-                self._of(server.key)["identity"] = {"approved": server.identity, "shown": server.shown}
+            with self._editing():
+                self._entry(server.key)["identity"] = {"approved": server.identity, "shown": server.summary}
             return None
         if known.get("waiting") != server.identity:
-            with self._writing():
-                self._of(server.key).setdefault("identity", {}).update(
-                    waiting=server.identity, waiting_shown=server.shown
+            with self._editing():
+                self._entry(server.key).setdefault("identity", {}).update(
+                    waiting=server.identity, waiting_shown=server.summary
                 )
         what = "is new" if is_new else "has another command or address than the one that was approved"
-        return f"{server.key} {what}: look at it with `onhand mcp review {server.key}`, then approve it"
+        return f"{server.key} {what}. Review it with `onhand mcp review {server.key}`, then approve it."
 
-    def is_pinned(self, key: str, name: str, definition: Mapping[str, Any]) -> bool:
-        """Whether a tool was approved just as it is."""
+    def is_approved(self, key: str, name: str, definition: Mapping[str, Any]) -> bool:
+        """Return whether a tool was approved exactly as it is."""
         known = self._servers.get(key, {}).get("tools", {}).get(name)
-        return known is not None and known["pin"] == pin(definition)
+        return known is not None and known["pin"] == fingerprint(definition)
 
-    def screened(
+    def screen(
         self,
         key: str,
         definitions: Mapping[str, Mapping[str, Any]],
         others: Collection[str] = (),
-        looks: Mapping[str, Look] | None = None,
+        scans: Mapping[str, Scan] | None = None,
     ) -> dict[str, str]:
-        """Which tools of a list are held, and why; `others` are the names of other servers' tools.
+        """Approve the tools of a list that need no person, and return why the others are blocked.
 
-        `looks` are at definitions that were looked through before.
+        `others` are the names of other servers' tools, and `scans` are of definitions that were checked before.
         """
         known = self._servers.get(key, {})
-        pins, before = known.get("tools", {}), known.get("waiting", {})
+        tools, before = known.get("tools", {}), known.get("waiting", {})
         approved: dict[str, Any] = {}
         waiting: dict[str, Any] = {}
         for name, definition in definitions.items():
-            seal = pin(definition)
-            is_known = name in pins and pins[name]["pin"] == seal
-            seen = Look(tuple(pins[name].get("named", ())), ()) if is_known else (looks or {}).get(name)
-            named, suspicious = seen or look(definition)
-            reasons = [] if is_known else [*self._reasons(name in pins), *suspicious]
-            if name not in pins and len(pins) + len(approved) >= MAX_PINNED:
-                reasons.append(f"comes after {MAX_PINNED:,} others of its server")
-            led = next((one for one in named if one in others), None)
-            reasons += [f"says how a tool of another server is to be used ({led})"] if led else []
-            entry = {"pin": seal, "definition": dict(definition)}
+            pin = fingerprint(definition)
+            is_known = name in tools and tools[name]["pin"] == pin
+            earlier = Scan(tuple(tools[name].get("named", ())), ()) if is_known else (scans or {}).get(name)
+            scan = earlier or scan_definition(definition)
+            reasons = [] if is_known else [*self._reasons(name in tools), *scan.suspicions]
+            if name not in tools and len(tools) + len(approved) >= MAX_APPROVED:
+                reasons.append(f"comes after {MAX_APPROVED:,} other tools of its server")
+            steered = next((other for other in scan.steered_names if other in others), None)
+            reasons += [f"tells a model how to use another server's tool ({steered})"] if steered else []
+            entry = {"pin": pin, "definition": dict(definition)}
             if reasons:
                 waiting[name] = {**entry, "reasons": reasons}
             elif not is_known:
-                approved[name] = {**entry, "named": list(named)}
+                approved[name] = {**entry, "named": list(scan.steered_names)}
         if approved or waiting != before:
-            with self._writing():
-                own = self._of(key)
-                own.setdefault("tools", {}).update(approved)
-                own["waiting"] = waiting
+            with self._editing():
+                server = self._entry(key)
+                server.setdefault("tools", {}).update(approved)
+                server["waiting"] = waiting
         return {name: "; ".join(entry["reasons"]) for name, entry in waiting.items()}
 
     def _reasons(self, was_approved: bool) -> list[str]:
@@ -151,113 +148,112 @@ class Approvals:
             return ["changed since it was approved"]
         return ["is new"] if self._policy == "ask" else []
 
-    def is_led(self, key: str, names: Collection[str]) -> bool:
-        """Whether a tool of a server that no person has looked at says how one of these is to be used."""
+    def mentions_any(self, key: str, names: Collection[str]) -> bool:
+        """Return whether a tool that no person has approved tells a model how to use one of these."""
         tools = self._servers.get(key, {}).get("tools", {})
-        return any(one in names for entry in tools.values() for one in entry.get("named", ()))
+        return any(name in names for entry in tools.values() for name in entry.get("named", ()))
 
-    def waiting(self, key: str | None = None) -> tuple[Waiting, ...]:
-        """What a person is to look at, of one server or of all."""
-        self._read_again()
-        found = []
-        for name, own in sorted(self._servers.items()):
+    def pending(self, key: str | None = None) -> tuple[PendingApproval, ...]:
+        """Return what waits for a person's approval, of one server or of all."""
+        self._reload()
+        pending = []
+        for name, server in sorted(self._servers.items()):
             if key is not None and name != key:
                 continue
-            identity = own.get("identity", {})
+            identity = server.get("identity", {})
             if "waiting" in identity:
                 reasons = ("changed since it was approved",) if "approved" in identity else ("is new",)
-                found.append(Waiting(name, "", reasons, identity.get("shown", ""), identity["waiting_shown"]))
-            for tool, entry in sorted(own.get("waiting", {}).items()):
-                before = own.get("tools", {}).get(tool, {"pin": entry["pin"]})
-                is_new = before["pin"] == entry["pin"]  # to people, though policy may have taken it before
-                shown = ("" if is_new else _spelled(before["definition"]), _spelled(entry["definition"]))
-                found.append(Waiting(name, tool, tuple(entry["reasons"]), *shown))
-        return tuple(found)
+                pending.append(PendingApproval(name, "", reasons, identity.get("shown", ""), identity["waiting_shown"]))
+            for tool, entry in sorted(server.get("waiting", {}).items()):
+                earlier = server.get("tools", {}).get(tool, {"pin": entry["pin"]})
+                is_new = earlier["pin"] == entry["pin"]  # to people: the policy may have approved it before
+                before = "" if is_new else _render_definition(earlier["definition"])
+                after = _render_definition(entry["definition"])
+                pending.append(PendingApproval(name, tool, tuple(entry["reasons"]), before, after))
+        return tuple(pending)
 
     def approve(self, key: str, tools: Collection[str] = ()) -> tuple[str, ...]:
-        """Approve a server with all that waits of it, or some of its tools; the names of what was approved."""
-        self._read_again()
-        waits = [one.tool for one in self.waiting(key)]
-        unknown = [name for name in tools if name not in waits]
-        if unknown or not waits:
-            listed = ", ".join(filter(None, waits)) or "nothing"
-            raise NotFound(f"{', '.join(unknown) or key} does not wait for approval; of {key} there waits: {listed}")
-        with self._writing():
-            own = self._of(key)
-            identity = own.get("identity", {})
+        """Approve a server with all its pending tools, or only some tools; return the names of what was approved."""
+        self._reload()
+        pending = [entry.tool for entry in self.pending(key)]
+        unknown = [name for name in tools if name not in pending]
+        if unknown or not pending:
+            names = ", ".join(filter(None, pending)) or "none"
+            raise NotFound(f"{', '.join(unknown) or key} is not pending approval. Pending tools of {key}: {names}.")
+        with self._editing():
+            server = self._entry(key)
+            identity = server.get("identity", {})
             if not tools and "waiting" in identity:
-                own["identity"] = {"approved": identity["waiting"], "shown": identity["waiting_shown"]}
-            chosen = [name for name in waits if name and (not tools or name in tools)]
+                server["identity"] = {"approved": identity["waiting"], "shown": identity["waiting_shown"]}
+            chosen = [name for name in pending if name and (not tools or name in tools)]
             for name in chosen:
-                entry = own["waiting"].pop(name)
-                own.setdefault("tools", {})[name] = {"pin": entry["pin"], "definition": entry["definition"]}
+                entry = server["waiting"].pop(name)
+                server.setdefault("tools", {})[name] = {"pin": entry["pin"], "definition": entry["definition"]}
         return tuple(chosen) if tools else (key, *chosen)
 
-    def accept_server(self, server: ServerConfig) -> None:
-        """Approve a program or address that the user has just named."""
-        with self._writing():
-            self._of(server.key)["identity"] = {"approved": server.identity, "shown": server.shown}
+    def approve_server(self, server: ServerConfig) -> None:
+        """Approve the program or address of a server that the user has just added."""
+        with self._editing():
+            self._entry(server.key)["identity"] = {"approved": server.identity, "shown": server.summary}
 
     def forget(self, key: str) -> None:
-        """Forget a server: one of its name that comes later is new."""
-        with self._writing():
+        """Forget a server, so that a later one with its name is new."""
+        with self._editing():
             self._servers.pop(key, None)
 
-    def _of(self, key: str) -> dict[str, Any]:
+    def _entry(self, key: str) -> dict[str, Any]:
         return self._servers.setdefault(key, {})
 
-    def _now(self) -> tuple[int, ...] | None:
+    def _change_stamp(self) -> tuple[int, ...] | None:
         if self._path is None:
             return None
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Change what is there now, whoever wrote it."""
+    def _editing(self) -> Iterator[None]:
+        """Change the stored approvals, under a lock and on top of what other processes wrote."""
         if self._path is None:
             yield
             return
-        from onhand.fsio import FileLock, write_atomic
-
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             with FileLock(f"{self._path}.lock"):
-                self._read_again()
+                self._reload()
                 yield
                 write_atomic(self._path, json.dumps({"servers": self._servers}, sort_keys=True).encode())
-                self._stamp = self._now()
+                self._stamp = self._change_stamp()
         except OSError as error:
-            why = error.strerror or "another process keeps its lock"
-            raise StoreError(f"{self._path} cannot be written ({why}): make its directory writable") from None
+            reason = error.strerror or "another process holds its lock"
+            raise StoreError(f"{self._path} cannot be written ({reason}). Make its directory writable.") from None
 
 
-def _read(path: str) -> dict[str, dict[str, Any]]:
-    """What a file has; a damaged one is an error and never an approval."""
+def _read_approvals(path: str) -> dict[str, dict[str, Any]]:
+    """Return the approvals of a file; a damaged file is an error, never an approval."""
     try:
         with open_regular(path) as file:
             content = json.loads(file.read(MAX_FILE_BYTES))
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}): make it readable") from None
+        raise StoreError(f"{path} cannot be read ({error.strerror}). Make it readable.") from None
     except (ValueError, RecursionError):
         content = None
     servers = content.get("servers") if isinstance(content, dict) else None
-    if not isinstance(servers, dict) or not all(_is_whole(own) for own in servers.values()):
-        raise StoreError(f"{path} has no list of approvals: repair it, or delete it and approve anew")
+    if not isinstance(servers, dict) or not all(map(_is_valid, servers.values())):
+        raise StoreError(f"{path} does not contain approvals. Repair it, or delete it and approve the servers again.")
     return servers
 
 
-def _is_whole(own: Any) -> bool:
-    if not isinstance(own, dict) or not all(
-        isinstance(own.get(part, {}), dict) for part in ("identity", "tools", "waiting")
+def _is_valid(server: Any) -> bool:
+    if not isinstance(server, dict) or not all(
+        isinstance(server.get(part, {}), dict) for part in ("identity", "tools", "waiting")
     ):
         return False
-    entries = [*own.get("tools", {}).values(), *own.get("waiting", {}).values()]
+    entries = [*server.get("tools", {}).values(), *server.get("waiting", {}).values()]
     return all(
         isinstance(entry, dict)
         and isinstance(entry.get("pin"), str)
@@ -267,5 +263,5 @@ def _is_whole(own: Any) -> bool:
     )
 
 
-def _spelled(definition: Any) -> str:
+def _render_definition(definition: Any) -> str:
     return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=True)

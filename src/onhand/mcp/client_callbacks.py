@@ -1,10 +1,8 @@
-"""Forward what an upstream server asks of its client to our own client.
+"""Forward what an upstream server asks of its client to ours: sampling, elicitation, roots, logs and progress.
 
-How does what a server asks of its client reach ours? Sampling, elicitation, roots, logs and progress.
-
-A server behind us serves all of our clients over one connection, and what it asks does not say for whom. It goes to
-the client whose requests it works on; when these are several clients', to nobody: a question with one client's data
-must not reach another. Nothing here knows what was called.
+An upstream server serves all of our clients over one connection, and what it asks does not say for which of them. It is
+forwarded to the client whose requests the server is working on; if these belong to several clients, it is refused,
+since one client's data must not reach another.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,63 +21,63 @@ from pydantic import BaseModel
 
 from onhand.mcp.surface import RequestContext
 
-RESERVED = "io.modelcontextprotocol/"  # keys of `_meta` that are about one connection, not about a request
+RESERVED = "io.modelcontextprotocol/"  # prefix of the `_meta` keys that are about a connection, not about a request
 
 
 def is_modern(version: str | None) -> bool:
-    """Whether a protocol version is of the stateless era, in which a server asks by its answers."""
+    """Return whether a protocol version is of the stateless era, in which a server asks through its results."""
     return version in MODERN_PROTOCOL_VERSIONS
 
 
-def connection_of(ctx: "RequestContext") -> Any:
-    """What stands for the client while it is connected; the SDK hands it to middleware only."""
+def connection_of(ctx: RequestContext) -> Any:
+    """Return the object that identifies a connected client, which the SDK gives only to middleware."""
     return ctx.session._connection
 
 
-def forwarded(meta: Mapping[str, Any] | None) -> Any:
-    """What of a request's `_meta` goes on: everything but what is about the connection that it came by."""
-    kept = {
+def forwarded_meta(meta: Mapping[str, Any] | None) -> Any:
+    """Return what a request's `_meta` says about the request itself, and not about the connection that it came by."""
+    rest = {
         key: value
         for key, value in (meta or {}).items()
         if key not in ("progress_token", "progressToken")
         and (not key.startswith(RESERVED) or key == types.LOG_LEVEL_META_KEY)
     }
-    return kept or None
+    return rest or None
 
 
-_SPEAKER: "ContextVar[RequestContext | None]" = ContextVar("speaker", default=None)
+_REQUESTER: ContextVar[RequestContext | None] = ContextVar("requester", default=None)
 
 
 @contextmanager
-def speaking_for(ctx: "RequestContext | None") -> "Iterator[None]":
-    """What is asked in the block is asked for this client."""
-    token = _SPEAKER.set(ctx)
+def requesting_for(ctx: RequestContext | None) -> Iterator[None]:
+    """Make the requests in the block for this client."""
+    token = _REQUESTER.set(ctx)
     try:
         yield
     finally:
-        _SPEAKER.reset(token)
+        _REQUESTER.reset(token)
 
 
-def declare_clients(session: "ClientSession") -> None:
-    """Have every request of the newer era say what the client can do that it is made for, and not what we can pass on.
+def declare_capabilities(session: ClientSession) -> None:
+    """Have every request of the modern era declare the capabilities of the client that it is made for, not our own.
 
-    The SDK writes the same capabilities into each request of a session, and has no other place to say it.
+    The SDK writes the same capabilities into each request of a session and has no hook to change that.
     """
     stamp = session._stamp
 
-    def stamped(data: dict[str, Any], options: Any) -> None:
+    def stamp_for_client(data: dict[str, Any], options: Any) -> None:
         stamp(data, options)
-        ctx = _SPEAKER.get()
+        ctx = _REQUESTER.get()
         meta = data.get("params", {}).get("_meta", {})
         if ctx is not None and types.CLIENT_CAPABILITIES_META_KEY in meta:
             offered = ctx.session.client_capabilities or types.ClientCapabilities()
             meta[types.CLIENT_CAPABILITIES_META_KEY] = offered.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-    session._stamp = stamped
+    session._stamp = stamp_for_client
 
 
-def progress_to(ctx: "RequestContext | None") -> "ProgressFnT | None":
-    """Where progress of a request goes; to a client that did not ask for it, none is told."""
+def progress_callback(ctx: RequestContext | None) -> ProgressFnT | None:
+    """Return what forwards progress to a client; the SDK drops it if the client did not request it."""
     if ctx is None:
         return None
 
@@ -89,37 +87,37 @@ def progress_to(ctx: "RequestContext | None") -> "ProgressFnT | None":
     return report
 
 
-def only(asking: "Iterable[RequestContext | None]") -> "RequestContext | None":
-    """The latest request, if all of these are one client's."""
-    found = list(asking)
-    clients = {id(connection_of(ctx)) if ctx is not None else None for ctx in found}
-    return found[-1] if len(clients) == 1 else None
+def shared_client(requests: Iterable[RequestContext | None]) -> RequestContext | None:
+    """Return the latest of these requests if all of them are from one client, else None."""
+    contexts = list(requests)
+    clients = {id(connection_of(ctx)) if ctx is not None else None for ctx in contexts}
+    return contexts[-1] if len(clients) == 1 else None
 
 
-async def ask_client(ctx: "RequestContext | None", request: Any) -> Any:
-    """What the client answers to sampling, elicitation or roots; an error where it cannot be asked."""
-    refusal = _refusal(ctx, request)
+async def ask_client(ctx: RequestContext | None, request: Any) -> Any:
+    """Return the client's response to sampling, elicitation or roots, or an error if it cannot be asked."""
+    refusal = _find_refusal(ctx, request)
     if refusal or ctx is None:
         return types.ErrorData(code=types.INVALID_REQUEST, message=refusal)
     try:
         return await ctx.session.send_request(
-            request, _result_of(request), metadata=ServerMessageMetadata(related_request_id=ctx.request_id)
+            request, _result_type(request), metadata=ServerMessageMetadata(related_request_id=ctx.request_id)
         )
     except MCPError as error:
         return error.error
 
 
-def _refusal(ctx: "RequestContext | None", request: Any) -> str:
+def _find_refusal(ctx: RequestContext | None, request: Any) -> str:
     if ctx is None:
-        return f"{request.method} cannot be answered: it is not clear which client it is for"
+        return f"{request.method} cannot be forwarded: it is not clear which client it is for"
     offered = ctx.session.client_capabilities
     needed = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
     if offered is None or getattr(offered, needed[request.method], None) is None:
-        return f"{request.method} cannot be answered: the client does not offer {needed[request.method]}"
-    return "" if ctx.session.can_send_request else f"{request.method} cannot be answered in this protocol version"
+        return f"{request.method} cannot be forwarded: the client does not support {needed[request.method]}"
+    return "" if ctx.session.can_send_request else f"{request.method} cannot be forwarded in this protocol version"
 
 
-def _result_of(request: Any) -> "type[BaseModel]":
+def _result_type(request: Any) -> type[BaseModel]:
     match request:
         case types.CreateMessageRequest():
             with_tools = request.params.tools is not None or request.params.tool_choice is not None
@@ -130,8 +128,8 @@ def _result_of(request: Any) -> "type[BaseModel]":
             return types.ListRootsResult
 
 
-async def log_to(ctx: "RequestContext | None", params: types.LoggingMessageNotificationParams) -> None:
-    """Pass a log message on, as far as the client wants to have it."""
+async def forward_log(ctx: RequestContext | None, params: types.LoggingMessageNotificationParams) -> None:
+    """Forward a log message if the client wants messages of its level."""
     if ctx is None or params.level not in allowed_log_levels(ctx.protocol_version, ctx.meta):
         return
     await ctx.session.send_notification(
@@ -140,23 +138,23 @@ async def log_to(ctx: "RequestContext | None", params: types.LoggingMessageNotif
 
 
 class Callbacks:
-    """What an SDK client calls when the server asks something; `whom` says on whose request it works now."""
+    """What the SDK calls when the server asks something; `find_client` returns the request that it is working on."""
 
-    def __init__(self, whom: "Callable[[], RequestContext | None]") -> None:
-        self._whom = whom
+    def __init__(self, find_client: Callable[[], RequestContext | None]) -> None:
+        self._find_client = find_client
 
     async def sampling(self, context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
-        """For SDK's sampling_callback."""
-        return await ask_client(self._whom(), types.CreateMessageRequest(params=params))
+        """Handle the SDK's sampling_callback."""
+        return await ask_client(self._find_client(), types.CreateMessageRequest(params=params))
 
     async def elicitation(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> Any:
-        """For SDK's elicitation_callback."""
-        return await ask_client(self._whom(), types.ElicitRequest(params=params))
+        """Handle the SDK's elicitation_callback."""
+        return await ask_client(self._find_client(), types.ElicitRequest(params=params))
 
     async def roots(self, context: ClientRequestContext) -> Any:
-        """For SDK's list_roots_callback."""
-        return await ask_client(self._whom(), types.ListRootsRequest())
+        """Handle the SDK's list_roots_callback."""
+        return await ask_client(self._find_client(), types.ListRootsRequest())
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
-        """For SDK's logging_callback."""
-        await log_to(self._whom(), params)
+        """Handle the SDK's logging_callback."""
+        await forward_log(self._find_client(), params)

@@ -22,10 +22,11 @@ from onhand.mcp import upstream_skills
 from onhand.mcp.client_callbacks import is_modern
 from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import LocalSurface, describe_tool, run_in_thread, to_call_result
-from onhand.mcp.sanitize import clean, cleaned
+from onhand.mcp.sanitize import clean, clean_json
 from onhand.mcp.surface import Method, RequestContext, page
-from onhand.mcp.upstream_catalog import findable, for_era, public_address, public_name
-from onhand.mcp.upstreams import Relevant, Upstreams
+from onhand.mcp.upstream_catalog import Relevant, catalog_tool, tool_for_era
+from onhand.mcp.upstream_routes import public_address, public_name
+from onhand.mcp.upstreams import Upstreams
 from onhand.record import Record
 from onhand.text import quantity, repair_surrogates
 from onhand.tools import Call, Output, Registry, Tool, tool
@@ -127,7 +128,7 @@ class GatewayTools:
         """Find tools, resources and prompts."""
         if not query.strip():
             raise ToolError("query is empty. Say what the tool should do, or use select:NAME.")
-        await self._upstreams.settled()
+        await self._upstreams.wait_until_listed()
         relevant = self._upstreams.discover_relevant(query.strip(), limit)
         found = relevant.tools._replace(notes=(*relevant.tools.notes, *self._unsearched_servers(relevant.tools)))
         answer = GatewaySearchAnswer(
@@ -139,7 +140,7 @@ class GatewayTools:
 
     async def describe(self, name: str) -> Output[ToolDefinition]:
         """Return the full definition of a tool."""
-        await self._upstreams.settled(name)
+        await self._upstreams.wait_until_listed(name)
         try:
             found = self._upstreams.catalog.get(name)
         except NotFound:
@@ -215,7 +216,7 @@ class GatewayTools:
         if problems:
             more = f"; and {len(problems) - MAX_NAMED_PROBLEMS:,} more" if len(problems) > MAX_NAMED_PROBLEMS else ""
             lines.append(f"Not usable: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{more}.")
-        blocked = sum(server.held for server in servers)
+        blocked = sum(server.blocked for server in servers)
         return [*lines, f"Waiting for a person's approval: {quantity(blocked, 'tool')}."] if blocked else lines
 
 
@@ -232,7 +233,7 @@ class Gateway(ProxySurface):
         self.tools = Registry([tools.search_tools, tools.describe_tool, tools.call_tool, tools.read_on])
         self._call_arguments = ToolArguments(tools.call_tool)
         self._local_tools = {tool.name: tool for tool in local.tools()} if local else {}
-        upstreams.catalog.add(map(findable, self._local_tools.values()))
+        upstreams.catalog.add(map(catalog_tool, self._local_tools.values()))
         self.instructions = _instructions(upstreams.keys, local)
 
     @property
@@ -244,7 +245,7 @@ class Gateway(ProxySurface):
     @property
     def methods(self) -> Mapping[str, Method]:
         """The methods of the project's own surface; those about skills include upstream skills."""
-        return upstream_skills.beside(self, self._local.methods) if self._local else {}
+        return upstream_skills.add_upstream_skills(self, self._local.methods) if self._local else {}
 
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
         """Return the input schema of one of our own tools; upstream servers check theirs."""
@@ -271,7 +272,7 @@ class Gateway(ProxySurface):
         own = {tool.name: describe_tool(tool) for tool in self.tools}
         always = {tool.name: tool for tool in self._always_listed() if tool.name not in own}
         listed = {**self._local_tools, **own, **always}
-        tools = [for_era(tool, is_modern(ctx.protocol_version)) for tool in listed.values()]
+        tools = [tool_for_era(tool, is_modern(ctx.protocol_version)) for tool in listed.values()]
         on_page, cursor = page(tools, params, TOOLS_PER_PAGE)
         return types.ListToolsResult(tools=on_page, next_cursor=cursor, ttl_ms=TTL_MS, cache_scope="private")
 
@@ -294,7 +295,7 @@ class Gateway(ProxySurface):
             finally:
                 _REQUEST.reset(token)
         (result,) = await self.tools.dispatch([Call(tool.name, params.arguments)])
-        return to_call_result(result._replace(structured=cleaned(result.structured)), tool, ctx.protocol_version)
+        return to_call_result(result._replace(structured=clean_json(result.structured)), tool, ctx.protocol_version)
 
     async def forward_call(
         self, ctx: RequestContext, params: types.CallToolRequestParams, is_direct: bool = False
@@ -304,7 +305,7 @@ class Gateway(ProxySurface):
         if name in self._local_tools and self._local is not None:
             return await self._local.call_tool(ctx, params)
         try:
-            await self.upstreams.settled(name)
+            await self.upstreams.wait_until_listed(name)
             route = self.upstreams.route(name)
             result = await self.upstreams.execute(name, arguments, ctx, params)
         except MCPError as error:
@@ -316,7 +317,7 @@ class Gateway(ProxySurface):
         if isinstance(result, types.InputRequiredResult):
             return result
         if not is_direct:
-            result = explain_refusal(result, findable(route.tool, route.key), arguments)
+            result = explain_refusal(result, catalog_tool(route.tool, route.key), arguments)
         is_checked = is_direct and route.tool.output_schema is not None
         return self.outputs.cut(result, self.upstreams.server(route.key).max_output_bytes, is_checked)
 
@@ -371,7 +372,9 @@ class Gateway(ProxySurface):
         for key in self.upstreams.keys:
             for one in self.upstreams.listing(key).prompts:
                 with suppress(InputError):  # it has no usable name
-                    items.append(types.Prompt.model_validate({**cleaned(one), "name": public_name(key, one["name"])}))
+                    items.append(
+                        types.Prompt.model_validate({**clean_json(one), "name": public_name(key, one["name"])})
+                    )
         on_page, cursor = page(items, params)
         return types.ListPromptsResult(prompts=on_page, next_cursor=cursor, ttl_ms=0, cache_scope="private")
 
@@ -407,7 +410,7 @@ class Gateway(ProxySurface):
     def _always_listed(self) -> list[types.Tool]:
         wanted = {(key, own) for key in self.upstreams.keys for own in self.upstreams.server(key).always}
         routes = self.upstreams.routes() if wanted else ()
-        return [route.tool for route in routes if (route.key, route.own) in wanted and not route.held]
+        return [route.tool for route in routes if (route.key, route.upstream_name) in wanted and not route.blocked]
 
 
 def _instructions(keys: tuple[str, ...], local: LocalSurface | None) -> str | None:
@@ -435,7 +438,7 @@ def _address_of(document_id: str) -> str:
 
 
 def _rename(kind: Any, item: Mapping[str, Any], field: str, key: str) -> Any:
-    fields = {name: value for name, value in cleaned(item).items() if name != "icons"}
+    fields = {name: value for name, value in clean_json(item).items() if name != "icons"}
     return kind.model_validate({**fields, field: public_address(key, item[field])})
 
 

@@ -1,9 +1,7 @@
-"""Validate structured tool results against their output schemas.
+"""Validate structured tool results against their output schemas, at a bounded cost.
 
-Is an answer what its tool promised? Its structured content, held against the output schema at a bounded cost.
-
-A server behind us writes both. The SDK's own check can be kept busy for years by a pattern or a few references, while
-nobody else is answered, and what it says repeats the whole answer. What cannot be checked goes on: clients check too.
+An upstream server writes both. The SDK's own check can be kept busy for years by a pattern or a few references, and its
+error repeats the whole result. What cannot be checked is passed on, since clients check too.
 """
 
 from typing import Any
@@ -12,50 +10,46 @@ import mcp_types as types
 from mcp.client.session import ClientSession
 
 from onhand.errors import InputError, ToolError
-from onhand.mcp.sanitize import clean
+from onhand.mcp.sanitize import clean_line
 from onhand.tools.arguments import CompiledSchema
 
 MAX_REASON_CHARS = 300
 
 
-def check_promises(session: "ClientSession") -> None:
-    """Have every result that a session gets checked here; the SDK has no other place for that."""
-    checking: Any = session
-    compiled: dict[
-        str, tuple[dict[str, Any], CompiledSchema | None]
-    ] = {}  # tool → its schema, and the same to check with
+class OutputValidator:
+    """Checks the tool results of one session against the schemas that the SDK keeps of its lists."""
 
-    async def check(name: str, result: types.CallToolResult) -> None:
-        schema = checking._tool_output_schemas.get(name)
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self._compiled: dict[str, tuple[dict[str, Any], CompiledSchema | None]] = {}  # by tool
+
+    def find_mismatch(self, name: str, result: types.CallToolResult) -> str:
+        """Return why a result does not fit the output schema of its tool; empty if it does."""
+        schema = self._session._tool_output_schemas.get(name)
         if schema is None:
-            return
+            return ""
         if "structured_content" not in result.model_fields_set:
-            raise RuntimeError(f"{name} promises structured content and gave none")
-        if name not in compiled or compiled[name][0] is not schema:
-            compiled[name] = (schema, _compiled(schema))
-        wrong = _wrong(compiled[name][1], result.structured_content)
-        if wrong:
-            raise RuntimeError(f"{name} gave structured content that does not fit its output schema: {wrong}")
-
-    checking.validate_tool_result = check
+            return f"{name} has an output schema but returned no structured content"
+        if name not in self._compiled or self._compiled[name][0] is not schema:
+            self._compiled[name] = (schema, _compile_schema(schema))
+        mismatch = _find_mismatch(self._compiled[name][1], result.structured_content)
+        return f"{name} returned structured content that does not fit its output schema: {mismatch}" if mismatch else ""
 
 
-def _compiled(schema: dict[str, Any]) -> "CompiledSchema | None":
-    from onhand.tools.arguments import CompiledSchema
-
+def _compile_schema(schema: dict[str, Any]) -> CompiledSchema | None:
     try:
         return CompiledSchema(schema)
-    except (InputError, ToolError):  # nothing that we would check
+    except (InputError, ToolError):  # a schema that cannot be checked
         return None
 
 
-def _wrong(compiled: "CompiledSchema | None", content: Any) -> str:
-    """What of the content does not fit, in one line; nothing where that cannot be told."""
+def _find_mismatch(schema: CompiledSchema | None, content: Any) -> str:
+    """Return on one line what does not fit; empty if everything fits or it cannot be checked."""
     try:
-        error = next(compiled.errors(content), None) if compiled else None
-    except (ToolError, ValueError):  # too much to check, or no JSON, such as a number that is none
+        error = next(schema.errors(content), None) if schema else None
+    except (ToolError, ValueError):  # too expensive to check, or not JSON, such as NaN
         return ""
     if error is None:
         return ""
-    place = ".".join(map(str, error.instance_path))
-    return " ".join(clean(f"{place}: {error.message}" if place else error.message).split())[:MAX_REASON_CHARS]
+    path = ".".join(map(str, error.instance_path))
+    return clean_line(f"{path}: {error.message}" if path else error.message, MAX_REASON_CHARS)

@@ -13,12 +13,13 @@ from mcp import MCPError
 
 from onhand.errors import InputError, NotFound, OnhandError, ToolError
 from onhand.mcp import upstream_skills
-from onhand.mcp.client_callbacks import forwarded, is_modern
+from onhand.mcp.client_callbacks import forwarded_meta, is_modern
 from onhand.mcp.client_sessions import ProxySurface
 from onhand.mcp.local import EXTENSION
-from onhand.mcp.sanitize import cleaned
+from onhand.mcp.sanitize import clean_json
 from onhand.mcp.surface import Method, RequestContext
-from onhand.mcp.upstream_catalog import for_era, public_address, public_name
+from onhand.mcp.upstream_catalog import tool_for_era
+from onhand.mcp.upstream_routes import public_address, public_name
 from onhand.mcp.upstreams import Upstreams
 
 Page = TypeVar("Page", bound=types.PaginatedResult)
@@ -42,7 +43,7 @@ class PassThrough(ProxySurface):
     @property
     def methods(self) -> Mapping[str, Method]:
         """The methods of the server's skills."""
-        return upstream_skills.of_one(self, self._key)
+        return upstream_skills.skills_of_server(self, self._key)
 
     def address(self, uri: str) -> str:
         """Return the address by which the upstreams know a URI of the server."""
@@ -65,7 +66,7 @@ class PassThrough(ProxySurface):
         approved = [tool for tool in listed.tools if self.upstreams.is_approved(self._key, tool)]
         if len(approved) < len(listed.tools):
             self.upstreams.client(self._key).refresh()
-        tools = [for_era(_sanitize_tool(tool), is_modern(ctx.protocol_version)) for tool in approved]
+        tools = [tool_for_era(_sanitize_tool(tool), is_modern(ctx.protocol_version)) for tool in approved]
         return listed.model_copy(update={"tools": tools})
 
     async def call_tool(
@@ -126,19 +127,19 @@ class PassThrough(ProxySurface):
     async def _connect(self, ctx: RequestContext) -> None:
         """Wait until the server is connected in the protocol version of this client."""
         self.register_client(ctx)
-        await self.upstreams.client(self._key).link(not is_modern(ctx.protocol_version))
+        await self.upstreams.client(self._key).connect(not is_modern(ctx.protocol_version))
 
     async def _list_page(
         self, ctx: RequestContext, request: Any, result: type[Page], params: types.PaginatedRequestParams | None
     ) -> Page:
         self.register_client(ctx)
         forwarded_params = types.PaginatedRequestParams(
-            cursor=params.cursor if params else None, _meta=forwarded(params.meta) if params else None
+            cursor=params.cursor if params else None, _meta=forwarded_meta(params.meta) if params else None
         )
-        return await self.upstreams.ask(
-            self._key, ctx, lambda link: link.session.send_request(request(params=forwarded_params), result)
+        return await self.upstreams.request(  # type: ignore[no-any-return]
+            self._key, ctx, request(params=forwarded_params), result
         )
 
 
 def _sanitize_tool(tool: types.Tool) -> types.Tool:
-    return types.Tool.model_validate(cleaned(tool.model_dump(by_alias=True, mode="json", exclude_none=True)))
+    return types.Tool.model_validate(clean_json(tool.model_dump(by_alias=True, mode="json", exclude_none=True)))

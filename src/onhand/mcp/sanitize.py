@@ -1,8 +1,7 @@
 """Sanitize text that an upstream server wrote.
 
-What of a stranger's text may a prompt have? What people can see; and what is suspicious about it.
-
-A server behind us writes the descriptions that a model obeys. Nothing here decides what becomes of a tool.
+An upstream server writes the descriptions that a model follows. Hidden characters are removed from them, and suspicious
+ones are recognised; what is done about a suspicious tool is decided in `approvals`.
 """
 
 import re
@@ -13,22 +12,22 @@ from unicodedata import category
 from onhand.text import IGNORABLE, one_line
 
 MAX_DEPTH = 64
-MAX_SCANNED_CHARS = 100_000  # of all that a tool says of itself
+MAX_SCANNED_CHARS = 100_000  # of all texts of a tool
 
-# Controls, format characters (zero width, bidirectional, tags), halves of characters, private use; and the variation
-# selectors, which can carry hidden bytes behind any letter.
+# Control and format characters (zero width, bidirectional, tags), surrogates and private use; also variation selectors,
+# which can carry hidden bytes behind any letter.
 _HIDDEN = frozenset(["Cc", "Cf", "Cs", "Co", "Zl", "Zp"])
 _IGNORABLE = re.compile(f"[{IGNORABLE}\u2800]")
-_ALWAYS_KEPT = "\n\t"
+_WHITESPACE = "\n\t"
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 
-# What honest descriptions do not say, whatever the tool is for. Each is about a model being led, not about a subject.
+# What no honest description contains, whatever the tool is for. It is about steering a model, not about a topic.
 _SUSPICIOUS = {
-    "has a tag that poses as an instruction": (
+    "contains a tag that poses as an instruction": (
         r"<\s*/?\s*(important|system|instructions?|secret|hidden|admin|assistant)\b"
     ),
     "closes a block of the prompt": r"</\s*(tools?|functions?|tool_index|context|function_calls|description)\s*>",
-    "has a hidden comment": r"<!--",
+    "contains a hidden comment": r"<!--",
     "asks to keep something from the user": (
         r"\b(do(es)? not|don't|never|without|avoid)\b[^.\n]{0,40}\b(tell|mention|inform|notify|show|reveal|alert|"
         r"telling|mentioning|informing|notifying|showing|revealing)\b[^.\n]{0,40}\buser"
@@ -37,77 +36,77 @@ _SUSPICIOUS = {
         r"\b(ignore|disregard|forget|override)\b[^.\n]{0,30}\b(previous|prior|above|earlier|all|other|system)\b"
         r"[^.\n]{0,30}\b(instructions?|rules|prompts?|guidelines)"
     ),
-    "names keys or passwords of the user": (
+    "mentions keys or passwords of the user": (
         r"(~|\$HOME|/home/\w+|/root)/\.(ssh|aws|gnupg|kube|netrc|docker|config/gcloud)|(?<![a-z0-9])id_(rsa|dsa|ecdsa|ed25519)(?![a-z0-9])|"
-        r"/etc/(passwd|shadow)|(?<![a-z0-9])ssh[_ -]?(private[_ -]?)?keys?(?![a-z0-9])"  # inside of names too
+        r"/etc/(passwd|shadow)|(?<![a-z0-9])ssh[_ -]?(private[_ -]?)?keys?(?![a-z0-9])"  # also inside names
     ),
-    "has a message of a conversation in it": (
+    "contains a chat message": (
         r"<\|(im_start|im_end|start|end|message|system|user|assistant)\|>|\[/?INST\]|<start_(of_turn|function_call)>"
     ),
 }
 _CHECKS = {reason: re.compile(pattern, re.IGNORECASE) for reason, pattern in _SUSPICIOUS.items()}
-_IDENTIFIER = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+\b")  # a name that is no word of a language
-_LED = re.compile(r"\b(whenever|when|before|after|instead of|always|must|every time)\b", re.IGNORECASE)
+_IDENTIFIER = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+\b")  # a name that is not a natural word
+_STEERING = re.compile(r"\b(whenever|when|before|after|instead of|always|must|every time)\b", re.IGNORECASE)
 
 
 def clean(text: str) -> str:
-    """The text without anything that nobody would see; lines and tabs stay."""
+    """Return the text without hidden characters; line breaks and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     text = _ANSI.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return "".join(char for char in text if char in _ALWAYS_KEPT or not _is_hidden(char))
+    return "".join(char for char in text if char in _WHITESPACE or not _is_hidden(char))
 
 
 def clean_line(text: str, max_chars: int) -> str:
-    """The same on one line, and no longer than that."""
+    """Return the text without hidden characters, on one line of at most so many characters."""
     return one_line(clean(text), max_chars)
 
 
 def is_hidden_in(text: str) -> bool:
-    """Whether the text has something that nobody would see, other than what turns up in honest texts."""
-    return any(map(_is_hidden, set(text).difference(_ALWAYS_KEPT, "\r\u200d\ufe0f\u00ad\ufeff")))
+    """Return whether the text has hidden characters other than those that occur in honest texts."""
+    return any(map(_is_hidden, set(text).difference(_WHITESPACE, "\r\u200d\ufe0f\u00ad\ufeff")))
 
 
-def cleaned(value: Any, levels: int = MAX_DEPTH) -> Any:
-    """A JSON value with every text in it cleaned, keys too."""
+def clean_json(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Return a JSON value without hidden characters in its texts and keys."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {clean(str(key)): cleaned(item, levels - 1) for key, item in value.items()} if levels else {}
+        return {clean(str(key)): clean_json(item, depth - 1) for key, item in value.items()} if depth else {}
     if isinstance(value, list | tuple):
-        return [cleaned(item, levels - 1) for item in value] if levels else []
+        return [clean_json(item, depth - 1) for item in value] if depth else []
     return value
 
 
 def suspicions(definition: Mapping[str, Any]) -> tuple[str, ...]:
-    """Why a person should look at a tool before a model does."""
+    """Return why a person should see a tool before a model does."""
     everything = "\n".join(texts_in(definition))
-    said = everything[:MAX_SCANNED_CHARS]
-    found = [reason for reason, check in _CHECKS.items() if check.search(said)]
-    if len(everything) > len(said):
-        found.append("says more than can be looked through")
-    if is_hidden_in(said):
-        found.insert(0, "has characters that nobody can see")
-    return tuple(found)
+    scanned = everything[:MAX_SCANNED_CHARS]
+    reasons = [reason for reason, check in _CHECKS.items() if check.search(scanned)]
+    if len(everything) > len(scanned):
+        reasons.append("is too long to be checked")
+    if is_hidden_in(scanned):
+        reasons.insert(0, "contains hidden characters")
+    return tuple(reasons)
 
 
-def named_in(definition: Mapping[str, Any]) -> frozenset[str]:
-    """The names that a tool leads a model to or from: one of another server's tools among them is suspicious."""
-    said = "\n".join(texts_in(definition))[:MAX_SCANNED_CHARS]
-    return frozenset(_IDENTIFIER.findall(said)) if _LED.search(said) else frozenset()
+def steered_names(definition: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names that a tool steers a model to or from; it is suspicious if one is another server's tool."""
+    text = "\n".join(texts_in(definition))[:MAX_SCANNED_CHARS]
+    return frozenset(_IDENTIFIER.findall(text)) if _STEERING.search(text) else frozenset()
 
 
-def texts_in(value: Any, levels: int = MAX_DEPTH) -> Iterable[str]:
-    """Every text of a JSON value, keys too."""
+def texts_in(value: Any, depth: int = MAX_DEPTH) -> Iterable[str]:
+    """Yield every text and key of a JSON value."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping) and levels:
+    elif isinstance(value, Mapping) and depth:
         for key, item in value.items():
             yield str(key)
-            yield from texts_in(item, levels - 1)
-    elif isinstance(value, list | tuple) and levels:
+            yield from texts_in(item, depth - 1)
+    elif isinstance(value, list | tuple) and depth:
         for item in value:
-            yield from texts_in(item, levels - 1)
+            yield from texts_in(item, depth - 1)
 
 
 def _is_hidden(char: str) -> bool:

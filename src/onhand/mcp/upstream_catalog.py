@@ -1,181 +1,327 @@
-"""Name, route and index what upstream servers offer.
+"""Take in what upstream servers list: check it for approval, route it, and make it searchable.
 
-What are the tools, prompts and resources of other servers called here? After the configuration's key, for ever.
-
-`server__tool` comes from the key and the server's own name for the tool: never from what the server calls itself, and
-never from what other servers there are. So a name cannot move to another server.
-How does what a server listed look here? Under its name here, without what nobody would see, and as it is found.
-
-It turns the wire's JSON into what clients are shown and what is searched; it keeps nothing and asks nobody.
-Is a file of another server's skill what its list says? Its size, its digest, and what SKILL.md says of itself.
-
-The skills extension, SEP-2640, asks this of whoever reads a skill: what is not as it was listed is not used. It reads
-nothing itself, and nothing is read before somebody asks for it.
+What servers write is cleaned before clients or models see it, and what is blocked can be neither found nor called.
 """
 
-import hashlib
-import re
-from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import mcp_types as types
+from anyio.lowlevel import checkpoint
+from pydantic import ValidationError
 
-from onhand.document import Document
-from onhand.errors import InputError
-from onhand.markdown.frontmatter import read_front_matter
-from onhand.mcp.sanitize import clean, cleaned, is_hidden_in, texts_in
-from onhand.mcp.upstream_lists import UpstreamLists
-from onhand.text import digest
-from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.tool import NAME
+from onhand.document import Document, Filter
+from onhand.errors import InputError, NotFound, ToolError
+from onhand.mcp.approvals import Approvals, definition_of, fingerprint, scan_definition
+from onhand.mcp.sanitize import clean, clean_json, is_hidden_in, texts_in
+from onhand.mcp.servers import ServerConfig
+from onhand.mcp.upstream_lists import MAX_PROBLEMS, UpstreamLists, load_lists, save_lists
+from onhand.mcp.upstream_routes import SEPARATOR, Route, Routes, public_address, public_name
+from onhand.search.index import Index
+from onhand.search.result import Hit
+from onhand.search.validation import accepted
+from onhand.store.memory import MemoryStore
+from onhand.tools.catalog import Catalog, ToolSearchResult
+from onhand.tools.catalog_tool import CatalogTool, split_id
 
-SEPARATOR = "__"
-MAX_CHARS = 128
-ADDRESS = "mcp://"
-
-
-def public_name(key: str, own: str) -> str:
-    """The name here of what a server calls `own`; InputError when it is no name at all.
-
-    What hosts and models cannot spell gets a plain name with a digest of the whole one.
-    """
-    if not own or not own.isprintable() or own != own.strip():
-        raise InputError(f"{own[:100]!r} of {key} is no name: its server has to give it one that can be printed")
-    name = f"{key}{SEPARATOR}{own}"
-    if NAME.fullmatch(name):
-        return name
-    mark = digest(own.encode(errors="surrogatepass"))[:8]
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", own).strip("_")
-    return f"{key}{SEPARATOR}{plain[: MAX_CHARS - len(key) - 11]}_{mark}"
+BATCH = 100  # tools that are taken in before other tasks run again: some hundredths of a second
 
 
-def public_address(key: str, uri: str) -> str:
-    """The address here of a server's resource, or of a template of addresses."""
-    return f"{ADDRESS}{key}/{uri}"
+class Relevant(NamedTuple):
+    """The tools, resources and prompts that match an intent, best first."""
+
+    tools: ToolSearchResult
+    resources: tuple[Hit, ...]
+    prompts: tuple[Hit, ...]
 
 
-def own_address(address: str) -> tuple[str, str] | None:
-    """Key and own address of what `public_address` made; None for any other address."""
-    key, slash, uri = address.removeprefix(ADDRESS).partition("/")
-    return (key, uri) if address.startswith(ADDRESS) and slash and uri else None
+class UpstreamCatalog:
+    """Everything that the upstream servers offer. It never talks to a server."""
+
+    def __init__(
+        self, keys: Collection[str], approvals: Approvals, tools: Catalog, lists_directory: str | None = None
+    ) -> None:
+        """`keys` are the servers; `lists_directory` caches their lists for the next start."""
+        self.tools = tools
+        self.routes = Routes()
+        self.on_changed: list[Callable[[], object]] = []  # called after a list was taken in
+        self._keys = keys
+        self._approvals = approvals
+        self._lists_directory = lists_directory
+        self._index = Index(MemoryStore())  # of resources, templates, prompts and skills
+        self._lists: dict[str, UpstreamLists] = {}
+        self._intakes: dict[str, object] = {}  # key → identity of the latest intake, which ends an earlier one
+        self._searchable: dict[str, dict[str, str]] = {}  # key → public name → fingerprint of what `tools` has
+        self._problems: dict[str, tuple[str, ...]] = {}
+
+    def blocked_server(self, server: ServerConfig) -> str | None:
+        """Return why a server may not be started or contacted, or None."""
+        return self._approvals.blocked_server(server)
+
+    def load(self, server: ServerConfig) -> bool:
+        """Take in the cached lists of a server, and return whether there are any that may be used."""
+        lists = load_lists(self._lists_directory, server.key, server.identity)
+        if lists is None or self.blocked_server(server) is not None:
+            return False
+        self._take_in(server.key, lists)
+        return True
+
+    async def update(self, server: ServerConfig, lists: UpstreamLists) -> None:
+        """Take in new lists of a server while other tasks go on, and cache them."""
+        lists = lists.complete_from(self.lists(server.key))
+        for _ in self.intake_steps(server.key, lists):
+            await checkpoint()
+        if self.lists(server.key) is lists:  # and not a newer one
+            cached = lists._replace(problems=self._problems[server.key])
+            save_lists(self._lists_directory, server.key, server.identity, cached)
+
+    def lists(self, key: str) -> UpstreamLists:
+        """Return the latest lists of a server."""
+        return self._lists.get(key, UpstreamLists())
+
+    def is_listed(self, key: str) -> bool:
+        """Return whether lists of a server have been taken in completely."""
+        return key in self._problems
+
+    def problems(self, key: str) -> tuple[str, ...]:
+        """Return what cannot be used of a server's lists."""
+        return self._problems.get(key, ())
+
+    def refresh(self) -> None:
+        """Apply approvals that were given since, by any process."""
+        if self._approvals.refresh():
+            for key, lists in list(self._lists.items()):
+                self._take_in(key, lists)
+
+    def route(self, name: str) -> Route:
+        """Return where a tool's name leads; raise NotFound or, if it is blocked, ToolError."""
+        self.refresh()
+        route = self.routes.tools.get(name)
+        if route is None:
+            nearest = self.nearest(name)
+            advice = f"Did you mean {' or '.join(nearest)}?" if nearest else "Find tools with search_tools."
+            raise NotFound(f"There is no tool {name[:200]!r}. {advice}")
+        if route.blocked:
+            raise ToolError(
+                f"{name} is blocked because it {route.blocked}. "
+                f"A person has to approve it: run `onhand mcp review {route.key}`."
+            )
+        return route
+
+    def is_approved(self, key: str, tool: types.Tool) -> bool:
+        """Return whether a tool may be called and is still the one that was checked."""
+        self.refresh()
+        try:
+            route = self.routes.tools.get(public_name(key, tool.name))
+        except InputError:
+            return False
+        definition = definition_of(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
+        return route is not None and not route.blocked and route.fingerprint == fingerprint(definition)
+
+    def nearest(self, name: str) -> tuple[str, ...]:
+        """Return the tools that an unknown name may have meant."""
+        self.refresh()
+        return _tool_names(self.tools.nearest(name))
+
+    def search(self, query: str, limit: int = 5) -> ToolSearchResult:
+        """Return the tools that match a query best, each with the words that it was found by."""
+        self.refresh()
+        result = self.tools.search(query, limit, explain=True)
+        server = next((term.name for term in result.unknown if term.name in self._keys), "")
+        if server and not result.hits:
+            result = result._replace(reason=f"no tool of {server} can be used now")
+        unknown = (term for term in result.unknown if term.name not in self._keys)
+        return result._replace(unknown=tuple(term._replace(nearest=_tool_names(term.nearest)) for term in unknown))
+
+    def discover_relevant(self, intent: str, limit: int = 5) -> Relevant:
+        """Return the tools, resources and prompts that match an intent."""
+        resources, prompts = (
+            self._index.keyword(intent, Filter(tags=(kind,)), limit).hits for kind in ("resource", "prompt")
+        )
+        return Relevant(self.search(intent, limit), resources, prompts)
+
+    def skills(self) -> list[dict[str, Any]]:
+        """Return the skills of all servers under public addresses, except those with hidden text."""
+        skills = ((key, skill) for key, lists in self._lists.items() for skill in lists.skills)
+        return [_render_skill(key, skill) for key, skill in skills if is_visible(skill)]
+
+    def _take_in(self, key: str, lists: UpstreamLists) -> None:
+        for _ in self.intake_steps(key, lists):
+            pass
+
+    def intake_steps(self, key: str, lists: UpstreamLists) -> Iterator[None]:
+        """Take lists in step by step, so that other tasks can run in between; a newer intake ends this one."""
+        intake = self._intakes[key] = object()
+        problems = list(lists.problems)
+        self._lists[key] = lists
+        for _ in self._take_in_tools(key, lists, problems):
+            yield
+            if self._intakes[key] is not intake:
+                return
+        problems += self.routes.replace_others(key, lists)
+        self._index_others(key, lists, problems)
+        self._problems[key] = tuple(dict.fromkeys(problems))[:MAX_PROBLEMS]
+        for on_changed in self.on_changed:
+            on_changed()
+
+    def _take_in_tools(self, key: str, lists: UpstreamLists, problems: list[str]) -> Iterator[None]:
+        tools = _tools_by_public_name(key, lists, problems)
+        # By public name: if another tool gets the same public name later, that is a change too.
+        definitions = {_short_name(key, name): definition_of(tool) for name, tool in tools.items()}
+        scans = {}
+        for number, (short, definition) in enumerate(definitions.items(), 1):
+            if not self._approvals.is_approved(key, short, definition):
+                scans[short] = scan_definition(definition)
+            if number % BATCH == 0:
+                yield
+        upstream_names = {tool["name"] for tool in tools.values()}
+        others = {route.upstream_name for route in self.routes.tools.values() if route.key != key} - upstream_names
+        blocked = self._approvals.screen(key, definitions, others, scans)
+        routes: dict[str, Route] = {}
+        for number, (name, tool) in enumerate(tools.items(), 1):
+            short = _short_name(key, name)
+            try:
+                rendered = _render_tool(name, tool)
+                routes[name] = Route(
+                    key, tool["name"], fingerprint(definitions[short]), rendered, blocked.get(short, "")
+                )
+            except ValidationError as error:
+                problems.append(str(error).splitlines()[0])
+            if number % BATCH == 0:
+                yield
+        before = {route.upstream_name for route in self.routes.tools.values() if route.key == key}
+        self.routes.replace_tools(key, routes)
+        self._screen_again(upstream_names - before, key)
+        yield  # a newer intake of this server may have begun
+        yield from self._update_search(key, routes, problems)
+
+    def _screen_again(self, names: set[str], key: str) -> None:
+        """Block tools of other servers that tell a model how to use these tools, which were unknown until now."""
+        for other, lists in self._lists.items() if names else ():
+            if other != key and self._approvals.mentions_any(other, names):
+                self._take_in(other, lists)
+
+    def _update_search(self, key: str, routes: Mapping[str, Route], problems: list[str]) -> Iterator[None]:
+        searchable = self._searchable.setdefault(key, {})
+        usable = {name: route for name, route in routes.items() if not route.blocked}
+        removed = [name for name in searchable if name not in usable]
+        for start in range(0, len(removed), BATCH):
+            batch = removed[start : start + BATCH]
+            self.tools.remove([f"{key}/{name}" for name in batch])
+            for name in batch:
+                del searchable[name]
+            yield
+        new = [route for name, route in usable.items() if searchable.get(name) != route.fingerprint]
+        for start in range(0, len(new), BATCH):
+            some = new[start : start + BATCH]
+            added = self.tools.add(catalog_tool(route.tool, key) for route in some)
+            problems += [reason for _, reason in added.refused]
+            searchable.update((route.tool.name, route.fingerprint) for route in some)
+            yield
+
+    def _index_others(self, key: str, lists: UpstreamLists, problems: list[str]) -> None:
+        documents: dict[str, Document] = {}
+        for document in _documents(key, lists):
+            try:
+                documents[document.id] = accepted(document)
+            except InputError as error:
+                problems.append(f"an item cannot be indexed: {error}")
+        indexed = self._index.store.scan(Filter(scope=(key,)), limit=10**9)
+        self._index.delete([document_id for document_id in indexed if document_id not in documents])
+        self._index.put(documents.values())
 
 
-def shown_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
-    """A tool as clients see it: under its name here, without what nobody would see, and icons that are pictures."""
-    shown = cleaned({field: value for field, value in tool.items() if field != "icons"})
-    icons = [icon for icon in tool.get("icons") or () if _is_picture(icon.get("src", ""))]
-    return types.Tool.model_validate({**shown, "name": name, **({"icons": icons} if icons else {})})
-
-
-def for_era(tool: types.Tool, is_newer: bool) -> types.Tool:
-    """A tool as clients of an era may be told of it: in the older one, results are objects, or have no schema."""
+def tool_for_era(tool: types.Tool, is_modern: bool) -> types.Tool:
+    """Return a tool as clients of a protocol era may see it: in the legacy era, output schemas must be objects."""
     schema = tool.output_schema
-    is_fine = is_newer or schema is None or schema.get("type") == "object"
-    return tool if is_fine else tool.model_copy(update={"output_schema": None})
+    is_allowed = is_modern or schema is None or schema.get("type") == "object"
+    return tool if is_allowed else tool.model_copy(update={"output_schema": None})
 
 
-def _is_picture(source: str) -> bool:
-    return source.startswith(("https://", "data:image/png;base64,", "data:image/jpeg;base64,"))
-
-
-def findable(tool: types.Tool, key: str = "") -> CatalogTool:
-    """A tool as the catalog keeps it: of the server with this key, or our own."""
-    claims = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
+def catalog_tool(tool: types.Tool, key: str = "") -> CatalogTool:
+    """Return the catalog's entry for a tool of the server with this key, or for a local tool."""
+    annotations = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
     return CatalogTool(
         tool.name,
         tool.description or "",
         tool.input_schema,
         "mcp" if key else "builtin",
         key,
-        tool.title or claims.get("title") or "",
+        tool.title or annotations.get("title") or "",
         output_schema=tool.output_schema or {},
-        annotations=claims,
+        annotations=annotations,
     )
 
 
-def documents_of(key: str, listing: UpstreamLists) -> Iterator[Document]:
-    """Everything of a list that is no tool, as it is found; what cannot be named is left out."""
-    for skill in listing.skills:
+def is_visible(item: Any) -> bool:
+    """Return whether an item has no hidden text."""
+    return not any(map(is_hidden_in, texts_in(item)))
+
+
+def _tools_by_public_name(key: str, lists: UpstreamLists, problems: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the listed tools by their public names; the first one wins a name that several would have."""
+    tools: dict[str, dict[str, Any]] = {}
+    for tool in lists.tools:
+        try:
+            name = public_name(key, tool["name"])
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        first = tools.setdefault(name, tool)
+        if first is not tool and first["name"] == tool["name"]:
+            problems.append(f"it lists {tool['name'][:100]!r} twice: only the first is used")
+        elif first is not tool:
+            problems.append(f"two of its tools would be called {name}: only {first['name'][:100]!r} is used")
+    return tools
+
+
+def _tool_names(ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in catalog ids: unlike in other catalogs, no two servers share a name."""
+    return tuple(dict.fromkeys(split_id(tool_id)[1] for tool_id in ids))
+
+
+def _short_name(key: str, name: str) -> str:
+    """Return a public name without its server: mostly the server's own name for the tool."""
+    return name.removeprefix(f"{key}{SEPARATOR}")
+
+
+def _render_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
+    """Return a tool as clients see it: under its public name, without hidden text, and with safe icons only."""
+    cleaned = clean_json({field: value for field, value in tool.items() if field != "icons"})
+    icons = [icon for icon in tool.get("icons") or () if _is_picture(icon.get("src", ""))]
+    return types.Tool.model_validate({**cleaned, "name": name, **({"icons": icons} if icons else {})})
+
+
+def _is_picture(source: str) -> bool:
+    return source.startswith(("https://", "data:image/png;base64,", "data:image/jpeg;base64,"))
+
+
+def _render_skill(key: str, skill: Mapping[str, Any]) -> dict[str, Any]:
+    files = skill.get("resources")
+    if isinstance(files, list):
+        files = [
+            {**file, "uri": public_address(key, str(file.get("uri")))} for file in files if isinstance(file, Mapping)
+        ]
+    return {**skill, "uri": public_address(key, str(skill.get("uri"))), "resources": files}
+
+
+def _documents(key: str, lists: UpstreamLists) -> Iterator[Document]:
+    """Yield the search documents of everything listed that is not a tool."""
+    for skill in lists.skills:
         if isinstance(skill.get("uri"), str) and isinstance(skill.get("frontmatter"), Mapping):
             yield _document("resource", key, public_address(key, skill["uri"]), skill["frontmatter"])
-    for resource in listing.resources:
+    for resource in lists.resources:
         yield _document("resource", key, public_address(key, resource["uri"]), resource)
-    for template in listing.templates:
+    for template in lists.templates:
         yield _document("template", key, public_address(key, template["uriTemplate"]), template)
-    for prompt in listing.prompts:
-        with suppress(InputError):
+    for prompt in lists.prompts:
+        with suppress(InputError):  # which Routes reports
             yield _document("prompt", key, public_name(key, prompt["name"]), prompt)
 
 
 def _document(kind: str, key: str, name: str, item: Mapping[str, Any]) -> Document:
     title = clean(str(item.get("title") or item.get("name") or name))
-    said = clean(str(item.get("description") or ""))
-    text = f"{title}\n{said}\n{clean(name)}"
+    description = clean(str(item.get("description") or ""))
+    text = f"{title}\n{description}\n{clean(name)}"
     return Document(f"{kind}:{name}", title, text, tags=(kind,), scope=key, kind=kind)
-
-
-def shown_skill(key: str, skill: Mapping[str, Any]) -> dict[str, Any]:
-    """A skill under addresses that say whose it is."""
-    return {**skill, "uri": public_address(key, str(skill.get("uri"))), "resources": _files(key, skill)}
-
-
-def _files(key: str, skill: Mapping[str, Any]) -> Any:
-    files = skill.get("resources")
-    if not isinstance(files, list):
-        return files
-    return [{**file, "uri": public_address(key, str(file.get("uri")))} for file in files if isinstance(file, Mapping)]
-
-
-def is_seen(skill: Any) -> bool:
-    """Whether all that is said of a skill can be seen."""
-    return not any(map(is_hidden_in, texts_in(skill)))
-
-
-class Proof(NamedTuple):
-    """What a list says of one file; what it does not say is None."""
-
-    digest: str | None = None
-    size: int | None = None
-    matter: Mapping[str, Any] | None = None  # of a SKILL.md
-
-    def fails(self, content: bytes) -> str:
-        """What of the content is not as it was listed; empty when all is."""
-        if self.size is not None and len(content) != self.size:
-            return "size"
-        if self.digest is not None and f"sha256:{hashlib.sha256(content).hexdigest()}" != self.digest:
-            return "digest"
-        if self.matter is not None and not _says(content, self.matter):
-            return "front matter"
-        return ""
-
-
-def proofs_of(skills: Iterable[Mapping[str, Any]]) -> dict[str, Proof]:
-    """What can be proven of each file of listed skills, by its address."""
-    found: dict[str, Proof] = {}
-    for skill in skills:
-        files = skill.get("resources")
-        for file in files if isinstance(files, list) else ():
-            if isinstance(file, Mapping):
-                found[str(file.get("uri"))] = Proof(str(file.get("digest")), _size(file.get("size")))
-        head, matter = str(skill.get("uri")), skill.get("frontmatter")
-        if isinstance(matter, Mapping):
-            found[head] = found.get(head, Proof())._replace(matter=matter)
-    return found
-
-
-def contents_of(result: types.ReadResourceResult) -> Iterator[tuple[str, bytes]]:
-    """The address and the bytes of all that was read."""
-    for one in result.contents:
-        yield str(one.uri), b64decode(one.blob) if isinstance(one, types.BlobResourceContents) else one.text.encode()
-
-
-def _size(said: Any) -> int | None:
-    return said if isinstance(said, int) else None
-
-
-def _says(content: bytes, matter: Mapping[str, Any]) -> bool:
-    """Whether the front matter is the listed one, field by field; readers of YAML differ in what `1.0` is."""
-    text = content.decode(errors="replace")
-    return matter in (read_front_matter(text).data, read_front_matter(text, typed=False).data)

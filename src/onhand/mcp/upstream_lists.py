@@ -1,21 +1,18 @@
-"""Fetch, validate and cache the lists of an upstream server.
+"""Fetch, validate and cache the lists of an upstream server: its tools, resources, templates, prompts and skills.
 
-What does a server offer? Its tools, resources, templates, prompts and skills, and the same as it was last time.
-
-A list comes from a stranger: pages that never end, names twice, names that cannot be used. What cannot be taken is a
-problem in words. What was listed is kept in the user's cache, so that the next start need not wait for anybody.
-Which items of a server's list can be used? Those that are what the protocol says, each looked at by itself.
-
-The SDK takes a page of a list or refuses it whole, so that one tool without a schema would cost its server all others.
-Here what it would refuse is taken out before it looks, and named. Nothing here knows what an item is used for.
+A list comes from a stranger: it may never end, or contain names twice or names that cannot be used. The SDK accepts a
+page of a list or rejects it as a whole, so that one tool without a schema would cost a server all its others. Here,
+each item is validated by itself, and the ones that cannot be used are dropped and reported as problems.
 """
 
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.client.session import ClientSession
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types.methods import validate_server_result
@@ -23,142 +20,137 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from onhand.errors import OnhandError
-from onhand.fsio import open_regular
+from onhand.fsio import open_regular, write_atomic
+from onhand.mcp.local import EXTENSION
 from onhand.mcp.sanitize import clean_line
+from onhand.mcp.upstream_transport import is_ended, is_expired, is_timeout
 
 Items = tuple[dict[str, Any], ...]
 MAX_PAGES = 1_000
 MAX_ITEMS = 50_000  # of each kind
-MAX_PROBLEMS = 100  # of items that cannot be used
+MAX_PROBLEMS = 100  # of one server
+MAX_PAGE_PROBLEMS = 20
+MAX_QUOTED_CHARS = 100  # of a name or a reason
 MAX_FILE_BYTES = 256 * 1024 * 1024
+DROPPED = "onhand/refused"  # in the `_meta` of a page: the problems with what was dropped from it
+_DEFAULTS = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}  # of a page that has them wrong
 
 
 class UpstreamLists(NamedTuple):
-    """What a server said it offers, as it said it; the wire's JSON."""
+    """What a server listed, as JSON of the wire."""
 
     tools: Items = ()
     resources: Items = ()
     templates: Items = ()
     prompts: Items = ()
     instructions: str = ""
-    ttl_s: float | None = None  # after which it should be asked again
+    ttl_s: float | None = None  # after which the lists should be fetched again
     problems: tuple[str, ...] = ()
     skills: Items = ()  # of the skills extension
-    unread: tuple[str, ...] = ()  # kinds that it could not give this time
+    unread: tuple[str, ...] = ()  # the kinds that could not be fetched
 
-    def beside(self, before: "UpstreamLists") -> "UpstreamLists":
-        """The same, where a kind that could not be given is as it was before."""
+    def complete_from(self, before: "UpstreamLists") -> "UpstreamLists":
+        """Return the same lists with earlier ones in place of those that could not be fetched."""
         return self._replace(**{kind: getattr(before, kind) for kind in self.unread})
 
 
-async def listed(session: "ClientSession") -> UpstreamLists:
-    """Everything that a server offers; a kind that it does not serve is empty."""
+class _Skill(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class SkillsPage(types.PaginatedResult):
+    """A page of skills, which are an extension of the protocol."""
+
+    skills: list[_Skill]
+
+
+async def fetch_lists(session: ClientSession) -> UpstreamLists:
+    """Return everything that a server offers; a kind that it does not serve is empty."""
     offered = session.server_capabilities
-    problems: list[str] = []
-    unread: list[str] = []
-    ttls: list[float] = []
-
-    async def pages(send: Callable[..., Awaitable[Any]], field: str) -> Items:
-        return await _pages(send, field, problems, ttls)
-
-    async def if_it_can(kind: str, items: Awaitable[Items]) -> Items:
-        return await _or_none(items, kind, problems, unread)
-
-    tools = await pages(session.list_tools, "tools") if offered and offered.tools else ()
+    fetcher = _Fetcher()
+    tools: Items = ()
     resources: Items = ()
     templates: Items = ()
     prompts: Items = ()
+    skills: Items = ()
+    if offered and offered.tools:
+        tools = await fetcher.fetch(session.list_tools, "tools")
     if offered and offered.resources:
-        resources = await if_it_can("resources", pages(session.list_resources, "resources"))
-        templates = await if_it_can("templates", pages(session.list_resource_templates, "resource_templates"))
+        resources = await fetcher.try_fetch("resources", session.list_resources, "resources")
+        templates = await fetcher.try_fetch("templates", session.list_resource_templates, "resource_templates")
     if offered and offered.prompts:
-        prompts = await if_it_can("prompts", pages(session.list_prompts, "prompts"))
-    ttl = min(ttls) if ttls else None
-    skills = await if_it_can("skills", _skills(session, problems))
-    said = session.instructions or ""
-    return UpstreamLists(tools, resources, templates, prompts, said, ttl, tuple(problems), skills, tuple(unread))
+        prompts = await fetcher.try_fetch("prompts", session.list_prompts, "prompts")
+    ttl = min(fetcher.ttls) if fetcher.ttls else None  # that of skills does not count
+    if offered and EXTENSION in (offered.extensions or {}):
+
+        async def list_skills(params: types.PaginatedRequestParams) -> SkillsPage:
+            request = types.Request[types.PaginatedRequestParams, str](method="skills/list", params=params)
+            return await session.send_request(request, SkillsPage)
+
+        skills = await fetcher.try_fetch("skills", list_skills, "skills")
+    instructions = session.instructions or ""
+    problems, unread = tuple(fetcher.problems), tuple(fetcher.unread)
+    return UpstreamLists(tools, resources, templates, prompts, instructions, ttl, problems, skills, unread)
 
 
-async def _skills(session: "ClientSession", problems: list[str]) -> Items:
-    """The skills of a server that serves the extension for them."""
-    import mcp_types as types
+class _Fetcher:
+    """Fetches lists page by page, and collects what is wrong with them."""
 
-    from onhand.mcp.local import EXTENSION
-    from onhand.mcp.upstream_lists import Skills
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.unread: list[str] = []
+        self.ttls: list[float] = []
 
-    async def send(params: types.PaginatedRequestParams) -> Skills:
-        request = types.Request[types.PaginatedRequestParams, str](method="skills/list", params=params)
-        return await session.send_request(request, Skills)
+    async def fetch(self, send: Callable[..., Awaitable[Any]], field: str) -> Items:
+        """Return all items of a list."""
+        items: list[dict[str, Any]] = []
+        cursors: set[str] = set()
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await send(params=types.PaginatedRequestParams(cursor=cursor))
+            items += [item.model_dump(by_alias=True, mode="json", exclude_none=True) for item in getattr(page, field)]
+            self.problems += _dropped_from(page)[: max(MAX_PROBLEMS - len(self.problems), 0)]
+            if "ttl_ms" in page.model_fields_set:  # otherwise it is the SDK's default of 0, which the server never sent
+                self.ttls.append(page.ttl_ms / 1000)
+            cursor = page.next_cursor
+            if cursor is None:
+                return tuple(items[:MAX_ITEMS])
+            if cursor in cursors or len(items) > MAX_ITEMS:
+                count = min(len(items), MAX_ITEMS)
+                self.problems.append(f"its list of {field} does not end: only the first {count:,} are used")
+                return tuple(items[:MAX_ITEMS])
+            cursors.add(cursor)
+        self.problems.append(f"its list of {field} has more than {MAX_PAGES} pages: the rest is ignored")
+        return tuple(items)
 
-    offered = session.server_capabilities
-    if offered is None or EXTENSION not in (offered.extensions or {}):
+    async def try_fetch(self, kind: str, send: Callable[..., Awaitable[Any]], field: str) -> Items:
+        """Return all items of a list, or none if it cannot be read: many servers announce kinds that they lack."""
+        try:
+            return await self.fetch(send, field)
+        except ValidationError:
+            self.problems.append(f"its list of {kind} cannot be read: it violates the MCP protocol")
+            self.unread.append(kind)
+        except MCPError as error:
+            if is_ended(error) or is_expired(error) or is_timeout(error):
+                raise
+            if error.code != types.METHOD_NOT_FOUND:
+                self.problems.append(f"it refuses to list its {kind}: {clean_line(error.message, 200)}")
+                self.unread.append(kind)
         return ()
-    return await _pages(send, "skills", problems, [])
 
 
-async def _pages(send: Callable[..., Awaitable[Any]], field: str, problems: list[str], ttls: list[float]) -> Items:
-    import mcp_types as types
-
-    from onhand.mcp.upstream_lists import refused_of
-
-    items: list[dict[str, Any]] = []
-    seen: set[str] = set()
-    cursor: str | None = None
-    for _ in range(MAX_PAGES):
-        page = await send(params=types.PaginatedRequestParams(cursor=cursor))
-        items += [one.model_dump(by_alias=True, mode="json", exclude_none=True) for one in getattr(page, field)]
-        problems += refused_of(page)[: max(MAX_PROBLEMS - len(problems), 0)]
-        if "ttl_ms" in page.model_fields_set:  # the SDK's own default is 0, which an older server never said
-            ttls.append(page.ttl_ms / 1000)
-        cursor = page.next_cursor
-        if cursor is None:
-            return tuple(items[:MAX_ITEMS])
-        if cursor in seen or len(items) > MAX_ITEMS:
-            problems.append(f"its list of {field} does not end: the first {min(len(items), MAX_ITEMS):,} are used")
-            return tuple(items[:MAX_ITEMS])
-        seen.add(cursor)
-    problems.append(f"its list of {field} has more than {MAX_PAGES} pages: the others are left out")
-    return tuple(items)
-
-
-async def _or_none(pages: Awaitable[Items], what: str, problems: list[str], unread: list[str]) -> Items:
-    """A list that cannot be read costs nothing else; many servers name a kind that they have no method for."""
-    from mcp import MCPError
-    from mcp_types import METHOD_NOT_FOUND
-    from pydantic import ValidationError
-
-    from onhand.mcp.upstream_transport import is_ended, is_expired, is_late
-
-    try:
-        return await pages
-    except ValidationError:
-        problems.append(f"its list of {what} cannot be read: it does not keep to MCP")
-        unread.append(what)
-    except MCPError as error:
-        if is_ended(error) or is_expired(error) or is_late(error):
-            raise
-        if error.code != METHOD_NOT_FOUND:
-            problems.append(f"it does not give its list of {what}: {clean_line(error.message, 200)}")
-            unread.append(what)
-    return ()
-
-
-def save_lists(directory: str | None, key: str, identity: str, listing: UpstreamLists) -> None:
-    """Keep a list for the next start; where nothing can be written, the next start asks again."""
+def save_lists(directory: str | None, key: str, identity: str, lists: UpstreamLists) -> None:
+    """Cache lists for the next start; if they cannot be written, the next start fetches them again."""
     if directory is None:
         return
-    from contextlib import suppress
-
-    from onhand.fsio import write_atomic
-
-    content = json.dumps({"identity": identity, "listing": listing._asdict()})
+    content = json.dumps({"identity": identity, "listing": lists._asdict()})
     with suppress(OSError):
         os.makedirs(directory, mode=0o700, exist_ok=True)
         write_atomic(os.path.join(directory, f"{key}.json"), content.encode())
 
 
 def load_lists(directory: str | None, key: str, identity: str) -> UpstreamLists | None:
-    """What the same server listed last; None where that is not known."""
+    """Return the cached lists of the same server, or None."""
     if directory is None:
         return None
     try:
@@ -174,27 +166,11 @@ def load_lists(directory: str | None, key: str, identity: str) -> UpstreamLists 
         return None
 
 
-REFUSED = "onhand/refused"  # in the `_meta` of a page: what was taken out of it, in words
-MAX_TOLD = 20  # of one page
-MAX_SAID_CHARS = 100  # of a name, or of a reason
-_USUAL = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}  # of a page that should say it, and does not
-
-
-class _Skill(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-
-class Skills(types.PaginatedResult):
-    """A page of skills, whose list is no part of the protocol itself."""
-
-    skills: list[_Skill]
-
-
 class _Kind(NamedTuple):
-    """A list that the protocol or an extension has."""
+    """A list of the protocol or of an extension."""
 
-    field: str  # where its items are
-    one: str  # what an item is called
+    field: str  # that has the items
+    noun: str
     page: type[types.Result]
 
 
@@ -203,105 +179,102 @@ _KINDS = {
     "resources/list": _Kind("resources", "resource", types.ListResourcesResult),
     "resources/templates/list": _Kind("resourceTemplates", "template", types.ListResourceTemplatesResult),
     "prompts/list": _Kind("prompts", "prompt", types.ListPromptsResult),
-    "skills/list": _Kind("skills", "skill", Skills),
+    "skills/list": _Kind("skills", "skill", SkillsPage),
 }
+_Error = tuple[tuple[Any, ...], str]  # its location and its reason
 
 
-def sift_lists(session: "ClientSession") -> None:
-    """Have every page that a session asks for sifted before the SDK looks at it; it has no other place for that."""
+def validate_lists(session: ClientSession) -> None:
+    """Drop invalid items from every page that a session receives before the SDK validates it.
+
+    The SDK has no hook for this, so the method that receives raw results is replaced.
+    """
     dispatcher: Any = session._dispatcher
-    send = dispatcher.send_raw_request
+    send_raw_request = dispatcher.send_raw_request
 
-    async def sent(method: str, *given: Any) -> Any:
-        raw = await send(method, *given)
-        return sifted(method, session.protocol_version or types.LATEST_PROTOCOL_VERSION, raw)
+    async def send_and_drop(method: str, *arguments: Any) -> Any:
+        raw = await send_raw_request(method, *arguments)
+        return drop_invalid_items(method, session.protocol_version or types.LATEST_PROTOCOL_VERSION, raw)
 
-    dispatcher.send_raw_request = sent
+    dispatcher.send_raw_request = send_and_drop
 
 
-def sifted(method: str, version: str, raw: dict[str, Any]) -> dict[str, Any]:
-    """A page without what cannot be used, which its `_meta` names; all other results as they are."""
+def drop_invalid_items(method: str, version: str, raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a page without its invalid items, which its `_meta` reports; other results are returned as they are."""
     kind = _KINDS.get(method)
     if kind is None:
         return raw
     meta = raw.get("_meta")
-    said = {name: value for name, value in meta.items() if name != REFUSED} if isinstance(meta, Mapping) else None
-    page = {**raw, "_meta": said} if said else {name: value for name, value in raw.items() if name != "_meta"}
-    bad = _bad(kind, method, version, page)
-    if not bad:
+    meta = {name: value for name, value in meta.items() if name != DROPPED} if isinstance(meta, Mapping) else None
+    page = {**raw, "_meta": meta} if meta else {name: value for name, value in raw.items() if name != "_meta"}
+    invalid = _find_invalid(kind, method, version, page)
+    if not invalid:
         return page
     items = page.get(kind.field)
-    kept = [one for place, one in enumerate(items) if place not in bad] if isinstance(items, list) else items
-    good = {name: value for name, value in page.items() if name not in bad}
-    usual = {name: value for name, value in _USUAL.items() if name in bad}
-    return {**good, **usual, kind.field: kept, "_meta": {**(said or {}), REFUSED: _told(kind, items, bad)}}
+    valid = [item for number, item in enumerate(items) if number not in invalid] if isinstance(items, list) else items
+    fields = {name: value for name, value in page.items() if name not in invalid}
+    defaults = {name: value for name, value in _DEFAULTS.items() if name in invalid}
+    problems = _render_problems(kind, items, invalid)
+    return {**fields, **defaults, kind.field: valid, "_meta": {**(meta or {}), DROPPED: problems}}
 
 
-def refused_of(page: types.Result) -> list[str]:
-    """What was taken out of a page."""
-    told: Any = (page.meta or {}).get(REFUSED, ())
-    return list(told)
+def _dropped_from(page: types.Result) -> list[str]:
+    problems: Any = (page.meta or {}).get(DROPPED, ())
+    return list(problems)
 
 
-def _bad(kind: _Kind, method: str, version: str, page: dict[str, Any]) -> dict[int | str, str]:
-    """Why each place of the list, or each field beside the list, cannot be used."""
-    found: dict[int | str, str] = {}
-    for place, reason in (*_refused_by_version(method, version, page), *_refused_by(kind.page, page)):
-        if place[0] == kind.field and len(place) > 1 and isinstance(place[1], int):
-            found.setdefault(place[1], ": ".join(filter(None, [".".join(map(str, place[2:])), reason])))
-        elif place[0] != kind.field:
-            found.setdefault(place[0], reason)
-    if method == "tools/list" and version in MODERN_PROTOCOL_VERSIONS:  # the protocol wants these left out
+def _find_invalid(kind: _Kind, method: str, version: str, page: dict[str, Any]) -> dict[int | str, str]:
+    """Return why items, by their number, and other fields of a page, by their name, are invalid."""
+    invalid: dict[int | str, str] = {}
+    for location, reason in (*_errors_of_version(method, version, page), *_errors_of_model(kind.page, page)):
+        if location[0] == kind.field and len(location) > 1 and isinstance(location[1], int):
+            invalid.setdefault(location[1], ": ".join(filter(None, [".".join(map(str, location[2:])), reason])))
+        elif location[0] != kind.field:
+            invalid.setdefault(location[0], reason)
+    if method == "tools/list" and version in MODERN_PROTOCOL_VERSIONS:  # which requires clients to drop these
         for number, tool in enumerate(page["tools"] if isinstance(page.get("tools"), list) else ()):
-            if number not in found and (wrong := find_invalid_x_mcp_header(tool.get("inputSchema"))):
-                found[number] = wrong
-    return found
+            if number not in invalid and (problem := find_invalid_x_mcp_header(tool.get("inputSchema"))):
+                invalid[number] = problem
+    return invalid
 
 
-def _refused_by_version(method: str, version: str, page: dict[str, Any]) -> Iterable[tuple[tuple[Any, ...], str]]:
+def _errors_of_version(method: str, version: str, page: dict[str, Any]) -> Iterable[_Error]:
     try:
         validate_server_result(method, version, page)
     except KeyError:  # a list of an extension
         return ()
     except ValidationError as error:
-        return _places(error)
+        return _locate_errors(error)
     return ()
 
 
-def _refused_by(model: type[BaseModel], page: dict[str, Any]) -> Iterable[tuple[tuple[Any, ...], str]]:
+def _errors_of_model(model: type[BaseModel], page: dict[str, Any]) -> Iterable[_Error]:
     try:
         model.model_validate(page, by_name=False)
     except ValidationError as error:
-        return _places(error)
+        return _locate_errors(error)
     return ()
 
 
-def _places(error: ValidationError) -> list[tuple[tuple[Any, ...], str]]:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [(one["loc"], one["msg"][:1].lower() + one["msg"][1:]) for one in found if one["loc"]]
+def _locate_errors(error: ValidationError) -> list[_Error]:
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    return [(one["loc"], one["msg"][:1].lower() + one["msg"][1:]) for one in errors if one["loc"]]
 
 
-def _told(kind: _Kind, items: Any, bad: Mapping[int | str, str]) -> list[str]:
-    told = [
-        f"its {kind.one} {_name(items[place], place)} is left out: {clean_line(reason, MAX_SAID_CHARS)}"
+def _render_problems(kind: _Kind, items: Any, invalid: Mapping[int | str, str]) -> list[str]:
+    ordered = sorted(invalid.items(), key=lambda entry: (isinstance(entry[0], str), entry[0]))  # items before fields
+    problems = [
+        f"its {kind.noun} {_render_name(items[place], place)} is ignored: {clean_line(reason, MAX_QUOTED_CHARS)}"
         if isinstance(place, int)
-        else f"the {place} of its list of {kind.one}s is not used: {clean_line(reason, MAX_SAID_CHARS)}"
-        for place, reason in sorted(bad.items(), key=_in_order)[:MAX_TOLD]
+        else f"the {place} of its list of {kind.noun}s is ignored: {clean_line(reason, MAX_QUOTED_CHARS)}"
+        for place, reason in ordered[:MAX_PAGE_PROBLEMS]
     ]
-    more = len(bad) - len(told)
-    return [*told, f"and {more:,} more of its {kind.one}s"] if more else told
+    more = len(invalid) - len(problems)
+    return [*problems, f"and {more:,} more of its {kind.noun}s"] if more else problems
 
 
-def _in_order(one: tuple[int | str, str]) -> tuple[bool, int, str]:
-    """Items by their places, then fields by their names."""
-    place = one[0]
-    return (False, place, "") if isinstance(place, int) else (True, 0, place)
-
-
-def _name(item: Any, place: int) -> str:
-    said = next((item[field] for field in ("name", "uri", "uriTemplate") if _is_text(item, field)), None)
-    return repr(clean_line(said, MAX_SAID_CHARS)) if said else f"number {place + 1}"
-
-
-def _is_text(item: Any, field: str) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get(field), str)
+def _render_name(item: Any, number: int) -> str:
+    fields = item if isinstance(item, Mapping) else {}
+    names = (fields.get(field) for field in ("name", "uri", "uriTemplate"))
+    name = next((name for name in names if isinstance(name, str)), None)
+    return repr(clean_line(name, MAX_QUOTED_CHARS)) if name else f"number {number + 1}"

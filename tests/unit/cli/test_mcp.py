@@ -26,7 +26,7 @@ def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Pa
     called = run("mcp", "call", "p__echo", '{"text": "hello\\u001b[2J"}')
     assert (called.code, called.out) == (0, "hello\\u001b[2J\n")
     assert run("mcp", "call", "p__echo", "[]").code == 2
-    assert "did you mean p__echo?" in run("mcp", "call", "p__ecko").err
+    assert "Did you mean p__echo?" in run("mcp", "call", "p__ecko").err
     assert "there is no tool 'p__fly' of p: it has p__echo" in run("mcp", "call", "p__fly").err
     assert "say SERVER__TOOL; `onhand mcp list` shows the servers" in run("mcp", "call", "zebra").err
     assert run("mcp", "add", "p", *program("plain")).code == 2
@@ -56,7 +56,7 @@ def test_a_server_that_does_not_work_fails_the_test_and_calls_with_the_reason(ru
     done = run("mcp", "test")
     assert done.code == 1
     gone = "gone cannot be reached: there is no program 'no-such-program-anywhere': install it, or correct the command"
-    shut = f"shut cannot be reached: '{project}' is no program that may be run: correct the command"
+    shut = f"shut cannot be reached: '{project}' is not an executable program: correct the command"
     assert done.out == f"{gone}\n{shut}\n"
     called = run("mcp", "call", "gone__echo")
     assert called.code != 0
@@ -83,7 +83,7 @@ def test_what_cannot_be_used_of_a_list_is_named_by_test_list_and_review(
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
     run("mcp", "add", "u", *program("unfit"))
     run("mcp", "add", "p", *program("plain"))
-    told = "onhand: warning: u: its tool 'loose' is left out: inputSchema.type: field required\n"
+    told = "onhand: warning: u: its tool 'loose' is ignored: inputSchema.type: field required\n"
     assert told not in run("mcp", "list").err
     tested = run("mcp", "test")
     assert (tested.code, tested.out) == (0, "u: 2 tools\np: 1 tool\n")

@@ -91,7 +91,7 @@ def test_the_first_client_waits_for_servers_however_late_it_comes(
         async with Upstreams([behind("one", "plain")]) as registry:
             monkeypatch.setattr(anyio, "current_time", lambda: now() + 3600)
             registry.wake()
-            await registry.settled()
+            await registry.wait_until_listed()
             assert registry.catalog.names() == ("one__echo",)
 
     anyio.run(main)
@@ -148,7 +148,7 @@ def test_content_and_structured_content_and_meta_pass_unchanged(mode: str, behin
         server = behind("f", "faithful")
         direct: Any = None
         async with fronted(server, mode=mode) as (gateway, client):
-            link = await gateway.upstreams.client("f").link(mode == "legacy")
+            link = await gateway.upstreams.client("f").connect(mode == "legacy")
             direct = await link.session.call_tool("content", {})
             passed = await client.call_tool("f__content")
             assert passed.content == direct.content
@@ -254,7 +254,7 @@ def test_sampling_elicitation_and_roots_requests_reach_the_calling_client(behind
 def test_requests_that_a_client_does_not_support_fail_with_an_error(behind: Behind, fronted: Fronted) -> None:
     async def main() -> None:
         async with fronted(behind("f", "faithful"), mode="legacy") as (_, client):
-            with pytest.raises(MCPError, match="does not offer sampling"):
+            with pytest.raises(MCPError, match="does not support sampling"):
                 await client.call_tool("f__sampled")
             assert text_of(await client.call_tool("f__echo", {"text": "on"})) == "on"
 
@@ -271,7 +271,7 @@ def test_input_requests_reach_clients_of_both_eras(mode: str, behind: Behind, fr
         async with fronted(behind("a", "asking"), mode=mode, elicitation_callback=elicited) as (gateway, client):
             if mode == "legacy":  # the server's own answer is of the newer era only
                 newer = gateway.upstreams.client("a")
-                newer._links[True] = await newer.link(legacy=False)
+                newer._connector.connections[True] = await newer.connect(legacy=False)
             assert text_of(await client.call_tool("call_tool", {"name": "a__choose"})) == "state-1 grey"
 
     anyio.run(main)
@@ -352,7 +352,7 @@ def test_a_blocked_tool_is_reported_as_pending_approval(behind: Behind, fronted:
     async def main() -> None:
         async with fronted(behind("c", "changing", str(described))) as (_, client):
             for asking in ("describe_tool", "call_tool"):
-                assert "c__pay is held back" in text_of(await client.call_tool(asking, {"name": "c__pay"}))
+                assert "c__pay is blocked" in text_of(await client.call_tool(asking, {"name": "c__pay"}))
             found = text_of(await client.call_tool("search_tools", {"query": "pay"}))
             assert "Waiting for a person's approval: 1 tool." in found
             assert "Servers: c (1 tool)." in found
@@ -422,7 +422,7 @@ def test_a_server_killed_during_a_call_gives_a_clear_error_and_reconnects(
                 tasks.start_soon(call)
                 os.kill(int(await wait_for(path)), signal.SIGKILL)
             assert answers[0].is_error
-            assert "ended while it worked on this" in text_of(answers[0])
+            assert "ended while it worked on this request" in text_of(answers[0])
             assert text_of(await client.call_tool("f__echo", {"text": "back"})) == "back"
 
     anyio.run(main)
@@ -526,7 +526,7 @@ def test_a_search_or_call_reports_a_server_that_is_down(behind: Behind, fronted:
             for tool in ("call_tool", "describe_tool"):
                 refused = await client.call_tool(tool, {"name": "gone__pay"})
                 assert refused.is_error
-                assert text_of(refused).startswith("gone is down and has not said which tools it has (it ended at once")
+                assert text_of(refused).startswith("gone is down and has not listed its tools yet (it ended at once")
             heard = await client.call_tool("search_tools", {"query": "say the same again"})
             assert text_of(heard).splitlines()[-1] == "Note: down, so not searched: gone."
             assert heard.structured_content["notes"] == ["down, so not searched: gone"]
@@ -535,6 +535,6 @@ def test_a_search_or_call_reports_a_server_that_is_down(behind: Behind, fronted:
             missed = text_of(await client.call_tool("search_tools", {"query": "select:p__ecko"}))
             assert "There is no p__ecko; did you mean p__echo?\n" in missed
             called = await client.call_tool("call_tool", {"name": "p__ecko"})
-            assert text_of(called) == "there is no tool 'p__ecko': did you mean p__echo?"
+            assert text_of(called) == "There is no tool 'p__ecko'. Did you mean p__echo?"
 
     anyio.run(main)

@@ -7,7 +7,7 @@ import mcp_types as types
 from mcp import MCPError
 
 from onhand.mcp.gateway import OutputPager
-from onhand.mcp.upstream_transport import capped_error
+from onhand.mcp.upstream_transport import cap_error
 from requirements import requirement
 
 
@@ -30,10 +30,10 @@ def test_a_short_result_is_unchanged() -> None:
 @requirement("mcp.faithful", "mcp.output-continues")
 def test_only_a_long_error_is_cut() -> None:
     error = MCPError(code=-32000, message="no", data={"a": 1})
-    assert capped_error(error, 100) is error
-    long = capped_error(MCPError(code=-32000, message="é" * 1_000), 101)
+    assert cap_error(error, 100) is error
+    long = cap_error(MCPError(code=-32000, message="é" * 1_000), 101)
     assert (long.code, long.message) == (-32000, "é" * 50 + " [cut, of 2,000 bytes]")
-    wordy = capped_error(MCPError(code=-32000, message="no", data=["x" * 1_000]), 100)
+    wordy = cap_error(MCPError(code=-32000, message="no", data=["x" * 1_000]), 100)
     assert (wordy.message, wordy.data) == ("no", None)
 
 

@@ -15,12 +15,12 @@ NO_FIT = "structured content that does not fit its output schema"
 @pytest.mark.parametrize(
     ("tool", "wrong"),
     [
-        ("number", f'p: number gave {NO_FIT}: word: the value is not of type "integer"'),
-        ("slow", f'p: slow gave {NO_FIT}: word: the value does not match "^(a+)+$"'),
-        ("none", "p: none promises structured content and gave none"),
+        ("number", f'p: number returned {NO_FIT}: word: the value is not of type "integer"'),
+        ("slow", f'p: slow returned {NO_FIT}: word: the value does not match "^(a+)+$"'),
+        ("none", "p: none has an output schema but returned no structured content"),
     ],
 )
-def test_an_answer_that_breaks_a_promise_is_an_error_of_one_short_line(
+def test_a_result_that_does_not_fit_its_schema_is_an_error_of_one_line(
     mode: str, tool: str, wrong: str, behind: Behind, fronted: Fronted
 ) -> None:
     async def main() -> None:
@@ -34,9 +34,7 @@ def test_an_answer_that_breaks_a_promise_is_an_error_of_one_short_line(
 
 @requirement("mcp.dead-upstreams-are-harmless")
 @ERAS
-def test_a_promise_that_would_take_for_ever_to_check_passes_unchecked(
-    mode: str, behind: Behind, fronted: Fronted
-) -> None:
+def test_a_result_that_is_too_expensive_to_check_passes_unchecked(mode: str, behind: Behind, fronted: Fronted) -> None:
     async def main() -> None:
         async with fronted(behind("p", "promising"), mode=mode) as (_, client):
             for name in ("kept", "forked"):

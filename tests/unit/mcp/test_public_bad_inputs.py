@@ -13,10 +13,10 @@ from mcp import Client
 
 from onhand.mcp.approvals import Approvals, definition_of
 from onhand.mcp.gateway import Gateway
-from onhand.mcp.sanitize import clean, cleaned, suspicions
+from onhand.mcp.sanitize import clean, clean_json, suspicions
 from onhand.mcp.surface import build_server
-from onhand.mcp.upstream_catalog import own_address, public_address, public_name
-from onhand.mcp.upstream_lists import REFUSED, sifted
+from onhand.mcp.upstream_lists import DROPPED, drop_invalid_items
+from onhand.mcp.upstream_routes import public_address, public_name, split_address
 from onhand.mcp.upstreams import Upstreams
 from onhand.tools.catalog_tool import CatalogTool
 from onhand.tools.search_tools import render_tool_line
@@ -46,15 +46,15 @@ def texts_of(area: str) -> list[dict[str, Any]]:
     return twins + [case for case in cases(area) if _is_about_a_text(case.get("input"))]
 
 
-@requirement("mcp.descriptions-are-cleaned")
+@requirement("mcp.descriptions-are-clean_json")
 @pytest.mark.parametrize("case", texts_of("toolmeta"), ids=lambda case: case.get("id", "twin"))
 def test_a_bad_description_is_held_or_harmless(case: dict[str, Any]) -> None:
     others = {"send_email"}
     said = case["input"]
     told = {"description": said} if isinstance(said, str) else {"inputSchema": said}
-    held = Approvals().screened("s", {"t": definition_of({"name": "t", **told})}, others)
+    blocked = Approvals().screen("s", {"t": definition_of({"name": "t", **told})}, others)
     if case["expected"] == "flag":
-        assert held
+        assert blocked
     if isinstance(said, str):
         _is_harmless(said)
 
@@ -108,9 +108,9 @@ def a_result_that_breaks_its_schema(case: dict[str, Any], behind: Behind, tmp_pa
 def a_header_that_is_none(case: dict[str, Any], behind: Behind, tmp_path: Path) -> None:
     """The newer protocol wants such tools left out; the older one knows no such header."""
     page = {"tools": [*upstream_tools(case), {"name": "good", "inputSchema": SCHEMA}]}
-    kept = sifted("tools/list", "2026-07-28", page)
+    kept = drop_invalid_items("tools/list", "2026-07-28", page)
     assert [tool["name"] for tool in kept["tools"]] == ["good"]
-    assert kept["_meta"][REFUSED][0].startswith("its tool 't' is left out")
+    assert kept["_meta"][DROPPED][0].startswith("its tool 't' is ignored")
 
 
 # What takes more than one list.
@@ -131,7 +131,7 @@ DESCRIBED: dict[str, Callable[[dict[str, Any], Behind, Path], None]] = {
 }
 
 
-@requirement("mcp.descriptions-are-cleaned", "mcp.bad-items-cost-themselves")
+@requirement("mcp.descriptions-are-clean_json", "mcp.bad-items-cost-themselves")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", each(cases("toolmeta")))
 def test_a_bad_tool_of_a_real_server_is_held_told_of_or_harmless(
@@ -152,23 +152,23 @@ def test_a_bad_tool_of_a_real_server_is_held_told_of_or_harmless(
             before = (await client.list_tools()).model_dump_json()
             assert await registry.connect() == {}
             assert text_of(await client.call_tool("call_tool", {"name": "s__good"})) == "good"
-            bad = [route for route in registry.routes() if route.key == "s" and route.own != "good"]
+            bad = [route for route in registry.routes() if route.key == "s" and route.upstream_name != "good"]
             (status, _) = registry.status()
             for route in bad:
                 _is_harmless(route.tool.description or "")
                 assert route.tool.icons is None
             if case["expected"] == "flag":
                 own = upstream_tools(case)[0]["name"]
-                assert status.held or status.problems or [r for r in bad if r.tool.name != own]
+                assert status.blocked or status.problems or [r for r in bad if r.tool.name != own]
             if case["expected"] == "reject" and "icons" not in upstream_tools(case)[0]:
                 assert bad == []
                 assert status.problems
             if case["expected"] in ("accept", "literal", "bounded"):
                 (route,) = bad
-                assert not route.held
+                assert not route.blocked
                 named = f"select:{route.tool.name}"
                 assert [hit.name for hit in registry.search(named).hits] == [route.tool.name]
-                assert text_of(await client.call_tool("call_tool", {"name": route.tool.name})) == route.own
+                assert text_of(await client.call_tool("call_tool", {"name": route.tool.name})) == route.upstream_name
             assert (await client.list_tools()).model_dump_json() == before
 
     anyio.run(main)
@@ -211,21 +211,21 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=10), JSON, max_size=5))
 def test_any_definition_can_be_cleaned_and_looked_at(definition: dict[str, Any]) -> None:
-    json.dumps(cleaned(definition)).encode()
+    json.dumps(clean_json(definition)).encode()
     suspicions(definition)
 
 
-@requirement("mcp.changed-tools-are-held")
+@requirement("mcp.changed-tools-are-blocked")
 @given(JSON, JSON, st.sampled_from(["description", "inputSchema", "annotations", "title", "outputSchema"]))
 def test_every_change_is_held_and_nothing_else(before: Any, after: Any, field: str) -> None:
     pins = Approvals()
     definition = {"name": "t", "description": "d", field: before}
-    first = pins.screened("s", {"t": definition})
-    assert pins.screened("s", {"t": json.loads(json.dumps(definition))}) == first
+    first = pins.screen("s", {"t": definition})
+    assert pins.screen("s", {"t": json.loads(json.dumps(definition))}) == first
     changed = {**definition, field: after}
     is_other = json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
     if not first and is_other:
-        assert "changed since it was approved" in pins.screened("s", {"t": changed})["t"]
+        assert "changed since it was approved" in pins.screen("s", {"t": changed})["t"]
 
 
 @requirement("mcp.names-never-move")
@@ -239,4 +239,4 @@ def test_a_name_says_whose_it_is_and_no_two_are_alike(key: str, own: str) -> Non
     assert name.startswith(f"{key}__")
     assert len(name) <= 128
     assert public_name(key, own + "x") != name
-    assert own_address(public_address(key, own)) == (key, own)
+    assert split_address(public_address(key, own)) == (key, own)

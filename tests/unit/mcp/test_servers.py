@@ -11,15 +11,15 @@ from onhand.mcp.client_settings import settings_paths
 from onhand.mcp.servers import (
     KEY,
     ServerConfig,
-    as_json,
-    environment,
-    expanded,
-    is_ourselves,
+    expand_variables,
+    is_onhand,
     parse_servers,
     read_servers,
+    servers_to_json,
     usable_key,
     write_servers,
 )
+from onhand.mcp.upstream_transport import program_environment
 from requirements import requirement
 
 
@@ -44,36 +44,36 @@ def one(entry: Any, name: str = "it") -> ServerConfig:
 )
 def test_every_client_s_form_is_read(value: object, key: str, shown: str) -> None:
     (server,), problems = parse_servers(value, "here")
-    assert (server.key, server.shown, problems) == (key, shown, ())
+    assert (server.key, server.summary, problems) == (key, shown, ())
 
 
 @requirement("mcp.client-files")
 def test_files_with_comments_and_in_toml_are_read(tmp_path: Path) -> None:
     jsonc = tmp_path / "mcp.json"
     jsonc.write_text('{ // mine\n "servers": { "a": {"url": "https://x.org//y"}, /* b */ "b": {"command": "c",},\n}, }')
-    assert [server.shown for server in read_servers(str(jsonc)).servers] == ["https://x.org//y", "c"]
+    assert [server.summary for server in read_servers(str(jsonc)).servers] == ["https://x.org//y", "c"]
     toml = tmp_path / "config.toml"
     toml.write_text('[mcp_servers.a]\ncommand = "b"\nargs = ["c"]\n')
-    assert [server.shown for server in read_servers(str(toml)).servers] == ["b c"]
+    assert [server.summary for server in read_servers(str(toml)).servers] == ["b c"]
 
 
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        (5, "is no server"),
+        (5, "is not a server"),
         ({}, "needs either a command or a url"),
         ({"command": "a", "url": "http://x"}, "needs either"),
-        ({"command": "a", "args": "b"}, "args is a list of texts"),
-        ({"command": "a\0b"}, "a text on one line"),
-        ({"command": "a", "env": {"A": ["b"]}}, "env is an object of texts"),
+        ({"command": "a", "args": "b"}, "args must be a list of strings"),
+        ({"command": "a\0b"}, "a string on one line"),
+        ({"command": "a", "env": {"A": ["b"]}}, "env must be an object of strings"),
         ({"url": "--upload-pack=evil"}, "http:// or https://"),
         ({"url": "file:///etc/passwd"}, "http:// or https://"),
-        ({"url": "http://x", "headers": {"A: b": "c"}}, "no header can have"),
-        ({"url": "http://x", "headers": {"A": "b\r\nC: d"}}, "a text on one line"),
+        ({"url": "http://x", "headers": {"A: b": "c"}}, "an invalid header name"),
+        ({"url": "http://x", "headers": {"A": "b\r\nC: d"}}, "a string on one line"),
         ({"url": "http://x", "bearer_env": "not a name"}, "the name of a variable"),
-        ({"url": "http://x", "oauth": {"clientId": 5}}, "client_id is a text"),
-        ({"command": "a", "timeout_s": -1}, "timeout_s is a number above 0"),
-        ({"command": "a", "cwd": "\ud800"}, "half of a character"),
+        ({"url": "http://x", "oauth": {"clientId": 5}}, "client_id must be a string"),
+        ({"command": "a", "timeout_s": -1}, "timeout_s must be a number above 0"),
+        ({"command": "a", "cwd": "\ud800"}, "a lone surrogate"),
     ],
 )
 def test_an_entry_that_cannot_be_used_is_a_problem_and_the_others_are_read(entry: object, reason: str) -> None:
@@ -115,19 +115,19 @@ def test_names_become_keys_that_never_meet() -> None:
 def test_variables_are_filled_in_only_when_a_program_starts() -> None:
     server = one({"command": "a", "env": {"TOKEN": "${MINE}", "X": "${OTHER:-plain}", "Y": "${env:MINE}"}})
     assert server.env["TOKEN"] == "${MINE}"
-    given = environment(server, {"MINE": "s3cret", "OTHER": "", "UNLISTED": "no"})
+    given = program_environment(server, {"MINE": "s3cret", "OTHER": "", "UNLISTED": "no"})
     assert (given["TOKEN"], given["X"], given["Y"]) == ("s3cret", "plain", "s3cret")
     assert "UNLISTED" not in given
     with pytest.raises(ConfigError, match="MINE is not set"):
-        environment(server, {})
+        program_environment(server, {})
     with pytest.raises(ConfigError, match="only variables"):
-        expanded("${input:key}", {}, "here")
+        expand_variables("${input:key}", {}, "here")
 
 
 @requirement("mcp.tokens-stay")
 def test_what_is_shown_of_a_server_has_no_secret() -> None:
     server = one({"url": "https://x.org/?key=s3cret", "bearer_env": "TOKEN"})
-    assert "s3cret" not in server.shown
+    assert "s3cret" not in server.summary
     assert server.headers == {"Authorization": "Bearer ${TOKEN}"}
 
 
@@ -148,7 +148,7 @@ def test_what_is_shown_of_a_server_has_no_secret() -> None:
 def test_who_logs_in_is_read_however_a_client_spells_it(said: dict[str, Any], login: tuple[object, ...]) -> None:
     server = one({"url": "https://x.org", **said})
     assert (server.oauth, server.client_id, server.client_secret) == login
-    assert one(as_json([server])["mcpServers"]["it"]) == server
+    assert one(servers_to_json([server])["mcpServers"]["it"]) == server
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = str(tmp_path / "new" / "mcp.json")
     write_servers(path, servers)
     assert read_servers(path).servers == servers
-    assert json.loads(Path(path).read_text()) == as_json(servers)
+    assert json.loads(Path(path).read_text()) == servers_to_json(servers)
     assert Path(path).stat().st_mode & 0o777 == 0o600
 
 
@@ -181,7 +181,7 @@ def test_an_approval_is_for_one_command() -> None:
     ],
 )
 def test_we_do_not_stand_behind_ourselves(command: list[str], ourselves: bool) -> None:
-    assert is_ourselves(one({"command": command})) is ourselves
+    assert is_onhand(one({"command": command})) is ourselves
 
 
 @requirement("mcp.client-files")

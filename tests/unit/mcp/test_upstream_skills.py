@@ -15,7 +15,7 @@ from onhand.mcp.gateway import Gateway
 from onhand.mcp.local import LocalSurface
 from onhand.mcp.pass_through import PassThrough
 from onhand.mcp.servers import ServerConfig
-from onhand.mcp.upstream_catalog import proofs_of
+from onhand.mcp.upstream_routes import listed_files
 from onhand.mcp.upstreams import Upstreams
 from requirements import requirement
 from unit.mcp.conftest import Behind, talking
@@ -49,8 +49,8 @@ def listed(content: bytes = HEAD, **changed: Any) -> dict[str, Any]:
 def test_a_file_is_proven_by_size_digest_and_front_matter(
     entry: dict[str, Any], content: bytes, fails: str | None
 ) -> None:
-    proof = proofs_of([entry]).get("skill://wash/SKILL.md")
-    assert (proof.fails(content) if proof else None) == fails
+    proof = listed_files([entry]).get("skill://wash/SKILL.md")
+    assert (proof.find_mismatch(content) if proof else None) == fails
 
 
 def serving(project: Path) -> ServerConfig:
@@ -71,7 +71,7 @@ def test_a_skill_of_another_server_is_read_as_it_was_listed_or_not_at_all(projec
                 read = await registry.read(f"mcp://other/{file['uri']}")
                 assert isinstance(read, types.ReadResourceResult)
             head.write_text(head.read_text().replace("water", "fire!"))
-            with pytest.raises(UpstreamError, match="another digest than it was listed with"):
+            with pytest.raises(UpstreamError, match=r"the digest of skill:.* differs from the"):
                 await registry.read(f"mcp://other/{skill['uri']}")
 
     anyio.run(main)
@@ -137,9 +137,9 @@ def test_what_hides_or_is_no_entry_is_left_out_of_a_servers_skills(behind: Behin
         assert skill["uri"] == "skill://good/SKILL.md"
         children = (await asked(client, "resources/directory/read", uri="skill://good"))["resources"]
         assert [child["uri"] for child in children] == ["skill://good/SKILL.md"]
-        with pytest.raises(MCPError, match="no list of resources"):
+        with pytest.raises(MCPError, match="not a list of resources"):
             await asked(client, "resources/directory/read", uri="skill://bad")
-        with pytest.raises(MCPError, match="take an address from skills/list"):
+        with pytest.raises(MCPError, match="Use an address from skills/list"):
             await asked(client, "skills/get", uri="skill://hidden/SKILL.md")
 
     talking(PassThrough(Upstreams([behind("s", "skilled")], version="1"), "s"), talk, "legacy")

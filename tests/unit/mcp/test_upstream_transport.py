@@ -12,7 +12,7 @@ from onhand.errors import UpstreamError
 from onhand.mcp import upstream_transport
 from onhand.mcp.gateway import Gateway
 from onhand.mcp.surface import build_server
-from onhand.mcp.upstream_transport import Starts
+from onhand.mcp.upstream_transport import StartupThrottle
 from onhand.mcp.upstreams import Upstreams
 from requirements import requirement
 from unit.mcp.conftest import Behind
@@ -42,12 +42,12 @@ def test_programs_start_one_after_the_other_and_those_that_failed_more_rarely(mo
     monkeypatch.setattr(upstream_transport, "AGAIN_S", NEVER_S)
     turns: list[str] = []
 
-    async def wait(turn: Starts, name: str, has_failed: bool) -> None:
-        await turn.turn(has_failed)
+    async def wait(turn: StartupThrottle, name: str, has_failed: bool) -> None:
+        await turn.wait_for_turn(has_failed)
         turns.append(name)
 
     async def main() -> None:
-        turn = Starts()
+        turn = StartupThrottle()
         async with anyio.create_task_group() as tasks:
             for name in ("a", "b", "c", "failed", "behind it"):
                 tasks.start_soon(wait, turn, name, name == "failed")
@@ -63,14 +63,14 @@ def test_programs_start_one_after_the_other_and_those_that_failed_more_rarely(mo
 def test_programs_give_way_to_calls_and_start_when_it_is_quiet() -> None:
     turns: list[int] = []
 
-    async def wait(turn: Starts, number: int) -> None:
-        await turn.turn(False)
+    async def wait(turn: StartupThrottle, number: int) -> None:
+        await turn.wait_for_turn(False)
         turns.append(number)
 
     async def main() -> None:
-        turn = Starts()
+        turn = StartupThrottle()
         async with anyio.create_task_group() as tasks:
-            with turn.call():
+            with turn.request():
                 for number in range(20):
                     tasks.start_soon(wait, turn, number)
                 await wait_all_tasks_blocked()
@@ -85,10 +85,10 @@ def test_calls_without_end_do_not_keep_a_program_from_its_turn(monkeypatch: pyte
     monkeypatch.setattr(upstream_transport, "BUSY_S", 0.05)
 
     async def main() -> None:
-        turn = Starts()
-        with turn.call(), anyio.fail_after(60):
+        turn = StartupThrottle()
+        with turn.request(), anyio.fail_after(60):
             for _ in range(3):
-                await turn.turn(False)
+                await turn.wait_for_turn(False)
 
     anyio.run(main)
 
@@ -102,14 +102,14 @@ def test_a_server_that_somebody_needs_does_not_wait_for_its_turn(behind: Behind,
     async def main() -> None:
         registry = Upstreams(servers)
         async with registry:
-            with registry._starts.call():
+            with registry._throttle.request():
                 registry.wake()
                 await until(lambda: bool(registry.listing("first").tools))
                 assert log.read_text() == "listed\n"
                 assert registry.pending() == ("second", "third", "fourth")
                 assert text_of(await registry.execute("first__echo", {})) == "yes"  # type: ignore[arg-type]
                 assert await registry.connect(["third"]) == {}
-                await registry.settled("fourth__echo")  # nobody else is waited for
+                await registry.wait_until_listed("fourth__echo")  # nobody else is waited for
                 assert text_of(await registry.execute("fourth__echo", {})) == "yes"  # type: ignore[arg-type]
                 assert log.read_text() == "listed\n" * 3
                 assert registry.pending() == ("second",)
@@ -139,10 +139,10 @@ def test_closing_answers_those_who_wait_for_a_turn_that_never_came(behind: Behin
         with anyio.fail_after(60):
             registry = Upstreams([behind("a", "plain"), behind("b", "plain")])
             async with anyio.create_task_group() as tasks, registry:
-                with registry._starts.call():
+                with registry._throttle.request():
                     registry.wake()
                     await until(lambda: bool(registry.listing("a").tools))
-                    tasks.start_soon(registry.client("b").answered)
+                    tasks.start_soon(registry.client("b").wait_until_listed)
                     await wait_all_tasks_blocked()
 
     anyio.run(main)
@@ -155,7 +155,7 @@ def test_a_call_to_a_known_tool_waits_for_no_other_server(behind: Behind) -> Non
         async with Client(build_server(Gateway(registry)), cache=None) as client:
             await client.list_tools()
             await registry.connect(["good"])
-            registry._patient_until = anyio.current_time() + NEVER_S
+            registry._wait_until = anyio.current_time() + NEVER_S
             with anyio.fail_after(60):
                 echo = {"name": "good__echo", "arguments": {"text": "a"}}
                 assert text_of(await client.call_tool("call_tool", echo)) == "a"
@@ -170,11 +170,11 @@ def test_a_call_to_a_server_that_waits_for_its_turn_waits_for_it_however_late(be
     async def main() -> None:
         registry = Upstreams([behind("a", "plain"), behind("b", "plain")])
         async with Client(build_server(Gateway(registry)), cache=None) as client:
-            with registry._starts.call(), anyio.fail_after(60):
+            with registry._throttle.request(), anyio.fail_after(60):
                 await client.list_tools()
                 await until(lambda: bool(registry.listing("a").tools))
                 assert registry.pending() == ("b",)
-                registry._patient_until = anyio.current_time()  # the first seconds are long over
+                registry._wait_until = anyio.current_time()  # the first seconds are long over
                 echo = {"name": "b__echo", "arguments": {"text": "late"}}
                 assert text_of(await client.call_tool("call_tool", echo)) == "late"
 
@@ -188,11 +188,11 @@ def test_a_program_whose_list_is_known_when_its_turn_comes_is_not_started_again(
 
     async def main() -> None:
         async with Upstreams([behind(key, "counting", str(log)) for key in ("first", "second")]) as registry:
-            with registry._starts.call():
+            with registry._throttle.request():
                 registry.wake()
                 await until(lambda: bool(registry.listing("first").tools))
                 assert await registry.connect(["second"], legacy=True) == {}
-            await until(lambda: not registry.client("second")._attempts)
+            await until(lambda: not registry.client("second")._connector.attempts)
             assert log.read_text() == "listed\n" * 2
 
     anyio.run(main)
@@ -202,7 +202,7 @@ def test_a_program_whose_list_is_known_when_its_turn_comes_is_not_started_again(
 def test_a_program_that_ends_slowly_does_not_make_its_successor_unknown(
     behind: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upstream_transport, "END_S", 0.1)
+    monkeypatch.setattr(upstream_transport, "STOP_S", 0.1)
     log, gate = tmp_path / "log", tmp_path / "gate"
 
     async def main() -> None:

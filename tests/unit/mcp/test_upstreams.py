@@ -17,9 +17,10 @@ from onhand.mcp.approvals import Approvals
 from onhand.mcp.gateway import Gateway
 from onhand.mcp.servers import ServerConfig
 from onhand.mcp.surface import build_server
-from onhand.mcp.upstream import FIRST_PAUSE_S, LONGEST_PAUSE_S, pause_after
+from onhand.mcp.upstream_catalog import BATCH
+from onhand.mcp.upstream_connection import FIRST_PAUSE_S, LONGEST_PAUSE_S, pause_after
 from onhand.mcp.upstream_lists import UpstreamLists
-from onhand.mcp.upstreams import AT_ONCE, Upstreams
+from onhand.mcp.upstreams import Upstreams
 from onhand.tools import catalog_tool
 from requirements import requirement
 from unit.mcp.conftest import Behind, Fronted
@@ -47,14 +48,14 @@ def test_each_failure_is_told_and_the_other_servers_work(behind: Behind) -> None
             assert "no answer within 3 s" in down["hangs"]
             assert "there is no program 'no-such-program-anywhere'" in down["missing"]
             assert "NOT_SET_ANYWHERE is not set" in down["unset"]
-            assert "it does not keep to MCP: tools: Input should be a valid list" in down["malformed"]
+            assert "it violates the MCP protocol: tools: Input should be a valid list" in down["malformed"]
             assert text_of(await registry.execute("good__echo", {"text": "a"})) == "a"  # type: ignore[arg-type]
             assert text_of(await registry.execute("floods__echo", {"text": "b"})) == "b"  # type: ignore[arg-type]
             states = {one.key: one.status.state for one in registry.status()}
             assert states["good"] == "ready"
             assert states["exits"] in ("down", "connecting")  # it is tried again
             with pytest.raises(UpstreamError, match=r"is down|cannot be reached"):
-                await registry.client("missing").link()
+                await registry.client("missing").connect()
 
     anyio.run(main)
 
@@ -79,7 +80,7 @@ def test_a_directory_that_is_none_is_not_told_as_a_missing_program(behind: Behin
     anyio.run(main)
 
 
-@requirement("mcp.descriptions-are-cleaned")
+@requirement("mcp.descriptions-are-clean_json")
 def test_what_a_dead_server_said_last_is_told_without_what_nobody_would_see(behind: Behind) -> None:
     async def main() -> None:
         async with Upstreams([behind("exits", "exits", "\x1b[31mno\u202e licence\x1b[0m")]) as registry:
@@ -100,7 +101,7 @@ def test_pauses_grow_to_a_limit_however_long_a_server_is_down() -> None:
 def test_an_address_of_any_length_that_a_result_mentions_is_not_kept() -> None:
     registry = Upstreams([ServerConfig("a", "x")])
     links = [types.ResourceLink(name="n", uri=uri) for uri in ("x://short", "x://" + "y" * 100_000)]
-    registry._remember_links("a", types.CallToolResult(content=[*links]))
+    registry._catalog.routes.remember_links("a", types.CallToolResult(content=[*links]))
     assert registry.owner("x://short") == ("a", "x://short")
     with pytest.raises(NotFound):
         registry.owner(links[1].uri)
@@ -112,8 +113,8 @@ def test_a_server_that_failed_is_not_tried_again_at_once() -> None:
         async with Upstreams([ServerConfig("missing", "no-such-program-anywhere")]) as registry:
             await registry.connect()
             began = anyio.current_time()
-            with pytest.raises(UpstreamError, match="it is tried again in"):
-                await registry.client("missing").link()
+            with pytest.raises(UpstreamError, match="It is tried again in"):
+                await registry.client("missing").connect()
             assert anyio.current_time() - began < FIRST_PAUSE_S  # it did not wait for anything
 
     anyio.run(main)
@@ -265,10 +266,10 @@ def test_a_hundred_servers_of_one_name_are_all_reachable() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply(status=401), "it asks who we are, with status 401: give it a token"),
+        (Reply(status=401), "it requires authentication (status 401): configure a token"),
         (Reply(status=302, headers={"Location": "http://127.0.0.1:9/elsewhere"}), "MCPError: Redirect to "),
-        (Reply(status=404), "it answers with status 404: check the url"),
-        (Reply(status=503), "it answers with status 503"),
+        (Reply(status=404), "it responds with status 404: check the url"),
+        (Reply(status=503), "it responds with status 503"),
         (Reply(b"<html>", headers={"Content-Type": "text/html"}), ""),
         (Reply({"jsonrpc": "2.0", "id": 0, "result": 5}, headers={"Content-Type": "application/json"}), ""),
     ],
@@ -328,7 +329,7 @@ def test_whatever_a_server_answers_the_caller_gets_an_answer_and_the_session_liv
                     told[name] = f"{type(error).__name__}: {error}"
             assert told["half"] == told["bytes"] == "a\ufffdb"
             assert told["other"] == told["noise"] == "x"
-            assert "no JSON-RPC message" in told["five"]
+            assert "not a JSON-RPC message" in told["five"]
             assert "bytes: ask for less" in told["flood"]
             assert "obey" in told["injected"]
             assert told["failed"] == "MCPError: the store is closed"  # and not the connection, whose code this is too
@@ -435,7 +436,7 @@ def test_a_thousand_announcements_of_a_change_are_a_few_lists(behind: Behind, tm
 
 @requirement("mcp.dead-upstreams-are-harmless")
 def test_others_are_answered_while_a_long_list_is_taken_in_and_closing_does_not_wait_for_it(behind: Behind) -> None:
-    count = 20 * AT_ONCE
+    count = 20 * BATCH
 
     async def main() -> Upstreams:
         registry = Upstreams([behind("many", "many", str(count))])
@@ -465,20 +466,20 @@ def test_a_tool_that_says_how_anothers_is_to_be_used_is_held_whoever_is_listed_f
         servers.append(behind(key, "changing", str(tmp_path / key)))
     pins = str(tmp_path / "pins.json")
 
-    async def main(is_held: bool) -> None:
+    async def main(is_blocked: bool) -> None:
         async with Upstreams(servers, Approvals(pins)) as registry:
             for key in order:
                 await registry.connect([key])
-            assert {route.tool.name for route in registry.routes() if route.held} == (
-                {"sly__log"} if is_held else set()
+            assert {route.tool.name for route in registry.routes() if route.blocked} == (
+                {"sly__log"} if is_blocked else set()
             )
-            assert ("sly__log" in registry.catalog.names()) is not is_held
+            assert ("sly__log" in registry.catalog.names()) is not is_blocked
             assert {"sly__add", "mail__send_email"} <= set(registry.catalog.names())
 
     anyio.run(main, True)
     anyio.run(main, True)
-    (waiting,) = Approvals(pins).waiting()
-    assert waiting.reasons == ("says how a tool of another server is to be used (send_email)",)
+    (waiting,) = Approvals(pins).pending()
+    assert waiting.reasons == ("tells a model how to use another server's tool (send_email)",)
     Approvals(pins).approve("sly", ["log"])
     anyio.run(main, False)
 
@@ -503,16 +504,16 @@ def test_a_suspicious_tool_and_one_that_cannot_be_named_are_kept_from_models(beh
         async with Upstreams([behind("c", "changing", str(described))]) as registry:
             await registry.connect()
             (one,) = registry.status()
-            assert one.held == 2
+            assert one.blocked == 2
             with pytest.raises(ToolError, match="poses as an instruction"):
                 registry.route("c__poisoned")
             assert registry.route("c__search_tools").key == "c"
             names = registry.catalog.names()
             assert {"c__search_tools", "c____proto__", "c__twice"} <= set(names)
-            assert sum(len(name) <= 128 for name in names) == len(names) == 6  # with `changed`, without what is held
-            assert any("no name" in problem for problem in one.problems)
+            assert sum(len(name) <= 128 for name in names) == len(names) == 6  # with `changed`, without what is blocked
+            assert any("not a usable name" in problem for problem in one.problems)
             assert any("twice" in problem for problem in one.problems)
-            shown = next(route.tool for route in registry.routes() if route.own == "unseen")
+            shown = next(route.tool for route in registry.routes() if route.upstream_name == "unseen")
             assert shown.description == "Says more than it shows."
             with pytest.raises(NotFound):
                 registry.route("c__a\nb")
@@ -571,15 +572,15 @@ def test_a_program_gets_only_what_its_entry_names(behind: Behind) -> None:
 @requirement("mcp.in-tool-search")
 def test_a_list_that_is_taken_in_again_while_it_is_taken_in_is_found_whole(tmp_path: Path) -> None:
     pins = str(tmp_path / "pins.json")
-    tools = tuple({"name": f"sort_{n}", "inputSchema": {"type": "object"}} for n in range(3 * AT_ONCE))
+    tools = tuple({"name": f"sort_{n}", "inputSchema": {"type": "object"}} for n in range(3 * BATCH))
     registry = Upstreams([ServerConfig("big", "true")], Approvals(pins))
-    steps = registry._taking_in("big", UpstreamLists(tools))
+    steps = registry._catalog.intake_steps("big", UpstreamLists(tools))
     while not len(registry.catalog):
         next(steps)
     assert len(registry.catalog) < len(tools)
-    with pytest.raises(ToolError, match="has not said which tools it has"):
+    with pytest.raises(ToolError, match="has not listed its tools yet"):
         registry.route("big__other")  # which may yet come
-    Approvals(pins).accept_server(ServerConfig("other", "true"))  # another process does
+    Approvals(pins).approve_server(ServerConfig("other", "true"))  # another process does
     assert registry.search("sort").total_tools == len(tools)
     assert list(steps) == []
     assert len(registry.catalog) == len(tools)
@@ -588,20 +589,20 @@ def test_a_list_that_is_taken_in_again_while_it_is_taken_in_is_found_whole(tmp_p
 @requirement("mcp.dead-upstreams-are-harmless")
 def test_a_long_list_is_looked_through_shown_found_and_forgotten_by_steps() -> None:
     steps = 10
-    tools = tuple({"name": f"sort_{n}", "inputSchema": {"type": "object"}} for n in range(steps * AT_ONCE))
+    tools = tuple({"name": f"sort_{n}", "inputSchema": {"type": "object"}} for n in range(steps * BATCH))
     registry = Upstreams([ServerConfig("big", "true")])
-    assert sum(1 for _ in registry._taking_in("big", UpstreamLists(tools))) >= 3 * steps
-    assert sum(1 for _ in registry._taking_in("big", UpstreamLists())) >= steps
+    assert sum(1 for _ in registry._catalog.intake_steps("big", UpstreamLists(tools))) >= 3 * steps
+    assert sum(1 for _ in registry._catalog.intake_steps("big", UpstreamLists())) >= steps
     assert len(registry.catalog) == 0
 
 
 @requirement("mcp.in-tool-search")
 def test_a_list_that_changes_while_it_is_taken_in_is_asked_for_again(behind: Behind) -> None:
     async def main() -> None:
-        async with Upstreams([behind("hasty", "hasty", str(5 * AT_ONCE))]) as registry:
+        async with Upstreams([behind("hasty", "hasty", str(5 * BATCH))]) as registry:
             assert await registry.connect() == {}
             with anyio.fail_after(60):
-                while registry.routes()[0].own != "second_0":
+                while registry.routes()[0].upstream_name != "second_0":
                     await anyio.sleep(0.01)
 
     anyio.run(main)
