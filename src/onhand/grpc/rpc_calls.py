@@ -17,7 +17,7 @@ from onhand.grpc import search_pb2 as wire
 from onhand.grpc import translate
 from onhand.search.index import AS_DECLARED, BATCH, DEFAULT_LIMIT, MAX_LIMIT, Stats, Written
 from onhand.search.result import Result
-from onhand.search.validation import accepted, accepted_filter, accepted_id, accepted_query
+from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def keyword(
     query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, *, explain: bool = True
 ) -> RpcGenerator[Result]:
     """Return the documents that best match the query's words; `explain` adds which words matched."""
-    query, filter_wire = accepted_query(query), translate.filter_message(accepted_filter(filter))
+    query, filter_wire = validate_query(query), translate.filter_message(validate_filter(filter))
 
     def page(size: int, token: str) -> RpcRequest:
         request = wire.KeywordSearchRequest(
@@ -73,7 +73,7 @@ def semantic(
     min_score: float | str | None = AS_DECLARED,
 ) -> RpcGenerator[Result]:
     """Return the documents closest in meaning to the query, with a cosine of at least `min_score`."""
-    query, filter_wire = accepted_query(query), translate.filter_message(accepted_filter(filter))
+    query, filter_wire = validate_query(query), translate.filter_message(validate_filter(filter))
     least = _wire_min_score(min_score)
 
     def page(size: int, token: str) -> RpcRequest:
@@ -89,7 +89,7 @@ def filter(
     filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, order_by: str = "created_time desc"
 ) -> RpcGenerator[Result]:
     """Return the documents that pass the filter, in order, without scores."""
-    filter_wire = translate.filter_message(accepted_filter(filter))
+    filter_wire = translate.filter_message(validate_filter(filter))
 
     def page(size: int, token: str) -> RpcRequest:
         request = wire.FilterRequest(filter=filter_wire, limit=size, order_by=order_by, page_token=token)
@@ -102,7 +102,7 @@ def fused(
     query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, *, explain: bool = True
 ) -> RpcGenerator[Result]:
     """Search by keywords and semantics; without an embedder, by keywords alone, with a note that says so."""
-    query, filter_wire = accepted_query(query), translate.filter_message(accepted_filter(filter))
+    query, filter_wire = validate_query(query), translate.filter_message(validate_filter(filter))
 
     def page(size: int, token: str) -> RpcRequest:
         request = wire.FusedSearchRequest(
@@ -115,7 +115,7 @@ def fused(
 
 def get(document_id: str) -> RpcGenerator[Document]:
     """Return a whole document, in as many calls as that takes."""
-    request = wire.GetDocumentRequest(document_id=accepted_id(document_id))
+    request = wire.GetDocumentRequest(document_id=validate_id(document_id))
     texts: list[str] = []
     size = None
     while True:
@@ -131,7 +131,7 @@ def get(document_id: str) -> RpcGenerator[Document]:
 
 def put(documents: Iterable[Document]) -> RpcGenerator[Written]:
     """Add documents or replace those with the same id; unchanged ones cost nothing."""
-    stream = RequestStream(translate.put_messages(map(accepted, documents), BATCH, BATCH_BYTES))
+    stream = RequestStream(translate.put_messages(map(validate_document, documents), BATCH, BATCH_BYTES))
     got = yield RpcRequest("WriteService", "PutDocuments", stream, wire.PutDocumentsResponse)
     if stream.error:
         raise stream.error
@@ -140,7 +140,7 @@ def put(documents: Iterable[Document]) -> RpcGenerator[Written]:
 
 def delete(ids: Collection[str]) -> RpcGenerator[int]:
     """Delete documents and return how many there were."""
-    wanted = [accepted_id(document_id) for document_id in ([ids] if isinstance(ids, str) else ids)]
+    wanted = [validate_id(document_id) for document_id in ([ids] if isinstance(ids, str) else ids)]
     deleted = 0
     for start in range(0, len(wanted), MAX_IDS):
         request = wire.DeleteDocumentsRequest(document_ids=wanted[start : start + MAX_IDS])

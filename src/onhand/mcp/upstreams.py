@@ -50,7 +50,7 @@ from onhand.mcp.upstream_lists import UpstreamLists
 from onhand.mcp.upstream_transport import Starts, capped_error
 from onhand.search.index import Index
 from onhand.search.result import Hit
-from onhand.search.validation import accepted
+from onhand.search.validation import validate_document
 from onhand.store.memory import MemoryStore
 from onhand.tools.catalog import Catalog, ToolSearchResult
 from onhand.tools.catalog_tool import split_id
@@ -574,7 +574,7 @@ class Upstreams:
         documents: dict[str, Document] = {}
         for document in documents_of(key, listing):
             try:
-                documents[document.id] = accepted(document)
+                documents[document.id] = validate_document(document)
             except InputError as error:
                 problems.append(f"it offers what cannot be found: {error}")
         stale = self._index.store.scan(Filter(scope=(key,)), limit=10**9)

@@ -201,7 +201,7 @@ def test_a_spoiled_vector_is_never_given_out(tmp_path: Path) -> None:
     data[40 * ROW : 41 * ROW] = row(7).tobytes()
     file.write_bytes(data)
     vectors = opened(tmp_path / "v")
-    with pytest.raises(StoreError, match="search again"):
+    with pytest.raises(StoreError, match="Search again"):
         vectors.nearest(row(7))
     vectors.catch_up(upto(100))
     assert right(vectors, 100)

@@ -56,7 +56,7 @@ def queries(rows: Floats, count: int = 30) -> Floats:
 
 
 def found(vectors: MappedVectors, query: Floats, **options: object) -> list[int]:
-    return [docnum for docnum, _ in vectors.nearest(query.tobytes(), **options)]  # type: ignore[arg-type]
+    return [docnum for docnum, _ in vectors.nearest(array("f", query.tobytes()), **options)]  # type: ignore[arg-type]
 
 
 def test_nearly_all_of_the_nearest_are_found(filled: tuple[MappedVectors, Floats]) -> None:
@@ -69,8 +69,8 @@ def test_scores_are_those_of_an_exact_search(filled: tuple[MappedVectors, Floats
     vectors, rows = filled
     everything = range(len(rows))
     for query in queries(rows, 5):
-        exact = dict(vectors.nearest(query.tobytes(), allowed=everything, limit=20))
-        for docnum, score in vectors.nearest(query.tobytes()):
+        exact = dict(vectors.nearest(array("f", query.tobytes()), allowed=everything, limit=20))
+        for docnum, score in vectors.nearest(array("f", query.tobytes())):
             assert score == exact.get(docnum, score)
 
 
@@ -105,9 +105,9 @@ def test_the_few_that_are_not_dead_are_found(filled: tuple[MappedVectors, Floats
 def test_a_score_to_be_reached_is_kept_to(filled: tuple[MappedVectors, Floats]) -> None:
     vectors, rows = filled
     query = queries(rows, 1)[0]
-    scores = [score for _, score in vectors.nearest(query.tobytes())]
-    assert [score for _, score in vectors.nearest(query.tobytes(), min_score=scores[3])] == scores[:4]
-    assert vectors.nearest(query.tobytes(), min_score=1.5) == []
+    scores = [score for _, score in vectors.nearest(array("f", query.tobytes()))]
+    assert [score for _, score in vectors.nearest(array("f", query.tobytes()), min_score=scores[3])] == scores[:4]
+    assert vectors.nearest(array("f", query.tobytes()), min_score=1.5) == []
 
 
 def test_a_view_that_ends_among_the_coded_rows_is_searched_exactly_or_by_whole_blocks(
@@ -152,7 +152,7 @@ def test_codes_that_are_missing_are_made_up_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dimension", [quantizer.MIN_DIMENSION, 129, 200, 384])
 def test_any_dimension_can_be_coded(dimension: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mmap_vectors, "CODED_FROM", quantizer.BLOCK)
+    monkeypatch.setattr(mmap_vectors, "MIN_QUANTIZED_ROWS", quantizer.BLOCK)
     rows = kind_of_rows("random", quantizer.BLOCK + 10, dimension)
     vectors = MappedVectors(tmp_path / "v", dimension, "t")
     vectors.catch_up(above(rows))
@@ -161,7 +161,7 @@ def test_any_dimension_can_be_coded(dimension: int, tmp_path: Path, monkeypatch:
 
 
 def test_equal_vectors_and_an_empty_query_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mmap_vectors, "CODED_FROM", quantizer.BLOCK)
+    monkeypatch.setattr(mmap_vectors, "MIN_QUANTIZED_ROWS", quantizer.BLOCK)
     one = array("f", [1.0] + [0.0] * (DIMENSION - 1))
     vectors = MappedVectors(tmp_path / "v", DIMENSION, "t")
     vectors.catch_up(lambda last: ((docnum, one.tobytes()) for docnum in range(last + 1, quantizer.BLOCK)))
