@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 MAX_REPORTED = 20  # damages of one kind
 
-REBUILD = "Run `onhand docs check --rebuild`."
-IMPORT = "Delete it with `onhand docs delete`, and import it again."
-RESTORE = "Restore a backup, or import the documents into a new file."
-REEMBED = "Run `onhand docs reembed`."
+REBUILD = "run `onhand docs check --rebuild`"
+IMPORT = "delete it with `onhand docs delete`, and import it again"
+RESTORE = "restore a backup, or import the documents into a new file"
+REEMBED = "run `onhand docs reembed`"
 
 
 def find_damages(connection: sqlite3.Connection, ranking: Ranking) -> list[Damage]:
@@ -50,7 +50,7 @@ def _report_unreadable(part: Iterator[Damage], advice: str) -> Iterator[Damage]:
     try:
         yield from part
     except (StoreError, sqlite3.Error, *UNREADABLE) as error:
-        yield Damage(f"The content cannot be read: {error}", advice)
+        yield Damage(f"the content cannot be read: {error}", advice)
 
 
 def _check_pages(connection: sqlite3.Connection) -> Iterator[Damage]:

@@ -152,7 +152,7 @@ class MappedVectors:
         with self._turn:
             self._refresh()
             part, name = self._parts[0], self._name
-        advice = "Delete the directory of the copy. It is made again from the database."
+        advice = "delete the directory of the copy, which is then made again from the database"
         return [Damage(what, advice) for what in (*_find_row_damage(part), *self._find_code_damage(part, name))]
 
     def discard(self) -> None:

@@ -457,7 +457,7 @@ class SqliteStore:
             copy = self._current_copy(connection) if has_vectors else None
             return copy.check() if copy else []
         except (StoreError, sqlite3.Error, *UNREADABLE) as error:
-            return [Damage(f"The vectors cannot be copied: {error}", REBUILD)]
+            return [Damage(f"the vectors cannot be copied: {error}", REBUILD)]
 
 
 def find_row(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int | None] | None:

@@ -145,7 +145,7 @@ def test_an_error_in_making_documents_is_the_callers_own_and_what_came_before_is
         with pytest.raises(KeyError, match="mine"):
             client.put(made())
         assert empty.stats().documents >= 256
-        with pytest.raises(InputError, match="a document's id"):
+        with pytest.raises(InputError, match="document id must"):
             client.put([Document("")])
         asyncio.run(put(running.address))
 
