@@ -305,6 +305,6 @@ def _widen(posting: tuple[int, bytes], fields: int) -> tuple[int, bytes]:
 
 def _join_without(parts: list[tuple[int, bytes]], fields: int, deleted: frozenset[int]) -> tuple[int, bytes]:
     docnums, counts = decode(_join(parts, fields), fields)
-    kept = [place for place, docnum in enumerate(docnums) if docnum not in deleted]
-    left, *columns = ([own[place] for place in kept] for own in (docnums, *counts))
-    return len(left), encode_array(new_array("I", left)) + _encode_counts(columns)
+    alive = [place for place, docnum in enumerate(docnums) if docnum not in deleted]
+    remaining, *columns = ([own[place] for place in alive] for own in (docnums, *counts))
+    return len(remaining), encode_array(new_array("I", remaining)) + _encode_counts(columns)

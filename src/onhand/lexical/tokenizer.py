@@ -183,10 +183,10 @@ class IdentifierTokenizer:
 
     def query_terms(self, query: str) -> list[tuple[str, float]]:
         words = _split_words(query)
-        kept = [word for word in words if word.lower() not in self._stop_words] or words
-        terms = [term for word in kept for term in self._query_forms[word]]
+        content_words = [word for word in words if word.lower() not in self._stop_words] or words
+        terms = [term for word in content_words for term in self._query_forms[word]]
         if self._joined:
-            terms += [(joined, JOINED_WEIGHT) for joined in _joined_neighbours(kept)]
+            terms += [(joined, JOINED_WEIGHT) for joined in _joined_neighbours(content_words)]
         return terms
 
     def _query_forms_of(self, word: str) -> list[tuple[str, float]]:

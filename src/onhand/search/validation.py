@@ -142,7 +142,7 @@ def validate_document(document: Document) -> Document:
     if not _are_strings(fields.tags):
         raise InputError(f"{where}: tags must be a list of strings, not {_abbreviate(document.tags)}.")
     if len(document.tags) > MAX_TAGS:
-        raise InputError(f"{where} has {len(document.tags):,} tags, more than {MAX_TAGS:,}. Use fewer.")
+        raise InputError(f"{where} has {len(document.tags):,} tags. Use at most {MAX_TAGS:,}.")
     return Document(
         repair_surrogates(document.id),
         repair_surrogates(document.title),
@@ -197,7 +197,7 @@ def validate_filter(filter: Filter) -> Filter:
             )
         if len(values) > MAX_FILTER_VALUES:
             raise InputError(
-                f"The filter has {len(values):,} values for {field}, more than {MAX_FILTER_VALUES:,}. Use fewer.",
+                f"The filter has {len(values):,} values for {field}. Use at most {MAX_FILTER_VALUES:,}.",
                 f"filter.{field}",
             )
     after = _validate_time(filter.created_after, "The filter's created_after")

@@ -227,7 +227,7 @@ class MemoryStore:
         return allowed if among is None else allowed.intersection(among)
 
     def _filter_ids(self, filter: Filter) -> Iterable[str]:
-        """Return the ids of the documents that a filter lets through."""
+        """Return the ids of the documents that pass a filter."""
         return self._documents if filter == EVERYTHING else self._lexical.ids(filter)
 
 

@@ -22,7 +22,7 @@ MANY_VECTORS = 100  # from this number on, handing vectors to numpy is faster th
 def cosines(query: array[float], rows: Sequence[array[float]]) -> list[float]:
     """Return the dot product of the query with each row, at least -1 and at most 1."""
     products: Iterable[float]
-    if len(rows) >= MANY_VECTORS and "numpy" in sys.modules:  # whoever made so many vectors has loaded it
+    if len(rows) >= MANY_VECTORS and "numpy" in sys.modules:  # most embedders have loaded it
         import numpy
 
         matrix = numpy.frombuffer(b"".join(rows), dtype=numpy.float32).reshape(len(rows), -1)
@@ -45,11 +45,11 @@ def nearest_rows(
     The rows are docnums and little-endian floats.
     """
     permitted = None if allowed is None else set(map(int, allowed))
-    kept = [(docnum, data) for docnum, data in rows if permitted is None or docnum in permitted]
-    for docnum, data in kept:
+    candidates = [(docnum, data) for docnum, data in rows if permitted is None or docnum in permitted]
+    for docnum, data in candidates:
         check_row(docnum, data, len(query))
-    scores = cosines(query, [decode_vector(data) for _, data in kept])
-    found = [(docnum, score) for (docnum, _), score in zip(kept, scores, strict=True)]
+    scores = cosines(query, [decode_vector(data) for _, data in candidates])
+    found = [(docnum, score) for (docnum, _), score in zip(candidates, scores, strict=True)]
     if min_score is not None:
         found = [hit for hit in found if hit[1] >= min_score]
     found.sort(key=lambda hit: (-hit[1], hit[0]))

@@ -75,7 +75,7 @@ def test_a_number_says_by_its_size_what_it_counts() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e300, 10**40, -(10**400)])
-def test_a_number_that_is_no_time_is_refused(number: float) -> None:
+def test_a_number_that_is_not_a_time_is_refused(number: float) -> None:
     with pytest.raises(InputError, match=r"time\. Write it like"):
         time_of_epoch(number)
 

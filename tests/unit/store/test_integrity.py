@@ -62,7 +62,7 @@ def damage(store: SqliteStore, statement: str) -> None:
         ("DELETE FROM segments WHERE number = (SELECT min(number) FROM segments)", "cannot be found|no segment"),
     ],
 )
-def test_what_is_derived_and_wrong_is_found_and_made_anew(store: SqliteStore, statement: str, said: str) -> None:
+def test_wrong_derived_data_is_found_and_rebuilt(store: SqliteStore, statement: str, said: str) -> None:
     before = store.keyword("words", limit=100), store.scan(Filter(("ann",), ("tag",)), limit=100)
     assert len(before[0]) == len(before[1]) == 28
     assert store.check() == []

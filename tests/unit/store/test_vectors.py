@@ -66,7 +66,7 @@ def test_the_nearest_come_in_order_with_their_products(vectors: MappedVectors, s
 @requirement("search.vectors-on-disk")
 @pytest.mark.parametrize("step", [1, 3])
 @pytest.mark.parametrize("share", [0.002, 0.05, 0.3, 0.7, 1.0])
-def test_a_filter_finds_exactly_the_nearest_of_what_it_lets_through(
+def test_a_filter_finds_exactly_the_nearest_of_the_allowed_docnums(
     vectors: MappedVectors, step: int, share: float
 ) -> None:
     rows = table(2000, step=step)
@@ -89,7 +89,7 @@ def test_a_score_is_the_same_to_the_last_bit_however_its_row_was_found(vectors: 
             assert score == everything[docnum]
 
 
-def test_dead_and_unknown_slots_do_not_count(vectors: MappedVectors) -> None:
+def test_deleted_and_unknown_docnums_do_not_count(vectors: MappedVectors) -> None:
     rows = table(50)
     vectors.catch_up(above(rows))
     query = rows[7]
@@ -100,7 +100,7 @@ def test_dead_and_unknown_slots_do_not_count(vectors: MappedVectors) -> None:
     assert vectors.nearest(query, deleted=sorted(rows)) == []
 
 
-def test_slots_above_the_callers_view_of_the_table_do_not_count(vectors: MappedVectors) -> None:
+def test_docnums_above_the_snapshot_of_the_caller_do_not_count(vectors: MappedVectors) -> None:
     rows = table(50)
     vectors.catch_up(above(rows))
     found = vectors.nearest(rows[40], upto=30, limit=50)
@@ -108,7 +108,7 @@ def test_slots_above_the_callers_view_of_the_table_do_not_count(vectors: MappedV
     assert vectors.nearest(rows[40], upto=0) == []
 
 
-def test_all_that_tie_with_the_last_one_come_back(vectors: MappedVectors) -> None:
+def test_all_ties_with_the_last_hit_are_returned(vectors: MappedVectors) -> None:
     rows = table(40)
     for docnum in (3, 17, 29, 33):
         rows[docnum] = rows[5]
@@ -119,7 +119,7 @@ def test_all_that_tie_with_the_last_one_come_back(vectors: MappedVectors) -> Non
 
 
 @pytest.mark.parametrize("min_score", [None, -1.0, 0.0, 0.3, 1.1])
-def test_only_scores_that_reach_the_least_one_come_back(vectors: MappedVectors, min_score: float | None) -> None:
+def test_only_scores_that_reach_the_minimum_are_returned(vectors: MappedVectors, min_score: float | None) -> None:
     rows = table(200)
     vectors.catch_up(above(rows))
     query = unit(random.Random(6))
@@ -128,7 +128,7 @@ def test_only_scores_that_reach_the_least_one_come_back(vectors: MappedVectors, 
     assert vectors.nearest(query, limit=4, min_score=min_score) == approx(expected[:4])
 
 
-def test_a_score_equal_to_the_least_one_counts(vectors: MappedVectors) -> None:
+def test_a_score_equal_to_the_minimum_counts(vectors: MappedVectors) -> None:
     rows = table(200)
     vectors.catch_up(above(rows))
     query = unit(random.Random(6))
@@ -137,12 +137,12 @@ def test_a_score_equal_to_the_least_one_counts(vectors: MappedVectors) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_no_hits_are_given_when_none_are_wanted(vectors: MappedVectors, limit: int) -> None:
+def test_a_limit_below_one_finds_nothing(vectors: MappedVectors, limit: int) -> None:
     vectors.catch_up(above(table(5)))
     assert vectors.nearest(unit(random.Random(1)), limit=limit) == []
 
 
-def test_nothing_is_found_where_nothing_is(vectors: MappedVectors) -> None:
+def test_an_empty_table_has_no_neighbours(vectors: MappedVectors) -> None:
     vectors.catch_up(above({}))
     assert (len(vectors), vectors.last_docnum) == (0, -1)
     assert vectors.nearest(unit(random.Random(1))) == []
@@ -158,7 +158,7 @@ def test_later_rows_are_added_behind_the_earlier_ones(vectors: MappedVectors) ->
     assert vectors.nearest(query) == approx(brute(rows, query)[:10])
 
 
-def test_what_was_discarded_is_made_anew(vectors: MappedVectors) -> None:
+def test_a_discarded_copy_is_made_again(vectors: MappedVectors) -> None:
     rows = table(30)
     vectors.catch_up(above(rows))
     vectors.discard()
@@ -192,7 +192,7 @@ def test_a_query_that_cannot_be_compared_is_refused(vectors: MappedVectors, quer
         ([(3, array("f", [math.nan] * DIMENSION).tobytes())], "docnum 3 is not finite"),
     ],
 )
-def test_rows_that_are_no_vectors_are_refused_and_nothing_of_them_is_kept(
+def test_rows_that_are_not_vectors_are_refused_as_a_whole(
     vectors: MappedVectors, rows: list[tuple[int, bytes]], reason: str
 ) -> None:
     with pytest.raises(StoreError, match=reason):
