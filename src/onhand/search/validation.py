@@ -216,7 +216,7 @@ def validate_query(query: str) -> str:
     if not isinstance(query, str):
         raise InputError(f"A query must be a string, not {_abbreviate(query)}.", "query")
     if len(query) > MAX_QUERY_CHARS:
-        raise InputError(f"The query has {len(query):,} characters. Use at most {MAX_QUERY_CHARS:,}.", "query")
+        raise InputError(f"the query has {len(query):,} characters: use at most {MAX_QUERY_CHARS:,}", "query")
     return repair_surrogates(query)
 
 

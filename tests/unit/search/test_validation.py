@@ -128,7 +128,7 @@ def test_a_document_is_no_query() -> None:
     longest = validation.MAX_QUERY_CHARS
     assert validate_query("x" * longest) == "x" * longest
     for size in (longest + 1, 10_000_000):
-        with pytest.raises(InputError, match=f"Use at most {longest:,}"):
+        with pytest.raises(InputError, match=f"use at most {longest:,}"):
             validate_query("x" * size)
 
 
