@@ -90,7 +90,7 @@ class QuickStore(MemoryStore):
             self._rows = sorted(self._vectors)
             self._matrix = numpy.array([self._vectors[id] for id in self._rows], dtype=numpy.float32)
         scores = self._matrix @ numpy.array(vector, dtype=numpy.float32)
-        allowed = self._allowed(filter, among)
+        allowed = self._allowed_ids(filter, among)
         # Stable, and the rows are in the order of ids.
         best = (row for row in numpy.argsort(-scores, kind="stable") if allowed is None or self._rows[row] in allowed)
         found = [Match(self._rows[row], float(scores[row])) for row, _ in zip(best, range(limit), strict=False)]

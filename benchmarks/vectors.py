@@ -18,6 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onhand.store.vectors import Vectors, open_vectors
+from onhand.store.mmap_vectors import MappedVectors
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -97,9 +98,9 @@ def timed(search: Callable[[Floats], Sequence[int]], queries: Floats) -> Timed:
     return Timed(found, statistics.median(times) * 1000)
 
 
-def ours(vectors: Vectors, allowed: Ints | None) -> Callable[[Floats], Sequence[int]]:
+def ours(vectors: MappedVectors, allowed: Ints | None) -> Callable[[Floats], Sequence[int]]:
     return lambda query: [
-        docnum for docnum, _ in vectors.nearest(query.tobytes(), allowed=allowed, limit=LIMIT)[:LIMIT]
+        docnum for docnum, _ in vectors.nearest(array("f", query.tobytes()), allowed=allowed, limit=LIMIT)[:LIMIT]
     ]
 
 
@@ -113,10 +114,10 @@ def measure(kind: str, matrix: Floats, queries: Floats, directory: str) -> None:
 
     path, dimension = os.path.join(directory, kind), matrix.shape[1]
     start = time.process_time()
-    open_vectors(path, dimension, kind).catch_up(rows_above)
+    MappedVectors(path, dimension, kind).catch_up(rows_above)
     built = time.process_time() - start
     start = time.process_time()
-    vectors = open_vectors(path, dimension, kind)
+    vectors = MappedVectors(path, dimension, kind)
     opened = time.process_time() - start
     print(f"\n{kind}: written in {built:.1f} s, opened in {opened * 1000:.1f} ms (CPU)")
     print(f"{'filter':<10}{'onhand p50':>14}{'numpy p50':>14}{'onhand/numpy':>14}{'numpy/onhand':>14}{'recall@10':>12}")

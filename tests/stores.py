@@ -22,7 +22,7 @@ from onhand.store.memory import MemoryStore
 from onhand.store.sqlite import SqliteStore
 from onhand.store.store import Entry, Store
 
-KINDS = ("memory", "plain", "numpy")  # the last two are of SQLite, by how they search for words
+KINDS = ("memory", "plain", "numpy")  # the last two are SQLite stores, without and with numpy
 
 
 ALL = 10**6  # as a limit: every match of a test
@@ -39,9 +39,11 @@ def lexical_index(
 def searching(kind: str) -> Iterator[None]:
     """Let stores evaluate queries in one of the two ways, however large they are."""
     with pytest.MonkeyPatch.context() as patch:
-        most = sys.maxsize if kind == "plain" else 0
-        patch.setattr(index, "NUMPY_PAYS", most)
-        patch.setattr(index, "NUMPY_IS_FASTER", most)
+        least = sys.maxsize if kind == "plain" else 0
+        patch.setattr(index, "NUMPY_PAYS", least)
+        patch.setattr(index, "NUMPY_IS_FASTER", least)
+        if kind == "plain":
+            patch.setattr(SqliteStore, "_current_copy", lambda store, connection: None)  # as if it were not installed
         yield
 
 

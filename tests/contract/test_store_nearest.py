@@ -1,4 +1,4 @@
-"""Does every Store find the same documents by their vectors?"""
+"""Every Store finds the same documents by their vectors."""
 
 import random
 from array import array
@@ -84,7 +84,7 @@ def test_a_filter_restricts_and_changes_neither_scores_nor_order(store: Store, f
     assert store.nearest(QUERY, limit=500, among=allowed) == restricted
 
 
-def test_what_was_replaced_deleted_or_forgotten_is_no_neighbour(store: Store) -> None:
+def test_replaced_deleted_and_cleared_vectors_are_not_found(store: Store) -> None:
     store.upsert(documents(100))
     first, second = nearest(store, QUERY, limit=2)
     store.upsert([Entry(Document(first), vector(*(-number for number in QUERY)))])
@@ -117,6 +117,6 @@ def test_the_twin_in_memory_finds_the_same(store: Store) -> None:
     store.delete(gone)
     twin.delete(gone)
     for query in (QUERY, *(entry.vector for entry in documents(5) if entry.vector)):
-        ours, theirs = store.nearest(query, limit=300), twin.nearest(query, limit=300)
-        assert [match.id for match in ours] == [match.id for match in theirs]
-        assert [match.score for match in ours] == pytest.approx([match.score for match in theirs], abs=1e-12)
+        found, expected = store.nearest(query, limit=300), twin.nearest(query, limit=300)
+        assert [match.id for match in found] == [match.id for match in expected]
+        assert [match.score for match in found] == pytest.approx([match.score for match in expected], abs=1e-12)

@@ -44,7 +44,7 @@ def test_an_empty_store_answers_everything_with_nothing(store: Store) -> None:
     assert (store.keyword("word"), store.heads(["x"]), store.scan(), store.without_vector(5)) == ([], [], [], [])
     assert store.keyword("word", Filter(tags=("a",)), among=["x"]) == []
     assert store.count() == store.vectors() == 0
-    assert not store.known([Document("x")])
+    assert not store.compare([Document("x")])
     assert not store.facts()
     assert store.summary() == Summary()
     assert store.check() == []
@@ -85,7 +85,7 @@ def test_any_text_comes_back_as_it_was(store: Store, text: str) -> None:
     document = Document(f"id{text[:100]}", text, text, text, (text, "tag"), text, None, {"text": text}, text, text)
     store.upsert([Entry(document)])
     assert store.get(document.id) == document
-    assert store.known([document]) == {document.id: True}
+    assert store.compare([document]) == {document.id: True}
     assert store.scan(Filter(tags=(text,))) == [document.id]
     assert store.scan(Filter(scope=(text,))) == [document.id]
     assert store.check() == []
@@ -116,7 +116,7 @@ def test_what_was_deleted_is_gone_from_everywhere(store: Store) -> None:
     assert store.count() == MANY - len(gone)
     assert store.get(gone[0]) is None
     assert store.heads(gone) == []
-    assert store.known([Document(document_id) for document_id in gone]) == {}
+    assert store.compare([Document(document_id) for document_id in gone]) == {}
     assert not set(gone) & set(ids(store, "alpha", limit=MANY))
     assert not set(gone) & set(store.scan(Filter(tags=("all",)), limit=MANY))
     assert store.check() == []
@@ -149,9 +149,9 @@ def test_a_hash_changes_with_anything_in_the_document(store: Store) -> None:
         "metadata": {"k": 2}, "kind": "", "source_path": "/q",
     }  # fmt: skip
     store.upsert([Entry(document)])
-    assert store.known([document]) == {"a": True}
+    assert store.compare([document]) == {"a": True}
     for name, value in changes.items():
-        assert store.known([document._replace(**{name: value})]) == {"a": False}
+        assert store.compare([document._replace(**{name: value})]) == {"a": False}
 
 
 @requirement("search.keyword-layer")

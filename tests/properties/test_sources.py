@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onhand.corpora.sources import FORMS, Sources, read_sources
 from onhand.corpora.sources.source import ImportProblem
 from onhand.document import Document
-from onhand.search.validation import accepted
+from onhand.search.validation import validate_document
 from requirements import requirement
 
 # What the forms are made of, so that some of it is nearly right.
@@ -56,7 +56,7 @@ def test_any_bytes_give_documents_that_an_index_accepts_or_problems(directory: P
     sources, items = read(directory / "file", content, form)
     for item in items:
         if isinstance(item, Document):
-            assert accepted(item) == item
+            assert validate_document(item) == item
             assert item.text or item.title or item.kind == "email"
         else:
             assert item.reason
@@ -94,5 +94,5 @@ def test_documents_written_as_lines_of_json_are_read_as_they_were(documents: lis
         path = Path(directory) / "documents.jsonl"
         lines = [json.dumps(document._asdict(), default=lambda time: time.isoformat()) for document in documents]
         path.write_text("\n".join(lines), encoding="utf-8")
-        expected = [accepted(document._replace(source_path=path.as_posix())) for document in documents]
+        expected = [validate_document(document._replace(source_path=path.as_posix())) for document in documents]
         assert list(read_sources(path)) == expected

@@ -151,7 +151,7 @@ class Stores(RuleBasedStateMachine):
     @invariant()
     def the_rest_agrees(self) -> None:
         kept = [document for document_id in IDS if (document := self.memory.get(document_id))]
-        assert self.writer.known(kept) == dict.fromkeys([document.id for document in kept], True)
+        assert self.writer.compare(kept) == dict.fromkeys([document.id for document in kept], True)
         assert self.writer.heads(IDS) == self.memory.heads(IDS)
         assert self.writer.summary() == self.memory.summary()
         assert self.writer.vectors() == self.memory.vectors()

@@ -23,7 +23,6 @@ LAZY = {
     "onhand.grpc": EXTRA,
     "onhand.lexical.index": EXTRA,
     "onhand.store.sqlite": EXTRA,
-    "onhand.store.vectors": EXTRA,
     "onhand.sandbox.bubblewrap": BACKEND,
     "onhand.sandbox.landlock": BACKEND,
     "onhand.sandbox.sandbox": BACKEND,

@@ -372,14 +372,14 @@ class _Reader:
         self._sources = sources
 
     def documents(self) -> Iterator[Document]:
-        from onhand.search.validation import accepted
+        from onhand.search.validation import validate_document
 
         for item in self._sources:
             if not isinstance(item, Document):
                 self.problems.append({"path": item.path, "where": str(item.where or ""), "reason": item.reason})
                 continue
             try:
-                document = accepted(item)
+                document = validate_document(item)
             except InputError as error:  # one unusable document must not stop the others
                 self.problems.append({"path": item.source_path, "where": "", "reason": str(error)})
                 continue

@@ -16,7 +16,7 @@ from onhand.document import EVERYTHING, Document, Filter, filter_author_keys, to
 from onhand.errors import InputError, NotFound
 from onhand.record import Record
 from onhand.search.index import AS_DECLARED, DEFAULT_LIMIT, MAX_LIMIT
-from onhand.search.validation import accepted_filter, accepted_query
+from onhand.search.validation import validate_filter, validate_query
 
 TYPE_CHECKING = False
 
@@ -275,7 +275,7 @@ class Documents:
         explain: bool = True,
     ) -> DocumentsPage:
         """The documents that share the most telling words with the query; which ones, `explain` has its price for."""
-        query, filter = _query(query), accepted_filter(filter)
+        query, filter = _query(query), validate_filter(filter)
         page = page_of(page_token, "keyword", query, _canonical_filter(filter))
         return self._page(
             lambda size: self.index.keyword(query, filter, size, page.offset, explain=explain), limit, page
@@ -290,7 +290,7 @@ class Documents:
         page_token: str | None = None,
     ) -> DocumentsPage:
         """The documents that mean most nearly what the query does; None as `min_score` takes any."""
-        query, filter = _query(query), accepted_filter(filter)
+        query, filter = _query(query), validate_filter(filter)
         page = page_of(page_token, "semantic", query, _canonical_filter(filter), _number(min_score))
         answer = self._page(lambda size: self.index.semantic(query, filter, size, min_score, page.offset), limit, page)
         return answer._replace(by_meaning=True)
@@ -305,7 +305,7 @@ class Documents:
         """The documents that the filter lets through, in order, and how many there are."""
         from onhand.store.store import parse_order
 
-        filter = accepted_filter(filter)
+        filter = validate_filter(filter)
         page = page_of(page_token, "filter", _canonical_filter(filter), parse_order(order_by))
         return self._page(lambda size: self.index.filter(filter, size, order_by, page.offset), limit, page)
 
@@ -319,7 +319,7 @@ class Documents:
         explain: bool = True,
     ) -> DocumentsPage:
         """Words and meaning together; words alone, and a note that says so, where meaning cannot be compared."""
-        query, filter = _query(query), accepted_filter(filter)
+        query, filter = _query(query), validate_filter(filter)
         page = page_of(page_token, "fused", query, _canonical_filter(filter))
         return self._page(lambda size: self.index.fused(query, filter, size, page.offset, explain=explain), limit, page)
 
@@ -418,7 +418,7 @@ def _number(min_score: float | str | None) -> float | str | None:
 
 def _query(query: str) -> str:
     """The query, or an error when nothing in it can be seen."""
-    query = accepted_query(query)
+    query = validate_query(query)
     if not any(map(str.isalnum, query)):
         from unicodedata import category
 

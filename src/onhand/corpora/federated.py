@@ -12,7 +12,7 @@ from typing import Protocol
 from onhand.document import Document, Match
 from onhand.errors import InputError, OnhandError
 from onhand.record import Record
-from onhand.search.validation import accepted_query
+from onhand.search.validation import validate_query
 
 TYPE_CHECKING = False
 
@@ -117,7 +117,7 @@ class FederatedSearch:
 
     def search(self, query: str, kinds: Sequence[str] = (), limit: int = DEFAULT_LIMIT) -> FederatedResult:
         """What all corpora, or those of these kinds, have about a query, in one ranking."""
-        query = accepted_query(query)
+        query = validate_query(query)
         if not query.strip():
             raise InputError("the query is empty: say what to look for")
         if not 1 <= limit <= MAX_LIMIT:

@@ -17,7 +17,7 @@ from onhand.document import EVERYTHING, Document, Section
 from onhand.errors import EmbedderError, MissingExtra
 from onhand.record import Record
 from onhand.search.index import Index
-from onhand.search.validation import accepted
+from onhand.search.validation import validate_document
 from onhand.store.memory import MemoryStore
 from onhand.store.store import Entry
 from onhand.text import digest
@@ -232,8 +232,9 @@ class FileIndex:
             self.pages[path] = page
             return False
         self._drop(path, documents)
-        known = self._store.known(documents) if before else {}  # what is there unchanged keeps its vector
-        self._store.upsert([Entry(accepted(document), None) for document in documents if not known.get(document.id)])
+        known = self._store.compare(documents) if before else {}  # what is there unchanged keeps its vector
+        changed = [document for document in documents if not known.get(document.id)]
+        self._store.upsert([Entry(validate_document(document), None) for document in changed])
         self.pages[path] = page
         return True
 

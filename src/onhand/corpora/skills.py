@@ -486,7 +486,7 @@ class Skills:
         return self._deepen(query, wanted, 4 * depth, is_enough)
 
     def _matches(self, query: str, hits: Sequence[Hit]) -> tuple[SkillMatch, ...]:
-        explained = self._index.index.explained(hits, query)
+        explained = self._index.index.explain_hits(hits, query)
         ordered = sorted(explained, key=lambda hit: (-hit.score, hit.document_id))
         return tuple(self._match(hit) for hit in ordered)
 

@@ -14,7 +14,7 @@ from zlib import crc32
 from onhand.errors import EmbedderError, InputError
 from onhand.text import repair_surrogates
 
-Kind = Literal["query", "document", "similarity"]  # some models are told what a text is for
+Kind = Literal["query", "document", "similarity"]  # some models take different prompts for them
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SMALLEST_LENGTH = 1e-9  # a shorter vector has no direction
 ROUNDING = 1e-6  # by how much the length of a unit vector of 32-bit numbers may differ from one
@@ -102,17 +102,17 @@ def prompts_of(model: str) -> Prompts:
     return EMBEDDING_GEMMA if "embeddinggemma" in model.lower().replace("-", "").replace("_", "") else PLAIN
 
 
-MAX_THREADS = 4  # a text is too little work for more
+MAX_THREADS = 4  # a single text does not benefit from more
 
 
 def default_threads() -> int:
-    """Return half of the processors that this process may use: two are often one core, and were not faster."""
+    """Return half of the processors that this process may use: two are often one core, and using both is no faster."""
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return max(1, min(len(usable) // 2, MAX_THREADS))
 
 
 MANY_VECTORS = 500  # above this, numpy saves more time than it takes to import
-DECIMALS = 9  # so that equal vectors are equally similar in whatever order their products were added up
+DECIMALS = 9  # so that equal vectors are equally similar, in whatever order their products are added up
 
 
 class Similar(NamedTuple):
@@ -184,8 +184,8 @@ GRAM = 3  # characters of the parts of a word
 class HashingEmbedder:
     """Vectors of hashed words and trigrams, the same on every machine, without a model.
 
-    Texts with common words are near each other, so that tests have neighbours to find. It is chosen by name only: in a
-    search it would add noise to what words find already.
+    Texts with common words are close to each other, so that tests have neighbours to find. It must be chosen by name:
+    in a real search it would add only noise to the keyword layer.
     """
 
     prompt_format = "plain"

@@ -301,7 +301,7 @@ def _numbers(model: _GgufModel, text: str) -> list[float]:
         message = str(answer["error"].get("message", "no reason"))
         too_long = re.search(r"\((\d+) tokens\)", message)
         if not too_long or len(text) < 2:
-            raise EmbedderError(f"cpp cannot embed with {model.path}: {message[:300]}")
+            raise EmbedderError(f"llama.cpp cannot embed with {model.path}: {message[:300]}")
         fitting = int(len(text) * SLACK * model.max_tokens / int(too_long[1]))
         text = text[: max(1, min(fitting, len(text) - 1))]
     numbers = answer["data"][0]["embedding"]

@@ -1,6 +1,6 @@
 """An embedder behind any endpoint that speaks OpenAI's /v1/embeddings.
 
-The key is known by the name of its variable only, read when a request is made, and never part of a message.
+Only the name of the variable with the API key is stored. The key is read for each request and never part of a message.
 """
 
 import json

@@ -25,7 +25,7 @@ from onhand.grpc.statuses import error_of
 from onhand.net import LOOPBACK_HOST, is_loopback
 from onhand.search.index import AS_DECLARED, BATCH, DEFAULT_LIMIT, MAX_LIMIT, Stats, Written
 from onhand.search.result import Result
-from onhand.search.validation import accepted, accepted_filter, accepted_id, accepted_query
+from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,7 +67,7 @@ def keyword(
     query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, *, explain: bool = True
 ) -> RpcGenerator[Result]:
     """Return the documents that best match the query's words; `explain` adds which words matched."""
-    request = wire.KeywordSearchRequest(query=accepted_query(query), filter=_filter_message(filter), explain=explain)
+    request = wire.KeywordSearchRequest(query=validate_query(query), filter=_filter_message(filter), explain=explain)
     return (yield from _fetch_pages("KeywordSearch", request, request.query, limit))
 
 
@@ -78,7 +78,7 @@ def semantic(
     min_score: float | str | None = AS_DECLARED,
 ) -> RpcGenerator[Result]:
     """Return the documents closest in meaning to the query, with a cosine of at least `min_score`."""
-    request = wire.SemanticSearchRequest(query=accepted_query(query), filter=_filter_message(filter))
+    request = wire.SemanticSearchRequest(query=validate_query(query), filter=_filter_message(filter))
     if min_score != AS_DECLARED:
         request.min_score = _wire_min_score(min_score)
     return (yield from _fetch_pages("SemanticSearch", request, request.query, limit))
@@ -96,13 +96,13 @@ def fused(
     query: str, filter: Filter = EVERYTHING, limit: int = DEFAULT_LIMIT, *, explain: bool = True
 ) -> RpcGenerator[Result]:
     """Search by words and by meaning; without an embedder, search by words alone, with a note that says so."""
-    request = wire.FusedSearchRequest(query=accepted_query(query), filter=_filter_message(filter), explain=explain)
+    request = wire.FusedSearchRequest(query=validate_query(query), filter=_filter_message(filter), explain=explain)
     return (yield from _fetch_pages("FusedSearch", request, request.query, limit))
 
 
 def get(document_id: str) -> RpcGenerator[Document]:
     """Return a whole document, in as many calls as that takes."""
-    request = wire.GetDocumentRequest(document_id=accepted_id(document_id))
+    request = wire.GetDocumentRequest(document_id=validate_id(document_id))
     texts: list[str] = []
     size = None
     while True:
@@ -118,7 +118,7 @@ def get(document_id: str) -> RpcGenerator[Document]:
 
 def put(documents: Iterable[Document]) -> RpcGenerator[Written]:
     """Add documents, or replace those with the same id; unchanged documents are not written again."""
-    stream = RequestStream(translate.put_messages(map(accepted, documents), BATCH, BATCH_BYTES))
+    stream = RequestStream(translate.put_messages(map(validate_document, documents), BATCH, BATCH_BYTES))
     response = yield RpcRequest("WriteService", "PutDocuments", stream, wire.PutDocumentsResponse)
     if stream.error:
         raise stream.error
@@ -127,7 +127,7 @@ def put(documents: Iterable[Document]) -> RpcGenerator[Written]:
 
 def delete(ids: Collection[str]) -> RpcGenerator[int]:
     """Delete documents, and return how many of them existed."""
-    all_ids = [accepted_id(document_id) for document_id in ([ids] if isinstance(ids, str) else ids)]
+    all_ids = [validate_id(document_id) for document_id in ([ids] if isinstance(ids, str) else ids)]
     deleted = 0
     for start in range(0, len(all_ids), MAX_IDS):
         request = wire.DeleteDocumentsRequest(document_ids=all_ids[start : start + MAX_IDS])
@@ -160,7 +160,7 @@ def _fetch_pages(method: str, request: Any, query: str, limit: int) -> RpcGenera
 
 
 def _filter_message(filter: Filter) -> wire.Filter:
-    return translate.filter_message(accepted_filter(filter))
+    return translate.filter_message(validate_filter(filter))
 
 
 def _wire_min_score(min_score: float | str | None) -> float:

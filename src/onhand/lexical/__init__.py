@@ -1,1 +1,1 @@
-"""Which words match? Terms, the BM25 family over weighted fields, and snippets. Needs nothing but Python."""
+"""Lexical search: tokenizers, the BM25 family over weighted fields, and snippets. Needs only the standard library."""

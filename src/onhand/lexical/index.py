@@ -1,8 +1,8 @@
 """The lexical index: segments and a tail, searched as one.
 
-The tail holds the documents that are in no segment yet. Its texts are scanned for the terms of a first query, which
-costs a cold process far less than indexing them; a second query has them indexed. An `IndexReader` is one state of an
-index, wherever its segments are kept; a `LexicalIndex` keeps them in memory. Not safe for concurrent use.
+The tail has the documents that are in no segment yet. The first query scans their texts for its terms, which costs a
+cold process far less than indexing them; a second query indexes them. An `IndexReader` sees one state of an index,
+wherever its segments are stored; a `LexicalIndex` stores them in memory. Neither is thread-safe.
 """
 
 from __future__ import annotations
@@ -41,39 +41,39 @@ if TYPE_CHECKING:
     Fetch = Callable[[int, str], Sequence[tuple[int, bytes]]]
     Weights = Mapping[str, float]  # of the terms of a query
 else:
-    Protocol = object  # a search from cold does without `typing`
+    Protocol = object  # a cold search must not import `typing`
 
-# Documents, and characters of their texts, up to which a tail is scanned for a first query.
+# The largest tail, in documents and characters of text, that the first query scans.
 MAX_SCANNED_DOCUMENTS, MAX_SCANNED_CHARS = 1000, 2**20
-# Up to which it is scanned for every query: that costs no more than to index them and to merge the segments.
+# The largest tail that every query scans, because that costs no more than indexing it and merging the segments.
 ALWAYS_SCANNED_DOCUMENTS, ALWAYS_SCANNED_CHARS = 8, 8192
-MAX_SCANNED_TERMS = 64  # of a query; for more, indexing is faster
-NUMPY_PAYS = 20_000  # documents from which on searching gains more than the import of numpy costs
-NUMPY_IS_FASTER = 2000  # documents from which on it is, where numpy has been imported
+MAX_SCANNED_TERMS = 64  # of a query; for more terms, indexing is faster
+NUMPY_PAYS = 20_000  # documents from which on numpy saves more time than its import takes
+NUMPY_IS_FASTER = 2000  # documents from which on numpy is faster once it is imported
 
 
 class Searcher(Protocol):
-    """Evaluates queries over one state of an index: `search_plain` or `search_numpy`, which agree in their scores."""
+    """Evaluates queries over one state of an index. There are two, with equal scores: plain Python and numpy."""
 
     def search(self, weights: Weights, limit: int, allowed: Any = None) -> list[tuple[int, float]]:
-        """Return docnums and scores of the best matches and of all that tie with the last one, best first."""
+        """Return the top-k docnums and their scores in descending order, including all ties with the last one."""
 
     def explain(self, weights: Weights, docnums: Sequence[int]) -> list[tuple[Contribution, ...]]:
-        """Return what each term in each field added to the scores of these documents."""
+        """Return what each term in each field adds to the scores of these documents."""
 
     def term_weights(self, weights: Weights, docnum: int) -> dict[str, tuple[float, bool]]:
         """Return the weight of each term times its idf, and whether a document has the term."""
 
-    def allowed(self, filter: Filter) -> Any:
-        """Return the documents that a filter lets through, for `search`."""
+    def evaluate_filter(self, filter: Filter) -> Any:
+        """Return the documents that pass a filter, as `search` takes them."""
 
-    def among(self, allowed: Any, docnums: Iterable[int]) -> Any:
-        """Restrict allowed documents (None: all) to some docnums."""
+    def intersect(self, allowed: Any, docnums: Iterable[int]) -> Any:
+        """Return those of the allowed documents (None: all) that are among the docnums."""
 
     def docnums(self, allowed: Any) -> Any:
         """Return the docnums of the allowed documents (None: all), in ascending order."""
 
-    def deleted(self) -> Any:
+    def deleted_docnums(self) -> Any:
         """Return the docnums up to the last one that have no document, in ascending order."""
 
 
@@ -86,9 +86,9 @@ class Tail:
         self._ranking = ranking
         self._spacers = ranking.spacers()
         self.rows = {row.docnum: row for row in rows}
-        self._lengths = dict(lengths or {})  # docnum → for each field, how many words it has
-        self._spaced: dict[int, list[str]] = {}  # docnum → its texts as they are scanned
-        self._counts: dict[str, list[dict[int, int]]] = {}  # term → for each field, docnum → how often it has the term
+        self._lengths = dict(lengths or {})  # docnum → number of words in each field
+        self._spaced: dict[int, list[str]] = {}  # docnum → the words of each field, separated by spaces
+        self._counts: dict[str, list[dict[int, int]]] = {}  # term → for each field, docnum → term frequency
         self._was_scanned = False
 
     def add(self, row: Row) -> None:
@@ -96,22 +96,22 @@ class Tail:
         self._counts = {}
 
     def remove(self, docnum: int) -> None:
-        for kept in (self.rows, self._lengths, self._spaced):
-            kept.pop(docnum, None)
+        for by_docnum in (self.rows, self._lengths, self._spaced):
+            by_docnum.pop(docnum, None)
         self._counts = {}
 
     def lengths(self) -> dict[int, Sequence[int]]:
-        """Return for each docnum how many words each field has."""
+        """Return for each docnum the number of words in each field."""
         for docnum in self.rows:
             if docnum not in self._lengths:
                 self._lengths[docnum] = [count_words(text) for text in self._spaced_texts(docnum)]
         return self._lengths
 
     def segment(self) -> Segment:
-        """Return what a searcher needs to know of the documents besides the terms that they have."""
+        """Return the tail as a segment without postings."""
         lengths, first, last = self.lengths(), min(self.rows), max(self.rows)
-        none = [0] * len(self._ranking.fields)
-        by_docnum = [lengths.get(docnum, none) for docnum in range(first, last + 1)]
+        no_words = [0] * len(self._ranking.fields)
+        by_docnum = [lengths.get(docnum, no_words) for docnum in range(first, last + 1)]
         created = [
             NO_TIME if row is None or row.created_us is None else row.created_us
             for row in map(self.rows.get, range(first, last + 1))
@@ -122,7 +122,7 @@ class Tail:
         return len(self.rows) > MAX_SCANNED_DOCUMENTS or self._chars() > MAX_SCANNED_CHARS
 
     def should_be_indexed(self, terms: Collection[str]) -> bool:
-        """Return whether to index the documents rather than to scan them for these terms."""
+        """Return whether the documents should be indexed rather than scanned for these terms."""
         if all(term in self._counts for term in terms):
             return False
         if len(terms) > MAX_SCANNED_TERMS or self.is_too_large_to_scan():
@@ -138,7 +138,7 @@ class Tail:
             self._was_scanned = True
 
     def counts(self, term: str) -> list[dict[int, int]]:
-        """Return, for each field, the docnums that have a term and how often."""
+        """Return, for each field, the docnums that have a term and its frequency."""
         self.scan([term])
         return self._counts[term]
 
@@ -167,7 +167,7 @@ _KEYS: dict[int, Callable[[Row], Collection[str]]] = {
 
 
 class IndexReader:
-    """One state of an index, which answers any number of queries."""
+    """Searches one state of an index, any number of times."""
 
     def __init__(
         self, ranking: Ranking, segments: Sequence[Segment], deleted: Sequence[int], fetch: Fetch, tail: Tail
@@ -178,22 +178,21 @@ class IndexReader:
         self._fetch = fetch
         self._tail: Tail | None = tail if tail.rows else None
         self._searcher: Searcher | None = None
-        self._last_query: tuple[str, Weights] = "", {}  # since each hit of it is explained
+        self._last_query: tuple[str, Weights] = "", {}  # a search is often followed by explanations of its hits
         self.indexed_tail: SegmentBuilder | None = None
-        waiting = len(tail.rows)
-        self.documents = sum([segment.documents for segment in segments]) - len(deleted) + waiting
-        self.last_docnum = max(tail.rows) if waiting else segments[-1].last_docnum if segments else 0
+        self.documents = sum([segment.documents for segment in segments]) - len(deleted) + len(tail.rows)
+        self.last_docnum = max(tail.rows) if tail.rows else segments[-1].last_docnum if segments else 0
 
     def search(
         self, query: str, limit: int, filter: Filter = EVERYTHING, among: Iterable[int] | None = None
     ) -> list[tuple[int, float]]:
-        """Return docnums and scores of the best matches and of all that tie with the last one, best first."""
+        """Return the top-k docnums and their scores in descending order, including all ties with the last one."""
         weights = self._query_weights(query)
         searcher = self._searcher_for(weights)
-        return searcher.search(weights, limit, _allowed(searcher, filter, among))
+        return searcher.search(weights, limit, _allowed_documents(searcher, filter, among))
 
     def explain(self, query: str, docnums: Sequence[int]) -> list[tuple[Contribution, ...]]:
-        """Return what each term in each field added to the scores of these documents, largest first."""
+        """Return what each term in each field adds to the scores of these documents, largest first."""
         weights = self._query_weights(query)
         return self._searcher_for(weights).explain(weights, docnums)
 
@@ -203,19 +202,19 @@ class IndexReader:
         return self._searcher_for(weights).term_weights(weights, docnum)
 
     def docnums(self, filter: Filter = EVERYTHING, among: Iterable[int] | None = None) -> Any:
-        """Return the docnums that a filter lets through, in ascending order."""
+        """Return the docnums that pass a filter, in ascending order."""
         searcher = self._searcher_for({})
-        return searcher.docnums(_allowed(searcher, filter, among))
+        return searcher.docnums(_allowed_documents(searcher, filter, among))
 
-    def deleted(self) -> Any:
+    def deleted_docnums(self) -> Any:
         """Return the docnums up to the last one that have no document, in ascending order."""
-        return self._searcher_for({}).deleted()
+        return self._searcher_for({}).deleted_docnums()
 
     def count(self, filter: Filter = EVERYTHING) -> int:
         return self.documents if filter == EVERYTHING else len(self.docnums(filter))
 
     def index_tail(self) -> None:
-        """Make a segment of the tail, in memory."""
+        """Replace the tail by a segment in memory."""
         if self._tail is None:
             return
         from onhand.lexical.segment import SegmentBuilder
@@ -243,18 +242,18 @@ class IndexReader:
             else:
                 self._tail.scan(terms)
         if self._searcher is None:
-            new = _searcher_class(self.documents)
-            self._searcher = new(self._ranking, self._segments, self._deleted, self._fetch, self._tail)
+            searcher_class = _choose_searcher(self.documents)
+            self._searcher = searcher_class(self._ranking, self._segments, self._deleted, self._fetch, self._tail)
         return self._searcher
 
 
-def _allowed(searcher: Searcher, filter: Filter, among: Iterable[int] | None) -> Any:
-    allowed = None if filter == EVERYTHING else searcher.allowed(filter)
-    return allowed if among is None else searcher.among(allowed, among)
+def _allowed_documents(searcher: Searcher, filter: Filter, among: Iterable[int] | None) -> Any:
+    allowed = None if filter == EVERYTHING else searcher.evaluate_filter(filter)
+    return allowed if among is None else searcher.intersect(allowed, among)
 
 
-def _searcher_class(documents: int) -> Callable[..., Searcher]:
-    """Return the evaluator for an index of this size."""
+def _choose_searcher(documents: int) -> Callable[..., Searcher]:
+    """Return the evaluator for an index with this many documents."""
     if documents >= (NUMPY_IS_FASTER if sys.modules.get("numpy") else NUMPY_PAYS):
         try:
             from onhand.lexical.search_numpy import NumpySearcher
@@ -268,7 +267,7 @@ def _searcher_class(documents: int) -> Callable[..., Searcher]:
 
 
 class MemorySegment:
-    """A segment in memory that was merged from others or restored."""
+    """A segment in memory with its encoded postings: merged from others, or restored."""
 
     def __init__(self, segment: Segment, postings: dict[tuple[int, str], tuple[int, bytes]]) -> None:
         self.segment = segment
@@ -284,17 +283,17 @@ class MemorySegment:
 
 
 class LexicalIndex:
-    """An index in memory that ranks documents by the words that they share with a query."""
+    """An index in memory that ranks documents by their BM25 scores."""
 
     def __init__(self, ranking: Ranking | None = None) -> None:
         self.ranking = ranking or get_ranking()
         self.ranking.check()
         self._docnums: dict[str, int] = {}
         self._ids: dict[int, str] = {}
-        self.last_docnum = 0  # that was given out; none is given out twice
-        self._segments: list[tuple[MemorySegment | SegmentBuilder, set[int]]] = []  # with the docnums deleted from it
+        self.last_docnum = 0  # docnums are never reused
+        self._segments: list[tuple[MemorySegment | SegmentBuilder, set[int]]] = []  # each with its tombstones
         self._tail = Tail(self.ranking)
-        self._current: IndexReader | None = None  # until the next change
+        self._reader: IndexReader | None = None  # until the next change
 
     def __len__(self) -> int:
         return len(self._docnums)
@@ -313,7 +312,7 @@ class LexicalIndex:
     ) -> None:
         """Add a document, or replace the one with this id.
 
-        Its texts are those of all fields, or some by the names of their fields, or the one of the first field.
+        `texts` are the texts of all fields in order, some texts by field name, or the text of the first field.
         """
         if isinstance(texts, str):
             texts = {next(iter(self.ranking.fields)): texts}
@@ -321,7 +320,7 @@ class LexicalIndex:
             texts = tuple([texts.get(name, "") for name in self.ranking.fields])
         for text in texts:
             if not isinstance(text, str):
-                raise TypeError(f"the text of a field is a str, not a {type(text).__name__}")
+                raise TypeError(f"The text of a field must be a str, not {type(text).__name__}.")
         if document_id in self._docnums:
             self.remove(document_id)
         self._begin_change()
@@ -331,7 +330,7 @@ class LexicalIndex:
         self._ids[docnum] = document_id
 
     def remove(self, document_id: str) -> None:
-        """Remove a document; one that is not there is an error (KeyError)."""
+        """Remove a document; raise KeyError if it is not there."""
         docnum = self._docnums.pop(document_id)
         del self._ids[docnum]
         self._begin_change()
@@ -347,19 +346,19 @@ class LexicalIndex:
     def search(
         self, query: str, limit: int = 10, filter: Filter = EVERYTHING, among: Collection[str] | None = None
     ) -> list[Match]:
-        """Return the best matches by descending score, then by id; with `among`, only of these ids.
+        """Return the best matches by descending score, then by id; with `among`, only these ids.
 
-        A score depends on all documents, whichever of them may be found.
+        Neither the filter nor `among` changes a score.
         """
         if limit < 1:
             return []
-        docnums = None if among is None else [self._docnums[one] for one in among if one in self._docnums]
+        docnums = None if among is None else [self._docnums[id] for id in among if id in self._docnums]
         found, ids = self.reader().search(query, limit, filter, docnums), self._ids
         ranked = sorted([(-score, ids[docnum]) for docnum, score in found])
         return [Match(document_id, -negative, ()) for negative, document_id in ranked[:limit]]
 
     def explain(self, query: str, ids: Sequence[str]) -> list[tuple[Contribution, ...]]:
-        """Return what each term in each field added to the scores of these documents; they add up to the score."""
+        """Return what each term in each field adds to the scores of these documents; the sum is the score."""
         return self.reader().explain(query, [self._docnums[document_id] for document_id in ids])
 
     def term_weights(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
@@ -367,24 +366,24 @@ class LexicalIndex:
         return self.reader().term_weights(query, self._docnums[document_id])
 
     def ids(self, filter: Filter) -> list[str]:
-        """Return the ids of the documents that a filter lets through, in the order in which they were added."""
+        """Return the ids of the documents that pass a filter, in the order in which they were added."""
         return [self._ids[docnum] for docnum in self.reader().docnums(filter)]
 
     def reader(self) -> IndexReader:
-        """Return the present state of the index."""
-        if self._current is None:
+        """Return a reader of the current state."""
+        if self._reader is None:
             parts = [part for part, _ in self._segments]
 
             def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
                 return [posting for part in parts if (posting := part.posting(kind, term))]
 
-            deleted = [docnum for _, some in self._segments for docnum in sorted(some)]
+            deleted = [docnum for _, tombstones in self._segments for docnum in sorted(tombstones)]
             segments = [part.segment for part in parts]
-            self._current = IndexReader(self.ranking, segments, deleted, fetch, self._tail)
-        return self._current
+            self._reader = IndexReader(self.ranking, segments, deleted, fetch, self._tail)
+        return self._reader
 
     def state(self) -> tuple[Any, ...]:
-        """Return what `restore` takes, of types that `marshal` knows."""
+        """Return what `restore` takes, in types that `marshal` can write."""
         if self._tail.is_too_large_to_scan():
             self.reader().index_tail()
         self._begin_change()
@@ -401,7 +400,7 @@ class LexicalIndex:
         return self._docnums, self.last_docnum, segments, self._tail.lengths()
 
     def restore(self, state: tuple[Any, ...], row_of: Callable[[str, int], Row]) -> None:
-        """Become the index that had this state; `row_of` makes the row of a document of the tail."""
+        """Load a state; `row_of` returns the row of a document in the tail."""
         self._docnums, self.last_docnum, segments, lengths = state
         self._ids = {docnum: document_id for document_id, docnum in self._docnums.items()}
         self._segments = [
@@ -421,19 +420,19 @@ class LexicalIndex:
             for first, last, documents, fields, created, postings, deleted in segments
         ]
         self._tail = Tail(self.ranking, [row_of(self._ids[docnum], docnum) for docnum in lengths], lengths)
-        self._current = None
+        self._reader = None
 
     def _begin_change(self) -> None:
-        """Give up the present state; what was indexed for it is kept as a segment."""
-        if self._current is not None and self._current.indexed_tail is not None:
-            self._segments.append((self._current.indexed_tail, set()))
+        """Discard the reader; a tail that it indexed becomes a segment."""
+        if self._reader is not None and self._reader.indexed_tail is not None:
+            self._segments.append((self._reader.indexed_tail, set()))
             self._tail = Tail(self.ranking)
             while count := segments_to_merge([part.segment.documents for part, _ in reversed(self._segments)]):
                 self._merge(len(self._segments) - count, len(self._segments))
-        self._current = None
+        self._reader = None
 
     def _merge(self, start: int, end: int) -> None:
-        """Put one segment, without deleted documents, in the place of some."""
+        """Replace consecutive segments by one without their deleted documents."""
         from heapq import merge as merge_sorted
 
         old = self._segments[start:end]
@@ -454,8 +453,8 @@ _OUTLINE = bytes(0x20 if code == 0x20 else ord("x") for code in range(256))
 
 
 def count_words(text: str) -> int:
-    """Return how many words a spaced text has."""
-    if text.isascii():  # without making a string of each
+    """Return the number of words in a text whose words are separated by spaces."""
+    if text.isascii():  # without creating a string for each word
         return (b" " + text.encode().translate(_OUTLINE)).count(b" x")
     return len(text.split())
 
@@ -466,40 +465,40 @@ def count_terms(
     fields: int,
     forms: Callable[[str], tuple[str, ...]],
 ) -> dict[str, list[dict[int, int]]]:
-    """Return for each term and each field the docnums whose spaced text there has it, and how often.
+    """Return for each term and each field the docnums that have the term, and its frequency.
 
-    The texts are searched as they are: to take them apart into words would take several times as long.
+    The texts are scanned as strings; splitting them into words would take several times as long.
     """
     found: dict[str, list[dict[int, int]]] = {term: [{} for _ in range(fields)] for term in terms}
     pieces = sorted({_piece_of(term) for term in terms}, key=len)
     sought = [(_piece_of(term), term) for term in terms]
-    # With each piece, those that are in it: where one of these is missing, it need not be looked for.
+    # Each piece with the pieces inside it: if one of them is missing from a text, so is the piece.
     within = [(piece, frozenset(short for short in pieces if short in piece and short != piece)) for piece in pieces]
     for docnum, texts in rows:
         for field, text in enumerate(texts):
             lower = text.lower() if text.isascii() else text.casefold()
             whole = lower.replace("-", "").replace("_", "")
-            there: set[str] = set()
+            present: set[str] = set()
             for piece, shorter in within:
-                if shorter <= there and piece in whole:
-                    there.add(piece)
-            if there:
+                if shorter <= present and piece in whole:
+                    present.add(piece)
+            if present:
                 for piece, term in sought:
-                    if piece in there:
-                        often = sum([forms(word).count(term) for word in _words_having(piece, text, lower, whole)])
-                        if often:
-                            found[term][field][docnum] = often
+                    if piece in present:
+                        count = sum([forms(word).count(term) for word in _words_with(piece, text, lower, whole)])
+                        if count:
+                            found[term][field][docnum] = count
     return found
 
 
 def _piece_of(term: str) -> str:
-    """Return what every word with this form contains: a stem may have put a last `y` or `i` there."""
+    """Return what every word with this form contains: all but a last `y` or `i`, which may come from the stemmer."""
     return term[:-1] if term.endswith(("y", "i")) and len(term) > 1 else term
 
 
-def _words_having(piece: str, text: str, lower: str, whole: str) -> Iterator[str]:
-    """Yield every word of a text that has a piece, and perhaps others; `whole` is `lower` without what joins parts."""
-    if len(lower) != len(text) or lower.count(piece) < whole.count(piece):  # some of it is in `read`, some in `_file`
+def _words_with(piece: str, text: str, lower: str, whole: str) -> Iterator[str]:
+    """Yield all words of a text that have a piece, and perhaps others; `whole` is `lower` without `-` and `_`."""
+    if len(lower) != len(text) or lower.count(piece) < whole.count(piece):  # such as `readfile` in `read_file`
         yield from text.split()
         return
     place = lower.find(piece)

@@ -1,13 +1,13 @@
-"""Rankings and scores: the BM25 family, and the settings under which an index uses it.
+"""Rankings and scores: the BM25 family, and the settings with which an index uses it.
 
-Both searchers score by these lines, on floats or on numpy arrays. Nothing here knows where terms occur.
+Both searchers compute scores here, on floats or on numpy arrays. Nothing here knows where terms occur.
 
 Sources: Robertson & Zaragoza 2009 (BM25, BM25F), Lv & Zhai 2011 (BM25+).
 """
 
 from __future__ import annotations
 
-from _operator import mul  # what `operator` has, without its Python part
+from _operator import mul  # what `operator` exports, without its Python part
 from math import inf, log
 
 from onhand.document import Contribution, to_microseconds
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from onhand.document import Filter
     from onhand.lexical.tokenizer import Tokenizer
 
-# Different terms of a query from which on it is a text, whose repetitions tell what it is about: half or twice as many
-# rank public sets alike (benchmarks/quality.py).
-A_TEXT = 64
+# A query with more different terms is treated as a text, in which repeated words matter. Half or twice as many perform
+# alike on public data sets (benchmarks/quality.py).
+MAX_QUESTION_TERMS = 64
 
 
 class Formula(Record):
     """The constants of BM25."""
 
-    k1: float  # how soon more occurrences of a term stop counting
-    b: float  # how far a long document is held against it: 0 not at all, 1 in full
-    delta: float = 0.0  # what a term is worth for being there at all (BM25+)
+    k1: float  # how slowly further occurrences of a term saturate
+    b: float  # length normalization: 0 none, 1 full
+    delta: float = 0.0  # a constant for every matching term (BM25+)
 
 
 BM25 = Formula(k1=1.5, b=0.75)
@@ -41,29 +41,31 @@ BM25_PLUS = Formula(k1=1.2, b=0.75, delta=1.0)
 
 
 class Scoring(Record):
-    """The formula, with what it takes from all documents. Lengths and frequencies may be floats or numpy arrays; the
-    operations and their order are the same for both."""
+    """The formula with the statistics of all documents.
+
+    Lengths and frequencies may be floats or numpy arrays; the operations and their order are the same for both.
+    """
 
     formula: Formula
     per_field_length: bool
     weights: tuple[float, ...]  # of the fields
-    alone: tuple[float, ...]  # what each field counts by itself, beside its part in the whole
-    totals: tuple[float, ...]  # how many words each field has in all documents
+    alone: tuple[float, ...]  # how much each field also counts by itself
+    totals: tuple[float, ...]  # the number of words of each field in all documents
     documents: int
 
     def idf(self, having: int) -> float:
-        """How much a term tells: the fewer documents have it, the more."""
+        """Return the inverse document frequency of a term that `having` documents have."""
         return log(1 + (self.documents - having + 0.5) / (having + 0.5))
 
     def weight(self, field: int, length: Any) -> Any:
-        """What one occurrence in a field of that length counts."""
+        """Return the weight of one occurrence in a field of this length."""
         if not self.per_field_length:
             return self.weights[field]
         b = self.formula.b
         return self.weights[field] / (1 - b + b * (length / (self.totals[field] / self.documents or 1.0)))
 
     def norm(self, lengths: Sequence[Any]) -> Any:
-        """What a term's weighted frequency is measured against in a document with fields of those lengths."""
+        """Return the length norm of a document with fields of these lengths."""
         k1, b, _ = self.formula
         if self.per_field_length:
             return k1
@@ -71,64 +73,67 @@ class Scoring(Record):
         return k1 * (1 - b + b * (sum(map(mul, self.weights, lengths)) / average))
 
     def gain(self, frequency: Any, norm: Any) -> Any:
-        """How much a weighted frequency counts: the more, the less each further occurrence adds."""
+        """Return the saturated value of a weighted frequency."""
         return frequency * (self.formula.k1 + 1) / (frequency + norm)
 
     def score(self, frequency: Any, norm: Any, idf: float, alone: Any = 0.0) -> Any:
-        """What a term with that weighted frequency adds; `alone` is what its fields count by themselves."""
+        """Return the score of a term with this weighted frequency; `alone` is what its fields count by themselves."""
         return idf * (self.gain(frequency, norm) + (alone + self.formula.delta))
 
     def share(self, field: int, own: Any, frequency: Any, norm: Any, idf: float) -> Any:
-        """What a field has of a term's score, if it has `own` of the weighted frequency."""
+        """Return the part of a term's score that a field with the weighted frequency `own` contributes."""
         whole = (self.gain(frequency, norm) + self.formula.delta) * (own / frequency)
         return idf * (whole + self.alone[field] * self.gain(own, norm))
 
 
 def scoring_of(ranking: Ranking, totals: Iterable[float], documents: int) -> Scoring:
-    """Return the formula of a ranking for an index with this many documents and words in each field."""
+    """Return the scoring of a ranking for an index with this many documents and words in each field."""
     weights = tuple(ranking.fields.values())
     alone = tuple(ranking.alone.get(name, 0.0) for name in ranking.fields)
     return Scoring(ranking.formula, ranking.per_field_length, weights, alone, tuple(totals), documents)
 
 
 def time_bounds(filter: Filter) -> tuple[int | None, int | None]:
-    """Return from when and until when a filter lets documents through, in microseconds since 1970."""
+    """Return the earliest and the first excluded time of a filter, in microseconds since 1970."""
     after, before = filter.created_after, filter.created_before
     return None if after is None else to_microseconds(after), None if before is None else to_microseconds(before)
 
 
 def largest_first(contributions: Iterable[Contribution]) -> tuple[Contribution, ...]:
-    """Contributions in the order in which a hit has them."""
+    """Sort contributions by descending score, then by term and field."""
     return tuple(sorted(contributions, key=lambda one: (-one.score, one.term, one.field)))
 
 
 def query_weights(tokenizer: Tokenizer, query: str, count_repeats: bool = False) -> dict[str, float]:
-    """The terms of a query and what each weighs. A question says a word twice by chance, so each counts once; the
-    further it goes beyond A_TEXT different terms, the more nearly a word counts as often as it is said."""
-    most: dict[str, float] = {}
-    said: dict[str, float] = {}
+    """Return the terms of a query and their weights.
+
+    A question repeats a word by chance, so each word counts once. The more different terms a query has beyond
+    MAX_QUESTION_TERMS, the more nearly a word counts as often as it occurs.
+    """
+    largest: dict[str, float] = {}
+    total: dict[str, float] = {}
     for term, weight in tokenizer.query_terms(query):
-        most[term] = max(most.get(term, 0.0), weight)
-        said[term] = said.get(term, 0.0) + weight
+        largest[term] = max(largest.get(term, 0.0), weight)
+        total[term] = total.get(term, 0.0) + weight
     if count_repeats:
-        return said
-    if len(most) <= A_TEXT:
-        return most
-    telling = 1 - A_TEXT / len(most)
-    return {term: weight * (said[term] / weight) ** telling for term, weight in most.items()}
+        return total
+    if len(largest) <= MAX_QUESTION_TERMS:
+        return largest
+    exponent = 1 - MAX_QUESTION_TERMS / len(largest)
+    return {term: weight * (total[term] / weight) ** exponent for term, weight in largest.items()}
 
 
-DOCUMENT_FIELDS = ("title", "text")  # every other field of a ranking stands in the metadata of a document
+DOCUMENT_FIELDS = ("title", "text")  # all other fields of a ranking are in the metadata of a document
 
 
 class Ranking(Record):
     """A tokenizer, the weights of the fields, and the formula.
 
-    The fields "title" and "text" are a document's own; one of another name is the text of that name in its
-    metadata["fields"], or in what `fields_of` makes of its metadata whenever the document is indexed.
+    The fields "title" and "text" are those of a document. Any other field is taken from its metadata["fields"], or
+    from what `fields_of` returns for its metadata, when the document is indexed.
     """
 
-    name: str  # changes with anything that decides which terms an index has: files of another name are indexed anew
+    name: str  # changes with anything that affects the terms of an index, so that files are re-indexed
     tokenizer: Tokenizer
     fields: Mapping[str, float]
     formula: Formula = BM25
@@ -136,58 +141,62 @@ class Ranking(Record):
     alone: Mapping[str, float] = {}
     count_repeats: bool = False
     fields_of: Callable[[Mapping[str, Any]], Any] | None = None
-    reading: Mapping[str, Callable[[str], list[str]]] = {}  # of fields of which not every word counts: those that do
+    reading: Mapping[
+        str, Callable[[str], list[str]]
+    ] = {}  # field → the function that splits its text, if not the tokenizer
 
     def check(self) -> None:
-        """Refuse weights that no score can be made of."""
+        """Raise InputError if a weight is not usable."""
         for name, weight in self.fields.items():
             alone = self.alone.get(name, 0.0)
             if not 0 < weight < inf:
-                raise InputError(f"The weight of field {name!r} must be above 0, not {weight!r}. Leave the field out.")
+                raise InputError(
+                    f"The weight of field {name!r} must be above 0, not {weight!r}. To ignore the field, leave it out."
+                )
             if not 0 <= alone < inf:
-                raise InputError(f"The weight that field {name!r} has alone must not be below zero, not {alone!r}.")
+                raise InputError(f"The weight of field {name!r} alone must be at least 0, not {alone!r}.")
 
     def readers(self) -> list[Callable[[str], list[str]]]:
         """Return for each field the function that splits its text into words."""
         return [self.reading.get(name, self.tokenizer.words) for name in self.fields]
 
     def spacers(self) -> list[Callable[[str], str]]:
-        """Return for each field the function that gives its words separated by spaces."""
+        """Return for each field the function that returns its words separated by spaces."""
         return [
             (lambda text, read=self.reading[name]: " ".join(read(text)))  # type: ignore[misc]
             if name in self.reading
-            else self.tokenizer.spaced
+            else self.tokenizer.space_words
             for name in self.fields
         ]
 
     def reads_metadata(self) -> bool:
-        """Return whether a field stands in the metadata of documents."""
+        """Return whether a field is taken from the metadata of documents."""
         return any(name not in DOCUMENT_FIELDS for name in self.fields)
 
     def texts(self, title: str, text: str, metadata: Mapping[str, Any]) -> dict[str, str]:
-        """Return the text of each field of a document; "" where its metadata has no text of that name."""
+        """Return the text of each field of a document, "" if its metadata has no such text."""
         further = self.fields_of(metadata) if self.fields_of else metadata.get("fields") if metadata else None
-        known = {**(further if isinstance(further, dict) else {}), "title": title, "text": text}
-        return {name: found if isinstance(found := known.get(name), str) else "" for name in self.fields}
+        texts = {**(further if isinstance(further, dict) else {}), "title": title, "text": text}
+        return {name: found if isinstance(found := texts.get(name), str) else "" for name in self.fields}
 
 
-_MADE: dict[str, Ranking] = {}  # by name: its tokenizer remembers words
+_RANKINGS: dict[str, Ranking] = {}  # by name; shared, because a tokenizer caches words
 
 
 def get_ranking(name: str = "default") -> Ranking:
-    """The ranking of that name: "default", or "seed", which is plain BM25 over the text alone."""
-    if name not in _MADE:
-        _MADE[name] = _made(name)
-    return _MADE[name]
+    """Return the ranking with this name: "default", or "seed", which is plain BM25 over the text alone."""
+    if name not in _RANKINGS:
+        _RANKINGS[name] = _build_ranking(name)
+    return _RANKINGS[name]
 
 
-def _made(name: str) -> Ranking:
+def _build_ranking(name: str) -> Ranking:
     if name == "seed":
         return Ranking("seed-2", PlainTokenizer(), {"text": 1.0}, count_repeats=True)
     if name != "default":
         raise InputError(f"ranking is 'default' or 'seed', not {name!r}")
-    # A title tells more than a sentence does, and a short field must not be drowned by a long one. Between 0.5 and 1
-    # for the title by itself, no set of benchmarks/quality.py differs by more than its own noise.
+    # A title says more than a sentence, and a short field must not be drowned by a long one. For weights of the title
+    # alone between 0.5 and 1, no data set of benchmarks/quality.py differs by more than noise.
     tokenizer = IdentifierTokenizer(stems=True, stop_words=FUNCTION_WORDS)
     fields = {"title": 1.0, "text": 1.0}
     return Ranking("default-3", tokenizer, fields, per_field_length=True, alone={"title": 0.75})

@@ -1,15 +1,15 @@
 """Evaluate queries with numpy, for an index of any size.
 
-A query that has few postings adds up exact scores. Any other adds up its rare terms first, in 32 bits. As soon as the
-common terms together could not lift a new document among the best, only the documents that are already there are looked
-up in them (MaxScore: Turtle & Flood 1995), and those that come near to the best are scored exactly. So a common term is
-seldom worked out for all of its documents; once it was, the result is kept.
+A query with few postings adds up exact scores. Any other query first adds up its rare terms, in 32 bits. As soon as the
+common terms together cannot lift a new document among the best, they are looked up only for the documents found so far
+(MaxScore: Turtle & Flood 1995), and the documents near the best are scored exactly. So a common term is seldom computed
+for all of its documents; when it is, the result is cached.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,53 +25,45 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-MAX_KEPT_BYTES = 256 * 1024 * 1024  # of terms: some 200 of the most common ones of a million documents
+MAX_KEPT_BYTES = 256 * 1024 * 1024  # of cached terms: about 200 of the most common ones of a million documents
 MAX_KEPT_FILTERS = 16
-DIRECT_POSTINGS = 32_768  # of a query, up to which all are added up
-FEW_DOCUMENTS = 4096  # allowed ones that are looked up one by one, rather than adding up every posting
-PROBES = 256  # documents that are looked up in all terms, to know early how good the best are at least
-PROBING_PAYS = 16_384  # postings of the next term: to add it costs more
-LOOKUP = 16  # how many postings of a term can be passed by in the time that looking up one document takes
-PASS = 16  # how many documents can be passed by in the time that looking at one out of turn takes
-ROUNDING = 2**-23  # of a 32-bit float, as a share of it, up and down
-SHORT = 2048  # documents of which it does not pay to leave any out
-SAMPLE = 16_384  # scores, from which it is guessed how good the best of more are
+DIRECT_POSTINGS = 32_768  # a query with at most so many postings adds up all of them
+FEW_DOCUMENTS = 4096  # so many allowed documents are looked up one by one, instead of adding up every posting
+PROBES = 256  # documents that are looked up in all terms, for an early lower bound of the best scores
+PROBING_PAYS = 16_384  # probing is cheaper than adding a term with more postings
+LOOKUP = 16  # postings of a term that can be scanned in the time of looking up one document
+PASS = 16  # documents that can be scanned in the time of one random access
+ROUNDING = 2**-23  # relative rounding error of a 32-bit float
+SHORT = 2048  # in a shorter posting, skipping documents does not pay
+SAMPLE = 16_384  # scores from which the best of more are estimated
 NO_DOCNUMS: Array = np.empty(0, dtype="<u4")
 
 
 class Allowed(NamedTuple):
-    """The documents that a filter lets through."""
+    """The documents that pass a filter."""
 
     mask: Array  # by docnum
     docnums: Array  # ascending
 
 
 class NumpySearcher:
-    """Adds up what each term adds, skipping what cannot be among the best."""
+    """Adds up the scores of the terms, skipping documents that cannot be among the best."""
 
     def __init__(
         self, ranking: Ranking, segments: Sequence[Segment], deleted: Sequence[int], fetch: Fetch, tail: Tail | None
     ) -> None:
-        self._parts = [*segments, tail.segment()] if tail else segments
         self._names = tuple(ranking.fields)
-        self._fetch = fetch
-        self._tail = tail
-        self._size = self._parts[-1].last_docnum + 1 if self._parts else 1
-        self._deleted = np.array(deleted, dtype=np.intp)
-        self._is_there = ~self._mask(self._deleted) if len(deleted) else None
-        documents = sum(part.documents for part in self._parts) - len(deleted)
-        self._lengths = [
-            self._by_docnum([part.lengths[field] for part in self._parts]) for field in range(len(self._names))
-        ]
-        self._scoring = scoring_of(ranking, [float(own.sum()) for own in self._lengths], documents)
-        self._terms: OrderedDict[str, NumpyTerm | None] = OrderedDict()
-        self._kept_bytes = 0
+        self._columns = NumpyColumns(segments, deleted, fetch, tail)
+        self._lengths = [self._columns.lengths(field) for field in range(len(self._names))]
+        totals = [float(own.sum()) for own in self._lengths]
+        self._scoring = scoring_of(ranking, totals, self._columns.documents)
+        self._terms = TermCache(self._read_term)
         self._last_terms: tuple[Weights, dict[str, _Weighted]] = {}, {}  # of the last query, which is explained next
         self._last_found: tuple[dict[str, _Weighted], bytes, list[_Found]] = {}, b"", []  # terms, docnums, frequencies
         self._filters: OrderedDict[Filter, Allowed] = OrderedDict()
-        self._scores = np.zeros(self._size)  # zero between searches, as are the next two
-        self._sums = np.zeros(self._size, dtype=np.float32)
-        self._is_meant = np.zeros(self._size, dtype=bool)
+        self._scores = np.zeros(self._columns.size)  # zero between searches, as are the next two
+        self._sums = np.zeros(self._columns.size, dtype=np.float32)
+        self._is_meant = np.zeros(self._columns.size, dtype=bool)
 
     def search(self, weights: Weights, limit: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
         terms = self._terms_of(weights)
@@ -82,7 +74,7 @@ class NumpySearcher:
         else:
             docnums, scores = self._near_best(terms, limit, allowed)
         if len(scores) > limit:
-            best = scores >= _least(scores, limit)
+            best = scores >= _kth_best(scores, limit)
             docnums, scores = docnums[best], scores[best]
         found = zip(docnums.tolist(), scores.tolist(), strict=True)
         return sorted(found, key=itemgetter(1), reverse=True)
@@ -110,43 +102,33 @@ class NumpySearcher:
             for name, weight in weights.items()
         }
 
-    def allowed(self, filter: Filter) -> Allowed:
+    def evaluate_filter(self, filter: Filter) -> Allowed:
         found = self._filters.get(filter)
         if found is None:
-            mask = self._in_time(filter)
-            if filter.author:
-                mask &= self._having(AUTHOR, filter_author_keys(filter))
-            for tag in filter.tags:
-                mask &= self._having(TAG, [tag])
-            if filter.scope:
-                mask &= self._having(SCOPE, filter.scope)
+            mask = self._columns.filter_mask(filter)
             found = self._filters[filter] = Allowed(mask, mask.nonzero()[0])
             if len(self._filters) > MAX_KEPT_FILTERS:
                 self._filters.popitem(last=False)
         return found
 
-    def among(self, allowed: Allowed | None, docnums: Iterable[int]) -> Allowed:
-        mask = self._mask(np.array(sorted(docnums), dtype=np.intp))
+    def intersect(self, allowed: Allowed | None, docnums: Iterable[int]) -> Allowed:
+        mask = self._columns.mask(np.array(sorted(docnums), dtype=np.intp))
         if allowed is not None:
             mask &= allowed.mask
         return Allowed(mask, mask.nonzero()[0])
 
     def docnums(self, allowed: Allowed | None) -> Array:
-        return self._all_docnums if allowed is None else allowed.docnums
+        return self._columns.all_docnums if allowed is None else allowed.docnums
 
-    def deleted(self) -> Array:
-        return (~self._mask(self._all_docnums)).nonzero()[0]
-
-    @cached_property
-    def _all_docnums(self) -> Array:
-        return self._docnums_of(EVERY, "")
+    def deleted_docnums(self) -> Array:
+        return (~self._columns.mask(self._columns.all_docnums)).nonzero()[0]
 
     @cached_property
     def _weights(self) -> DocumentWeights:
         return document_weights(self._scoring, self._lengths)
 
     def _add_all(self, weighted: list[_Weighted], allowed: Allowed | None) -> tuple[Array, Array]:
-        """Return the docnums that have any of some terms, and their scores."""
+        """Return the docnums that have any of these terms, and their scores."""
         scores = self._scores
         for term, weight in weighted:
             added = self._exact_scores(term)
@@ -156,40 +138,40 @@ class NumpySearcher:
         self._reset(weighted, scores)
         if allowed is None:
             return docnums, values
-        passing = allowed.mask[docnums]
-        return docnums[passing], values[passing]
+        is_allowed = allowed.mask[docnums]
+        return docnums[is_allowed], values[is_allowed]
 
     def _exact_scores(self, term: NumpyTerm) -> Array:
-        """Return what a term adds to each document that has it, in 64 bits."""
+        """Return the 64-bit score of a term in each document that has it."""
         if term.exact is None:
             own, frequencies, norm = self._frequencies(term.docnums, term.counts)
             term.exact = self._score(own, frequencies, norm, term.idf)
         return term.exact
 
     def _near_best(self, terms: dict[str, _Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
-        """Return docnums and scores of the best, and of some that come near to them."""
+        """Return docnums and scores of the best documents, and of some that are close to them."""
         weighted = sorted(terms.values(), key=lambda one: one.term.size)
         if allowed is not None and len(allowed.docnums) <= FEW_DOCUMENTS:
             near = allowed.docnums
             sums = _sums_of(near, weighted)
         else:
             near, sums = self._max_score(weighted, limit, allowed)
-        near = near[(sums > 0) & (sums >= _least(sums, limit) * _safe(weighted))].astype(np.intp)
+        near = near[(sums > 0) & (sums >= _kth_best(sums, limit) * _rounding_margin(weighted))].astype(np.intp)
         scores = np.zeros(len(near))
         for _, (term, weight), own, frequencies, norm in self._find(near, terms):  # in the order of the query
             scores += np.where(sum(own) > 0, weight * self._score(own, frequencies, norm, term.idf), 0.0)
         return near, scores
 
     def _max_score(self, weighted: list[_Weighted], limit: int, allowed: Allowed | None) -> tuple[Array, Array]:
-        """Return docnums and sums of the best, and of all that may be as good."""
+        """Return docnums and sums of the best documents, and of all that may be as good."""
         added: list[_Weighted] = []
         try:
             least = self._add_rare(weighted, added, limit, allowed)
             left = weighted[len(added) :]
-            rest = _top(left)
+            rest = _upper_bound(left)
             docnums = self._docnums_reaching(added, self._sums, max(least - rest, 1e-30))
             if left and len(docnums) > PROBES:
-                least = max(least, _promised(docnums, self._sums[docnums], left, limit) * _safe(weighted))
+                least = max(least, _lower_bound(docnums, self._sums[docnums], left, limit) * _rounding_margin(weighted))
             for one in left:
                 docnums = docnums[self._sums[docnums] >= least - rest]
                 self._add_only(one, docnums)
@@ -201,9 +183,9 @@ class NumpySearcher:
     def _add_rare(
         self, weighted: list[_Weighted], added: list[_Weighted], limit: int, allowed: Allowed | None
     ) -> float:
-        """Add up terms until no document that has only those left can be among the best.
+        """Add up terms until no document that has only the remaining ones can be among the best.
 
-        Return a score that the best have at least.
+        Return a lower bound of the best scores.
         """
         least = 0.0
         only = None if allowed is None else allowed.mask
@@ -212,13 +194,13 @@ class NumpySearcher:
             added.append(one)
             docnums, sums = one.term.add_to(self._sums, one.weight, only)
             if not left or left[0].term.size > PROBING_PAYS:
-                least = max(least, _promised(docnums, sums, left, limit) * _safe(weighted))
-            if _top(left) < least:
+                least = max(least, _lower_bound(docnums, sums, left, limit) * _rounding_margin(weighted))
+            if _upper_bound(left) < least:
                 break
         return least
 
     def _add_only(self, one: _Weighted, docnums: Array) -> None:
-        """Add a term to some documents."""
+        """Add the scores of a term to some documents."""
         if len(docnums) * LOOKUP < one.term.size:
             self._sums[docnums] += one.weight * one.term.scores_of(docnums)
             return
@@ -229,18 +211,18 @@ class NumpySearcher:
             self._is_meant[docnums] = False
 
     def _docnums_reaching(self, added: list[_Weighted], sums: Array, least: float) -> Array:
-        """Return the docnums whose sums reach `least`, which is above zero, in ascending order."""
-        if self._are_many(added):
+        """Return the docnums with sums of at least `least`, which is above zero, in ascending order."""
+        if self._should_scan_all(added):
             return (sums >= least).nonzero()[0]
         parts = [one.term.docnums[sums[one.term.docnums] >= least] for one in added]
-        return parts[0] if len(parts) == 1 else _each_once(np.concatenate(parts))
+        return parts[0] if len(parts) == 1 else _sort_unique(np.concatenate(parts))
 
-    def _are_many(self, added: list[_Weighted]) -> bool:
-        """Return whether to look at every document is faster than to look at those that have these terms."""
-        return sum([one.term.size for one in added]) * PASS > self._size
+    def _should_scan_all(self, added: list[_Weighted]) -> bool:
+        """Return whether scanning all documents is faster than visiting those that have these terms."""
+        return sum([one.term.size for one in added]) * PASS > len(self._sums)
 
     def _reset(self, added: list[_Weighted], sums: Array) -> None:
-        if self._are_many(added):
+        if self._should_scan_all(added):
             sums.fill(0)
         else:
             for one in added:
@@ -255,13 +237,13 @@ class NumpySearcher:
         return scoring.score(frequencies, norm, idf, alone)
 
     def _frequencies(self, docnums: Array, counts: Sequence[Array]) -> tuple[list[Array], Array, Any]:
-        """Return weighted frequencies, in each field and in all of them, and what they are measured against."""
+        """Return the weighted frequencies in each field and in all of them, and the length norm."""
         weights = self._weights
         own = [_take(weight, docnums) * counts[field] for field, weight in enumerate(weights.exact_fields)]
         return own, sum(own[1:], own[0]), _take(weights.exact_norm, docnums)
 
     def _find(self, docnums: Array, terms: dict[str, _Weighted]) -> Iterable[_Found]:
-        """Return what a few documents have of each term; the last answer is kept, as what is scored is explained."""
+        """Return the frequencies of each term in some documents; the last result is cached for `explain`."""
         if len(docnums) > FEW_DOCUMENTS:
             return self._find_anew(docnums, terms)
         key = docnums.tobytes()
@@ -270,7 +252,7 @@ class NumpySearcher:
         return self._last_found[2]
 
     def _find_anew(self, docnums: Array, terms: dict[str, _Weighted]) -> Iterator[_Found]:
-        if terms and len(docnums):  # where nothing is, there is no average either
+        if terms and len(docnums):  # without documents there is no average length
             for name, one in terms.items():
                 own, frequencies, norm = self._frequencies(docnums, one.term.counts_of(docnums))
                 yield _Found(name, one, own, np.where(frequencies > 0, frequencies, 1.0), norm)
@@ -278,62 +260,86 @@ class NumpySearcher:
     def _terms_of(self, weights: Weights) -> dict[str, _Weighted]:
         """Return the terms of a query that any document has."""
         if self._last_terms[0] is not weights:
-            found = {name: _Weighted(term, weight) for name, weight in weights.items() if (term := self._term(name))}
+            found = {
+                name: _Weighted(term, weight) for name, weight in weights.items() if (term := self._terms.get(name))
+            }
             self._last_terms = weights, found
         return self._last_terms[1]
 
-    def _term(self, name: str) -> NumpyTerm | None:
-        if name in self._terms:
-            self._terms.move_to_end(name)
-            return self._terms[name]
-        term = self._terms[name] = self._read_term(name)
-        self._kept_bytes += _bytes(term)
-        while self._kept_bytes > MAX_KEPT_BYTES and len(self._terms) > 100:  # of which a query may have some
-            self._kept_bytes -= _bytes(self._terms.popitem(last=False)[1])
-        return term
-
     def _read_term(self, name: str) -> NumpyTerm | None:
-        docnums, counts = join_postings(self._fetch(WORD, name), len(self._lengths))
-        if self._is_there is not None:
-            kept = self._is_there[docnums]
-            docnums, counts = docnums[kept], [own[kept] for own in counts]
-        if self._tail:
-            docnums, counts = _append(docnums, counts, self._tail.counts(name))
+        docnums, counts = self._columns.read_term(name, len(self._names))
         if len(docnums) <= DIRECT_POSTINGS:
-            docnums = docnums.astype(np.intp)  # otherwise every look-up by them would convert them
+            docnums = docnums.astype(np.intp)  # once, instead of in every look-up by them
         return NumpyTerm(docnums, counts, self._weights) if len(docnums) else None
+
+
+class NumpyColumns:
+    """One state of an index as arrays, without its deleted documents: postings, lengths and times of all segments."""
+
+    def __init__(self, segments: Sequence[Segment], deleted: Sequence[int], fetch: Fetch, tail: Tail | None) -> None:
+        self._parts = [*segments, tail.segment()] if tail else segments
+        self._fetch = fetch
+        self._tail = tail
+        self._deleted = np.array(deleted, dtype=np.intp)
+        self.size = self._parts[-1].last_docnum + 1 if self._parts else 1
+        self.documents = sum(part.documents for part in self._parts) - len(deleted)
+        self._is_alive = ~self.mask(self._deleted) if len(deleted) else None
+
+    @cached_property
+    def all_docnums(self) -> Array:
+        return self._docnums_of(EVERY, "")
+
+    def mask(self, docnums: Array) -> Array:
+        """Return a mask by docnum."""
+        mask = np.zeros(self.size, dtype=bool)
+        mask[docnums] = True
+        return mask
+
+    def lengths(self, field: int) -> Array:
+        """Return the length of a field by docnum, 0 where there is no document."""
+        numbers = np.zeros(self.size, dtype=np.uint32)
+        for part in self._parts:
+            numbers[part.first_docnum : part.last_docnum + 1] = part.lengths[field]
+        numbers[self._deleted] = 0
+        return numbers
+
+    def read_term(self, name: str, fields: int) -> tuple[Array, list[Array]]:
+        """Return the docnums that have a term, ascending, and its frequencies in each field."""
+        docnums, counts = join_postings(self._fetch(WORD, name), fields)
+        if self._is_alive is not None:
+            is_alive = self._is_alive[docnums]
+            docnums, counts = docnums[is_alive], [own[is_alive] for own in counts]
+        return _append(docnums, counts, self._tail.counts(name)) if self._tail else (docnums, counts)
+
+    def filter_mask(self, filter: Filter) -> Array:
+        """Return a mask of the documents that pass a filter."""
+        mask = self._time_mask(filter)
+        if filter.author:
+            mask &= self._any_of(AUTHOR, filter_author_keys(filter))
+        for tag in filter.tags:
+            mask &= self._any_of(TAG, [tag])
+        if filter.scope:
+            mask &= self._any_of(SCOPE, filter.scope)
+        return mask
 
     def _docnums_of(self, kind: int, key: str) -> Array:
         """Return the documents that have an author, a tag or a scope."""
         docnums = join_postings(self._fetch(kind, key))[0].astype(np.intp)
-        if self._is_there is not None:
-            docnums = docnums[self._is_there[docnums]]
-        waiting = self._tail.docnums(kind, key) if self._tail else []
-        return np.concatenate([docnums, np.array(waiting, dtype=np.intp)]) if waiting else docnums
+        if self._is_alive is not None:
+            docnums = docnums[self._is_alive[docnums]]
+        in_tail = self._tail.docnums(kind, key) if self._tail else []
+        return np.concatenate([docnums, np.array(in_tail, dtype=np.intp)]) if in_tail else docnums
 
-    def _by_docnum(self, columns: Sequence[Sequence[int]]) -> Array:
-        """Join the numbers of all segments; 0 where there is no document."""
-        numbers = np.zeros(self._size, dtype=np.uint32)
-        for part, column in zip(self._parts, columns, strict=True):
-            numbers[part.first_docnum : part.last_docnum + 1] = column
-        numbers[self._deleted] = 0
-        return numbers
+    def _any_of(self, kind: int, keys: Iterable[str]) -> Array:
+        found = [self._docnums_of(kind, key) for key in keys]
+        return self.mask(np.concatenate([NO_DOCNUMS, *found]))
 
-    def _mask(self, docnums: Array) -> Array:
-        mask = np.zeros(self._size, dtype=bool)
-        mask[docnums] = True
-        return mask
-
-    def _having(self, kind: int, keys: Iterable[str]) -> Array:
-        having = [self._docnums_of(kind, key) for key in keys]
-        return self._mask(np.concatenate([NO_DOCNUMS, *having]))
-
-    def _in_time(self, filter: Filter) -> Array:
-        mask = self._mask(self._all_docnums)
+    def _time_mask(self, filter: Filter) -> Array:
+        mask = self.mask(self.all_docnums)
         after, before = time_bounds(filter)
         if after is None and before is None:
             return mask
-        created = np.full(self._size, NO_TIME, dtype=np.int64)
+        created = np.full(self.size, NO_TIME, dtype=np.int64)
         for part in self._parts:
             created[part.first_docnum : part.last_docnum + 1] = part.created_us
         mask &= created != NO_TIME
@@ -344,11 +350,30 @@ class NumpySearcher:
         return mask
 
 
+class TermCache:
+    """The most recently used terms, up to MAX_KEPT_BYTES. A term that no document has is cached as None."""
+
+    def __init__(self, read_term: Callable[[str], NumpyTerm | None]) -> None:
+        self._read_term = read_term
+        self._terms: OrderedDict[str, NumpyTerm | None] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, name: str) -> NumpyTerm | None:
+        if name in self._terms:
+            self._terms.move_to_end(name)
+            return self._terms[name]
+        term = self._terms[name] = self._read_term(name)
+        self._bytes += _term_bytes(term)
+        while self._bytes > MAX_KEPT_BYTES and len(self._terms) > 100:  # the current query may have several of them
+            self._bytes -= _term_bytes(self._terms.popitem(last=False)[1])
+        return term
+
+
 class DocumentWeights(NamedTuple):
-    """What the formula takes from each document, by docnum or one number for all, and what makes most of it."""
+    """The weights and norms of documents, by docnum or one number for all, and their extremes."""
 
     scoring: Scoring
-    exact_fields: list[Any]  # what one occurrence in each field counts, in 64 bits
+    exact_fields: list[Any]  # the weight of one occurrence in each field, in 64 bits
     exact_norm: Any
     fields: list[Any]  # the same in 32 bits
     norm: Any
@@ -356,7 +381,7 @@ class DocumentWeights(NamedTuple):
     least_norm: float
 
     def score(self, idf: float, docnums: Array, counts: Sequence[Array]) -> Array:
-        """Return what a term adds, in 32 bits, to documents with these counts in each field."""
+        """Return the 32-bit scores of a term in documents with these frequencies in each field."""
         norm = _take(self.norm, docnums)
         frequency = np.zeros(len(docnums), dtype=np.float32)
         alone = np.zeros(len(docnums), dtype=np.float32)
@@ -370,7 +395,7 @@ class DocumentWeights(NamedTuple):
         return scores
 
     def top(self, idf: float, most: Sequence[int]) -> float:
-        """Return what a term adds at most if no document has it more often in each field than `most`."""
+        """Return the largest possible score of a term whose frequencies in each field are at most `most`."""
         frequencies = [weight * count for weight, count in zip(self.heaviest, most, strict=True)]
         gains = [self.scoring.gain(frequency, self.least_norm) for frequency in frequencies]
         alone = sum(share * gain for share, gain in zip(self.scoring.alone, gains, strict=True))
@@ -379,38 +404,38 @@ class DocumentWeights(NamedTuple):
 
 def document_weights(scoring: Scoring, lengths: Sequence[Array]) -> DocumentWeights:
     """Return the weights of documents with fields of these lengths."""
-    # A field without words has no counts. Its length may be 1 instead of 0, so that every formula can divide by it.
+    # An empty field is never weighted, so its length may be set to 1 to avoid a division by zero.
     exact_fields = [scoring.weight(field, np.maximum(own, 1)) for field, own in enumerate(lengths)]
     exact_norm = scoring.norm(lengths)
-    fields, norm = [_in_32_bits(own) for own in exact_fields], _in_32_bits(exact_norm)
+    fields, norm = [_to_32_bits(own) for own in exact_fields], _to_32_bits(exact_norm)
     heaviest = [float(np.max(own)) for own in fields]
     return DocumentWeights(scoring, exact_fields, exact_norm, fields, norm, heaviest, float(np.min(norm)))
 
 
-def _in_32_bits(values: Any) -> Any:
+def _to_32_bits(values: Any) -> Any:
     return values.astype(np.float32) if isinstance(values, np.ndarray) else values
 
 
 class NumpyTerm:
-    """The documents that have a term, how often, and what it adds to them."""
+    """The documents that have a term, its frequencies, and its scores."""
 
     def __init__(self, docnums: Array, counts: Sequence[Array], weights: DocumentWeights) -> None:
         self.docnums = docnums  # ascending
         self.size = len(docnums)
         self.idf = weights.scoring.idf(self.size)
         self.counts = counts  # for each field
-        self.exact: Array | None = None  # scores in 64 bits, once they were needed
+        self.exact: Array | None = None  # 64-bit scores, when they have been needed
         self._weights = weights
-        self._scores: Array | None = None  # in 32 bits, once they were worked out for all
+        self._scores: Array | None = None  # 32-bit scores, when they have been computed for all documents
 
     @cached_property
     def top(self) -> float:
-        """What it adds at most; less than that, once all scores are known."""
+        """An upper bound of its scores, exact when all scores are known."""
         return self._weights.top(self.idf, [int(own.max()) for own in self.counts])
 
     @property
     def bytes(self) -> int:
-        """How much memory it takes at most."""
+        """The most memory that it takes."""
         scores = self.size * (12 if self.size <= DIRECT_POSTINGS else 4)
         return self.docnums.nbytes + sum(counts.nbytes for counts in self.counts) + scores + 1000
 
@@ -425,7 +450,7 @@ class NumpyTerm:
         else:
             places = only[docnums].nonzero()[0]
             if len(places) * 2 > self.size:
-                self._all_scores(docnums)  # the others cost little more, and next time they are known
+                self._all_scores(docnums)  # computing the others costs little more, and saves the next time
             docnums = docnums[places]
             scores = self._scores_at(places, docnums)
         changed: Array = sums[docnums] + np.float32(weight) * scores
@@ -433,25 +458,25 @@ class NumpyTerm:
         return docnums, changed
 
     def has(self, docnum: int) -> bool:
-        """Return whether a document has it."""
+        """Return whether a document has the term."""
         place = int(self.docnums.searchsorted(self.docnums.dtype.type(docnum)))
         return place < self.size and int(self.docnums[place]) == docnum
 
     def scores_of(self, docnums: Array) -> Array:
-        """Return what it adds to some documents, which need not have it."""
+        """Return its scores in some documents, 0 in those that do not have it."""
         places, is_there = self._locate(docnums)
         found = self._scores_at(places, docnums.astype(np.intp))
         found *= is_there
         return found
 
     def counts_of(self, docnums: Array) -> list[Array]:
-        """Return how often some documents have it, in each field."""
+        """Return its frequencies in some documents, in each field."""
         places, is_there = self._locate(docnums)
         return [own[places] * is_there for own in self.counts]
 
     def _locate(self, docnums: Array) -> tuple[Array, Array]:
-        """Return the places of some docnums among its own, and whether they are there."""
-        wanted = docnums.astype(self.docnums.dtype)  # otherwise all of its own would be converted
+        """Return the positions of docnums in its posting, and whether they are there."""
+        wanted = docnums.astype(self.docnums.dtype)  # otherwise numpy would convert the whole posting
         places = self.docnums.searchsorted(wanted)
         places[places == self.size] = 0
         return places, self.docnums[places] == wanted
@@ -463,7 +488,7 @@ class NumpyTerm:
         return self._scores
 
     def _scores_at(self, places: Array, docnums: Array) -> Array:
-        """Return what it adds to these documents if they have it as often as those at these of its places."""
+        """Return the scores of these documents with the frequencies at these positions of its posting."""
         if self._scores is not None:
             return self._scores[places]
         return self._weights.score(self.idf, docnums, [own[places] for own in self.counts])
@@ -481,22 +506,22 @@ class _Weighted(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What some documents have of a term."""
+    """The weighted frequencies of a term in some documents."""
 
     name: str
     weighted: _Weighted
     own: list[Array]  # weighted frequency in each field
-    frequencies: Array  # in all of them; 1 where a document does not have the term, by which one may divide
+    frequencies: Array  # in all fields; 1 where a document does not have the term, to avoid a division by zero
     norm: Any
 
 
-def _top(weighted: Iterable[_Weighted]) -> float:
-    """Return what some terms together add at most."""
+def _upper_bound(weighted: Iterable[_Weighted]) -> float:
+    """Return the largest possible sum of the scores of some terms."""
     return sum(one.top for one in weighted)
 
 
-def _safe(weighted: Sequence[_Weighted]) -> float:
-    """Return the factor for a sum so that rounding lifts none of its equals above it; a score takes a dozen steps."""
+def _rounding_margin(weighted: Sequence[_Weighted]) -> float:
+    """Return a factor that lowers a sum by more than rounding errors; a score takes a dozen operations."""
     return 1 - (len(weighted) + 16) * ROUNDING
 
 
@@ -507,17 +532,17 @@ def _sums_of(docnums: Array, weighted: Iterable[_Weighted]) -> Array:
     return sums
 
 
-def _promised(docnums: Array, sums: Array, left: Sequence[_Weighted], limit: int) -> float:
-    """Return a score that the last of the best has at least, since `limit` documents have it once `left` is added."""
+def _lower_bound(docnums: Array, sums: Array, left: Sequence[_Weighted], limit: int) -> float:
+    """Return a lower bound of the k-th best score: `limit` documents reach it when the terms of `left` are added."""
     if left:
-        docnums, sums = _best_of(max(PROBES, limit), docnums, sums)
+        docnums, sums = _select_best(max(PROBES, limit), docnums, sums)
     for one in left:
         sums = sums + one.weight * one.term.scores_of(docnums)
     return float(np.partition(sums, -limit)[-limit]) if len(sums) >= limit else 0.0
 
 
-def _best_of(count: int, docnums: Array, scores: Array) -> tuple[Array, Array]:
-    """Return about `count` of the best documents and their scores, in their order."""
+def _select_best(count: int, docnums: Array, scores: Array) -> tuple[Array, Array]:
+    """Return about `count` of the best documents and their scores, in ascending order of docnums."""
     if len(docnums) <= count:
         return docnums, scores
     sample = scores[:: 1 + len(scores) // SAMPLE]
@@ -526,17 +551,17 @@ def _best_of(count: int, docnums: Array, scores: Array) -> tuple[Array, Array]:
     return docnums[places], scores[places]
 
 
-def _bytes(term: NumpyTerm | None) -> int:
+def _term_bytes(term: NumpyTerm | None) -> int:
     return 100 if term is None else term.bytes
 
 
-def _least(scores: Array, limit: int) -> Any:
-    """Return the score of the last of the best; 0 if there are fewer."""
+def _kth_best(scores: Array, limit: int) -> Any:
+    """Return the k-th best score, or 0 if there are fewer."""
     return np.partition(scores, -limit)[-limit] if len(scores) > limit else 0
 
 
-def _each_once(docnums: Array) -> Array:
-    """Return docnums in ascending order without repeats; faster than numpy's own for arrays of this size."""
+def _sort_unique(docnums: Array) -> Array:
+    """Return docnums in ascending order without repeats, for arrays of this size faster than `np.unique`."""
     docnums.sort()
     is_new = np.empty(len(docnums), dtype=bool)
     is_new[:1] = True
@@ -545,7 +570,7 @@ def _each_once(docnums: Array) -> Array:
 
 
 def join_postings(postings: Sequence[tuple[int, bytes]], fields: int = 0) -> tuple[Array, list[Array]]:
-    """Return the docnums of the postings of a term, ascending, and how often it stands in each field."""
+    """Join the postings of a term, and return ascending docnums and its frequencies in each field."""
     parts = [_decode(size, data, fields) for size, data in postings]
     if not parts:
         return NO_DOCNUMS, [NO_DOCNUMS] * fields
@@ -560,23 +585,23 @@ def _decode(size: int, data: bytes, fields: int) -> list[Array]:
 
 
 def _append(docnums: Array, counts: Sequence[Array], tail: Sequence[Mapping[int, int]]) -> tuple[Array, list[Array]]:
-    """Return docnums and counts with those of the tail behind them."""
-    waiting = sorted(set().union(*tail))
-    if not waiting:
+    """Append the docnums and frequencies of the tail."""
+    in_tail = sorted(set().union(*tail))
+    if not in_tail:
         return docnums, list(counts)
-    added = [np.array([own.get(docnum, 0) for docnum in waiting], dtype=np.uint32) for own in tail]
-    return np.concatenate([docnums, np.array(waiting, dtype="<u4")]), [
+    added = [np.array([own.get(docnum, 0) for docnum in in_tail], dtype=np.uint32) for own in tail]
+    return np.concatenate([docnums, np.array(in_tail, dtype="<u4")]), [
         np.concatenate(pair) for pair in zip(counts, added, strict=True)
     ]
 
 
 def _where(counts: Array) -> Any:
-    """Return where counts are not zero if that is seldom (a title has few of the words of a text), else everywhere."""
+    """Return the positions of nonzero frequencies if they are few, as in a title, otherwise all positions."""
     if len(counts) < SHORT or np.count_nonzero(counts) * 2 > len(counts):
         return slice(None)
     return (counts != 0).nonzero()[0]
 
 
 def _take(values: Any, docnums: Array) -> Any:
-    """Return the values of some documents, where each has its own."""
+    """Return the values of some documents, or the one value of all."""
     return values[docnums] if isinstance(values, np.ndarray) else values

@@ -1,8 +1,8 @@
-"""Evaluate queries in plain Python, for an index of moderate size or a process that searches once."""
+"""Evaluate queries in plain Python, for a small index or a process that searches only once."""
 
 from __future__ import annotations
 
-from _operator import itemgetter  # what `operator` has, without its Python part
+from _operator import itemgetter  # what `operator` exports, without its Python part
 from math import inf
 
 from onhand.document import EVERYTHING, Contribution, filter_author_keys
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlainSearcher:
-    """Looks at every posting of every term of a query."""
+    """Scores every posting of every term of a query."""
 
     def __init__(
         self, ranking: Ranking, segments: Sequence[Segment], deleted: Sequence[int], fetch: Fetch, tail: Tail | None
@@ -56,28 +56,28 @@ class PlainSearcher:
         terms = {name: self._term(name) for name in weights}
         return {name: (weights[name] * term.idf, docnum in term.scores) for name, term in terms.items()}
 
-    def allowed(self, filter: Filter) -> frozenset[int]:
-        passing = self._in_time(filter)
+    def evaluate_filter(self, filter: Filter) -> frozenset[int]:
+        allowed = self._in_time(filter)
         if filter.author:
-            passing &= self._having(AUTHOR, filter_author_keys(filter))
+            allowed &= self._having(AUTHOR, filter_author_keys(filter))
         for tag in filter.tags:
-            passing &= self._having(TAG, [tag])
+            allowed &= self._having(TAG, [tag])
         if filter.scope:
-            passing &= self._having(SCOPE, filter.scope)
-        return frozenset(passing)
+            allowed &= self._having(SCOPE, filter.scope)
+        return frozenset(allowed)
 
-    def among(self, allowed: frozenset[int] | None, docnums: Iterable[int]) -> frozenset[int]:
+    def intersect(self, allowed: frozenset[int] | None, docnums: Iterable[int]) -> frozenset[int]:
         return frozenset(docnums) if allowed is None else allowed.intersection(docnums)
 
     def docnums(self, allowed: frozenset[int] | None) -> list[int]:
         return sorted(self._in_time(EVERYTHING) if allowed is None else allowed)
 
-    def deleted(self) -> list[int]:
+    def deleted_docnums(self) -> list[int]:
         last = self._parts[-1].last_docnum if self._parts else 0
         return sorted(set(range(last + 1)).difference(self.docnums(None)))
 
     def _by_docnum(self, columns: Sequence[Sequence[int]]) -> list[int]:
-        """Join the numbers of all segments, by docnum from the first one on; 0 where there is no document."""
+        """Join a column of all segments, starting at the first docnum; 0 where there is no document."""
         joined: list[int] = []
         for part, column in zip(self._parts, columns, strict=True):
             joined += [0] * (part.first_docnum - self._first - len(joined))
@@ -112,7 +112,7 @@ class PlainSearcher:
         return PlainTerm(idf, counts, scores)
 
     def _counts(self, term: str) -> list[dict[int, int]]:
-        """Return for each field how often the documents have a term there."""
+        """Return for each field the docnums that have a term, and its frequency."""
         counts: list[dict[int, int]] = [{} for _ in self._names]
         for posting in self._fetch(WORD, term):
             docnums, columns = decode(posting, len(counts))
@@ -160,20 +160,20 @@ class PlainSearcher:
         return found
 
     def _in_time(self, filter: Filter) -> set[int]:
-        passing = self._having(EVERY, [""]) - self._deleted
+        allowed = self._having(EVERY, [""]) - self._deleted
         after, before = time_bounds(filter)
         if after is None and before is None:
-            return passing
+            return allowed
         created = self._by_docnum([part.created_us for part in self._parts])
-        return {docnum for docnum in passing if _is_between(created[docnum - self._first], after, before)}
+        return {docnum for docnum in allowed if _is_between(created[docnum - self._first], after, before)}
 
 
 class PlainTerm(Record):
-    """A term of one state of an index."""
+    """A term and its scores in one state of an index."""
 
     idf: float
-    counts: Sequence[Mapping[int, int]]  # for each field, docnum → how often
-    scores: Mapping[int, float]  # docnum → what the term adds
+    counts: Sequence[Mapping[int, int]]  # for each field, docnum → term frequency
+    scores: Mapping[int, float]  # by docnum
 
 
 def _is_between(created_us: int, after: int | None, before: int | None) -> bool:

@@ -1,14 +1,13 @@
-"""Segments: the postings of a run of documents, written once and then only merged.
+"""Segments: the postings of consecutive documents, written once and afterwards only merged.
 
-A document is known by its docnum, a number that only grows: a later segment has the larger docnums, and the postings
-of several segments are joined by putting one behind the other. A segment knows nothing of scores, nor of where its
-bytes are kept.
+A document is known by its docnum, a number that is never reused. Later segments have larger docnums, so the postings
+of several segments are joined by concatenating them. A segment knows neither scores nor where its bytes are stored.
 """
 
 from __future__ import annotations
 
 import sys
-from _operator import itemgetter  # what `operator` has, without its Python part
+from _operator import itemgetter  # what `operator` exports, without its Python part
 from itertools import chain, groupby
 
 from onhand.document import author_keys
@@ -21,20 +20,20 @@ if TYPE_CHECKING:
 
     from onhand.lexical.scoring import Ranking
 
-    Columns = tuple[Sequence[int], list[Sequence[int]]]  # docnums, and for each field a count for each docnum
+    Columns = tuple[Sequence[int], list[Sequence[int]]]  # docnums, and for each field the term frequencies
 
-# What a posting is about. Only those of words have counts; EVERY has one posting, of the term "": all documents.
+# Kinds of postings. Only those of words have frequencies. EVERY has one posting, for the term "": all documents.
 WORD, AUTHOR, TAG, SCOPE, EVERY = 0, 100, 101, 102, 103
-NO_TIME = -(2**63)  # of a document without a time: earlier than any
+NO_TIME = -(2**63)  # the time of a document without one: earlier than any other
 
 SMALL_SEGMENT = 64  # documents
-FAN = 8  # segments of a size that are merged into one of the next
-NUMPY_COUNTS_FASTER = 4096  # occurrences in a segment, from which on it does
-MAX_DELETED_SHARE = 0.25  # of a segment; above it, the segment is written again without them
+FAN = 8  # segments of one size that are merged into one of the next size
+NUMPY_COUNTS_FASTER = 4096  # occurrences in a segment from which on numpy is faster
+MAX_DELETED_SHARE = 0.25  # of a segment; above it, the segment is rewritten without its deleted documents
 
 
 class Row(Record):
-    """What a segment takes of a document."""
+    """What a segment needs of a document."""
 
     docnum: int
     texts: Sequence[str]  # one for each field
@@ -45,37 +44,37 @@ class Row(Record):
 
 
 class Posting(Record):
-    """The documents that have a term, in ascending order, and how often in each field; little-endian."""
+    """The documents that have a term, in ascending order, and its frequency in each field; little-endian."""
 
     kind: int
     term: str
     size: int  # number of documents
-    data: bytes  # size × 4 bytes of docnums; for a word then, for each field, size × 1 or 4 bytes of counts
+    data: bytes  # docnums of 4 bytes; for a word, then its frequencies in each field, of 1 or 4 bytes
 
 
 class Segment(Record):
-    """A run of documents without their postings."""
+    """Consecutive documents, without their postings."""
 
     first_docnum: int
     last_docnum: int
     documents: int
-    lengths: Sequence[Sequence[int]]  # for each field, in words, by docnum - first_docnum; 0 where no document is
+    lengths: Sequence[Sequence[int]]  # for each field, words by docnum - first_docnum; 0 where there is no document
     created_us: Sequence[int]  # by docnum - first_docnum
 
 
 class SegmentBuilder:
-    """A segment in memory, of at least one document.
+    """Builds a segment of at least one document in memory.
 
-    It keeps words as they are written and encodes a posting when it is read, because most terms are never looked up.
+    It collects the occurrences of words, and encodes a posting when it is read, because most terms are never looked up.
     """
 
     def __init__(self, ranking: Ranking, rows: Iterable[Row]) -> None:
         self._forms = ranking.tokenizer.forms
         self._words = [_Occurrences() for _ in ranking.fields]
         self._keys = {kind: _Occurrences() for kind in (AUTHOR, TAG, SCOPE, EVERY)}
-        self._encode: Callable[[str], tuple[int, bytes]] | None = None  # once the words are grouped by term
-        self._words_of: dict[str, list[str]] = {}
-        self.segment = self._take(ranking, rows)
+        self._words_by_term: dict[str, list[str]] = {}
+        self._encode: Callable[[str], tuple[int, bytes]] | None = None  # set when the words are grouped by term
+        self.segment = self._add_rows(ranking, rows)
 
     def posting(self, kind: int, term: str) -> tuple[int, bytes] | None:
         """Return the size and the data of a posting, or None if no document has the term."""
@@ -83,18 +82,18 @@ class SegmentBuilder:
             data = self._keys[kind].get(term)
             return (len(data) // 4, bytes(data)) if data else None
         encode = self._encode or self._group_words()
-        return encode(term) if term in self._words_of else None
+        return encode(term) if term in self._words_by_term else None
 
     def postings(self) -> Iterator[Posting]:
         """Yield all postings, ordered by kind and term."""
         encode = self._encode or self._group_words()
-        for term in sorted(self._words_of):
+        for term in sorted(self._words_by_term):
             yield Posting(WORD, term, *encode(term))
         for kind, keys in self._keys.items():
             for term, data in sorted(keys.items()):
                 yield Posting(kind, term, len(data) // 4, bytes(data))
 
-    def _take(self, ranking: Ranking, rows: Iterable[Row]) -> Segment:
+    def _add_rows(self, ranking: Ranking, rows: Iterable[Row]) -> Segment:
         lengths = [new_array("I") for _ in ranking.fields]
         created = new_array("q")
         fields = list(zip(ranking.readers(), lengths, self._words, strict=True))
@@ -103,7 +102,7 @@ class SegmentBuilder:
         for docnum, texts, author, tags, scope, created_us in rows:
             first = first or docnum
             if docnum != last + 1:
-                _pad(lengths, created, docnum - first)  # where deleted documents were
+                _pad(lengths, created, docnum - first)  # deleted documents leave gaps
             last, documents = docnum, documents + 1
             created.append(NO_TIME if created_us is None else created_us)
             own = docnum.to_bytes(4, "little")
@@ -121,29 +120,28 @@ class SegmentBuilder:
         return Segment(first, last, documents, tuple(lengths), created)
 
     def _group_words(self) -> Callable[[str], tuple[int, bytes]]:
-        """Find the words that have each term among their forms, and return the function that encodes a posting."""
+        """Group the words by the terms among their forms, and return the function that encodes a posting."""
         forms, grouped = self._forms, _Lists()
         for word in self._words[0] if len(self._words) == 1 else dict.fromkeys(chain(*self._words)):
             for form in forms(word):
                 grouped[form].append(word)
-        self._words_of = grouped
+        self._words_by_term = grouped
         occurrences = sum([sum(own) for own in self.segment.lengths])
         is_large = sys.modules.get("numpy") and occurrences >= NUMPY_COUNTS_FASTER
         self._encode = _CountedTerms(grouped, self._words).encode if is_large else self._encode_term
         return self._encode
 
     def _encode_term(self, term: str) -> tuple[int, bytes]:
-        words = self._words_of[term]
+        words = self._words_by_term[term]
         if len(words) == len(self._words) == 1:
-            data = bytes(self._words[0][words[0]])  # ascending, as documents were added
+            data = bytes(self._words[0][words[0]])  # ascending, because documents are added in order
             if len(set(decode_array("I", data))) * 4 == len(data):
                 return len(data) // 4, data + b"\1" * (len(data) // 4)
-        parts = [b"".join([own[word] for word in words if word in own]) for own in self._words]
-        return _encode_small(parts)
+        return _encode_small([b"".join([own[word] for word in words if word in own]) for own in self._words])
 
 
 def _encode_small(parts: Sequence[bytes]) -> tuple[int, bytes]:
-    """Encode a posting from a docnum for each occurrence of a term in each field."""
+    """Encode a posting from the docnums of all occurrences of a term in each field."""
     from collections import Counter
 
     counts: list[Mapping[int, int]] = [Counter(decode_array("I", part)) for part in parts]
@@ -155,18 +153,18 @@ def _encode_small(parts: Sequence[bytes]) -> tuple[int, bytes]:
 class _CountedTerms:
     """The occurrences of all terms of a segment, counted with numpy in one step instead of term by term."""
 
-    def __init__(self, words_of: Mapping[str, Sequence[str]], fields: Sequence[Mapping[str, bytearray]]) -> None:
+    def __init__(self, words_by_term: Mapping[str, Sequence[str]], fields: Sequence[Mapping[str, bytearray]]) -> None:
         import numpy as np
 
-        self._numbers = {term: number for number, term in enumerate(words_of)}
-        starts = np.arange(len(words_of) + 1, dtype=np.int64) << 32
+        self._numbers = {term: number for number, term in enumerate(words_by_term)}
+        # An occurrence is one number: that of its term in the upper half, the docnum in the lower.
+        starts = np.arange(len(words_by_term) + 1, dtype=np.int64) << 32
         counted = []
         for own in fields:
-            parts = [[own[word] for word in words if word in own] for words in words_of.values()]
+            parts = [[own[word] for word in words if word in own] for words in words_by_term.values()]
             docnums = np.frombuffer(b"".join([data for part in parts for data in part]), "<u4")
-            sizes = [sum(map(len, part)) // 4 for part in parts]
-            keys = np.repeat(starts[:-1], sizes) + docnums
-            keys.sort(kind="stable")  # fast, as most of it is in order
+            keys = np.repeat(starts[:-1], [sum(map(len, part)) // 4 for part in parts]) + docnums
+            keys.sort(kind="stable")  # fast, because most of them are in order
             is_new = np.ones(len(keys) + 1, dtype=bool)
             np.not_equal(keys[1:], keys[:-1], out=is_new[1:-1])
             places = is_new.nonzero()[0]
@@ -186,7 +184,7 @@ class _CountedTerms:
 
 
 class _Occurrences(dict[str, bytearray]):
-    """A docnum for each occurrence of a word or key. Bytes, since the garbage collector does not traverse them."""
+    """The docnum of each occurrence of a word or key, as bytes, which the garbage collector does not traverse."""
 
     def __missing__(self, key: str) -> bytearray:
         added = self[key] = bytearray()
@@ -201,7 +199,7 @@ class _Lists(dict[str, list[str]]):
 
 
 def segments_to_merge(sizes: Sequence[int]) -> int:
-    """Return how many of the newest segments to merge into one, given the sizes of all, newest first; 0 if none."""
+    """Return how many of the newest segments to merge into one, or 0; `sizes` has all, newest first."""
     bound = SMALL_SEGMENT
     while True:
         count = next((place for place, size in enumerate(sizes) if size > bound), len(sizes))
@@ -213,7 +211,7 @@ def segments_to_merge(sizes: Sequence[int]) -> int:
 
 
 def merge(segments: Sequence[Segment]) -> Segment:
-    """Merge segments that follow each other; deleted documents must have been taken out."""
+    """Merge consecutive segments from which deleted documents have been removed."""
     lengths = [new_array("I") for _ in segments[0].lengths]
     created = new_array("q")
     first = segments[0].first_docnum
@@ -239,7 +237,7 @@ def merge_postings(
 
 
 def without(segment: Segment, deleted: Iterable[int]) -> Segment:
-    """Return the segment with holes where the deleted documents were."""
+    """Return the segment without its deleted documents, which leave gaps."""
     lengths = tuple(new_array("I", own) for own in segment.lengths)
     created = new_array("q", segment.created_us)
     count = 0
@@ -252,7 +250,7 @@ def without(segment: Segment, deleted: Iterable[int]) -> Segment:
 
 
 def count_width(size: int, data: bytes, fields: int) -> int:
-    """Return how many bytes each count of a posting has; refuse what cannot have been written."""
+    """Return the width of the frequencies of a posting in bytes; raise ValueError if the posting is damaged."""
     if len(data) == size * (4 + fields):
         return 1
     if len(data) == size * (4 + 4 * fields):
@@ -261,7 +259,7 @@ def count_width(size: int, data: bytes, fields: int) -> int:
 
 
 def decode(posting: tuple[int, bytes], fields: int = 0) -> Columns:
-    """Return the docnums of a posting, and for each field how often each document has the term there."""
+    """Return the docnums of a posting, and for each field the frequency of the term in each document."""
     size, data = posting
     width = count_width(size, data, fields)
     code = "B" if width == 1 else "I"
@@ -271,31 +269,31 @@ def decode(posting: tuple[int, bytes], fields: int = 0) -> Columns:
 
 
 def new_array(typecode: str, values: Iterable[int] = ()) -> array[int]:
-    """Return an array; a search from cold does without the import if nothing is in a segment."""
+    """Return an array. The import is here because a cold search without segments does not need it."""
     from array import array
 
     return array(typecode, values)
 
 
-def encode_array(given: array[int]) -> bytes:
+def encode_array(numbers: array[int]) -> bytes:
     """Return numbers as bytes, little-endian on every machine."""
     if sys.byteorder == "big":
-        given = given[:]
-        given.byteswap()
-    return given.tobytes()
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()
 
 
 def decode_array(typecode: str, data: bytes) -> array[int]:
     """Return the numbers that `encode_array` wrote."""
-    read = new_array(typecode)
-    read.frombytes(data)
+    numbers = new_array(typecode)
+    numbers.frombytes(data)
     if sys.byteorder == "big":
-        read.byteswap()
-    return read
+        numbers.byteswap()
+    return numbers
 
 
 def _pad(lengths: Sequence[array[int]], created: array[int], size: int) -> None:
-    """Fill up to a size with holes."""
+    """Fill columns with gaps up to a size."""
     missing = size - len(created)
     for own in lengths:
         own.extend(new_array("I", [0]) * missing)
@@ -330,6 +328,6 @@ def _widen(posting: tuple[int, bytes], fields: int) -> tuple[int, bytes]:
 
 def _join_without(parts: list[tuple[int, bytes]], fields: int, deleted: frozenset[int]) -> tuple[int, bytes]:
     docnums, counts = decode(_join(parts, fields), fields)
-    kept = [place for place, docnum in enumerate(docnums) if docnum not in deleted]
-    left, *columns = ([own[place] for place in kept] for own in (docnums, *counts))
-    return len(left), encode_array(new_array("I", left)) + _encode_counts(columns)
+    alive = [place for place, docnum in enumerate(docnums) if docnum not in deleted]
+    remaining, *columns = ([own[place] for place in alive] for own in (docnums, *counts))
+    return len(remaining), encode_array(new_array("I", remaining)) + _encode_counts(columns)

@@ -1,4 +1,4 @@
-"""Which part of a text shows why it matched? Plain text only, cut between words."""
+"""Snippets: the passage of a text that shows best why it matched, as plain text cut between words."""
 
 import re
 from collections import Counter
@@ -10,18 +10,18 @@ from onhand.lexical.tokenizer import UNSPACED, Tokenizer, fold
 
 ELLIPSIS = "…"
 
-# Whole scripts, styles and comments are no text at all.
+# Scripts, styles and comments are not text.
 _HIDDEN = re.compile(r"<(script|style)\b.*?(</\1\s*>|\Z)|<!--.*?(-->|\Z)", re.IGNORECASE | re.DOTALL)
-# What a browser would take for a tag. One that is never closed goes as far as its line: `sort <names.txt` is no tag,
-# and what follows in the text should not be lost with it.
+# What a browser would treat as a tag. An unclosed one ends with its line, so that the text after `sort <names.txt` is
+# not lost.
 _TAG = re.compile(r"<[a-z!?/](?:[^<>]*>|[^<>\n]*)", re.IGNORECASE)
-_HUGE_REFERENCE = re.compile(r"&#[0-9]{8,}")  # stands for no character, and Python refuses to read the longest
+_HUGE_REFERENCE = re.compile(r"&#[0-9]{8,}")  # not a character, and Python refuses to parse the longest ones
 
 _UNIT = re.compile(
     rf"""
-    (?P<unspaced> [{UNSPACED}] [^\w\s]{{0,8}} )                # with its marks and the punctuation behind it
+    (?P<unspaced> [{UNSPACED}] [^\w\s]{{0,8}} )                # with its marks and the punctuation after it
     | [^\s{UNSPACED}]{{1,80}}+ (?![^\s{UNSPACED}])             # a word
-    | [^\W{UNSPACED}]{{1,80}} [^\w\s]{{0,8}} | [^\w\s]{{1,8}}  # a part of what is too long for a word: minified code
+    | [^\W{UNSPACED}]{{1,80}} [^\w\s]{{0,8}} | [^\w\s]{{1,8}}  # part of a longer run, such as minified code
     """,
     re.VERBOSE,
 )
@@ -30,29 +30,29 @@ _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
 def plain_text(text: str) -> str:
-    """The text without HTML, on one line: nothing that comes out can be taken for markup."""
+    """Return the text on one line, without anything that could be interpreted as HTML."""
     if "<" not in text and "&" not in text:
         return " ".join(text.split())
     from html import unescape
 
     bare = unescape(_HUGE_REFERENCE.sub("\ufffd", _without_markup(text)))
-    # What was written as &lt;b&gt; would be markup now, so it goes too.
+    # What was written as &lt;b&gt; would be markup now, so it is removed as well.
     return " ".join(_without_markup(bare).split())
 
 
 def _without_markup(text: str) -> str:
-    return _TAG.sub(" ", _HIDDEN.sub(_if_closed, text))
+    return _TAG.sub(" ", _HIDDEN.sub(_drop_if_closed, text))
 
 
-def _if_closed(match: re.Match[str]) -> str:
-    """A page that only speaks of `<script>` keeps what follows."""
+def _drop_if_closed(match: re.Match[str]) -> str:
+    """Keep an unclosed element: a page that only mentions `<script>` must not lose the text after it."""
     return " " if match[2] or match[3] else match[0]
 
 
 def best_window(text: str, query: str, tokenizer: Tokenizer, max_chars: int = 240) -> str:
-    """The stretch of at most `max_chars` with the most different terms of the query, then the most, then the first.
+    """Return the passage of at most `max_chars` with the most different terms of the query, then the most terms.
 
-    An ellipsis marks each end that was cut, and counts.
+    An ellipsis, which counts as a character, marks each end that was cut.
     """
     text = plain_text(text)
     if len(text) <= max_chars:
@@ -61,22 +61,22 @@ def best_window(text: str, query: str, tokenizer: Tokenizer, max_chars: int = 24
     if room < 1:
         return ELLIPSIS[: max(max_chars, 0)]
     units = list(_units(text, frozenset(term for term, _ in tokenizer.query_terms(query)), tokenizer))
-    first, last = _densest([unit for unit in units if unit.terms], room) or (units[0], units[0])
-    start, end = _widened(units, first.start, min(last.end, first.start + room), room)
-    start, end = _between_characters(text, start, end)
+    first, last = _find_densest([unit for unit in units if unit.terms], room) or (units[0], units[0])
+    start, end = _widen(units, first.start, min(last.end, first.start + room), room)
+    start, end = _align_to_characters(text, start, end)
     return f"{ELLIPSIS if start else ''}{text[start:end]}{ELLIPSIS if end < len(text) else ''}"
 
 
 class _Unit(NamedTuple):
-    """What is not cut if it fits: a word, or one character of a script without spaces."""
+    """A word, or one character of a script without spaces; it is not cut if it fits."""
 
     start: int
     end: int
-    terms: frozenset[str]  # those of the query that it has
+    terms: frozenset[str]  # the terms of the query that it has
 
 
 def _units(text: str, wanted: frozenset[str], tokenizer: Tokenizer) -> Iterator[_Unit]:
-    if not wanted:  # as in a list that nobody searched by words
+    if not wanted:  # such as in a filtered list without a query
         yield from (_Unit(*match.span(), wanted) for match in _UNIT.finditer(text))
         return
     for match in _UNIT.finditer(text):
@@ -87,13 +87,13 @@ def _units(text: str, wanted: frozenset[str], tokenizer: Tokenizer) -> Iterator[
 
 @lru_cache(maxsize=10_000)
 def _unspaced_terms(text: str) -> tuple[str, str]:
-    """A character of an unspaced script is known by itself and by the pair that it begins."""
+    """Return the terms of a character of an unspaced script: itself and the pair that it begins."""
     pair = fold(text)[:2]
     return pair[:1], pair
 
 
-def _densest(matching: list[_Unit], room: int) -> tuple[_Unit, _Unit] | None:
-    """The first and last unit of the best stretch that fits into `room`."""
+def _find_densest(matching: list[_Unit], room: int) -> tuple[_Unit, _Unit] | None:
+    """Return the first and the last unit of the best passage that fits into `room`."""
     best: tuple[tuple[int, int], _Unit, _Unit] | None = None
     counts: Counter[str] = Counter()
     total = left = 0
@@ -113,8 +113,8 @@ def _densest(matching: list[_Unit], room: int) -> tuple[_Unit, _Unit] | None:
     return best and (best[1], best[2])
 
 
-def _widened(units: list[_Unit], start: int, end: int, room: int) -> tuple[int, int]:
-    """The stretch with as much around it as there is room for: half of it before, the rest behind."""
+def _widen(units: list[_Unit], start: int, end: int, room: int) -> tuple[int, int]:
+    """Extend a passage to the available room, half of it before and the rest after."""
     text_end = units[-1].end
     earliest = max(0, min(start - (room - (end - start)) // 2, text_end - room))
     start = next(unit.start for unit in units if unit.start >= earliest) if earliest < start else start
@@ -123,8 +123,8 @@ def _widened(units: list[_Unit], start: int, end: int, room: int) -> tuple[int, 
     return start, end
 
 
-def _between_characters(text: str, start: int, end: int) -> tuple[int, int]:
-    """The stretch without a mark that lost its letter or an emoji that lost a part; as it is if nothing else is in."""
+def _align_to_characters(text: str, start: int, end: int) -> tuple[int, int]:
+    """Shrink a passage so that it starts and ends between whole characters, unless nothing would be left."""
     inner_start, inner_end = start, end
     while inner_start < inner_end and _is_inside_character(text, inner_start):
         inner_start += 1
@@ -134,10 +134,10 @@ def _between_characters(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_inside_character(text: str, position: int) -> bool:
-    """Whether what a reader takes for one character would be cut in two."""
+    """Return whether a cut at this position would split what a reader sees as one character."""
     if position in (0, len(text)) or text[position].isascii():
         return False
     from unicodedata import category
 
-    behind = text[position]
-    return category(behind).startswith("M") or behind in _SKIN_TONES or _JOINER in (behind, text[position - 1])
+    following = text[position]
+    return category(following).startswith("M") or following in _SKIN_TONES or _JOINER in (following, text[position - 1])

@@ -1,13 +1,13 @@
 """Tokenizers: turn text into words, and words into the terms of an index.
 
-`PlainTokenizer` is the ASCII tokenizer of small, hand-written corpora. `IdentifierTokenizer` is the default: it reads
-any script, and an identifier is found by every spelling (`readFile`, `read_file`, `read-file`, `read file`), because
-both its parts and their joined forms are terms.
+`PlainTokenizer` is for ASCII text. `IdentifierTokenizer` is the default: it reads any script, and an identifier is
+found by every spelling (`readFile`, `read_file`, `read-file`, `read file`), because both its parts and their joined
+forms are terms.
 """
 
 from __future__ import annotations
 
-from _operator import add  # what `operator` has, without its Python part
+from _operator import add  # what `operator` exports, without its Python part
 from itertools import chain, groupby, pairwise
 
 TYPE_CHECKING = False
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 else:
-    Protocol = object  # a search from cold does without `typing`
+    Protocol = object  # a cold search must not import `typing`
 
 
 class Tokenizer(Protocol):
     """Turns text into words, and words into terms."""
 
-    def spaced(self, text: str) -> str:
-        """Return the words of a text separated by spaces, a form that is quick to scan."""
+    def space_words(self, text: str) -> str:
+        """Return the words of a text separated by spaces, which is fast to scan."""
 
     def words(self, text: str) -> list[str]:
-        """Return the words of a text as an index keeps them, repeats included; their number is its length."""
+        """Return the words of a text as they are indexed, with repeats; their number is the length of the text."""
 
     def forms(self, word: str) -> tuple[str, ...]:
         """Return the terms that find a word."""
@@ -34,16 +34,16 @@ class Tokenizer(Protocol):
         """Return the forms of all words of a text."""
 
     def query_terms(self, query: str) -> list[tuple[str, float]]:
-        """Return the terms to look up for a query with their weights, in order, repeats included."""
+        """Return the terms of a query with their weights, in order and with repeats."""
 
 
-# The stop words of `PlainTokenizer`, which leaves them out of texts and queries alike.
+# The stop words of `PlainTokenizer`, in texts and in queries.
 PLAIN_STOP_WORDS = frozenset(
     "the a an and or of to in is it for on with this that do not be as at by are you your if use when "
     "from into than".split()
 )
 
-# English words that say how a question is put, not what it is about. Left out of queries only: a text keeps them.
+# English words that say nothing about the subject of a question. They are ignored in queries only.
 FUNCTION_WORDS = frozenset(
     "a about above after again all also am an and any are as at be because been before being below "
     "between both but by can could did do does doing down during each few for from further had has have "
@@ -53,20 +53,20 @@ FUNCTION_WORDS = frozenset(
     "was we were what when where which while who whom why will with would you your yours".split()
 )
 
-# What the forms of a word weigh in a query. An identifier is one word of the query, so its forms share a vote; so do
-# a word and its stem. Read off public sets (benchmarks/quality.py), where the plateau around them is wide.
+# The weights of the forms of a word in a query. An identifier is one word of the query, so its forms share one vote; so
+# do a word and its stem. Tuned on public data sets (benchmarks/quality.py), where a wide range performs alike.
 PART_WEIGHT = 0.7
 JOINED_WEIGHT = 0.4
 EXACT_SHARE = 0.3
 
-MAX_WORD_CHARS = 200  # a longer "word" is a blob (base64, minified code): its head is enough to find it by
-MAX_JOINED_PARTS = 8  # past this many parts the pairs of an identifier no longer mean anything
+MAX_WORD_CHARS = 200  # a longer "word" is a blob (base64, minified code), of which only the beginning is indexed
+MAX_JOINED_PARTS = 8  # of an identifier; with more parts, pairs of them are not indexed
 MIN_JOINED_CHARS = 3  # "git hub" may mean "github"; "in to" never means "into"
 
 # Characters that separate words, as a table for bytes.translate: several times faster than a regex over ASCII text.
 _SEPARATE = bytes(c if chr(c).isalnum() or c in b"_-" else 0x20 for c in range(128)) + b" " * 128
-# Latin-1 from U+0080 on as `fold` makes it, written out, because to fold each would cost as much as a page of it; a
-# question mark is what becomes something else than one letter of ASCII or a space.
+# Latin-1 from U+0080 on as `fold` returns it, written out because computing it would take as long as reading a page. A
+# question mark stands for a character that does not become one ASCII letter or a space.
 _ACCENTED = (
     "                                          a  ?    23 ?   1o ??? "
     "AAAAAA?CEEEEIIII?NOOOOO ?UUUUY??aaaaaa?ceeeeiiii?nooooo ?uuuuy?y"
@@ -82,9 +82,9 @@ UNSPACED = (
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _LETTERS_AND_DIGITS = f"([a-z]{{{MIN_JOINED_CHARS},}})([0-9]{{{MIN_JOINED_CHARS},}})"
-# Say how a word is set, not what it is: soft hyphen, zero-width joiner, word joiner, byte order mark, Arabic tatweel.
+# Characters without meaning: soft hyphen, zero-width joiner, word joiner, byte order mark, Arabic tatweel.
 _TYPESETTING = "\u00ad\u200d\u2060\ufeff\u0640"
-# Between words, and often all that keeps a page out of Latin-1: dashes, quotes, an arrow, the lines of a drawn tree.
+# Separators that are often the only characters of a page outside of Latin-1: dashes, quotes, an arrow, a drawn tree.
 _TYPOGRAPHY = "—–“”‘’…•→─│├└"
 _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
 
@@ -92,7 +92,7 @@ _VOICED_MARKS = "\u3099\u309a"  # part of a kana letter, not an accent
 class PlainTokenizer:
     """Lower-case ASCII words of two or more characters, without stop words."""
 
-    def spaced(self, text: str) -> str:
+    def space_words(self, text: str) -> str:
         return " ".join(self.words(text))
 
     def words(self, text: str) -> list[str]:
@@ -111,11 +111,11 @@ class PlainTokenizer:
 
 
 class IdentifierTokenizer:
-    """Words of any script, each identifier both whole and in parts.
+    """Words of any script; an identifier is indexed by its parts and, if `joined`, by the parts joined together.
 
-    `joined=False, bigrams=False` gives the parts alone and leaves unspaced scripts as they stand; `stems=True` adds
-    a light English stem beside each word, never instead of it. An identifier may say a part again and again; it counts
-    up to `repeats` times. Words of `stop_words` are left out of a query that has others.
+    With `bigrams`, scripts without spaces are indexed as pairs of characters; with `stems`, an English word has its
+    stem as a second term. A part that an identifier repeats counts up to `repeats` times. Words of `stop_words` are
+    ignored in a query that has others.
     """
 
     def __init__(
@@ -132,31 +132,31 @@ class IdentifierTokenizer:
         self._stems = stems
         self._repeats = repeats
         self._stop_words = stop_words
-        self._read = Remembered(self._words_of_piece)
-        self._query_forms = Remembered(self._query_forms_of)
-        self._forms = Remembered(self._forms_of)
+        self._words_in = Memo(self._split_piece)
+        self._query_forms = Memo(self._query_forms_of)
+        self._forms = Memo(self._forms_of)
 
-    def spaced(self, text: str) -> str:
-        spaced = _spaced(text) if self._joined else None
+    def space_words(self, text: str) -> str:
+        spaced = _space_western(text) if self._joined else None
         return " ".join(self.words(text)) if spaced is None else spaced
 
     def words(self, text: str) -> list[str]:
-        spaced = _spaced(text)
+        spaced = _space_western(text)
         words = self._words_of_any_script(text) if spaced is None else spaced.split()
         return words if self._joined else [part for word in words for part in parts_of(word)]
 
     def _words_of_any_script(self, text: str) -> list[str]:
-        """Runs of ASCII are read as fast as if all of the text were ASCII; any other piece is read once, wherever."""
+        """Split a text of any script: runs of ASCII by the fast path, any other piece only once for all texts."""
         words: list[str] = []
         for is_ascii, pieces in groupby(_without_typography(text).split(), str.isascii):
             if is_ascii:
                 words += _spaced_ascii(" ".join(pieces)).split()
             else:
-                words += chain.from_iterable(map(self._read.__getitem__, pieces))
+                words += chain.from_iterable(map(self._words_in.__getitem__, pieces))
         return words
 
-    def _words_of_piece(self, piece: str) -> list[str]:
-        words = _words(piece)
+    def _split_piece(self, piece: str) -> list[str]:
+        words = _split_words(piece)
         return [unit for word in words for unit in units_of(word)] if self._bigrams else words
 
     def forms(self, word: str) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ class IdentifierTokenizer:
 
     def _forms_of(self, word: str) -> tuple[str, ...]:
         word = word[:MAX_WORD_CHARS]
-        if _is_plain(word):  # the same as below, only faster: nearly every word comes this way
+        if _is_plain(word):  # a fast path for nearly all words
             lower = word.lower()
             found = stem(lower) if self._stems else lower
             return (lower,) if found == lower else (lower, found)
@@ -174,7 +174,7 @@ class IdentifierTokenizer:
         return self._without_repeats((*parts, *self._joined_forms(parts), *stems))
 
     def _without_repeats(self, forms: tuple[str, ...]) -> tuple[str, ...]:
-        if len(forms) - len(set(forms)) < self._repeats:  # none can be there more often
+        if len(forms) - len(set(forms)) < self._repeats:  # no form can be repeated more often
             return forms
         return tuple([form for place, form in enumerate(forms) if forms[:place].count(form) < self._repeats])
 
@@ -182,15 +182,15 @@ class IdentifierTokenizer:
         return list(chain.from_iterable(map(self._forms.__getitem__, self.words(text))))
 
     def query_terms(self, query: str) -> list[tuple[str, float]]:
-        words = _words(query)
-        kept = [word for word in words if word.lower() not in self._stop_words] or words
-        terms = [term for word in kept for term in self._query_forms[word]]
+        words = _split_words(query)
+        content_words = [word for word in words if word.lower() not in self._stop_words] or words
+        terms = [term for word in content_words for term in self._query_forms[word]]
         if self._joined:
-            terms += [(joined, JOINED_WEIGHT) for joined in _joined_neighbours(kept)]
+            terms += [(joined, JOINED_WEIGHT) for joined in _joined_neighbours(content_words)]
         return terms
 
     def _query_forms_of(self, word: str) -> list[tuple[str, float]]:
-        """The terms of one word of a query, with their weights."""
+        """Return the terms of one word of a query with their weights."""
         if _is_plain(word) and len(word) <= MAX_WORD_CHARS:
             return self._with_stem(word.lower(), 1.0)
         if self._bigrams and not word.isascii():
@@ -207,7 +207,7 @@ class IdentifierTokenizer:
         return [word.lower()] if self._joined and _is_plural_acronym(word) else parts_of(word)
 
     def _letters_and_digits(self, parts: Sequence[str]) -> Sequence[str]:
-        """`DEC0054` may be written `dec 0054` in the text."""
+        """Split `DEC0054`, which may be written `dec 0054` in the text."""
         if not self._joined or len(parts) != 1 or parts[0].isalpha():
             return ()
         import re
@@ -231,31 +231,31 @@ class IdentifierTokenizer:
         return [*(left + right for left, right in pairwise(parts)), whole]
 
 
-class Remembered(dict[str, "Any"]):
-    """What was found for each word, as the same words come again and again."""
+class Memo(dict[str, "Any"]):
+    """A cache of a function of a word, since the same words occur again and again."""
 
-    LIMIT = 100_000  # words; then start afresh rather than grow without bound
+    LIMIT = 100_000  # words; when it is reached, the cache is cleared
 
-    def __init__(self, find: Callable[[str], Any]) -> None:
-        self._find = find
+    def __init__(self, compute: Callable[[str], Any]) -> None:
+        self._compute = compute
 
     def __missing__(self, word: str) -> Any:
-        found = self._find(word)
-        if len(word) <= MAX_WORD_CHARS:  # a blob never comes again
+        value = self._compute(word)
+        if len(word) <= MAX_WORD_CHARS:  # a blob does not occur again
             if len(self) >= self.LIMIT:
                 self.clear()
-            self[word] = found
-        return found
+            self[word] = value
+        return value
 
 
-# Without `re`: to load it and compile so large a class costs more than to read forty pages.
-_IS_UNSPACED = Remembered(
+# Without `re`, because importing it and compiling such a large class costs more than tokenizing forty pages.
+_IS_UNSPACED = Memo(
     lambda character: any(first <= character <= last for first, last in zip(UNSPACED[::3], UNSPACED[2::3], strict=True))
 )
 
 
-def _words(text: str) -> list[str]:
-    """Runs of letters, digits, `_` and `-`, and single emoji, in compatibility form and without accents."""
+def _split_words(text: str) -> list[str]:
+    """Return runs of letters, digits, `_` and `-`, and single emoji, in compatibility form without accents."""
     if not text.isascii():
         text = fold(text)
         if not text.isascii():
@@ -273,8 +273,8 @@ def _without_typography(text: str) -> str:
     return text
 
 
-def _spaced(text: str) -> str | None:
-    """The words of a western text with space between them; None when that needs more than a table."""
+def _space_western(text: str) -> str | None:
+    """Return the words of a Latin-1 text separated by spaces, or None if that needs more than a table."""
     if text.isascii():
         return _spaced_ascii(text)
     text = _without_typography(text)
@@ -288,16 +288,16 @@ def _spaced(text: str) -> str | None:
 
 
 def fold(text: str) -> str:
-    """Compatibility form without accents: `ﬁlé` becomes `file`."""
+    """Return the compatibility form without accents: `ﬁlé` becomes `file`."""
     from unicodedata import normalize
 
-    # Marks go first: normalising a long run of them takes quadratic time.
+    # Marks are removed first, because normalizing a long run of them takes quadratic time.
     bare = normalize("NFKD", text.translate(_WITHOUT_MARKS)).translate(_WITHOUT_MARKS)
-    return normalize("NFC", bare)  # puts Hangul syllables and voiced kana together again
+    return normalize("NFC", bare)  # composes Hangul syllables and voiced kana again
 
 
 class _Separated(dict[int, str]):
-    """For str.translate: space instead of what is not part of a word, and around an emoji. It learns as it goes."""
+    """A table for `str.translate`: spaces for what is not part of a word and around emoji, filled on demand."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -311,38 +311,38 @@ _SEPARATED = _Separated()
 
 
 class _WithoutMarks(dict[int, int | None]):
-    """For str.translate: removes every combining mark and joiner; learns each character when it first meets it."""
+    """A table for `str.translate` that removes combining marks and joiners, filled on demand."""
 
     def __missing__(self, code: int) -> int | None:
         from unicodedata import category
 
         character = chr(code)
         is_accent = category(character).startswith("M") and character not in _VOICED_MARKS
-        kept = self[code] = None if is_accent or character in _TYPESETTING else code
-        return kept
+        translated = self[code] = None if is_accent or character in _TYPESETTING else code
+        return translated
 
 
 _WITHOUT_MARKS = _WithoutMarks()
 
 
 def _is_plain(word: str) -> bool:
-    """Whether a word is ASCII letters with no capital inside: nearly all words are, and need no taking apart."""
+    """Return whether a word has only ASCII letters and no capital inside, so that it has only one part."""
     return word.isascii() and word.isalpha() and (word[1:].islower() or word.isupper() or len(word) == 1)
 
 
 def _is_plural_acronym(word: str) -> bool:
-    """Whether a word is like `APIs` or `GPUs`, which are not made of `AP` and `Is`."""
+    """Return whether a word is like `APIs` or `GPUs`, which must not be split into `AP` and `Is`."""
     return len(word) > 2 and word.endswith("s") and word[:-1].isalpha() and word[:-1].isupper()
 
 
 def units_of(word: str, in_query: bool = False) -> list[str]:
-    """A word of an unspaced script as pairs of neighbouring characters; any other word as it stands.
+    """Split a word of a script without spaces into pairs of characters; return any other word as it is.
 
-    A text has the single characters too. In a query only one that stands alone counts: single ones are everywhere.
+    A text is also indexed by single characters. A query has one only if it stands alone, because they are too common.
     """
     if len(word) == 1 or max(word) < UNSPACED[0]:
         return [word]
-    if all(map(_IS_UNSPACED.__getitem__, word)):  # nearly every word that has one such character
+    if all(map(_IS_UNSPACED.__getitem__, word)):  # true for nearly all words with such a character
         return _pairs(word, in_query)
     units: list[str] = []
     for is_unspaced, characters in groupby(word, _IS_UNSPACED.__getitem__):
@@ -357,7 +357,7 @@ def _pairs(run: str, in_query: bool) -> list[str]:
 
 
 def parts_of(word: str) -> list[str]:
-    """The lower-case parts of an identifier; of an ordinary word, the word."""
+    """Return the lower-case parts of an identifier, or an ordinary word in lower case."""
     word = word[:MAX_WORD_CHARS]
     if _is_plain(word):
         return [word.lower()]
@@ -368,8 +368,10 @@ def parts_of(word: str) -> list[str]:
 
 
 def _camel_parts(word: str) -> list[str]:
-    """`HTTPServer2Go` → HTTP, Server2, Go: a part begins at a capital after a small letter or digit, and at the
-    last capital of a run that a small letter follows."""
+    """Split `HTTPServer2Go` into HTTP, Server2 and Go.
+
+    A part begins at a capital after a small letter or digit, and at the last capital before a small letter.
+    """
     parts = []
     start = 0
     for i in range(1, len(word)):
@@ -382,7 +384,7 @@ def _camel_parts(word: str) -> list[str]:
 
 
 def _joined_neighbours(words: Sequence[str]) -> list[str]:
-    """`git hub` may be written `github` in the text."""
+    """Join neighbouring words: `git hub` may be written `github` in the text."""
     plain = [word.lower() if word.isalnum() and word.isascii() else "" for word in words]
     return [
         left + right
@@ -391,11 +393,11 @@ def _joined_neighbours(words: Sequence[str]) -> list[str]:
     ]
 
 
-# A light English stemmer: plurals, -ing, -ed, a final -e, and long endings. A stem stands beside its word, so it may be
-# rough; it only has to be the same for all forms of one word. Except for a last `y` or `i` it is a prefix of its word.
+# A light English stemmer: plurals, -ing, -ed, a final -e, and long endings. A stem is indexed beside its word, so it
+# may be rough; it only has to be the same for all forms of a word. Except for a last `y` or `i`, it is a prefix of it.
 
-# What makes a noun, adjective or verb of another word, as it stands when `e` is off and `y` is `i`; by its last letter,
-# and an ending before those that it ends with.
+# Suffixes that derive a word from another one, after removing a final `e` and replacing `y` by `i`. They are grouped by
+# their last letter, longer ones first.
 _DERIVING = {
     "c": ("anc", "enc", "ic"),
     "i": ("anci", "enci", "iviti", "aliti", "iti", "li"),
@@ -408,18 +410,18 @@ _DERIVING = {
     "v": ("iv",),
     "z": ("iz",),
 }
-_MIN_ROOT_CHARS = 5  # `indexer` is of `index`, but `number` is not of `numb`
+_MIN_ROOT_CHARS = 5  # `indexer` derives from `index`, but `number` does not derive from `numb`
 _INFLECTED = frozenset("sgdey")
-_ENDINGS = _INFLECTED.union(_DERIVING)  # of all words that change
+_ENDINGS = _INFLECTED.union(_DERIVING)  # the last letters of all words that change
 _VOWELS = frozenset("aeiouy")
 _DOUBLED_ON_PURPOSE = frozenset("elsz")  # agree, fall, pass, buzz
 _ALREADY_PLAIN = frozenset(
     "alias axis bias canvas embed exceed proceed speed succeed this".split()
-)  # only look inflected
+)  # these only look inflected
 
 
 def stem(word: str) -> str:
-    """The light stem of a lower-case word; the word itself when it is short or not plain ASCII letters."""
+    """Return the stem of a lower-case word, or the word itself if it is short or not all ASCII letters."""
     if len(word) < 4 or word[-1] not in _ENDINGS or not (word.isascii() and word.isalpha()):
         return word
     if word[-1] in _INFLECTED:
@@ -471,7 +473,7 @@ def _without_e(word: str) -> str:
 
 
 def _root(word: str) -> str:
-    """`configuration` and `configure` → configur: without endings, as long as enough of the word is left."""
+    """Remove suffixes while enough of the word is left: `configuration` and `configure` become `configur`."""
     while len(word) > _MIN_ROOT_CHARS:
         endings = _DERIVING.get(word[-1])
         if not endings or not word.endswith(endings):

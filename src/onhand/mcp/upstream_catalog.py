@@ -20,7 +20,7 @@ from onhand.mcp.upstream_lists import MAX_PROBLEMS, UpstreamLists, load_lists, s
 from onhand.mcp.upstream_routes import SEPARATOR, Route, Routes, public_address, public_name
 from onhand.search.index import Index
 from onhand.search.result import Hit
-from onhand.search.validation import accepted
+from onhand.search.validation import validate_document
 from onhand.store.memory import MemoryStore
 from onhand.tools.catalog import Catalog, ToolSearchResult
 from onhand.tools.catalog_tool import CatalogTool, split_id
@@ -224,7 +224,7 @@ class UpstreamCatalog:
         documents: dict[str, Document] = {}
         for document in _documents(key, lists):
             try:
-                documents[document.id] = accepted(document)
+                documents[document.id] = validate_document(document)
             except InputError as error:
                 problems.append(f"an item cannot be indexed: {error}")
         indexed = self._index.store.scan(Filter(scope=(key,)), limit=10**9)

@@ -1,6 +1,6 @@
-"""What is relevant to this question? One Index over a store and, when there is one, an embedder.
+"""One Index over a store and, if there is one, an embedder: search by keyword, by meaning, by filter, or fused.
 
-Every corpus uses it. It knows neither where documents come from nor how an answer is shown.
+Every corpus uses it. It knows neither where documents come from nor how a result is displayed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from onhand.document import EVERYTHING, Document, Filter, Match, from_microsecon
 from onhand.errors import EmbedderError, InputError, MissingExtra, NotFound, OnhandError
 from onhand.record import Record
 from onhand.search.result import Hit, Layer, Result
-from onhand.search.validation import accepted, accepted_filter, accepted_id, accepted_query, accepted_vector
+from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query, validate_vector
 from onhand.store.store import Entry
 
 TYPE_CHECKING = False
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 50
-DEFAULT_MIN_SCORE = 0.6  # of an embedder that declares none
-FUSED_DEPTH = 200  # of each layer: what is further down in both is no answer
-MOST = 2**31  # of hits, or before them: what any store can count
+DEFAULT_MIN_SCORE = 0.6  # for an embedder that declares none
+FUSED_DEPTH = 200  # matches of each layer; what is further down in both is not relevant
+MOST = 2**31  # the largest limit or offset that every store supports
 BATCH = 256  # documents that are embedded and written together
-AS_DECLARED = "as declared"  # for min_score: the embedder's own, else DEFAULT_MIN_SCORE
+AS_DECLARED = "as declared"  # as min_score: that of the embedder, else DEFAULT_MIN_SCORE
 
 
 class Written(Record):
-    """What became of documents that were put into an index."""
+    """How many documents were added, changed and unchanged."""
 
     added: int = 0
     changed: int = 0
@@ -44,31 +44,31 @@ class Rank(Record):
     """A document's place in a ranking."""
 
     id: str
-    score: float  # BM25, or what was fused, from 0 to 1
+    score: float  # BM25 or, if layers were fused, from 0 to 1
     layers: tuple[Layer, ...]
 
 
 class Ranks(Record):
-    """A ranking, best first; `notes` say what the searcher should know."""
+    """A ranking, best first; `notes` say what the caller should know."""
 
     ranked: tuple[Rank, ...]
     notes: tuple[str, ...] = ()
 
 
 class Stats(Record):
-    """What is in an index."""
+    """The size of an index, and whether it can be searched by meaning."""
 
     documents: int
     vectors: int
-    embedder: Mapping[str, str]  # what the vectors were made with; empty when there are none
-    semantic: str  # "ready", or why nothing can be found by meaning
+    embedder: Mapping[str, str]  # the one that made the vectors; empty if there are none
+    semantic: str  # "ready", or why search by meaning is not available
 
 
 class Index:
-    """Documents, found by words, by meaning, by filter, fused, and in full.
+    """Documents that can be searched by keyword, by meaning, by filter, or by keyword and meaning fused.
 
-    `unavailable` says why there is no embedder, for whoever asks for meaning. Meaning is worked out for what `embeds`
-    lets through; the rest is found by words.
+    `unavailable` is the error message for searches by meaning if there is no embedder. Only documents that pass
+    `embeds` are embedded; others are found by their words.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Index:
         self.embedder = embedder
         self._embeds = embeds
         self._unavailable = (
-            unavailable or "this index was opened without an embedder: open it with one, or search by keyword"
+            unavailable or "This index was opened without an embedder. Open it with one, or search by keyword."
         )
 
     def put(
@@ -93,10 +93,10 @@ class Index:
         *,
         checked: bool = False,
     ) -> Written:
-        """Keep documents, each in place of the one of its id; those that are there unchanged cost nothing.
+        """Write documents, each in place of the one with its id; unchanged documents cost nothing.
 
-        Each batch is durable when `on_progress` is called with how many are done. `checked` documents are made, by
-        whoever puts them, of what was checked when it entered; they are not copied.
+        Each batch is durable when `on_progress` is called with the number of documents so far. Documents that the
+        caller has built from validated data are `checked`; they are neither validated nor copied.
         """
         if isinstance(documents, Document):
             documents = [documents]
@@ -106,17 +106,17 @@ class Index:
             if len(waiting) >= batch:
                 written = self._write(waiting, written, on_progress, more=True)
                 waiting = {}
-            whole = document if checked else accepted(document)
-            waiting[whole.id] = whole
+            valid = document if checked else validate_document(document)
+            waiting[valid.id] = valid
         return self._write(waiting, written, on_progress) if waiting else written
 
     def delete(self, ids: Collection[str]) -> int:
-        """Take documents out; how many there were."""
-        return self.store.delete([accepted_id(document_id) for document_id in ([ids] if isinstance(ids, str) else ids)])
+        """Delete documents, and return how many there were."""
+        return self.store.delete([validate_id(document_id) for document_id in ([ids] if isinstance(ids, str) else ids)])
 
     def get(self, document_id: str) -> Document:
-        """A document in full."""
-        document = self.store.get(accepted_id(document_id))
+        """Return a complete document; raise NotFound if it does not exist."""
+        document = self.store.get(validate_id(document_id))
         if document is None:
             raise NotFound(f"there is no document {document_id[:200]!r}: take the id from a search")
         return document
@@ -130,12 +130,12 @@ class Index:
         *,
         explain: bool = True,
     ) -> Result:
-        """The documents that share the most telling words with the query; `terms` explains them if this need not."""
-        query, filter = accepted_query(query), accepted_filter(filter)
+        """Return the documents with the best BM25 scores; without `explain`, the hits do not list their terms."""
+        query, filter = validate_query(query), validate_filter(filter)
         with self.store.snapshot():
             matches = self.store.keyword(query, filter, _depth(limit, offset), explain=explain)
             ranked = [(match, (_keyword_layer(rank, match),)) for rank, match in enumerate(matches, 1)]
-            return self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
+            return self._result(ranked, query, limit, offset, lambda: self._explain_no_words(query, filter))
 
     def semantic(
         self,
@@ -145,18 +145,18 @@ class Index:
         min_score: float | str | None = AS_DECLARED,
         offset: int = 0,
     ) -> Result:
-        """The documents that mean most nearly what the query does, with a cosine of at least `min_score`."""
-        query, filter = accepted_query(query), accepted_filter(filter)
+        """Return the documents that are closest in meaning, with a cosine of at least `min_score`."""
+        query, filter = validate_query(query), validate_filter(filter)
         if not query.strip():
             raise InputError("the query is empty: say what to look for", "query")
         embedder = self._ready_embedder()
-        least = self._least_score(min_score)
+        least = self._resolve_min_score(min_score)
         vector = self._embed_query(embedder, query)
         with self.store.snapshot():
             matches = self.store.nearest(vector, filter, _depth(limit, offset), least)
             ranked = [(match, (Layer("semantic", rank, match.score, 1.0),)) for rank, match in enumerate(matches, 1)]
-            result = self._result(ranked, query, limit, offset, lambda: self._why_nothing_near(filter, least))
-            return result._replace(min_score=least, notes=self._incomplete())
+            result = self._result(ranked, query, limit, offset, lambda: self._explain_nothing_near(filter, least))
+            return result._replace(min_score=least, notes=self._missing_vectors_note())
 
     def filter(
         self,
@@ -165,13 +165,13 @@ class Index:
         order_by: str = "created_time desc",
         offset: int = 0,
     ) -> Result:
-        """The documents that a filter lets through, in order; nothing is scored."""
-        filter = accepted_filter(filter)
+        """Return the documents that pass a filter, in order, without scores."""
+        filter = validate_filter(filter)
         _depth(limit, offset)
         with self.store.snapshot():
             ids = self.store.scan(filter, order_by, limit + 1, offset)
             hits = self._hits([(document_id, 0.0, ()) for document_id in ids[:limit]], "")
-            reason = None if hits else self._why_filtered(filter)
+            reason = None if hits else self._explain_filter(filter)
             return Result(hits, reason, total=self.store.count(filter), more=len(ids) > limit)
 
     def fused(
@@ -185,16 +185,17 @@ class Index:
         *,
         explain: bool = True,
     ) -> Result:
-        """Words and meaning together, from 0 to 1; words alone, and a note that says so, where there is no embedder.
+        """Fuse keyword and semantic search into scores from 0 to 1; without an embedder, search by keyword and note it.
 
-        `method` is "adaptive", which joins scores by what this query's scores look like in the whole index, so that a
-        filter changes neither scores nor order; or "rrf", which joins ranks by `weights`.
+        The method "adaptive" combines scores, weighted by how the query scores in the whole index, so that a filter
+        changes neither scores nor order. "rrf" combines ranks with the `weights`. Each layer is ranked once; with a
+        filter, "adaptive" also ranks the best of the whole index.
         """
         from onhand.search import fusion
 
-        query, filter = accepted_query(query), accepted_filter(filter)
+        query, filter = validate_query(query), validate_filter(filter)
         if method not in fusion.METHODS:
-            raise InputError(f"fusion is by {' or '.join(map(repr, fusion.METHODS))}, not {method!r}")
+            raise InputError(f"method must be {' or '.join(map(repr, fusion.METHODS))}, not {method!r}.")
         _depth(limit, offset)
         vector, notes = self._query_vector(query)
         with self.store.snapshot():
@@ -203,21 +204,26 @@ class Index:
             if method == "rrf":
                 fused = fusion.reciprocal_rank(layers, weights)
             else:
-                whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
-                fused, layers = self._adaptive(query, vector, layers, whole, weights)
+                whole = layers if filter == EVERYTHING else self._layers(query, vector, EVERYTHING, fusion.SAMPLE)
+                fused, layers = self._fuse_scores(query, vector, layers, whole, weights)
             scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
             ranked = [(Match(one.id, one.score), _fused_layers(one, scores)) for one in fused]
-            result = self._result(ranked, query, limit, offset, lambda: self._why_no_words(query, filter))
-            result = result._replace(hits=self.explained(result.hits, query)) if explain else result
-            notes += self._incomplete() if vector else ()
+            result = self._result(ranked, query, limit, offset, lambda: self._explain_no_words(query, filter))
+            result = result._replace(hits=self.explain_hits(result.hits, query)) if explain else result
+            notes += self._missing_vectors_note() if vector else ()
         if is_cut and not result.more:
-            notes += (f"only the best {FUSED_DEPTH} by words and by meaning were fused: narrow the filter for others",)
+            notes += (
+                f"only the best {FUSED_DEPTH} matches by keyword and by meaning were fused: "
+                "narrow the filter to see others",
+            )
         return result._replace(notes=notes)
 
     def rank(self, query: str, limit: int = DEFAULT_LIMIT, among: Collection[str] | None = None) -> Ranks:
-        """What `fused` finds, or `keyword` where meaning cannot be compared; ids alone, for whoever has the documents
-        at hand, with the same scores whether or not only some of them count. `terms` says why."""
-        query = accepted_query(query)
+        """Return the ids that `fused` finds or, if meaning cannot be compared, `keyword`; with `among`, only these.
+
+        This is for callers that have the documents themselves. Scores do not depend on `among`; `terms` explains them.
+        """
+        query = validate_query(query)
         depth = _depth(limit, 0) - 1
         vector, notes = self._query_vector(query)
         with self.store.snapshot():
@@ -225,40 +231,44 @@ class Index:
             if vector is None:
                 by_words = [_keyword_rank(rank, match) for rank, match in enumerate(layers["keyword"], 1)]
                 return Ranks(tuple(by_words), notes)
-            whole = layers if among is None else self._layers(query, vector, EVERYTHING, FUSED_DEPTH)
-            fused, layers = self._adaptive(query, vector, layers, whole, None)
+            from onhand.search import fusion
+
+            whole = layers if among is None else self._layers(query, vector, EVERYTHING, fusion.SAMPLE)
+            fused, layers = self._fuse_scores(query, vector, layers, whole, None)
         scores = {name: {match.id: match.score for match in matches} for name, matches in layers.items()}
         return Ranks(tuple(Rank(one.id, one.score, _fused_layers(one, scores)) for one in fused[:depth]), notes)
 
     def terms(self, query: str, ids: Collection[str]) -> dict[str, tuple[Contribution, ...]]:
-        """What each word of a query added to what `keyword` would give these documents."""
-        return self.store.explain(accepted_query(query), ids) if ids else {}
+        """Return what each term of a query adds to the keyword scores of these documents."""
+        return self.store.explain(validate_query(query), ids) if ids else {}
 
     def term_weights(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
-        """How much each term of a query tells, the more, the fewer documents have it; and whether this one does."""
-        return self.store.term_weights(accepted_query(query), accepted_id(document_id))
+        """Return the weight (idf) of each term of a query, and whether this document has the term."""
+        return self.store.term_weights(validate_query(query), validate_id(document_id))
 
     def stats(self) -> Stats:
-        """What is in the index, and whether meaning can be searched."""
+        """Return the size of the index, and whether it can be searched by meaning."""
         try:
             self._ready_embedder()
             semantic = "ready"
         except (EmbedderError, MissingExtra) as reason:
             semantic = str(reason)
         with self.store.snapshot():
-            return Stats(self.store.count(), self.store.vectors(), self._made_with(), semantic)
+            return Stats(self.store.count(), self.store.vectors(), self._stored_fingerprint(), semantic)
 
     def check(self) -> list[Damage]:
-        """What is not as it was written."""
+        """Return everything in the store that is not as it was written."""
         return self.store.check()
 
     def reembed(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Work out what documents mean by the embedder at hand: all of them if another one did, else those that nobody
-        did; how many there were. What is interrupted goes on where it stopped."""
+        """Embed all documents if another embedder made their vectors, else those without one; return how many.
+
+        After an interruption it continues where it stopped.
+        """
         if self.embedder is None:
             raise self._no_embedder()
         facts = fingerprint(self.embedder)
-        if self._made_with() != facts:
+        if self._stored_fingerprint() != facts:
             self.store.clear_vectors(facts)
         done = 0
         while ids := self.store.without_vector(BATCH, self._embeds):
@@ -270,7 +280,7 @@ class Index:
         return done
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close the store."""
         self.store.close()
 
     def __enter__(self) -> Index:
@@ -286,14 +296,14 @@ class Index:
         on_progress: Callable[[int], None] | None,
         more: bool = False,
     ) -> Written:
-        before = self.store.known(list(documents.values()))
-        new = [document for document in documents.values() if not before.get(document.id)]
+        unchanged = self.store.compare(list(documents.values()))
+        new = [document for document in documents.values() if not unchanged.get(document.id)]
         if new:
             facts = fingerprint(self._matching_embedder()) if self.embedder else None
             self.store.upsert(self._entries(new), facts, more=more)
         elif not more and (written.added or written.changed):
-            self.store.upsert([])  # what waited for more may wait no longer
-        changed = sum(1 for document in new if document.id in before)
+            self.store.upsert([])  # indexes what earlier calls left for later
+        changed = sum(1 for document in new if document.id in unchanged)
         written = Written(
             written.added + len(new) - changed,
             written.changed + changed,
@@ -304,26 +314,28 @@ class Index:
         return written
 
     def _entries(self, documents: Sequence[Document]) -> list[Entry]:
-        vectors = self._vectors(documents) if self.embedder else {}
+        vectors = self._embed_documents(documents) if self.embedder else {}
         return [Entry(document, vectors.get(document.id) if vectors else None) for document in documents]
 
-    def _vectors(self, documents: Sequence[Document]) -> dict[str, array[float]]:
-        """What those of the documents mean that are embedded, by id."""
+    def _embed_documents(self, documents: Sequence[Document]) -> dict[str, array[float]]:
+        """Return the vectors of those documents that are embedded, by id."""
         from onhand.store.store import passes
 
         embedder = self._matching_embedder()
-        meant = [document for document in documents if self._embeds == EVERYTHING or passes(document, self._embeds)]
-        texts = [f"{document.title}\n{document.text}".strip() or document.id for document in meant]
-        vectors = _embedded(embedder, texts, "document") if texts else []
+        embedded = [document for document in documents if self._embeds == EVERYTHING or passes(document, self._embeds)]
+        texts = [f"{document.title}\n{document.text}".strip() or document.id for document in embedded]
+        vectors = _embed(embedder, texts, "document") if texts else []
         if len(vectors) != len(texts):
-            raise EmbedderError(f"the embedder gave {len(vectors)} vectors for {len(texts)} texts: nothing was kept")
+            raise EmbedderError(
+                f"The embedder returned {len(vectors)} vectors for {len(texts)} texts. Nothing was written."
+            )
         return {
-            document.id: accepted_vector(vector, embedder.dimension, f"document {document.id!r}")
-            for document, vector in zip(meant, vectors, strict=True)
+            document.id: validate_vector(vector, embedder.dimension, f"document {document.id!r}")
+            for document, vector in zip(embedded, vectors, strict=True)
         }
 
     def _query_vector(self, query: str) -> tuple[array[float] | None, tuple[str, ...]]:
-        """What a query means, if that can be known, and what the searcher should know about it."""
+        """Return the vector of a query, or None, and a note if it cannot be embedded."""
         try:
             embedder = self._ready_embedder()
             return (self._embed_query(embedder, query) if query.strip() else None), ()
@@ -344,7 +356,7 @@ class Index:
         by_meaning = [] if vector is None else self.store.nearest(vector, filter, depth, None, among)
         return {"keyword": by_words, "semantic": by_meaning}
 
-    def _adaptive(
+    def _fuse_scores(
         self,
         query: str,
         vector: array[float] | None,
@@ -352,23 +364,28 @@ class Index:
         whole: dict[str, list[Match]],
         weights: Mapping[str, float] | None,
     ) -> tuple[list[Fused], dict[str, list[Match]]]:
-        """Layers as one ranking, and what each has to say of all that are in it; `whole` are those of all documents."""
+        """Fuse layers, and return the ranking and the layers with the scores of all of its documents.
+
+        `whole` has the best matches of each layer without any filter.
+        """
         from onhand.search import fusion
 
-        ids = {name: {match.id for match in matches} for name, matches in layers.items()}
-        by_words = self.store.keyword_scores(query, ids["semantic"] - ids["keyword"])
-        by_meaning = [] if vector is None else self.store.cosines(vector, ids["keyword"] - ids["semantic"])
-        layers = {
-            "keyword": _by_score(layers["keyword"] + by_words),
-            "semantic": _by_score(layers["semantic"] + by_meaning),
-        }
+        by_words = {match.id for match in layers["keyword"]}
+        by_meaning = {match.id for match in layers["semantic"]}
+        # Each layer scores the documents that only the other one found. It does not rank all documents again.
+        if unscored := by_meaning - by_words:
+            scored = self.store.keyword(query, EVERYTHING, len(unscored), unscored, explain=False)
+            layers = {**layers, "keyword": _sort_matches(layers["keyword"] + scored)}
+        if vector is not None and (unscored := by_words - by_meaning):
+            scored = self.store.nearest(vector, EVERYTHING, len(unscored), None, unscored)
+            layers = {**layers, "semantic": _sort_matches(layers["semantic"] + scored)}
         return fusion.adaptive(layers, whole, self.store.count(), weights), layers
 
-    def explained(self, hits: Sequence[Hit], query: str) -> tuple[Hit, ...]:
-        """Hits, each with the words that it was found by."""
+    def explain_hits(self, hits: Sequence[Hit], query: str) -> tuple[Hit, ...]:
+        """Return the hits with the terms that found them."""
         cancellation.check()
         terms = self.terms(query, [hit.document_id for hit in hits])
-        return tuple(hit._replace(layers=_explained(hit.layers, terms.get(hit.document_id, ()))) for hit in hits)
+        return tuple(hit._replace(layers=_with_terms(hit.layers, terms.get(hit.document_id, ()))) for hit in hits)
 
     def _result(
         self,
@@ -380,7 +397,7 @@ class Index:
     ) -> Result:
         page = ranked[offset : offset + limit]
         hits = self._hits([(match.id, match.score, layers) for match, layers in page], query)
-        reason = None if hits else "there are no hits behind these" if offset and ranked else why_empty()
+        reason = None if hits else "there are no further hits" if offset and ranked else why_empty()
         return Result(hits, reason, more=len(ranked) > offset + limit)
 
     def _hits(self, found: Sequence[tuple[str, float, tuple[Layer, ...]]], query: str) -> tuple[Hit, ...]:
@@ -402,94 +419,97 @@ class Index:
                 query,
             )
             for document_id, score, layers in found
-            if (head := heads.get(document_id))  # another process may have deleted it meanwhile
+            if (head := heads.get(document_id))  # another process may have deleted it
         )
 
     def _embed_query(self, embedder: Embedder, query: str) -> array[float]:
         cancellation.check()
-        vectors = _embedded(embedder, [query], "query")
+        vectors = _embed(embedder, [query], "query")
         cancellation.check()
         if len(vectors) != 1:
-            raise EmbedderError(f"the embedder gave {len(vectors)} vectors for one query: use another one")
-        return accepted_vector(vectors[0], embedder.dimension, "the query")
+            raise EmbedderError(f"The embedder returned {len(vectors)} vectors for one query. Choose another embedder.")
+        return validate_vector(vectors[0], embedder.dimension, "the query")
 
     def _ready_embedder(self) -> Embedder:
-        """The embedder, if what is in the index can be compared with what it says."""
+        """Return the embedder if the index has vectors that can be compared with its own."""
         if self.embedder is None:
             raise self._no_embedder()
         embedder = self._matching_embedder()
         if not self.store.vectors():
-            empty = "the index is empty" if not self.store.count() else "no document has a vector yet"
-            raise EmbedderError(f"{empty}: run `onhand docs {'reembed' if self.store.count() else 'import'}`")
+            if self.store.count():
+                raise EmbedderError("no document has a vector yet: run `onhand docs reembed`")
+            raise EmbedderError("the index is empty: run `onhand docs import`")
         return embedder
 
     def _matching_embedder(self) -> Embedder:
         if self.embedder is None:
             raise self._no_embedder()
-        made_with, at_hand = self._made_with(), fingerprint(self.embedder)
-        if made_with and made_with != at_hand:
-            differing = [name for name in at_hand if made_with.get(name) != at_hand[name]]
-            before, now = (", ".join(f"{name} {made.get(name)}" for name in differing) for made in (made_with, at_hand))
+        stored, current = self._stored_fingerprint(), fingerprint(self.embedder)
+        if stored and stored != current:
+            differing = [name for name in current if stored.get(name) != current[name]]
+            before, now = (", ".join(f"{name} {facts.get(name)}" for name in differing) for facts in (stored, current))
             raise EmbedderError(
-                f"the index was made with {before}; the embedder at hand is {now}: vectors of two models cannot be "
-                "compared. Run `onhand docs reembed` to make the index with it, or open it with the other"
+                f"The index was made with {before}, but the current embedder has {now}. Vectors of two models cannot "
+                "be compared. Run `onhand docs reembed`, or open the index with the other embedder."
             )
         return self.embedder
 
     def _no_embedder(self) -> EmbedderError:
         return EmbedderError(self._unavailable)
 
-    def _made_with(self) -> dict[str, str]:
+    def _stored_fingerprint(self) -> dict[str, str]:
         return {name: value for name, value in self.store.facts().items() if name.startswith("embedder.")}
 
-    def _incomplete(self) -> tuple[str, ...]:
+    def _missing_vectors_note(self) -> tuple[str, ...]:
         documents, vectors = self.store.count(self._embeds), self.store.vectors()
         if vectors == documents:
             return ()
         return (f"{documents - vectors:,} of {documents:,} documents have no vector: run `onhand docs reembed`",)
 
-    def _least_score(self, min_score: float | str | None) -> float | None:
+    def _resolve_min_score(self, min_score: float | str | None) -> float | None:
         if min_score is None or isinstance(min_score, int | float):
             if min_score is not None and not -1 <= min_score <= 1:
-                raise InputError(f"min_score is a cosine, from -1 to 1, not {min_score}", "min_score")
+                raise InputError(f"min_score must be a cosine from -1 to 1, not {min_score}.", "min_score")
             return min_score
         if min_score != AS_DECLARED:
-            raise InputError(f"min_score is a number or None, not {min_score!r}", "min_score")
+            raise InputError(f"min_score must be a number or None, not {min_score!r}.", "min_score")
         declared = self.embedder.min_score if self.embedder else None
         return DEFAULT_MIN_SCORE if declared is None else declared
 
-    def _why_no_words(self, query: str, filter: Filter) -> str:
+    def _explain_no_words(self, query: str, filter: Filter) -> str:
         if not self.store.has_words(query):
             return "the query has no words to look for"
-        return self._why_filtered(filter) or "no document has a word of the query: try other words for the same thing"
+        return self._explain_filter(filter) or "no document has a word of the query: try other words for the same thing"
 
-    def _why_nothing_near(self, filter: Filter, least: float | None) -> str:
-        near = "nothing is near enough in meaning" + ("" if least is None else f": no cosine reaches {least}")
-        return self._why_filtered(filter) or f"{near}; lower min_score, or search by keyword"
+    def _explain_nothing_near(self, filter: Filter, least: float | None) -> str:
+        threshold = "" if least is None else f": no cosine reaches {least}"
+        advice = "lower min_score, or search by keyword"
+        return self._explain_filter(filter) or f"nothing is close enough in meaning{threshold}; {advice}"
 
-    def _why_filtered(self, filter: Filter) -> str | None:
-        """Why a filter alone leaves nothing; None if it leaves something."""
+    def _explain_filter(self, filter: Filter) -> str | None:
+        """Return why no document passes a filter, or None if some do."""
         if self.store.count(filter):
             return None
         return "no document passes the filter" if self.store.count() else "the index is empty: put documents into it"
 
 
-def _by_score(matches: list[Match]) -> list[Match]:
+def _sort_matches(matches: list[Match]) -> list[Match]:
     return sorted(matches, key=lambda match: (-match.score, match.id))
 
 
-def _embedded(embedder: Embedder, texts: Sequence[str], kind: Kind) -> list[array[float]]:
-    """The vectors of texts; whatever an embedder of somebody else's raises is an EmbedderError."""
+def _embed(embedder: Embedder, texts: Sequence[str], kind: Kind) -> list[array[float]]:
+    """Embed texts; any exception of a custom embedder becomes an EmbedderError."""
     try:
         return embedder.embed(texts, kind)
     except OnhandError:
         raise
     except Exception as error:
-        raise EmbedderError(f"the embedder failed ({type(error).__name__}: {str(error)[:200]}): use another") from error
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        raise EmbedderError(f"The embedder failed ({reason}). Choose another embedder.") from error
 
 
 def fingerprint(embedder: Embedder) -> dict[str, str]:
-    """What decides whether two vectors can be compared."""
+    """Return what two embedders must have in common for their vectors to be comparable."""
     return {
         "embedder.name": embedder.name,
         "embedder.dimension": str(embedder.dimension),
@@ -498,12 +518,12 @@ def fingerprint(embedder: Embedder) -> dict[str, str]:
     }
 
 
-def _fused_layers(one: Fused, scores: Mapping[str, Mapping[str, float]]) -> tuple[Layer, ...]:
-    """How each layer that knows a fused document saw it."""
-    return tuple(Layer(name, rank, scores[name][one.id], share) for name, (rank, share) in one.places.items())
+def _fused_layers(fused: Fused, scores: Mapping[str, Mapping[str, float]]) -> tuple[Layer, ...]:
+    """Return rank, score and share of a fused document in each layer that knows it."""
+    return tuple(Layer(name, rank, scores[name][fused.id], share) for name, (rank, share) in fused.places.items())
 
 
-def _explained(layers: tuple[Layer, ...], terms: tuple[Contribution, ...]) -> tuple[Layer, ...]:
+def _with_terms(layers: tuple[Layer, ...], terms: tuple[Contribution, ...]) -> tuple[Layer, ...]:
     return tuple(layer._replace(terms=terms) if layer.name == "keyword" else layer for layer in layers)
 
 
@@ -516,13 +536,13 @@ def _keyword_layer(rank: int, match: Match) -> Layer:
 
 
 def _depth(limit: int, offset: int) -> int:
-    """How many hits must be known for a page of them, and one more to see whether that is all."""
+    """Return how many hits to find for a page: one more than it ends with, to know whether others follow."""
     numbers: tuple[object, ...] = (limit, offset)
-    for given in numbers:
-        if not isinstance(given, int) or given > MOST:
-            raise InputError(f"limit and offset are whole numbers up to {MOST:,}, not {given!r}")
+    for number in numbers:
+        if not isinstance(number, int) or number > MOST:
+            raise InputError(f"limit and offset must be integers up to {MOST:,}, not {number!r}.")
     if limit < 1:
-        raise InputError(f"the limit is {limit}: ask for at least one", "limit")
+        raise InputError(f"limit is {limit}, but must be at least 1.", "limit")
     if offset < 0:
-        raise InputError(f"the offset is {offset}: it counts from 0")
+        raise InputError(f"offset is {offset}, but must be at least 0.")
     return limit + offset + 1

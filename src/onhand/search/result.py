@@ -1,4 +1,4 @@
-"""What was found, why, and what was not looked at?"""
+"""The result of a search: the hits, why each was found, and notes for the caller."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Layer(Record):
-    """How one way of searching saw a hit."""
+    """The rank and the score of a hit in one layer of a search."""
 
     name: str  # "keyword" or "semantic"
     rank: int  # from 1
-    score: float  # as that way of searching counts it: BM25, cosine
-    share: float  # from 0 to 1: what was fused
-    terms: tuple[Contribution, ...] = ()  # which words matched, of keyword
+    score: float  # BM25 or cosine
+    share: float  # of the fused score, from 0 to 1
+    terms: tuple[Contribution, ...] = ()  # the matching terms, in the keyword layer
 
 
 class Hit(Record):
@@ -32,19 +32,19 @@ class Hit(Record):
     created_time: datetime | None
     kind: str
     source_path: str
-    score: float  # BM25, cosine, or what was fused, from 0 to 1; 0 where nothing was scored
+    score: float  # BM25, cosine, or fused, from 0 to 1; 0 if nothing was scored
     layers: tuple[Layer, ...]
-    text: str  # the beginning of the document, which the snippet is cut from
+    text: str  # the beginning of the document, from which the snippet is taken
     query: str
 
     @property
     def terms(self) -> tuple[Contribution, ...]:
-        """What each word added, where words were compared and that was explained."""
+        """What each term adds to the keyword score, if the search was by keyword and explained."""
         return next((layer.terms for layer in self.layers if layer.name == "keyword"), ())
 
     @property
     def snippet(self) -> str:
-        """The stretch of the text that shows best why it was found: plain text, never markup."""
+        """The passage of the text that matches the query best, as plain text without markup."""
         from onhand.lexical.scoring import get_ranking
         from onhand.lexical.snippet import best_window
 
@@ -52,14 +52,14 @@ class Hit(Record):
 
 
 class Result(Record):
-    """The hits of one search; `reason` says why there are none, `notes` what the searcher should know."""
+    """The hits of a search. `reason` says why there are none, `notes` what the caller should know."""
 
     hits: tuple[Hit, ...]
     reason: str | None = None
-    notes: tuple[str, ...] = ()  # such as: there is no embedder, so only words were compared
-    min_score: float | None = None  # the cosine that was asked of a hit, where meaning was compared
-    total: int | None = None  # how many there are in all, where that is known
-    more: bool = False  # whether there are hits behind these
+    notes: tuple[str, ...] = ()  # for example, that only words were compared, because there is no embedder
+    min_score: float | None = None  # the least cosine of a hit, if the search was by meaning
+    total: int | None = None  # the number of all hits, if it is known
+    more: bool = False  # whether further hits follow
 
     def __iter__(self) -> Iterator[Hit]:  # type: ignore[override]
         return iter(self.hits)
@@ -68,4 +68,4 @@ class Result(Record):
         return len(self.hits)
 
     def __bool__(self) -> bool:
-        return True  # an answer without hits is an answer
+        return True  # a result without hits is still a result

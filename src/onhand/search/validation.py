@@ -1,6 +1,6 @@
-"""Validate documents, ids, filters, queries, times and vectors where they enter, once.
+"""Validate documents, ids, filters, queries, times and vectors once, where they enter.
 
-A time without a zone counts as UTC, a plain date as its midnight.
+A time without a zone is in UTC, and a date stands for its midnight.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-MAX_CHARS = 100
+MAX_TIME_CHARS = 100
 EXAMPLES = "2026-06-28, 2026-06-28T14:30:00+02:00, Sun, 28 Jun 2026 14:30:00 +0200 or seconds since 1970"
 
-# A number of seconds below the first is before the year 5138; as milliseconds the same number is in 1973.
+# Upper bounds and microseconds per unit. The first bound is the year 5138 in seconds, and 1973 in milliseconds.
 _UNITS = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))
 
 
 def parse_time(text: str) -> datetime:
-    """The time that a text names: ISO 8601, the date of a mail, or seconds, milliseconds or microseconds since 1970."""
-    spelled = text.strip()
-    if not spelled or len(spelled) > MAX_CHARS:
-        raise _no_time(text)
+    """Parse ISO 8601, the date of an e-mail, or seconds, milliseconds or microseconds since 1970."""
+    stripped = text.strip()
+    if not stripped or len(stripped) > MAX_TIME_CHARS:
+        raise _invalid_time(text)
     try:
-        return _zoned(_read(spelled))
+        return _add_zone(_parse(stripped))
     except (ValueError, TypeError, IndexError, OverflowError):
-        raise _no_time(text) from None
+        raise _invalid_time(text) from None
 
 
 def time_of_epoch(number: float) -> datetime:
-    """The time that a number of seconds, milliseconds or microseconds since 1970 stands for; its size says which."""
+    """Return the time of a number of seconds, milliseconds or microseconds since 1970; its size decides the unit."""
     from fractions import Fraction
 
     from onhand.document import from_microseconds
@@ -48,25 +48,25 @@ def time_of_epoch(number: float) -> datetime:
         unit = next(microseconds for limit, microseconds in _UNITS if abs(exact) < limit)
         return from_microseconds(round(exact * unit))
     except (ValueError, OverflowError, StopIteration):
-        raise _no_time("a number of this size") from None
+        raise InputError(f"The number is not a time. Write it like {EXAMPLES}.") from None
 
 
-def _read(text: str) -> datetime:
+def _parse(text: str) -> datetime:
     import re
     from datetime import datetime
 
     if text.isdecimal() and text.isascii():
-        return _read_digits(text)
+        return _parse_digits(text)
     if re.fullmatch(r"-?[0-9]++(?:\.[0-9]++)?", text, re.ASCII):
         return time_of_epoch(float(text))
     iso = f"{text[:-4]}+00:00" if text.endswith((" UTC", " GMT")) else text
     try:
         return datetime.fromisoformat(iso.upper())
     except ValueError:
-        return _read_other(text)
+        return _parse_other(text)
 
 
-def _read_digits(text: str) -> datetime:
+def _parse_digits(text: str) -> datetime:
     from datetime import datetime
 
     match len(text):
@@ -79,10 +79,10 @@ def _read_digits(text: str) -> datetime:
         case size if size >= 9:
             return time_of_epoch(int(text))
         case _:
-            raise ValueError("too short for seconds since 1970, and no date")
+            raise ValueError("too short for seconds since 1970, and not a date")
 
 
-def _read_other(text: str) -> datetime:
+def _parse_other(text: str) -> datetime:
     from datetime import datetime
     from email.utils import parsedate_to_datetime
 
@@ -93,48 +93,56 @@ def _read_other(text: str) -> datetime:
     return parsedate_to_datetime(f"{text} 00:00:00 +0000")
 
 
-def _zoned(time: datetime) -> datetime:
+def _add_zone(time: datetime) -> datetime:
     from datetime import UTC
 
     zoned = time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
-    zoned.astimezone(UTC)  # raises for a time that is outside of the years 1 to 9999 in UTC
+    zoned.astimezone(UTC)  # raises OverflowError outside of the years 1 to 9999 in UTC
     return zoned
 
 
-def _no_time(text: str) -> InputError:
-    shown = text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1] + "…"
-    return InputError(f"{shown!r} is no time: write it like {EXAMPLES}")
+def _invalid_time(text: str) -> InputError:
+    shortened = text if len(text) <= MAX_TIME_CHARS else text[: MAX_TIME_CHARS - 1] + "…"
+    return InputError(f"{shortened!r} is not a time. Write it like {EXAMPLES}.")
 
 
-MAX_ID_CHARS = 10_000  # any path fits; a text that was taken for an id does not
+MAX_ID_CHARS = 10_000  # enough for any path, but not for a text that was passed as an id
 MAX_TEXT_CHARS = 50_000_000
 MAX_TAGS = 1000
-MAX_QUERY_CHARS = 50_000  # a task with what belongs to it: ranking costs time for every different word
+MAX_QUERY_CHARS = 50_000  # enough for a task with its context; every different word costs time
 MAX_FILTER_VALUES = 1000
 
 
-def accepted(document: Document) -> Document:
-    """The document with whole text, or an error that names what cannot be kept."""
+def validate_document(document: Document) -> Document:
+    """Return the document without lone surrogates; raise InputError if it cannot be stored."""
     if not isinstance(document, Document):
-        raise InputError(f"a document is an onhand.Document, not a {type(document).__name__}")
-    given: Any = document  # what its fields are, nobody has checked
-    if _is_plain(given):
-        return tuple.__new__(Document, (*given[:7], _texts(given.metadata), *given[8:])) if given.metadata else document
-    if not isinstance(given.id, str) or not document.id.strip() or len(document.id) > MAX_ID_CHARS:
-        raise InputError(f"a document's id is a text of 1 to {MAX_ID_CHARS:,} characters, not {_shown(document.id)}")
+        raise InputError(f"A document must be an onhand.Document, not {type(document).__name__}.")
+    fields: Any = document  # whose types are not validated yet
+    if _is_plain(fields):
+        return (
+            tuple.__new__(Document, (*fields[:7], _copy_metadata(fields.metadata), *fields[8:]))
+            if fields.metadata
+            else document
+        )
+    if not isinstance(fields.id, str) or not document.id.strip() or len(document.id) > MAX_ID_CHARS:
+        raise InputError(
+            f"A document id must have 1 to {MAX_ID_CHARS:,} characters, not be {_abbreviate(document.id)}."
+        )
     where = f"document {document.id!r}"
     for field in ("title", "text", "author", "scope", "kind", "source_path"):
         if not isinstance(getattr(document, field), str):
-            raise InputError(f"{where}: {field} is a text, not {_shown(getattr(document, field))}")
+            raise InputError(f"{where}: {field} must be a string, not {_abbreviate(getattr(document, field))}.")
     if len(document.text) > MAX_TEXT_CHARS:
-        raise InputError(f"{where}: the text has {len(document.text):,} characters; split it: {MAX_TEXT_CHARS:,} fit")
-    if isinstance(given.tags, str):
-        document = document._replace(tags=(given.tags,))
-        given = document
-    if not _are_texts(given.tags):
-        raise InputError(f"{where}: tags are a list of texts, not {_shown(document.tags)}")
+        raise InputError(
+            f"{where}: the text has {len(document.text):,} characters, more than {MAX_TEXT_CHARS:,}. Split it."
+        )
+    if isinstance(fields.tags, str):
+        document = document._replace(tags=(fields.tags,))
+        fields = document
+    if not _are_strings(fields.tags):
+        raise InputError(f"{where}: tags must be a list of strings, not {_abbreviate(document.tags)}.")
     if len(document.tags) > MAX_TAGS:
-        raise InputError(f"{where} has {len(document.tags):,} tags: at most {MAX_TAGS:,} fit")
+        raise InputError(f"{where} has {len(document.tags):,} tags. Use at most {MAX_TAGS:,}.")
     return Document(
         repair_surrogates(document.id),
         repair_surrogates(document.title),
@@ -142,15 +150,15 @@ def accepted(document: Document) -> Document:
         repair_surrogates(document.author),
         tuple(dict.fromkeys(map(repair_surrogates, document.tags))),
         repair_surrogates(document.scope),
-        _accept_zoned(document.created_time, f"{where}: created_time"),
-        _json(document.metadata, where),
+        _validate_time(document.created_time, f"{where}: created_time"),
+        _validate_metadata(document.metadata, where),
         repair_surrogates(document.kind),
         repair_surrogates(document.source_path),
     )
 
 
 def _is_plain(document: Any) -> bool:
-    """Whether there is nothing to check, as of most documents: the same as below, only faster."""
+    """Return whether a document needs no repair. This is a fast path for most documents."""
     document_id, title, text, author, tags, scope, created_time, metadata, kind, source_path = document
     texts = (document_id, title, text, author, scope, kind, source_path)
     return (
@@ -163,35 +171,37 @@ def _is_plain(document: Any) -> bool:
         and not document_id.isspace()
         and len(text) <= MAX_TEXT_CHARS
         and type(metadata) is dict
-        and _is_plain_texts(metadata)
+        and _is_plain_metadata(metadata)
     )
 
 
-def accepted_id(document_id: str) -> str:
-    """The id to look for as whole text, or an error when it is no text."""
+def validate_id(document_id: str) -> str:
+    """Return the id without lone surrogates; raise InputError if it is not a string."""
     if not isinstance(document_id, str):
-        raise InputError(f"a document's id is a text, not {_shown(document_id)}", "document_id")
+        raise InputError(f"A document id must be a string, not {_abbreviate(document_id)}.", "document_id")
     return repair_surrogates(document_id)
 
 
-def accepted_filter(filter: Filter) -> Filter:
-    """The filter with whole text, or an error that names what cannot be asked for."""
+def validate_filter(filter: Filter) -> Filter:
+    """Return the filter without lone surrogates; raise InputError if it is not valid."""
     if not isinstance(filter, Filter):
-        raise InputError(f"a filter is an onhand.Filter, not {_shown(filter)}")
+        raise InputError(f"A filter must be an onhand.Filter, not {_abbreviate(filter)}.")
     for field in ("author", "tags", "scope"):
         values = getattr(filter, field)
         if isinstance(values, str):
             values = (values,)
             filter = Filter(**{**filter._asdict(), field: values})
-        if not _are_texts(values):
-            raise InputError(f"the filter's {field} is a list of texts, not {_shown(values)}", f"filter.{field}")
+        if not _are_strings(values):
+            raise InputError(
+                f"The filter's {field} must be a list of strings, not {_abbreviate(values)}.", f"filter.{field}"
+            )
         if len(values) > MAX_FILTER_VALUES:
             raise InputError(
-                f"the filter names {len(values):,} values for {field}: at most {MAX_FILTER_VALUES:,}",
+                f"The filter has {len(values):,} values for {field}. Use at most {MAX_FILTER_VALUES:,}.",
                 f"filter.{field}",
             )
-    after = _accept_zoned(filter.created_after, "the filter's created_after")
-    before = _accept_zoned(filter.created_before, "the filter's created_before")
+    after = _validate_time(filter.created_after, "The filter's created_after")
+    before = _validate_time(filter.created_before, "The filter's created_before")
     return Filter(
         tuple(map(repair_surrogates, filter.author)),
         tuple(map(repair_surrogates, filter.tags)),
@@ -201,29 +211,31 @@ def accepted_filter(filter: Filter) -> Filter:
     )
 
 
-def accepted_query(query: str) -> str:
-    """The query as whole text, or an error when it is no question."""
+def validate_query(query: str) -> str:
+    """Return the query without lone surrogates; raise InputError if it is too long or not a string."""
     if not isinstance(query, str):
-        raise InputError(f"a query is a text, not {_shown(query)}", "query")
+        raise InputError(f"A query must be a string, not {_abbreviate(query)}.", "query")
     if len(query) > MAX_QUERY_CHARS:
         raise InputError(f"the query has {len(query):,} characters: use at most {MAX_QUERY_CHARS:,}", "query")
     return repair_surrogates(query)
 
 
-def accepted_vector(vector: array[float], dimension: int, what: str) -> array[float]:
-    """The vector, of length one, or an error: a bad vector would be ranked like a good one."""
-    vector = _floats(vector, what)
+def validate_vector(vector: array[float], dimension: int, what: str) -> array[float]:
+    """Return the vector with length one; raise EmbedderError for a bad one, which would be ranked like any other."""
+    vector = _to_floats(vector, what)
     if len(vector) != dimension:
-        raise EmbedderError(f"the embedder gave {len(vector)} numbers for {what}, not {dimension}: nothing was kept")
+        raise EmbedderError(
+            f"The embedder returned {len(vector)} numbers for {what}, not {dimension}. Nothing was written."
+        )
     length = sum(number * number for number in vector) ** 0.5
     if not isfinite(length):
-        raise EmbedderError(f"the embedder gave numbers that are not finite for {what}: nothing was kept")
+        raise EmbedderError(f"The embedder returned numbers that are not finite for {what}. Nothing was written.")
     if length < 1e-6:
-        raise EmbedderError(f"the embedder gave a vector of zeros for {what}: nothing was kept")
-    return vector if abs(length - 1) < 1e-3 else _floats([number / length for number in vector], what)
+        raise EmbedderError(f"The embedder returned a vector of zeros for {what}. Nothing was written.")
+    return vector if abs(length - 1) < 1e-3 else _to_floats([number / length for number in vector], what)
 
 
-def _floats(vector: Any, what: str) -> array[float]:
+def _to_floats(vector: Any, what: str) -> array[float]:
     from array import array
 
     if isinstance(vector, array) and vector.typecode == "f":
@@ -231,14 +243,16 @@ def _floats(vector: Any, what: str) -> array[float]:
     try:
         return array("f", vector)
     except (TypeError, OverflowError):
-        raise EmbedderError(f"the embedder gave {_shown(vector)} for {what}, not numbers: nothing was kept") from None
+        raise EmbedderError(
+            f"The embedder returned {_abbreviate(vector)} for {what}, not numbers. Nothing was written."
+        ) from None
 
 
-def _are_texts(values: Any) -> bool:
+def _are_strings(values: Any) -> bool:
     return isinstance(values, list | tuple | set | frozenset) and all(isinstance(value, str) for value in values)
 
 
-def _accept_zoned(time: Any, what: str) -> Any:
+def _validate_time(time: Any, what: str) -> Any:
     if time is None:
         return None
     from datetime import UTC, datetime
@@ -247,38 +261,38 @@ def _accept_zoned(time: Any, what: str) -> Any:
         try:
             time = parse_time(time)
         except InputError as error:
-            raise InputError(f"{what} is a datetime or an ISO 8601 text: {error}") from None
+            raise InputError(f"{what} must be a datetime or an ISO 8601 string: {error}") from None
     if not isinstance(time, datetime):
-        raise InputError(f"{what} is a datetime or an ISO 8601 text, not {_shown(time)}")
+        raise InputError(f"{what} must be a datetime or an ISO 8601 string, not {_abbreviate(time)}.")
     if time.tzinfo is None or time.utcoffset() is None:
-        raise InputError(f"{what} is {time.isoformat()}, and nobody knows where: add a time zone, as in +00:00")
+        raise InputError(f"{what} is {time.isoformat()}, without a time zone. Add one, as in +00:00.")
     try:
         return time.astimezone(UTC)
     except OverflowError:
-        raise InputError(f"{what} is {time.isoformat()}, which is no year from 1 to 9999 in UTC") from None
+        raise InputError(f"{what} is {time.isoformat()}, which is not in the years 1 to 9999 in UTC.") from None
 
 
-def _json(metadata: Any, where: str) -> Mapping[str, Any]:
-    if type(metadata) is dict and _is_plain_texts(metadata):
-        return _texts(metadata)
+def _validate_metadata(metadata: Any, where: str) -> Mapping[str, Any]:
+    if type(metadata) is dict and _is_plain_metadata(metadata):
+        return _copy_metadata(metadata)
     import json
 
     try:
         plain = json.loads(repair_surrogates(json.dumps(metadata, allow_nan=False, ensure_ascii=False)))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{where}: metadata is what JSON can say: {str(error)[:200]}") from None
+        raise InputError(f"{where}: metadata must be serialisable as JSON: {str(error)[:200]}") from None
     if not isinstance(plain, dict):
-        raise InputError(f"{where}: metadata is a mapping of names to values, not {_shown(metadata)}")
+        raise InputError(f"{where}: metadata must be a mapping, not {_abbreviate(metadata)}.")
     return plain
 
 
-def _texts(metadata: dict[str, Any]) -> dict[str, Any]:
-    """A copy of texts, or texts by their names."""
+def _copy_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Copy metadata of strings and of mappings from string to string."""
     return {name: dict(value) if type(value) is dict else value for name, value in metadata.items()}
 
 
-def _is_plain_texts(metadata: dict[Any, Any]) -> bool:
-    """Whether it is of texts, or texts by their names, with nothing in them to check."""
+def _is_plain_metadata(metadata: dict[Any, Any]) -> bool:
+    """Return whether metadata has only ASCII strings and mappings from ASCII string to ASCII string."""
     for name, value in metadata.items():
         if type(name) is not str or not name.isascii():
             return False
@@ -291,6 +305,6 @@ def _is_plain_texts(metadata: dict[Any, Any]) -> bool:
     return True
 
 
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 100 else shown[:97] + "..."
+def _abbreviate(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else text[:97] + "..."

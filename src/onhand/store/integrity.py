@@ -1,4 +1,4 @@
-"""Is a file still what was written? SQLite checks its pages' order; whether their content is ours, we check."""
+"""Check that a file is what was written: SQLite checks the structure of its pages, this module their content."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ from onhand.store.store import Damage, content_hash
 if TYPE_CHECKING:
     from onhand.lexical.scoring import Ranking
 
-MAX_NAMED = 20  # of a kind: the first few tell what happened
+MAX_REPORTED = 20  # damages of one kind
 
 REBUILD = "run `onhand docs check --rebuild`"
 IMPORT = "delete it with `onhand docs delete`, and import it again"
-RESTORE = "restore a copy, or import the documents into a new file"
+RESTORE = "restore a backup, or import the documents into a new file"
 REEMBED = "run `onhand docs reembed`"
 
 
-def damages(connection: sqlite3.Connection, ranks: Ranking) -> list[Damage]:
-    """What is not as it was written, by looking at every byte."""
+def find_damages(connection: sqlite3.Connection, ranking: Ranking) -> list[Damage]:
+    """Return everything that is not as it was written, by reading every byte."""
     found: list[Damage] = []
     parts = (
-        (_pages(connection), RESTORE),
-        (_documents(connection), RESTORE),
-        (_vectors(connection), RESTORE),
-        (_terms(connection, ranks), REBUILD),
+        (_check_pages(connection), RESTORE),
+        (_check_documents(connection), RESTORE),
+        (_check_vectors(connection), RESTORE),
+        (_check_segments(connection, ranking), REBUILD),
     )
     for part, advice in parts:
-        named = 0
-        for damage in _readable(part, advice):
-            named += 1
-            if named <= MAX_NAMED:
+        count = 0
+        for damage in _report_unreadable(part, advice):
+            count += 1
+            if count <= MAX_REPORTED:
                 found.append(damage)
-        if named > MAX_NAMED:
-            found.append(Damage(f"and {named - MAX_NAMED} more like it", found[-1].advice))
+        if count > MAX_REPORTED:
+            found.append(Damage(f"and {count - MAX_REPORTED} more like it", found[-1].advice))
     return found
 
 
-def _readable(part: Iterator[Damage], advice: str) -> Iterator[Damage]:
-    """The damages of a part; that it cannot be read to its end is one of them."""
+def _report_unreadable(part: Iterator[Damage], advice: str) -> Iterator[Damage]:
+    """Yield the damages of a part; an error while reading it is one of them."""
     try:
         yield from part
     except (StoreError, sqlite3.Error, *UNREADABLE) as error:
-        yield Damage(f"what is kept cannot be read: {error}", advice)
+        yield Damage(f"the content cannot be read: {error}", advice)
 
 
-def _pages(connection: sqlite3.Connection) -> Iterator[Damage]:
-    for (said,) in connection.execute("PRAGMA integrity_check"):
-        if said != "ok":
-            yield Damage(f"SQLite: {said}", RESTORE)
+def _check_pages(connection: sqlite3.Connection) -> Iterator[Damage]:
+    for (message,) in connection.execute("PRAGMA integrity_check"):
+        if message != "ok":
+            yield Damage(f"SQLite: {message}", RESTORE)
 
 
-def _documents(connection: sqlite3.Connection) -> Iterator[Damage]:
+def _check_documents(connection: sqlite3.Connection) -> Iterator[Damage]:
     for row in connection.execute(f"SELECT hash, {DOCUMENT} FROM documents ORDER BY docnum"):
         try:
-            is_whole = content_hash(to_document(row[1:])) == row[0]
+            is_intact = content_hash(to_document(row[1:])) == row[0]
         except UNREADABLE:
-            is_whole = False
-        if not is_whole:
+            is_intact = False
+        if not is_intact:
             yield Damage(f"document {row[1]!r} is not what was written", IMPORT)
 
 
-def _vectors(connection: sqlite3.Connection) -> Iterator[Damage]:
+def _check_vectors(connection: sqlite3.Connection) -> Iterator[Damage]:
     joined = connection.execute(
         "SELECT id, has_vector, checksum, data FROM documents LEFT JOIN vectors USING (docnum) ORDER BY docnum"
     )
@@ -86,40 +86,40 @@ def _vectors(connection: sqlite3.Connection) -> Iterator[Damage]:
         yield Damage(f"{count} vectors have no document", REEMBED)
 
 
-def _terms(connection: sqlite3.Connection, ranks: Ranking) -> Iterator[Damage]:
-    """What the documents of each segment would have been indexed as, against what is there."""
+def _check_segments(connection: sqlite3.Connection, ranking: Ranking) -> Iterator[Damage]:
+    """Compare each segment with one that is built again from its documents."""
     covered = 0
     for (number,) in connection.execute("SELECT number FROM segments ORDER BY first_docnum").fetchall():
-        kept = stored_segments.read_segment(connection, number)
-        first, last = kept.segment.first_docnum, kept.segment.last_docnum
-        rows = list(stored_segments.read_rows(connection, ranks, first, last))
+        stored = stored_segments.read_segment(connection, number)
+        first, last = stored.segment.first_docnum, stored.segment.last_docnum
+        rows = list(stored_segments.read_rows(connection, ranking, first, last))
         covered += len(rows)
-        there = segments.without(kept.segment, kept.deleted)
+        remaining = segments.without(stored.segment, stored.deleted)
         postings = stored_segments.read_postings(connection, number)
-        found = list(segments.merge_postings(postings, frozenset(kept.deleted), len(ranks.fields)))
+        found = list(segments.merge_postings(postings, frozenset(stored.deleted), len(ranking.fields)))
         if rows:
-            builder = segments.SegmentBuilder(ranks, rows)
-            built, wanted = builder.segment, list(builder.postings())
+            builder = segments.SegmentBuilder(ranking, rows)
+            built, expected_postings = builder.segment, list(builder.postings())
         else:
-            built, wanted = there, []
-        if found != wanted or there.documents != len(rows) or not _agree(built, there):
-            yield Damage(f"the words of documents in docnums {first} to {last} are not those of the documents", REBUILD)
+            built, expected_postings = remaining, []
+        if found != expected_postings or remaining.documents != len(rows) or not _is_equal(built, remaining):
+            yield Damage(f"the segment of docnums {first} to {last} does not match its documents", REBUILD)
     (expected,) = connection.execute(
         "SELECT count(*) FROM documents WHERE docnum <= ?", (stored_segments.last_docnum(connection),)
     ).fetchone()
     if covered != expected:
-        yield Damage(f"{expected - covered} documents cannot be found by their words", REBUILD)
+        yield Damage(f"{expected - covered} documents are in no segment and cannot be found by words", REBUILD)
     orphans = "SELECT count(*) FROM postings WHERE segment NOT IN (SELECT number FROM segments)"
     (count,) = connection.execute(orphans).fetchone()
     if count:
         yield Damage(f"{count} postings belong to no segment", REBUILD)
 
 
-def _agree(built: segments.Segment, there: segments.Segment) -> bool:
-    """Whether lengths and times are the same; a segment may begin and end with holes."""
-    start = built.first_docnum - there.first_docnum
+def _is_equal(built: segments.Segment, remaining: segments.Segment) -> bool:
+    """Return whether lengths and times are equal; a segment may begin and end with deleted documents."""
+    start = built.first_docnum - remaining.first_docnum
     end = start + built.last_docnum - built.first_docnum + 1
-    return built.created_us == there.created_us[start:end] and all(
+    return built.created_us == remaining.created_us[start:end] and all(
         own == other[start:end] and sum(own) == sum(other)
-        for own, other in zip(built.lengths, there.lengths, strict=True)
+        for own, other in zip(built.lengths, remaining.lengths, strict=True)
     )

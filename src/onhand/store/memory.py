@@ -1,15 +1,22 @@
-"""Documents in memory, for as long as the process lives: the reference for every other store."""
+"""Documents in memory for the lifetime of the process; the reference implementation of a Store."""
 
 from __future__ import annotations
-
-import sys
-from _operator import mul
 
 from onhand.document import EVERYTHING, Document, Filter, Match, from_microseconds, to_microseconds
 from onhand.lexical.index import LexicalIndex
 from onhand.lexical.scoring import Ranking, get_ranking
 from onhand.lexical.segment import Row
-from onhand.store.store import TALLIED, Damage, Entry, Head, Summary, Tally, content_hash, head_of, refuse_contradiction
+from onhand.store.store import (
+    MAX_TALLIED,
+    Damage,
+    Entry,
+    Head,
+    Summary,
+    Tally,
+    content_hash,
+    head_of,
+    refuse_other_facts,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,16 +26,15 @@ if TYPE_CHECKING:
 
     from onhand.document import Contribution
 
-SPARE_DOCNUMS = 10_000  # besides four for each document: then the index is built again with new ones
-MANY_VECTORS = 100  # to compare these in Python takes longer than to hand them to numpy
+SPARE_DOCNUMS = 10_000  # plus four for each document; then the index is built again with new docnums
 
 
 class MemoryStore:
-    """A Store that forgets. Not safe for concurrent use: hold a lock to share it between threads."""
+    """A Store in memory. It is not thread-safe: hold a lock to share it between threads."""
 
-    def __init__(self, ranks: Ranking | None = None) -> None:
-        self._ranking = ranks or get_ranking()
-        self._words = LexicalIndex(self._ranking)
+    def __init__(self, ranking: Ranking | None = None) -> None:
+        self._ranking = ranking or get_ranking()
+        self._lexical = LexicalIndex(self._ranking)
         self._documents: dict[str, Document] = {}
         self._vectors: dict[str, array[float]] = {}
         self._facts: dict[str, str] = {}
@@ -41,7 +47,7 @@ class MemoryStore:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Nobody else writes."""
+        """Do nothing, since nobody else writes."""
 
     def upsert(
         self,
@@ -51,30 +57,30 @@ class MemoryStore:
         only_unchanged: bool = False,
         more: bool = False,
     ) -> None:
-        refuse_contradiction(self._facts, facts or {})
+        refuse_other_facts(self._facts, facts or {})
         self._generation += 1
         if only_unchanged:
-            unchanged = self.known([document for document, _ in entries])
+            unchanged = self.compare([document for document, _ in entries])
             entries = [entry for entry in entries if unchanged.get(entry.document.id)]
         for document, vector in entries:
-            self._add_words(document)
+            self._index_document(document)
             self._documents[document.id] = document
             if vector is not None:
                 self._vectors[document.id] = vector
             elif self._vectors:
                 self._vectors.pop(document.id, None)
         self._facts |= facts or {}
-        if self._words.last_docnum > SPARE_DOCNUMS + 4 * len(self._documents):
+        if self._lexical.last_docnum > SPARE_DOCNUMS + 4 * len(self._documents):
             self.rebuild()
 
     def delete(self, ids: Collection[str]) -> int:
         self._generation += 1
-        there = [document_id for document_id in dict.fromkeys(ids) if document_id in self._documents]
-        for document_id in there:
-            self._words.remove(document_id)
+        stored = [document_id for document_id in dict.fromkeys(ids) if document_id in self._documents]
+        for document_id in stored:
+            self._lexical.remove(document_id)
             del self._documents[document_id]
             self._vectors.pop(document_id, None)
-        return len(there)
+        return len(stored)
 
     def get(self, document_id: str) -> Document | None:
         return self._documents.get(document_id)
@@ -82,9 +88,9 @@ class MemoryStore:
     def heads(self, ids: Sequence[str]) -> list[Head]:
         return [head_of(self._documents[document_id]) for document_id in ids if document_id in self._documents]
 
-    def known(self, documents: Sequence[Document]) -> dict[str, bool]:
-        kept = self._documents
-        return {document.id: _same(kept[document.id], document) for document in documents if document.id in kept}
+    def compare(self, documents: Sequence[Document]) -> dict[str, bool]:
+        stored = self._documents
+        return {one.id: _is_same(stored[one.id], one) for one in documents if one.id in stored}
 
     def keyword(
         self,
@@ -95,28 +101,22 @@ class MemoryStore:
         *,
         explain: bool = True,
     ) -> list[Match]:
-        matches = self._words.search(query, limit, filter, among)
+        matches = self._lexical.search(query, limit, filter, among)
         if not explain:
             return matches
-        explanations = self._words.explain(query, [match.id for match in matches])
+        explanations = self._lexical.explain(query, [match.id for match in matches])
         return [Match(match.id, match.score, why) for match, why in zip(matches, explanations, strict=True)]
 
-    def keyword_scores(self, query: str, ids: Collection[str]) -> list[Match]:
-        return self.keyword(query, EVERYTHING, len(ids), ids, explain=False) if ids else []
-
     def explain(self, query: str, ids: Collection[str]) -> dict[str, tuple[Contribution, ...]]:
-        known = [document_id for document_id in ids if document_id in self._documents]
-        explained = zip(known, self._words.explain(query, known), strict=True)
+        stored = [document_id for document_id in ids if document_id in self._documents]
+        explained = zip(stored, self._lexical.explain(query, stored), strict=True)
         return {document_id: contributions for document_id, contributions in explained if contributions}
-
-    def cosines(self, vector: array[float], ids: Collection[str]) -> list[Match]:
-        return self.nearest(vector, EVERYTHING, len(ids), None, ids) if ids else []
 
     def has_words(self, query: str) -> bool:
         return bool(self._ranking.tokenizer.query_terms(query))
 
     def term_weights(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
-        return self._words.term_weights(query, document_id) if document_id in self._documents else {}
+        return self._lexical.term_weights(query, document_id) if document_id in self._documents else {}
 
     def nearest(
         self,
@@ -128,11 +128,13 @@ class MemoryStore:
     ) -> list[Match]:
         from heapq import nsmallest
 
-        allowed = self._allowed(filter, among)
+        from onhand.store.vectors import cosines
+
+        allowed = self._allowed_ids(filter, among)
         ids = list(self._vectors) if allowed is None else sorted(allowed & self._vectors.keys())
-        scores = _cosines(vector, [self._vectors[document_id] for document_id in ids])
-        kept = [pair for pair in zip(scores, ids, strict=True) if min_score is None or pair[0] >= min_score]
-        best = nsmallest(limit, kept, key=lambda pair: (-pair[0], pair[1]))
+        scores = cosines(vector, [self._vectors[document_id] for document_id in ids])
+        found = [pair for pair in zip(scores, ids, strict=True) if min_score is None or pair[0] >= min_score]
+        best = nsmallest(limit, found, key=lambda pair: (-pair[0], pair[1]))
         return [Match(document_id, score, ()) for score, document_id in best]
 
     def scan(
@@ -140,22 +142,22 @@ class MemoryStore:
     ) -> list[str]:
         from onhand.store.store import parse_order
 
-        documents = [self._documents[document_id] for document_id in self._passing(filter)]
+        documents = [self._documents[document_id] for document_id in self._filter_ids(filter)]
         for field, descending in reversed(parse_order(order_by)):
             documents.sort(key=_SORT_KEYS[field], reverse=descending)
         return [document.id for document in documents[offset : offset + limit]]
 
     def count(self, filter: Filter = EVERYTHING) -> int:
-        return self._words.reader().count(filter)
+        return self._lexical.reader().count(filter)
 
     def summary(self) -> Summary:
         documents = self._documents.values()
         times = [to_microseconds(document.created_time) for document in documents if document.created_time]
         return Summary(
             len(documents),
-            _tally(document.author for document in documents),
-            _tally(tag for document in documents for tag in document.tags),
-            _tally(document.scope for document in documents),
+            _count_values(document.author for document in documents),
+            _count_values(tag for document in documents for tag in document.tags),
+            _count_values(document.scope for document in documents),
             min(times, default=None),
             max(times, default=None),
         )
@@ -164,7 +166,7 @@ class MemoryStore:
         return len(self._vectors)
 
     def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
-        allowed = self._allowed(filter, None)
+        allowed = self._allowed_ids(filter, None)
         ids = self._documents.keys() if allowed is None else allowed
         return sorted(ids - self._vectors.keys())[:limit]
 
@@ -183,66 +185,66 @@ class MemoryStore:
         return []
 
     def rebuild(self) -> None:
-        self._words = LexicalIndex(self._ranking)
+        self._lexical = LexicalIndex(self._ranking)
         for document in self._documents.values():
-            self._add_words(document)
+            self._index_document(document)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since nothing is open."""
 
     def state(self) -> tuple[Any, ...]:
-        """What `restore` takes, of types that marshal knows."""
+        """Return what `restore` takes, in types that `marshal` can write."""
         documents = [
             (*document[:6], document.created_time and to_microseconds(document.created_time), *document[7:])
             for document in self._documents.values()
         ]
         vectors = {document_id: vector.tobytes() for document_id, vector in self._vectors.items()}
-        return documents, vectors, self._facts, self._words.state()
+        return documents, vectors, self._facts, self._lexical.state()
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Become what another was, of the same ranking, whose state this is."""
+        """Load the state of another store with the same ranking."""
         documents, vectors, facts, words = state
-        self._documents = {row[0]: _document(row) for row in documents}
-        self._vectors = _unpacked(vectors) if vectors else {}
+        self._documents = {row[0]: _decode_document(row) for row in documents}
+        self._vectors = _decode_vectors(vectors) if vectors else {}
         self._facts = facts
-        self._words.restore(words, lambda document_id, docnum: Row(docnum, *self._row(self._documents[document_id])))
+        self._lexical.restore(words, lambda document_id, docnum: Row(docnum, *self._row(self._documents[document_id])))
 
-    def _add_words(self, document: Document) -> None:
-        self._words.add(document.id, *self._row(document))
+    def _index_document(self, document: Document) -> None:
+        self._lexical.add(document.id, *self._row(document))
 
     def _row(self, document: Document) -> tuple[Any, ...]:
-        """Return what the index takes of a document: texts, author, tags, scope and time."""
+        """Return what the index needs of a document: texts, author, tags, scope and time."""
         texts = self._ranking.texts(document.title, document.text, document.metadata)
         created = document.created_time
         created_us = None if created is None else to_microseconds(created)
         return tuple(texts.values()), document.author, document.tags, document.scope, created_us
 
-    def _allowed(self, filter: Filter, among: Collection[str] | None) -> set[str] | None:
-        """Return the ids that a search may find; None: every one."""
+    def _allowed_ids(self, filter: Filter, among: Collection[str] | None) -> set[str] | None:
+        """Return the ids that a search may find, or None if it may find all."""
         if filter == EVERYTHING:
             return None if among is None else set(among)
-        passing = set(self._passing(filter))
-        return passing if among is None else passing.intersection(among)
+        allowed = set(self._filter_ids(filter))
+        return allowed if among is None else allowed.intersection(among)
 
-    def _passing(self, filter: Filter) -> Iterable[str]:
-        """Return the ids of the documents that a filter lets through."""
-        return self._documents if filter == EVERYTHING else self._words.ids(filter)
+    def _filter_ids(self, filter: Filter) -> Iterable[str]:
+        """Return the ids of the documents that pass a filter."""
+        return self._documents if filter == EVERYTHING else self._lexical.ids(filter)
 
 
-def _unpacked(vectors: Mapping[str, bytes]) -> dict[str, array[float]]:
+def _decode_vectors(vectors: Mapping[str, bytes]) -> dict[str, array[float]]:
     from array import array
 
     return {document_id: array("f", vector) for document_id, vector in vectors.items()}
 
 
-def _document(row: tuple[Any, ...]) -> Document:
+def _decode_document(row: tuple[Any, ...]) -> Document:
     if row[6] is None:
-        return tuple.__new__(Document, row)  # there may be tens of thousands
+        return tuple.__new__(Document, row)  # faster, and there may be tens of thousands
     return Document._make((*row[:6], from_microseconds(row[6]), *row[7:]))
 
 
-def _same(left: Document, right: Document) -> bool:
-    """Whether nothing differs; to Python 1 and True would be the same."""
+def _is_same(left: Document, right: Document) -> bool:
+    """Return whether nothing differs. The hash also tells 1 from True, which are equal in Python."""
     return left == right and (not left.metadata or content_hash(left) == content_hash(right))
 
 
@@ -256,22 +258,10 @@ _SORT_KEYS: Mapping[str, Callable[[Document], Any]] = {
 }
 
 
-def _tally(values: Iterable[str]) -> Tally:
+def _count_values(values: Iterable[str]) -> Tally:
     counts: dict[str, int] = {}
     for value in values:
         if value:
             counts[value] = counts.get(value, 0) + 1
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return Tally(tuple(ordered[:TALLIED]), len(ordered))
-
-
-def _cosines(vector: array[float], others: Sequence[array[float]]) -> list[float]:
-    products: Iterable[float]
-    if len(others) >= MANY_VECTORS and "numpy" in sys.modules:  # whoever made so many vectors has it
-        import numpy
-
-        rows = numpy.frombuffer(b"".join(others), dtype=numpy.float32).reshape(len(others), -1)
-        products = (rows.astype(numpy.float64) @ numpy.array(vector, dtype=numpy.float64)).tolist()
-    else:
-        products = (float(sum(map(mul, vector, other))) for other in others)
-    return [max(-1.0, min(1.0, product)) for product in products]  # of length one but for the last bit of a float
+    return Tally(tuple(ordered[:MAX_TALLIED]), len(ordered))

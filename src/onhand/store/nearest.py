@@ -1,7 +1,7 @@
-"""Which rows of a matrix are nearest? Exactly, among all of them or among some.
+"""Find the rows of a numpy matrix that are nearest to a query: exactly, among all rows or among some.
 
-Rows are chosen by products in single precision, with room for its errors; the chosen ones are scored again in double
-precision, each row by itself. So a score does not depend on how its row was found.
+Rows are selected by dot products in single precision, with a margin for rounding errors. The selected rows are then
+scored in double precision, each by itself, so that a score does not depend on how its row was found.
 """
 
 from __future__ import annotations
@@ -16,88 +16,79 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Ints = NDArray[np.int64]
 
-GATHERED = 1024  # rows that are copied together: a megabyte stays in the cache until it is multiplied
-# To copy a row from anywhere costs about two and a half times as much as to read it in passing.
-SCAN_ABOVE = 2 / 5
-GROUPS = 32  # values of which only the largest is compared at first
+GATHERED_ROWS = 1024  # rows that are copied together: a megabyte stays in the CPU cache until it is multiplied
+# Copying a row from anywhere costs about two and a half times as much as reading it in order.
+MIN_SCANNED_SHARE = 2 / 5
+GROUPS = 32  # scores of which, at first, only the largest is compared
 
 
-def slack(query: Floats) -> float:
-    """How far the product of a query and a row of length one may be off in single precision."""
+def rounding_error(query: Floats) -> float:
+    """Return the largest error of a product of the query and a row of length one in single precision."""
     return len(query) * 2.0**-24 * float(np.linalg.norm(query))
 
 
-def chosen(
+def find_nearest(
     rows: Floats, query: Floats, allowed: Ints | None, deleted: Ints, limit: int, floor: float
 ) -> tuple[Ints, Floats]:
-    """The places of at least all rows that belong to the `limit` best, and their products in single precision."""
+    """Return the places of at least all rows among the `limit` best, and their products in single precision."""
     if allowed is None:
         scores = rows @ query
         scores[deleted] = -np.inf
-        kept = best(scores, limit, floor, slack(query))
-        return kept, scores[kept]
-    places = without(allowed, deleted, len(rows))
-    few = len(places) <= len(rows) * SCAN_ABOVE
-    scores = products(rows, places, query) if few else (rows @ query)[places]
-    kept = best(scores, limit, floor, slack(query))
-    return places[kept], scores[kept]
+        best = top_places(scores, limit, floor, rounding_error(query))
+        return best, scores[best]
+    places = _remove_deleted(allowed, deleted, len(rows))
+    is_scanned = len(places) > len(rows) * MIN_SCANNED_SHARE
+    scores = (rows @ query)[places] if is_scanned else gather_products(rows, places, query)
+    best = top_places(scores, limit, floor, rounding_error(query))
+    return places[best], scores[best]
 
 
-def products(rows: Floats, places: Ints, query: Floats) -> Floats:
-    """The products of some rows, in single precision."""
+def gather_products(rows: Floats, places: Ints, query: Floats) -> Floats:
+    """Return the products of some rows in single precision."""
     scores = np.empty(len(places), np.float32)
-    for start in range(0, len(places), GATHERED):
-        some = slice(start, start + GATHERED)
+    for start in range(0, len(places), GATHERED_ROWS):
+        some = slice(start, start + GATHERED_ROWS)
         scores[some] = rows[places[some]] @ query
     return scores
 
 
-def precise(rows: Floats, places: Ints, query: Floats) -> NDArray[np.float64]:
-    """The products of some rows, in double precision and each by the same sequence of additions.
+def exact_products(rows: Floats, places: Ints, query: Floats) -> NDArray[np.float64]:
+    """Return the products of some rows in double precision, each by the same sequence of additions.
 
-    A row is of length one but for the last bit of a float; so as to be cosines, products end at 1.
+    They are clipped to -1 and 1, since the length of a stored row differs from one by the rounding of a 32-bit float.
     """
     exact, scores = query.astype(np.float64), np.empty(len(places), np.float64)
-    for start in range(0, len(places), GATHERED):
-        some = slice(start, start + GATHERED)
+    for start in range(0, len(places), GATHERED_ROWS):
+        some = slice(start, start + GATHERED_ROWS)
         scores[some] = (rows[places[some]] * exact).sum(axis=1)
     return scores.clip(-1.0, 1.0)
 
 
-def best(scores: Floats, limit: int, floor: float, error: float) -> Ints:
-    """The places of all scores that may be among the `limit` largest and not below the floor."""
-    least = max(bar(scores, limit) - 2 * error, floor - error)
-    kept = np.flatnonzero(scores >= least) if least > -np.inf else np.flatnonzero(scores > -np.inf)
-    if len(kept) > limit:
-        among = scores[kept]
-        kept = kept[among >= np.partition(among, len(among) - limit)[len(among) - limit] - 2 * error]
-    return kept
+def top_places(scores: Floats, limit: int, floor: float, error: float) -> Ints:
+    """Return the places of all scores that may be among the `limit` largest and may reach the floor."""
+    least = max(kth_bound(scores, limit) - 2 * error, floor - error)
+    places = np.flatnonzero(scores >= least) if least > -np.inf else np.flatnonzero(scores > -np.inf)
+    if len(places) > limit:
+        among = scores[places]
+        places = places[among >= np.partition(among, len(among) - limit)[len(among) - limit] - 2 * error]
+    return places
 
 
-def bar(scores: Floats, count: int) -> float:
-    """A value that at least `count` of the scores reach, and not many more do."""
+def kth_bound(scores: Floats, count: int) -> float:
+    """Return a value that at least `count` of the scores reach, and not many more."""
     width = len(scores) // GROUPS
     if count > len(scores):
         return float("-inf")
     if width >= 4 * count:
-        # The largest of each group are so many different scores; to find them is cheaper than to partition all.
+        # The maxima of the groups are as many different scores; finding them is cheaper than partitioning all scores.
         scores, size = scores[: width * GROUPS].reshape(GROUPS, width).max(axis=0), width
     else:
         size = len(scores)
     return float(np.partition(scores, size - count)[size - count])
 
 
-def without(places: Ints, deleted: Ints, size: int) -> Ints:
-    """Those places that are not among the dead."""
-    if not len(deleted):
-        return places
-    alive = np.ones(size, np.bool_)
-    alive[deleted] = False
-    return places[alive[places]]
-
-
-def places_of(docnums: Ints, wanted: Ints) -> Ints:
-    """Where in ascending docnums the wanted ones are; those that are not there are left out."""
+def find_places(docnums: Ints, wanted: Ints) -> Ints:
+    """Return the places of the wanted docnums among others, leaving out those that are missing; both are ascending."""
     if not len(docnums) or not len(wanted):
         return np.empty(0, np.int64)
     first, last = int(docnums[0]), int(docnums[-1])
@@ -105,9 +96,17 @@ def places_of(docnums: Ints, wanted: Ints) -> Ints:
     if last - first == len(docnums) - 1:
         return inside - first
     if len(inside) * 16 > len(docnums) and last - first < 16 * len(docnums):
-        asked = np.zeros(last - first + 1, np.bool_)
-        asked[inside - first] = True
-        return np.flatnonzero(asked[docnums - first])
+        is_wanted = np.zeros(last - first + 1, np.bool_)
+        is_wanted[inside - first] = True
+        return np.flatnonzero(is_wanted[docnums - first])
     places = np.searchsorted(docnums, inside)
-    there: Ints = places[docnums[places] == inside]
-    return there
+    present: Ints = places[docnums[places] == inside]
+    return present
+
+
+def _remove_deleted(places: Ints, deleted: Ints, size: int) -> Ints:
+    if not len(deleted):
+        return places
+    is_alive = np.ones(size, np.bool_)
+    is_alive[deleted] = False
+    return places[is_alive[places]]

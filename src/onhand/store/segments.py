@@ -1,6 +1,6 @@
-"""Segments in SQLite: built, merged and freed of deleted documents by whoever writes, read by whoever searches.
+"""Segments in SQLite: writers build and merge them and remove deleted documents, searches read them.
 
-Every function runs inside the transaction of its caller.
+Every function runs in the transaction of its caller.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from onhand.lexical.segment import (
 if TYPE_CHECKING:
     from onhand.lexical.scoring import Ranking
 
-MAX_TAIL_DOCUMENTS = 64  # that wait for a segment: reading them costs each new process some milliseconds
+MAX_TAIL_DOCUMENTS = 64  # in no segment yet: reading them costs each new process some milliseconds
 MAX_TAIL_BYTES = 256 * 1024
-MAX_BULK_DOCUMENTS = 65_536  # that wait while more are on their way: building is faster in large steps
+MAX_BULK_DOCUMENTS = 65_536  # in no segment yet while more follow: building is faster in large steps
 MAX_BULK_BYTES = 64 * 1024 * 1024
 MAX_DOCNUM = 2**32 - 1
 
@@ -46,7 +46,7 @@ class StoredSegment(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The index as of one generation. Segments stay as they were read until they change."""
+    """The index in one generation of the file. A segment is read again only when it changes."""
 
     generation: Any
     stored: dict[tuple[int, int], StoredSegment]  # number, bytes of tombstones → segment
@@ -54,16 +54,16 @@ class Snapshot(NamedTuple):
 
 
 def read_snapshot(
-    connection: sqlite3.Connection, ranking: Ranking, generation: Any, before: Snapshot | None
+    connection: sqlite3.Connection, ranking: Ranking, generation: Any, previous: Snapshot | None
 ) -> Snapshot:
-    """Read what changed since the snapshot before."""
-    known = before.stored if before else {}
+    """Read what changed since the previous snapshot."""
+    known = previous.stored if previous else {}
     keys = connection.execute("SELECT number, length(deleted) FROM segments ORDER BY first_docnum").fetchall()
     stored = {key: known.get(key) or read_segment(connection, key[0]) for key in keys}
     deleted = [docnum for one in stored.values() for docnum in one.deleted]
     places = {number: place for place, (number, _) in enumerate(keys)}
-    own = ",".join(map(str, places))
-    statement = f"SELECT segment, size, data FROM postings WHERE segment IN ({own}) AND kind = ? AND term = ?"
+    numbers = ",".join(map(str, places))
+    statement = f"SELECT segment, size, data FROM postings WHERE segment IN ({numbers}) AND kind = ? AND term = ?"
 
     def fetch(kind: int, term: str) -> list[tuple[int, bytes]]:
         rows = connection.execute(statement, (kind, term))
@@ -76,9 +76,9 @@ def read_snapshot(
 
 
 def index_tail(connection: sqlite3.Connection, ranking: Ranking, more: bool = False) -> None:
-    """Make a segment of the documents that are in none, if there are too many of them to be read at every start.
+    """Build a segment from the documents that are in none, if there are too many to be read at every start.
 
-    With `more`, others follow at once, so that it can wait.
+    With `more`, further documents follow at once, so many more may wait.
     """
     if is_overdue(connection, more):
         while _build_next(connection, ranking):
@@ -88,24 +88,24 @@ def index_tail(connection: sqlite3.Connection, ranking: Ranking, more: bool = Fa
 
 def is_overdue(connection: sqlite3.Connection, more: bool = False) -> bool:
     """Return whether too many documents are in no segment."""
-    most, most_bytes = (MAX_BULK_DOCUMENTS, MAX_BULK_BYTES) if more else (MAX_TAIL_DOCUMENTS, MAX_TAIL_BYTES)
+    max_documents, max_bytes = (MAX_BULK_DOCUMENTS, MAX_BULK_BYTES) if more else (MAX_TAIL_DOCUMENTS, MAX_TAIL_BYTES)
     waiting, waiting_bytes = connection.execute(
         "SELECT count(*), coalesce(sum(length(text) + length(title) + length(tags) + length(author)), 0) "
         "FROM documents WHERE docnum > ?",
         (last_docnum(connection),),
     ).fetchone()
-    return bool(waiting > most or waiting_bytes > most_bytes)
+    return bool(waiting > max_documents or waiting_bytes > max_bytes)
 
 
 def delete(connection: sqlite3.Connection, docnums: Iterable[int]) -> None:
-    """Note tombstones for documents whose postings are still in a segment."""
+    """Write tombstones for those of the documents that are in a segment."""
     last = last_docnum(connection)
-    for number, own in _by_segment(connection, [docnum for docnum in docnums if docnum <= last]).items():
+    for number, tombstones in _group_by_segment(connection, [docnum for docnum in docnums if docnum <= last]).items():
         documents, data = connection.execute(
             "SELECT documents, deleted FROM segments WHERE number = ?", (number,)
         ).fetchone()
         deleted = decode_array("I", data)
-        for docnum in own:
+        for docnum in tombstones:
             insort(deleted, docnum)
         connection.execute("UPDATE segments SET deleted = ? WHERE number = ?", (encode_array(deleted), number))
         if len(deleted) > documents * MAX_DELETED_SHARE:
@@ -127,16 +127,18 @@ def last_docnum(connection: sqlite3.Connection) -> int:
     return last
 
 
-def read_rows(connection: sqlite3.Connection, ranking: Ranking, first: int, last: int, most: int = -1) -> Iterator[Row]:
-    """Yield what a segment takes of the documents from one docnum to another."""
-    metadata = "metadata" if ranking.reads_metadata() else "'{}'"
+def read_rows(
+    connection: sqlite3.Connection, ranking: Ranking, first: int, last: int, limit: int = -1
+) -> Iterator[Row]:
+    """Yield what a segment needs of the documents from one docnum to another."""
+    metadata_column = "metadata" if ranking.reads_metadata() else "'{}'"
     found = connection.execute(
-        f"SELECT docnum, title, text, {metadata}, author, tags, scope, created_us FROM documents "
+        f"SELECT docnum, title, text, {metadata_column}, author, tags, scope, created_us FROM documents "
         "WHERE docnum BETWEEN ? AND ? ORDER BY docnum LIMIT ?",
-        (first, last, most),
+        (first, last, limit),
     )
-    for docnum, title, text, more, author, tags, scope, created_us in found:
-        texts = ranking.texts(title, text.decode("utf-8", "replace"), json.loads(more))
+    for docnum, title, text, metadata_json, author, tags, scope, created_us in found:
+        texts = ranking.texts(title, text.decode("utf-8", "replace"), json.loads(metadata_json))
         yield Row(docnum, tuple(texts.values()), author, json.loads(tags), scope, created_us)
 
 
@@ -147,7 +149,7 @@ def read_segment(connection: sqlite3.Connection, number: int) -> StoredSegment:
         (number,),
     ).fetchone()
     if len(created) != 8 * (last - first + 1) or first > last:
-        raise ValueError(f"segment {number} is not what was written")  # before memory is taken for what it says
+        raise ValueError(f"segment {number} is not what was written")  # checked before that much memory is allocated
     size = 4 * (last - first + 1)
     fields = tuple(decode_array("I", lengths[start : start + size]) for start in range(0, len(lengths), size))
     segment = Segment(first, last, documents, fields, decode_array("q", created))
@@ -162,7 +164,7 @@ def read_postings(connection: sqlite3.Connection, number: int) -> Iterable[tuple
 
 
 def _build_next(connection: sqlite3.Connection, ranking: Ranking) -> bool:
-    """Build a segment of the next documents that are in none; return whether there were any."""
+    """Build a segment from the next documents that are in none, and return whether there were any."""
     first = last_docnum(connection) + 1
     waiting = list(read_rows(connection, ranking, first, MAX_DOCNUM, MAX_BULK_DOCUMENTS))
     if not waiting:
@@ -187,7 +189,7 @@ def _insert(connection: sqlite3.Connection, segment: Segment, postings: Iterable
 
 
 def _merge_newest(connection: sqlite3.Connection) -> None:
-    """Merge the newest segments while there are many of a size."""
+    """Merge the newest segments as long as there are many of a size."""
     while True:
         sizes = connection.execute("SELECT number, documents FROM segments ORDER BY first_docnum DESC").fetchall()
         count = segments_to_merge([documents for _, documents in sizes])
@@ -197,20 +199,20 @@ def _merge_newest(connection: sqlite3.Connection) -> None:
 
 
 def _merge(connection: sqlite3.Connection, old: Sequence[StoredSegment]) -> None:
-    """Put one segment without deleted documents in the place of some that follow each other."""
+    """Replace consecutive segments by one without their deleted documents."""
     deleted = frozenset(docnum for one in old for docnum in one.deleted)
     merged = segments.merge([segments.without(one.segment, one.deleted) for one in old])
-    own = ",".join(str(one.number) for one in old)
+    numbers = ",".join(str(one.number) for one in old)
     if merged.documents:
-        # Each is in order already: to merge them here spares SQLite the sorting of everything.
+        # Each is already in order, so merging them here saves SQLite from sorting everything.
         ordered = [read_postings(connection, one.number) for one in old]
         postings = merge_sorted(*ordered, key=itemgetter(0, 1))  # stable: those of an earlier segment come first
         _insert(connection, merged, segments.merge_postings(postings, deleted, len(merged.lengths)))
-    connection.execute(f"DELETE FROM postings WHERE segment IN ({own})")
-    connection.execute(f"DELETE FROM segments WHERE number IN ({own})")
+    connection.execute(f"DELETE FROM postings WHERE segment IN ({numbers})")
+    connection.execute(f"DELETE FROM segments WHERE number IN ({numbers})")
 
 
-def _by_segment(connection: sqlite3.Connection, docnums: Iterable[int]) -> dict[int, list[int]]:
+def _group_by_segment(connection: sqlite3.Connection, docnums: Iterable[int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for docnum in docnums:
         number = connection.execute(

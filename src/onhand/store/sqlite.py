@@ -1,7 +1,7 @@
 """Documents in one SQLite file, the embedded default. Safe to share between threads and processes.
 
-Documents and vectors are the truth; what they are found by is derived from them in the transaction that writes them,
-so there is nothing to catch up with after a crash. How words are kept is in `onhand.store.segments`.
+Documents and vectors are the truth. What they are found by is derived from them in the transaction that writes them,
+so there is nothing to recover after a crash. `onhand.store.segments` keeps the lexical index.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -24,10 +23,10 @@ from onhand.errors import StoreError
 from onhand.lexical.scoring import Ranking, get_ranking
 from onhand.store import segments
 from onhand.store.segments import Snapshot, read_snapshot
-from onhand.store.sqlite_file import UNREADABLE, begin_writing, is_read_only, open_file, stamp, translated
+from onhand.store.sqlite_file import UNREADABLE, begin_writing, change_stamp, is_read_only, open_file, translate_errors
 from onhand.store.store import (
     HEAD_CHARS,
-    TALLIED,
+    MAX_TALLIED,
     Damage,
     Entry,
     Head,
@@ -35,18 +34,19 @@ from onhand.store.store import (
     Tally,
     content_hash,
     parse_order,
-    refuse_contradiction,
+    refuse_other_facts,
 )
+from onhand.store.vectors import check_query, encode_vector, nearest_rows
 
 if TYPE_CHECKING:
     from array import array
 
     from onhand.lexical.index import IndexReader
-    from onhand.store.vectors import Vectors
+    from onhand.store.mmap_vectors import MappedVectors
 
-MANY_TIES = 1000  # equal scores at the border: then ids are walked in order, instead of reading all of these
-SPARE_VECTORS = 1000  # besides one for each that lives: of documents that are gone; then the copy is made anew
-FEW_ALLOWED = 5000  # documents that are put in order by reading each, instead of walking through all in order
+MAX_SORTED_TIES = 1000  # with more equal scores at the cut, ids are read in order until enough are found
+MAX_DELETED_VECTORS = 1000  # more than the living ones, in the copy of the vectors; then it is made again
+MAX_SORTED_DOCUMENTS = 5000  # with more, a filtered scan reads all documents in order instead of sorting those
 
 _ORDER = {"created_time": "created_us", "title": "title", "author": "author", "scope": "scope", "document_id": "id"}
 
@@ -55,20 +55,20 @@ HEAD = "id, title, substr(text, 1, ?), author, tags, scope, created_us, kind, so
 
 
 class SqliteStore:
-    """A Store in one file, which is made if it is not there."""
+    """A Store in one file, which is created if it does not exist."""
 
-    def __init__(self, path: str | os.PathLike[str], ranks: Ranking | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], ranking: Ranking | None = None) -> None:
         self.path = os.path.abspath(path)
-        self._ranking = ranks or get_ranking()
+        self._ranking = ranking or get_ranking()
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
-        self._frozen: tuple[int, ...] | None = None  # how a file looked that is read without a look at its log
+        self._immutable_stamp: tuple[int, ...] | None = None  # of a file that SQLite treats as immutable
         self._snapshot: Snapshot | None = None
-        self._vectors: tuple[str, Vectors] | None = None  # token of the copy, copy
-        self._is_copy_ours = False  # nobody has looked yet
+        self._copy: tuple[str, MappedVectors] | None = None  # the token of the copy of the vectors, and the copy
+        self._is_copy_checked = False
         self._is_closed = False
-        with self._lock, translated(self.path):
-            self._own_connection()
+        with self._lock, translate_errors(self.path):
+            self._connect()
         _STORES.add(self)
 
     def upsert(
@@ -82,23 +82,23 @@ class SqliteStore:
         rows = [to_row(entry) for entry in entries]
         with self._writing() as connection:
             if facts:
-                refuse_contradiction(read_facts(connection), facts)
+                refuse_other_facts(read_facts(connection), facts)
                 write_facts(connection, facts)
             if only_unchanged:
-                rows = [row for row in rows if (there := find_row(connection, row.id)) and there[1] == row.digest]
+                rows = [row for row in rows if (stored := find_row(connection, row.id)) and stored[1] == row.digest]
             self._drop_foreign_copy(connection, rows)
-            gone = [docnum for row in rows if (docnum := put_row(connection, row)) is not None]
-            segments.delete(connection, gone)
+            replaced = [docnum for row in rows if (docnum := put_row(connection, row)) is not None]
+            segments.delete(connection, replaced)
             segments.index_tail(connection, self._ranking, more)
 
     def delete(self, ids: Collection[str]) -> int:
         with self._writing() as connection:
             found = [find_row(connection, document_id) for document_id in dict.fromkeys(ids)]
-            gone = [there[0] for there in found if there]
-            for docnum in gone:
+            docnums = [stored[0] for stored in found if stored]
+            for docnum in docnums:
                 delete_row(connection, docnum)
-            segments.delete(connection, gone)
-        return len(gone)
+            segments.delete(connection, docnums)
+        return len(docnums)
 
     def get(self, document_id: str) -> Document | None:
         with self._reading() as connection:
@@ -111,8 +111,8 @@ class SqliteStore:
             document = to_document(row[1:])
             if document.id != document_id or content_hash(document) != row[0]:
                 raise StoreError(
-                    f"document {document_id!r} in {self.path} is not what was written: "
-                    "delete it with `onhand docs delete`, and import it again"
+                    f"Document {document_id!r} in {self.path} is not what was written. "
+                    "Delete it with `onhand docs delete`, and import it again."
                 )
             return document
 
@@ -125,14 +125,14 @@ class SqliteStore:
                     (4 * HEAD_CHARS, document_id),
                 ).fetchone()
                 if row:
-                    text = (row[2] or b"").decode("utf-8", "ignore")[:HEAD_CHARS]  # nothing of nothing is NULL
+                    text = (row[2] or b"").decode("utf-8", "ignore")[:HEAD_CHARS]  # substr of an empty blob is NULL
                     heads.append(Head(row[0], row[1], text, row[3], tuple(json.loads(row[4])), *row[5:]))
         return heads
 
-    def known(self, documents: Sequence[Document]) -> dict[str, bool]:
+    def compare(self, documents: Sequence[Document]) -> dict[str, bool]:
         with self._reading() as connection:
             found = [(document, find_row(connection, document.id)) for document in documents]
-        return {document.id: there[1] == content_hash(document) for document, there in found if there}
+        return {document.id: stored[1] == content_hash(document) for document, stored in found if stored}
 
     def keyword(
         self,
@@ -145,7 +145,7 @@ class SqliteStore:
     ) -> list[Match]:
         with self._reading() as connection:
             reader = self._reader(connection)
-            found = reader.search(query, limit, filter, _docnums_of(connection, among))
+            found = reader.search(query, limit, filter, _find_docnums(connection, among))
             ranked = rank_ids(connection, found, limit)
             if not explain:
                 return [Match(document_id, score, ()) for document_id, _, score in ranked]
@@ -155,12 +155,9 @@ class SqliteStore:
             for (document_id, _, score), contributions in zip(ranked, explanations, strict=True)
         ]
 
-    def keyword_scores(self, query: str, ids: Collection[str]) -> list[Match]:
-        return self.keyword(query, EVERYTHING, len(ids), ids, explain=False) if ids else []
-
     def explain(self, query: str, ids: Collection[str]) -> dict[str, tuple[Contribution, ...]]:
         with self._reading() as connection:
-            found = {document_id: there[0] for document_id in ids if (there := find_row(connection, document_id))}
+            found = {document_id: stored[0] for document_id in ids if (stored := find_row(connection, document_id))}
             explained = self._reader(connection).explain(query, list(found.values()))
         return {
             document_id: contributions
@@ -168,16 +165,13 @@ class SqliteStore:
             if contributions
         }
 
-    def cosines(self, vector: array[float], ids: Collection[str]) -> list[Match]:
-        return self.nearest(vector, EVERYTHING, len(ids), None, ids) if ids else []
-
     def has_words(self, query: str) -> bool:
         return bool(self._ranking.tokenizer.query_terms(query))
 
     def term_weights(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
         with self._reading() as connection:
-            there = find_row(connection, document_id)
-            return self._reader(connection).term_weights(query, there[0]) if there else {}
+            stored = find_row(connection, document_id)
+            return self._reader(connection).term_weights(query, stored[0]) if stored else {}
 
     def nearest(
         self,
@@ -188,19 +182,26 @@ class SqliteStore:
         among: Collection[str] | None = None,
     ) -> list[Match]:
         with self._reading() as connection:
-            vectors = self._copied_vectors(connection)
-            if vectors is None:
+            first = connection.execute("SELECT length(data) / 4 FROM vectors LIMIT 1").fetchone()
+            if first is None:
                 return []
+            check_query(vector, first[0])
             reader = self._reader(connection)
             is_restricted = filter != EVERYTHING or among is not None
-            found = vectors.nearest(
-                vector,
-                allowed=reader.docnums(filter, _docnums_of(connection, among)) if is_restricted else None,
-                deleted=reader.deleted() if len(vectors) > count_vectors(connection, reader) else (),
-                limit=limit,
-                min_score=min_score,
-                upto=reader.last_docnum,
-            )
+            allowed = reader.docnums(filter, _find_docnums(connection, among)) if is_restricted else None
+            copy = self._current_copy(connection)
+            if copy is None:
+                rows = connection.execute("SELECT docnum, data FROM vectors ORDER BY docnum")
+                found = nearest_rows(vector, rows, allowed, limit, min_score)
+            else:
+                found = copy.nearest(
+                    vector,
+                    allowed=allowed,
+                    deleted=reader.deleted_docnums() if len(copy) > count_vectors(connection, reader) else (),
+                    limit=limit,
+                    min_score=min_score,
+                    upto=reader.last_docnum,
+                )
             return [Match(document_id, score, ()) for document_id, _, score in rank_ids(connection, found, limit)]
 
     def scan(
@@ -210,12 +211,12 @@ class SqliteStore:
         with self._reading() as connection:
             if filter == EVERYTHING:
                 rows = connection.execute(
-                    f"SELECT id FROM documents ORDER BY {order} LIMIT ? OFFSET ?",  # of our own columns
+                    f"SELECT id FROM documents ORDER BY {order} LIMIT ? OFFSET ?",  # only names from _ORDER
                     (limit, offset),
                 )
                 return [document_id for (document_id,) in rows]
             docnums = self._reader(connection).docnums(filter)
-            if len(docnums) <= FEW_ALLOWED:
+            if len(docnums) <= MAX_SORTED_DOCUMENTS:
                 rows = connection.execute(
                     "SELECT id FROM documents WHERE docnum IN (SELECT value FROM json_each(?)) "
                     f"ORDER BY {order} LIMIT ? OFFSET ?",
@@ -272,10 +273,10 @@ class SqliteStore:
             )
 
     def check(self) -> list[Damage]:
-        from onhand.store.integrity import damages
+        from onhand.store.integrity import find_damages
 
         with self._reading() as connection:
-            return damages(connection, self._ranking) + self._copy_damages(connection)
+            return find_damages(connection, self._ranking) + self._check_copy(connection)
 
     def rebuild(self) -> None:
         with self._writing() as connection:
@@ -286,25 +287,25 @@ class SqliteStore:
         with self._lock:
             self._is_closed = True
             self._snapshot = None
-            if self._vectors:
-                self._vectors[1].close()
+            if self._copy:
+                self._copy[1].close()
             self._disconnect()
 
     def _disconnect(self) -> None:
-        """Let go of the file; whoever needs it next opens it again."""
+        """Close the connection; the next call opens the file again."""
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
         self._connection = self._snapshot = None
-        self._is_copy_ours = False
+        self._is_copy_checked = False
 
-    def _own_connection(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         if self._is_closed:
-            raise StoreError(f"{self.path} was closed: open it again")
-        if self._frozen is not None and self._frozen != stamp(self.path):
+            raise StoreError(f"{self.path} was closed. Open it again.")
+        if self._immutable_stamp is not None and self._immutable_stamp != change_stamp(self.path):
             self._disconnect()
         if self._connection is None:
-            connection, self._frozen = open_file(self.path)
+            connection, self._immutable_stamp = open_file(self.path)
             try:
                 self._match_ranking(connection)
             except BaseException:
@@ -314,32 +315,34 @@ class SqliteStore:
         return self._connection
 
     def _match_ranking(self, connection: sqlite3.Connection) -> None:
-        """A file whose terms another ranking made is indexed anew."""
-        made_by = read_ranking_name(connection)
-        if made_by == self._ranking.name:
+        """Re-index a file that was indexed for another ranking."""
+        indexed_for = read_ranking_name(connection)
+        if indexed_for == self._ranking.name:
             self._finish_import(connection)
             return
         try:
-            self._index_anew(connection)
+            self._reindex(connection)
         except sqlite3.OperationalError as error:
             if not is_read_only(error):
                 raise
             raise StoreError(
-                f"{self.path} is indexed for the ranking {made_by!r}, not for {self._ranking.name!r}, and cannot be "
-                "written to change that: open it once where it can be written"
+                f"{self.path} is read-only and indexed for the ranking {indexed_for!r}, not for "
+                f"{self._ranking.name!r}. Open it once where it can be written."
             ) from error
 
-    def _index_anew(self, connection: sqlite3.Connection) -> None:
+    def _reindex(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        if read_ranking_name(connection) != self._ranking.name:  # another process may have been quicker
+        if read_ranking_name(connection) != self._ranking.name:  # another process may have done it meanwhile
             segments.rebuild(connection, self._ranking)
             write_facts(connection, {"store.ranking": self._ranking.name, **new_vector_token()})
             bump_generation(connection)
         connection.execute("COMMIT")
 
     def _finish_import(self, connection: sqlite3.Connection) -> None:
-        """Index what an import that was stopped left waiting, unless somebody else writes or nobody may: it can be
-        searched as it is, only slowly."""
+        """Index what an interrupted import left in the tail, if the file can be written now.
+
+        Otherwise it is still found, only more slowly.
+        """
         if not segments.is_overdue(connection):
             return
         try:
@@ -356,25 +359,25 @@ class SqliteStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One moment of the file, whatever others write meanwhile."""
-        with self._lock, translated(self.path):
-            connection = self._own_connection()
-            if connection.in_transaction:  # inside another one's moment
+        """Begin a read transaction, which sees one state of the file."""
+        with self._lock, translate_errors(self.path):
+            connection = self._connect()
+            if connection.in_transaction:  # inside `snapshot`
                 yield connection
                 return
             try:
-                connection.execute("BEGIN")  # in here, as an interrupt may follow
+                connection.execute("BEGIN")  # inside the `try`, because an interrupt may follow
                 yield connection
             finally:
-                connection.rollback()  # no function of ours, as an interrupt is raised where one begins
+                connection.rollback()  # not a Python function, at whose start an interrupt would be raised
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and durable at the end."""
-        with self._lock, translated(self.path):
-            connection = self._own_connection()
+        """Begin a write transaction, which is committed durably or not at all."""
+        with self._lock, translate_errors(self.path):
+            connection = self._connect()
             if connection.in_transaction:
-                raise StoreError(f"{self.path} is being written by the caller: let that call end first")
+                raise StoreError(f"{self.path} cannot be written inside a snapshot. Leave the snapshot first.")
             try:
                 begin_writing(connection)
                 self._refuse_other_ranking(connection)
@@ -382,7 +385,7 @@ class SqliteStore:
                 bump_generation(connection)
                 connection.execute("COMMIT")
             finally:
-                connection.rollback()  # no function of ours, as an interrupt is raised where one begins
+                connection.rollback()  # not a Python function, at whose start an interrupt would be raised
 
     def _reader(self, connection: sqlite3.Connection) -> IndexReader:
         """Return the lexical index as this transaction sees it."""
@@ -393,65 +396,72 @@ class SqliteStore:
         return self._snapshot.reader
 
     def _refuse_other_ranking(self, connection: sqlite3.Connection) -> None:
-        """Another version of onhand may have indexed the file anew since it was opened here."""
+        """Raise StoreError if another version of onhand has re-indexed the file since it was opened here."""
         if read_ranking_name(connection) != self._ranking.name:
             raise StoreError(
                 f"{self.path} was re-indexed by another version of onhand. Open it again, with that version or with "
                 "this one, which indexes it again."
             )
 
-    def _copied_vectors(self, connection: sqlite3.Connection) -> Vectors | None:
-        """The copy that is fast to search, with all that this moment has; None when there is no vector."""
-        first = connection.execute("SELECT length(data) / 4 FROM vectors LIMIT 1").fetchone()
-        if first is None:
+    def _current_copy(self, connection: sqlite3.Connection) -> MappedVectors | None:
+        """Return the copy of the vectors with everything this transaction sees, or None if numpy is not installed."""
+        try:
+            from onhand.store.mmap_vectors import MappedVectors
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
             return None
-        (token,) = connection.execute("SELECT value FROM facts WHERE name = 'store.vectors'").fetchone()
-        if self._vectors is None or self._vectors[0] != token:
-            from onhand.store.vectors import open_vectors
-
-            self._vectors = token, open_vectors(f"{self.path}-vectors", first[0], token)
-        vectors = self._vectors[1]
+        (dimension,) = connection.execute("SELECT length(data) / 4 FROM vectors LIMIT 1").fetchone()
+        token = read_vector_token(connection)
+        if self._copy is None or self._copy[0] != token:
+            self._copy = token, MappedVectors(f"{self.path}-vectors", dimension, token)
+        copy = self._copy[1]
 
         def rows_above(docnum: int) -> Iterator[tuple[int, bytes]]:
             return connection.execute("SELECT docnum, data FROM vectors WHERE docnum > ? ORDER BY docnum", (docnum,))
 
-        if len(vectors) > 2 * count_vectors(connection, self._reader(connection)) + SPARE_VECTORS:
-            vectors.discard()
-        vectors.catch_up(rows_above)
-        return vectors
+        if len(copy) > 2 * count_vectors(connection, self._reader(connection)) + MAX_DELETED_VECTORS:
+            copy.discard()
+        copy.catch_up(rows_above)
+        return copy
 
     def _drop_foreign_copy(self, connection: sqlite3.Connection, rows: Sequence[DocumentRow]) -> None:
-        """Give a copy of the vectors up that has docnums which this file has not given out yet.
+        """Give up a copy of the vectors that has docnums which this file has not assigned yet.
 
-        Somebody has put an older file in this place. While we write, nobody else gives out docnums.
+        That is so if an older file was restored in this place. Inside a write transaction no other process assigns
+        docnums.
         """
         vector = next((row.vector for row in rows if row.vector is not None), None)
-        if vector is None or self._is_copy_ours:
+        if vector is None or self._is_copy_checked:
             return
-        self._is_copy_ours = True
+        self._is_copy_checked = True
         directory = f"{self.path}-vectors"
-        if os.path.isdir(directory):
-            from onhand.store.vectors import PlainVectors, open_vectors
+        if not os.path.isdir(directory):
+            return
+        try:
+            from onhand.store.mmap_vectors import MappedVectors
+        except ModuleNotFoundError:  # the copy cannot be checked
+            write_facts(connection, new_vector_token())
+            return
+        copy = MappedVectors(directory, len(vector) // 4, read_vector_token(connection))
+        last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
+        if copy.last_docnum > (last[0] if last else 0):
+            write_facts(connection, new_vector_token())
+        copy.close()
 
-            (token,) = connection.execute("SELECT value FROM facts WHERE name = 'store.vectors'").fetchone()
-            copy = open_vectors(directory, len(vector) // 4, token)
-            last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
-            if isinstance(copy, PlainVectors) or copy.last_docnum > (last[0] if last else 0):
-                write_facts(connection, new_vector_token())
-            copy.close()
-
-    def _copy_damages(self, connection: sqlite3.Connection) -> list[Damage]:
+    def _check_copy(self, connection: sqlite3.Connection) -> list[Damage]:
         from onhand.store.integrity import REBUILD
 
         try:
-            vectors = self._copied_vectors(connection)
-            return vectors.check() if vectors else []
+            has_vectors = connection.execute("SELECT 1 FROM vectors LIMIT 1").fetchone()
+            copy = self._current_copy(connection) if has_vectors else None
+            return copy.check() if copy else []
         except (StoreError, sqlite3.Error, *UNREADABLE) as error:
             return [Damage(f"the vectors cannot be copied: {error}", REBUILD)]
 
 
 def find_row(connection: sqlite3.Connection, document_id: str) -> tuple[int, str, int | None] | None:
-    """Slot, hash and checksum of the vector, of a document."""
+    """Return the docnum and the hash of a document, and the checksum of its vector."""
     found: tuple[int, str, int | None] | None = connection.execute(
         "SELECT docnum, hash, checksum FROM documents LEFT JOIN vectors USING (docnum) WHERE id = ?", (document_id,)
     ).fetchone()
@@ -459,7 +469,7 @@ def find_row(connection: sqlite3.Connection, document_id: str) -> tuple[int, str
 
 
 class DocumentRow(NamedTuple):
-    """An entry as it is kept."""
+    """An entry as it is stored."""
 
     id: str
     values: tuple[Any, ...]  # of DOCUMENT
@@ -481,17 +491,17 @@ def to_row(entry: Entry) -> DocumentRow:
         document.kind,
         document.source_path,
     )
-    return DocumentRow(document.id, values, content_hash(document), None if vector is None else _spelled(vector))
+    return DocumentRow(document.id, values, content_hash(document), None if vector is None else encode_vector(vector))
 
 
 def put_row(connection: sqlite3.Connection, row: DocumentRow) -> int | None:
-    """Keep a document; the docnum of the one that it replaces. One that is there unchanged stays as it is."""
-    there = find_row(connection, row.id)
+    """Store a document, unless it is there unchanged, and return the docnum of the one that it replaces."""
+    stored = find_row(connection, row.id)
     checksum = None if row.vector is None else crc32(row.vector)
-    if there and there[1:] == (row.digest, checksum):
+    if stored and stored[1:] == (row.digest, checksum):
         return None
-    if there:
-        delete_row(connection, there[0])
+    if stored:
+        delete_row(connection, stored[0])
     docnum = connection.execute(
         f"INSERT INTO documents ({DOCUMENT}, hash, has_vector) VALUES ({', '.join('?' * 12)})",
         (*row.values, row.digest, row.vector is not None),
@@ -500,14 +510,7 @@ def put_row(connection: sqlite3.Connection, row: DocumentRow) -> int | None:
         connection.execute(
             "INSERT INTO vectors (docnum, checksum, data) VALUES (?, ?, ?)", (docnum, checksum, row.vector)
         )
-    return there[0] if there else None
-
-
-def _spelled(vector: array[float]) -> bytes:
-    if sys.byteorder == "big":
-        vector = vector[:]
-        vector.byteswap()
-    return vector.tobytes()
+    return stored[0] if stored else None
 
 
 def delete_row(connection: sqlite3.Connection, docnum: int) -> None:
@@ -532,7 +535,7 @@ def to_document(row: Sequence[Any]) -> Document:
 
 
 def read_ranking_name(connection: sqlite3.Connection) -> str | None:
-    """The name of the ranking that the terms of a file are of."""
+    """Return the name of the ranking that the file is indexed for."""
     found = connection.execute("SELECT value FROM facts WHERE name = 'store.ranking'").fetchone()
     return found[0] if found else None
 
@@ -553,24 +556,24 @@ def bump_generation(connection: sqlite3.Connection) -> None:
 
 
 def count_tags(connection: sqlite3.Connection) -> Tally:
-    """Counted here: SQLite's own reader of JSON ends a text at a NUL."""
-    spelled = connection.execute("SELECT tags FROM documents WHERE tags != '[]'")
-    counts = Counter(tag for (tags,) in spelled for tag in json.loads(tags) if tag)
+    rows = connection.execute("SELECT tags FROM documents WHERE tags != '[]'")
+    # Counted in Python, because the JSON functions of SQLite end a text at a NUL.
+    counts = Counter(tag for (tags,) in rows for tag in json.loads(tags) if tag)
     most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return Tally(tuple(most[:TALLIED]), len(most))
+    return Tally(tuple(most[:MAX_TALLIED]), len(most))
 
 
 def count_values(connection: sqlite3.Connection, values: str) -> Tally:
     counted = f"SELECT value, count(*) AS number FROM ({values}) WHERE value != '' GROUP BY value"
-    most = connection.execute(f"{counted} ORDER BY number DESC, value LIMIT {TALLIED}").fetchall()
+    most = connection.execute(f"{counted} ORDER BY number DESC, value LIMIT {MAX_TALLIED}").fetchall()
     (distinct,) = connection.execute(f"SELECT count(*) FROM ({counted})").fetchone()
     return Tally(tuple(most), distinct)
 
 
-def _docnums_of(connection: sqlite3.Connection, ids: Collection[str] | None) -> list[int] | None:
+def _find_docnums(connection: sqlite3.Connection, ids: Collection[str] | None) -> list[int] | None:
     if ids is None:
         return None
-    return [there[0] for document_id in ids if (there := find_row(connection, document_id))]
+    return [stored[0] for document_id in ids if (stored := find_row(connection, document_id))]
 
 
 def count_vectors(connection: sqlite3.Connection, reader: IndexReader) -> int:
@@ -578,8 +581,15 @@ def count_vectors(connection: sqlite3.Connection, reader: IndexReader) -> int:
     return reader.documents - int(without)
 
 
+def read_vector_token(connection: sqlite3.Connection) -> str:
+    """Return the token that a copy of the vectors must have."""
+    token: str
+    (token,) = connection.execute("SELECT value FROM facts WHERE name = 'store.vectors'").fetchone()
+    return token
+
+
 def new_vector_token() -> dict[str, str]:
-    """The fact by which a copy of the vectors that was made before is known to be of others."""
+    """Return a fact that makes every earlier copy of the vectors invalid."""
     from secrets import token_hex
 
     return {"store.vectors": token_hex(8)}
@@ -588,17 +598,17 @@ def new_vector_token() -> dict[str, str]:
 def rank_ids(
     connection: sqlite3.Connection, found: Sequence[tuple[int, float]], limit: int
 ) -> list[tuple[str, int, float]]:
-    """Id, docnum and score of the best, by descending score, then id; `found` is by descending score."""
+    """Return ids, docnums and scores of the best, by descending score, then id; `found` has descending scores."""
     if not found or limit < 1:
         return []
     least = found[:limit][-1][1]
     better = [(docnum, score) for docnum, score in found if score > least]
     equal = {docnum for docnum, score in found if score == least}
-    few = equal if len(equal) <= MANY_TIES else set()
-    ids = find_ids(connection, [docnum for docnum, _ in better] + list(few))
+    sorted_ties = equal if len(equal) <= MAX_SORTED_TIES else set()
+    ids = find_ids(connection, [docnum for docnum, _ in better] + list(sorted_ties))
     named = sorted(((ids[docnum], docnum, score) for docnum, score in better), key=lambda one: (-one[2], one[0]))
-    if few:
-        last = sorted((ids[docnum], docnum) for docnum in few)
+    if sorted_ties:
+        last = sorted((ids[docnum], docnum) for docnum in sorted_ties)
     else:
         ordered = connection.execute("SELECT id, docnum FROM documents ORDER BY id")
         last = []
@@ -618,38 +628,38 @@ def find_ids(connection: sqlite3.Connection, docnums: Sequence[int]) -> dict[int
 def walk_ids(
     connection: sqlite3.Connection, ordered: str, wanted: Collection[int], limit: int, offset: int
 ) -> list[str]:
-    """Some ids of an ordered query, of the wanted docnums only."""
+    """Return a page of the ids of an ordered query, of the wanted docnums only."""
     ids = (document_id for document_id, docnum in connection.execute(ordered) if docnum in wanted)
     return list(islice(ids, offset, offset + limit))
 
 
-# SQLite's locks are known to a process as a whole, and a child would believe to hold those of its parent: so nobody
-# holds any while a process forks. See "How To Corrupt An SQLite Database File", section 2.6.
+# SQLite's locks belong to a process as a whole, and a forked child would believe that it has those of its parent. So
+# every store is disconnected while the process forks. See "How To Corrupt An SQLite Database File", section 2.6.
 _STORES: WeakSet[SqliteStore] = WeakSet()
 _forking = Lock()
-_held: list[SqliteStore] = []
+_locked_stores: list[SqliteStore] = []
 
 
 def _before_fork() -> None:
     _forking.acquire()
     for store in list(_STORES):
         store._lock.acquire()
-        _held.append(store)
+        _locked_stores.append(store)
         store._disconnect()
 
 
 def _after_fork_in_parent() -> None:
-    for store in _held:
+    for store in _locked_stores:
         store._lock.release()
-    _held.clear()
+    _locked_stores.clear()
     _forking.release()
 
 
 def _after_fork_in_child() -> None:
     global _forking
-    for store in _held:
+    for store in _locked_stores:
         store._lock = RLock()
-    _held.clear()
+    _locked_stores.clear()
     _forking = Lock()
 
 

@@ -1,4 +1,4 @@
-"""Open an index file: its tables and their version, and what SQLite's errors mean to the caller."""
+"""Open an index file: create and migrate its tables, and translate SQLite's errors."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from onhand.errors import InputError, StoreError
 
-APPLICATION_ID = 0x6F6E6864  # "onhd": tells our files from others
+APPLICATION_ID = 0x6F6E6864  # "onhd", which marks a database as ours
 VERSION = 3
 
-# The statements that bring a file to each version from the one before it, all in one transaction. Files of versions
-# before the first were never released.
+# The statements that migrate a file to each version from the previous one, all in one transaction. Versions before the
+# first one here were never released.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     3: (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        # A docnum is never used twice: postings and vectors of a deleted document must not become another's.
+        # A docnum is never reused: postings and vectors of a deleted document must not become those of another one.
         """CREATE TABLE documents (
             docnum INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL,
             author TEXT NOT NULL, tags TEXT NOT NULL, scope TEXT NOT NULL, created_us INTEGER, kind TEXT NOT NULL,
@@ -33,8 +33,8 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         """CREATE TABLE segments (
             number INTEGER PRIMARY KEY AUTOINCREMENT, first_docnum INTEGER NOT NULL, last_docnum INTEGER NOT NULL,
             documents INTEGER NOT NULL, lengths BLOB NOT NULL, created_us BLOB NOT NULL, deleted BLOB NOT NULL)""",
-        # The key is in a tree of its own: where it lies beside the data, SQLite reads all of a long posting in order
-        # to compare its key with another.
+        # The key has its own index: if it were stored beside the data, SQLite would read all of a long posting to
+        # compare keys.
         """CREATE TABLE postings (
             number INTEGER PRIMARY KEY, segment INTEGER NOT NULL, kind INTEGER NOT NULL, term TEXT NOT NULL,
             size INTEGER NOT NULL, data BLOB NOT NULL)""",
@@ -43,14 +43,14 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
 }
 
 
-def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Bring a file to the version that this code knows; refuse one that it does not."""
-    version = checked_version(connection, path)
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Bring a file to the current version; raise StoreError if its version is unknown."""
+    version = read_version(connection, path)
     if version == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = checked_version(connection, path)  # again, since another process may have been quicker
+        version = read_version(connection, path)  # again, since another process may have migrated it
         for step in sorted(step for step in MIGRATIONS if version < step <= VERSION):
             for statement in MIGRATIONS[step]:
                 connection.execute(statement)
@@ -62,19 +62,19 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
             connection.execute("ROLLBACK")
 
 
-def checked_version(connection: sqlite3.Connection, path: str) -> int:
-    """The version of a file, 0 for an empty one; refuses what is not ours or not known yet."""
-    # In this order: another process may make the file ours in between, and it does so in one transaction.
+def read_version(connection: sqlite3.Connection, path: str) -> int:
+    """Return the version of a file, 0 for an empty one; raise StoreError if it is not a known version of ours."""
+    # The order matters: another process may create our tables in between, which it does in one transaction.
     has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if has_tables and application != APPLICATION_ID:
-        raise StoreError(f"{path} is a database of another program: name another file")
+        raise StoreError(f"{path} is a database of another program. Choose another file.")
     if version < 0:
-        raise StoreError(f"{path} has format {version}, which does not exist: the file is damaged. Restore a copy.")
+        raise StoreError(f"{path} has format {version}, which does not exist: the file is damaged. Restore a backup.")
     if 0 < version < min(MIGRATIONS):
         raise StoreError(
-            f"{path} was made by an unreleased onhand (format {version}): import the documents into a new file."
+            f"{path} was made by an unreleased onhand (format {version}). Import the documents into a new file."
         )
     if version > VERSION:
         raise StoreError(
@@ -83,68 +83,71 @@ def checked_version(connection: sqlite3.Connection, path: str) -> int:
     return version
 
 
-BUSY_TIMEOUT_S = 120.0  # writers queue; the last of many waits for all before it
+BUSY_TIMEOUT_S = 120.0  # writers queue, and the last of many waits for all others
 RETRY_S = 0.002
-SMALLEST_PAGE = 512  # bytes, of SQLite's
+MIN_DATABASE_BYTES = 512  # the smallest page of SQLite
 
-# What reading a file raises that holds something else than was written.
+# The exceptions that reading damaged content may raise.
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, MemoryError, StopIteration, TypeError, ValueError)
 
 _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM)
 
 
-class Opened(NamedTuple):
-    """A connection; `frozen` is how the file looked where SQLite cannot notice that another process changes it."""
+class OpenFile(NamedTuple):
+    """A connection to a file, and its change stamp if SQLite would not notice that another process changes it."""
 
     connection: sqlite3.Connection
-    frozen: tuple[int, ...] | None = None
+    immutable_stamp: tuple[int, ...] | None = None
 
 
-def open_file(path: str) -> Opened:
-    """A connection to a file of the layout that this code knows; one that cannot be written can still be read."""
-    _refuse_what_is_no_file(path)
+def open_file(path: str) -> OpenFile:
+    """Open a file of the current version, read-only if it cannot be written."""
+    _check_path(path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
-        return Opened(_writable(path))
+        return OpenFile(_open_writable(path))
     except sqlite3.Error as error:
-        if _code(error) not in _UNWRITABLE or not os.path.isfile(path):
+        if _error_code(error) not in _UNWRITABLE or not os.path.isfile(path):
             raise
-    return _read_only(path)
+    return _open_read_only(path)
 
 
-def stamp(path: str) -> tuple[int, ...]:
-    """What tells that a file was changed; the log beside it counts only if there is something in it."""
+def change_stamp(path: str) -> tuple[int, ...]:
+    """Return a value that changes when the file or its write-ahead log does; an empty log does not count."""
     found = os.stat(path)
     return found.st_ino, found.st_size, found.st_mtime_ns, _log_bytes(path)
 
 
 @contextmanager
-def translated(path: str) -> Iterator[None]:
-    """SQLite's errors, and those of reading what nobody wrote, as ours, with what to do about them."""
+def translate_errors(path: str) -> Iterator[None]:
+    """Turn SQLite's errors, and those of reading damaged content, into errors that say what to do."""
     try:
         yield
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {_advice(error)}") from error
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror or error}") from error
-    except UnicodeEncodeError as error:  # of the caller: what is read from the file is only ever decoded
-        raise InputError(f"half a character cannot be looked for or kept: {error.object[:100]!r}") from error
+    except UnicodeEncodeError as error:  # of the caller's text, since text from the file is only decoded
+        raise InputError(
+            f"The text {error.object[:100]!r} contains a lone surrogate, which cannot be encoded as UTF-8. "
+            "Remove it and try again."
+        ) from error
     except UNREADABLE as error:
         raise StoreError(
-            f"{path}: what is kept cannot be read ({type(error).__name__}: {error}): run `onhand docs check`; "
-            "if that finds nothing, this is a mistake of onhand: please report it"
+            f"{path}: the content cannot be read ({type(error).__name__}: {error}). Run `onhand docs check`. "
+            "If that finds nothing, this is a bug in onhand: please report it."
         ) from error
 
 
 def is_read_only(error: sqlite3.Error) -> bool:
-    """Whether an error says that nothing can be written where the file lies."""
-    return _code(error) == sqlite3.SQLITE_READONLY
+    """Return whether an error means that the file cannot be written."""
+    return _error_code(error) == sqlite3.SQLITE_READONLY
 
 
 def begin_writing(connection: sqlite3.Connection, patience_s: float = BUSY_TIMEOUT_S) -> None:
-    """Begin a transaction that writes, when those before it are done.
+    """Begin a write transaction after those of other writers.
 
-    SQLite itself waits longer and longer between its attempts, so that one of many writers may wait for minutes.
+    SQLite itself waits longer and longer between its attempts, so that one of many writers could wait for minutes.
     """
     deadline = time.monotonic() + patience_s
     connection.execute("PRAGMA busy_timeout = 0")
@@ -154,76 +157,79 @@ def begin_writing(connection: sqlite3.Connection, patience_s: float = BUSY_TIMEO
                 connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                if _error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
             time.sleep(RETRY_S)
     finally:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
 
 
-def _refuse_what_is_no_file(path: str) -> None:
-    """SQLite would wait for ever for somebody to write to a pipe, and overwrite a text of a few bytes."""
+def _check_path(path: str) -> None:
+    """Raise StoreError for a pipe, on which SQLite would wait forever, and for a tiny file that it would overwrite."""
     if "\0" in path:
-        raise StoreError(f"{path!r} cannot be the name of a file: name another file")
+        raise StoreError(f"{path!r} is not a valid file name. Choose another file.")
     try:
         found = os.stat(path)
     except FileNotFoundError:
         return
     if not S_ISREG(found.st_mode):
-        raise StoreError(f"{path} is a directory or a device, not a file: name a file in it, or another one")
-    if 0 < found.st_size < SMALLEST_PAGE:
+        raise StoreError(f"{path} is a directory or a device, not a file. Choose a file.")
+    if 0 < found.st_size < MIN_DATABASE_BYTES:
         raise StoreError(f"{path}: {_ADVICE['not a database']}")
 
 
-def _writable(path: str) -> sqlite3.Connection:
+def _open_writable(path: str) -> sqlite3.Connection:
     connection = _connect(path)
     try:
-        checked_version(connection, path)  # before anything is changed: it may be another program's
-        _keep_log(connection)
+        read_version(connection, path)  # before anything is changed, since it may belong to another program
+        _enable_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
-        prepare(connection, path)
+        migrate(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _keep_log(connection: sqlite3.Connection) -> None:
-    """Let readers and a writer work at once. SQLite does not wait here when several processes make one file."""
+def _enable_wal(connection: sqlite3.Connection) -> None:
+    """Let readers and a writer work at the same time.
+
+    SQLite does not wait here by itself when several processes create one file.
+    """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if _error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         time.sleep(RETRY_S)
 
 
-def _read_only(path: str) -> Opened:
-    """A file where nothing can be written: with the log that is there, or as it lies if there is none."""
+def _open_read_only(path: str) -> OpenFile:
+    """Open a file in a place that cannot be written: with its write-ahead log, or as immutable if it has none."""
     try:
-        return Opened(_readable(path, "mode=ro"))
+        return OpenFile(_connect_read_only(path, "mode=ro"))
     except sqlite3.Error as error:
-        if _code(error) not in _UNWRITABLE:
+        if _error_code(error) not in _UNWRITABLE:
             raise
     if _log_bytes(path):
         raise StoreError(
-            f"{path} was not closed properly and lies where nothing can be written: "
-            "copy it, with the files beside it, to where it can be"
+            f"{path} was not closed properly, and its directory is read-only. "
+            "Copy it, together with the files beside it, to a directory that can be written."
         )
-    frozen = stamp(path)
-    return Opened(_readable(path, "mode=ro&immutable=1"), frozen)
+    stamp = change_stamp(path)
+    return OpenFile(_connect_read_only(path, "mode=ro&immutable=1"), stamp)
 
 
-def _readable(path: str, options: str) -> sqlite3.Connection:
+def _connect_read_only(path: str, options: str) -> sqlite3.Connection:
     from urllib.parse import quote
 
     connection = _connect(f"file:{quote(path)}?{options}", uri=True)
     try:
-        if checked_version(connection, path) != VERSION:
-            raise StoreError(f"{path} is of an older onhand: open it once where it can be written")
+        if read_version(connection, path) != VERSION:
+            raise StoreError(f"{path} was made by an older onhand. Open it once where it can be written.")
     except BaseException:
         connection.close()
         raise
@@ -231,10 +237,10 @@ def _readable(path: str, options: str) -> sqlite3.Connection:
 
 
 class _Connection(sqlite3.Connection):
-    """Ends with whoever holds it: an index may simply be dropped, of which Python 3.13 would warn."""
+    """A connection that closes itself when its store is dropped, about which Python 3.13 would warn."""
 
     def __del__(self) -> None:
-        with suppress(sqlite3.Error):  # it was never opened
+        with suppress(sqlite3.Error):  # raised if it was never opened
             self.close()
 
 
@@ -242,7 +248,7 @@ def _connect(name: str, uri: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, factory=_Connection, uri=uri
     )
-    connection.execute("PRAGMA cache_size = -65536")  # kibibytes, of changed pages before they go to the log
+    connection.execute("PRAGMA cache_size = -65536")  # in KiB: changed pages before they are written to the log
     connection.execute("PRAGMA mmap_size = 1073741824")
     return connection
 
@@ -254,25 +260,25 @@ def _log_bytes(path: str) -> int:
         return 0
 
 
-def _code(error: sqlite3.Error) -> int:
-    """What SQLite calls the kind of error; 0 if it is one of Python's module."""
+def _error_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary error code, or 0 if the error comes from Python's module."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def _advice(error: sqlite3.Error) -> str:
-    said = str(error)
+    message = str(error)
     for part, advice in _ADVICE.items():
-        if part in said:
+        if part in message:
             return advice
-    return f"SQLite says {said!r}"
+    return f"SQLite reports {message!r}"
 
 
 _ADVICE = {
-    "malformed": "the file is damaged: restore a copy or import the documents again",
-    "not a database": "this is not a database: name another file",
-    "disk is full": "the disk is full: nothing was written; free some space and try again",
-    "readonly": "the file or its directory is read-only: nothing was written; searching works",
-    "locked": f"another process has been writing for {BUSY_TIMEOUT_S:.0f} s: try again when it is done",
-    "unable to open": "the file cannot be opened: is its directory there, and may you write to it?",
-    "disk I/O": "the disk fails: nothing of this call was kept; look at the disk, then run `onhand docs check`",
+    "malformed": "the file is damaged. Restore a backup, or import the documents again.",
+    "not a database": "this is not a database. Choose another file.",
+    "disk is full": "the disk is full, and nothing was written. Free some space and try again.",
+    "readonly": "the file or its directory is read-only, and nothing was written. Searching works.",
+    "locked": f"another process has been writing for {BUSY_TIMEOUT_S:.0f} s. Try again when it is done.",
+    "unable to open": "the file cannot be opened. Check that its directory exists and that you may write to it.",
+    "disk I/O": "the disk failed, and nothing of this call was written. Check the disk, then run `onhand docs check`.",
 }

@@ -1,7 +1,7 @@
 """The Store protocol, and the records that go into a store and come out of it.
 
-A filter and an order mean the same in every store: `passes` and `parse_order` define them; a store may work them out
-faster.
+A filter and an order mean the same in every store: `passes` and `parse_order` define them, and a store may evaluate
+them in a faster way.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
     from onhand.document import Contribution, Document, Filter, Match
 else:
-    Protocol = object  # a search from cold does without `typing`
+    Protocol = object  # a cold search must not import `typing`
 
-HEAD_CHARS = 100_000  # of a text: what a snippet is looked for in
-TALLIED = 10  # values of a field that a summary names
+HEAD_CHARS = 100_000  # of a text; the snippet of a hit is taken from them
+MAX_TALLIED = 10  # values of a field that a summary lists
 
 
 class Entry(Record):
-    """A document to be kept, and what it means to the embedder, if there is one."""
+    """A document to be stored and, if there is an embedder, its vector."""
 
     document: Document
-    vector: array[float] | None = None  # of type code "f", of length one
+    vector: array[float] | None = None  # type code "f", length one
 
 
 class Head(Record):
-    """What a list of hits shows of a document: no metadata, and a long text only as far as HEAD_CHARS."""
+    """What a list of hits shows of a document: no metadata, and at most HEAD_CHARS of its text."""
 
     id: str
     title: str
@@ -47,14 +47,14 @@ class Head(Record):
 
 
 class Tally(Record):
-    """How often the values of a field occur."""
+    """How often each value of a field occurs."""
 
-    most: tuple[tuple[str, int], ...] = ()  # up to TALLIED values with their counts, by count, then by value
-    distinct: int = 0  # how many different values there are
+    most: tuple[tuple[str, int], ...] = ()  # up to MAX_TALLIED values with their counts, by count, then by value
+    distinct: int = 0  # the number of different values
 
 
 class Summary(Record):
-    """What is in a store, as a whole. A document without an author, tag or scope counts for none."""
+    """What a store contains. Empty authors, tags and scopes are not counted."""
 
     documents: int = 0
     authors: Tally = Tally()
@@ -65,14 +65,14 @@ class Summary(Record):
 
 
 class Damage(Record):
-    """Something in a store that is not as it was written."""
+    """Something in a store that is not as it was written, and what to do about it."""
 
     what: str
-    advice: str  # what to do about it
+    advice: str
 
 
 def head_of(document: Document) -> Head:
-    """What a list of hits shows of a document."""
+    """Return what a list of hits shows of a document."""
     from onhand.document import to_microseconds
 
     created = document.created_time
@@ -90,29 +90,29 @@ def head_of(document: Document) -> Head:
 
 
 def content_hash(document: Document) -> str:
-    """The same for two documents only if nothing in them differs."""
+    """Return a hash that is equal for two documents only if nothing in them differs."""
     import json
 
     from onhand.document import to_microseconds
     from onhand.text import digest
 
     created = document.created_time
-    spelled = {**document._asdict(), "created_time": None if created is None else to_microseconds(created)}
-    return digest(json.dumps(spelled, sort_keys=True).encode())
+    content = {**document._asdict(), "created_time": None if created is None else to_microseconds(created)}
+    return digest(json.dumps(content, sort_keys=True).encode())
 
 
-def refuse_contradiction(noted: Mapping[str, str], facts: Mapping[str, str]) -> None:
-    """Refuse facts of which others were noted, so that two writers never mix what must not be mixed."""
+def refuse_other_facts(stored: Mapping[str, str], facts: Mapping[str, str]) -> None:
+    """Raise StoreError if a fact differs from the stored one, so that vectors of two models are never mixed."""
     for name, value in facts.items():
-        if noted.get(name, value) != value:
+        if stored.get(name, value) != value:
             raise StoreError(
-                f"{name} is {noted[name]!r} here, not {value!r}: nothing was written; "
-                "run `onhand docs reembed` to change it, or open the index with the other"
+                f"{name} is {stored[name]!r} in this index, not {value!r}. Nothing was written. "
+                "Run `onhand docs reembed` to change it, or open the index with the other embedder."
             )
 
 
 def passes(document: Document, filter: Filter) -> bool:
-    """Whether a document is by one of the authors, has all of the tags, lies in one of the scopes and in the time."""
+    """Return whether a document has one of the authors, all of the tags, one of the scopes and a time in the range."""
     created = document.created_time
     return (
         (not filter.author or not filter_author_keys(filter).isdisjoint(author_keys(document.author)))
@@ -123,47 +123,47 @@ def passes(document: Document, filter: Filter) -> bool:
     )
 
 
-FIELDS = ("created_time", "title", "author", "scope", "document_id")
+ORDER_FIELDS = ("created_time", "title", "author", "scope", "document_id")
 
 
-class Key(Record):
+class SortKey(Record):
     """A field to order by."""
 
     field: str
     descending: bool
 
 
-def parse_order(order_by: str) -> list[Key]:
-    """The fields to order by; the last is always the id, so that no two documents are equal."""
+def parse_order(order_by: str) -> list[SortKey]:
+    """Return the fields to order by. The last one is always the id, so that no two documents are equal."""
     if not isinstance(order_by, str):
-        raise InputError(f"order_by is a text such as 'created_time desc', not a {type(order_by).__name__}")
-    keys = [_key(part) for part in order_by.split(",")] if order_by.strip() else [Key("created_time", True)]
+        raise InputError(f"order_by must be a string such as 'created_time desc', not {type(order_by).__name__}.")
+    keys = [_parse_key(part) for part in order_by.split(",")] if order_by.strip() else [SortKey("created_time", True)]
     named = [key.field for key in keys]
-    twice = next((field for field in named if named.count(field) > 1), None)
-    if twice:
-        raise InputError(f"order_by names {twice} twice", "order_by")
-    return keys if "document_id" in named else [*keys, Key("document_id", False)]
+    repeated = next((field for field in named if named.count(field) > 1), None)
+    if repeated:
+        raise InputError(f"order_by names {repeated} twice.", "order_by")
+    return keys if "document_id" in named else [*keys, SortKey("document_id", False)]
 
 
-def _key(part: str) -> Key:
+def _parse_key(part: str) -> SortKey:
     words = part.split()
-    if not words or words[0] not in FIELDS or words[1:] not in ([], ["asc"], ["desc"]):
+    if not words or words[0] not in ORDER_FIELDS or words[1:] not in ([], ["asc"], ["desc"]):
         raise InputError(
-            f"cannot order by {part.strip()[:100]!r}: name {', '.join(FIELDS[:-1])} or {FIELDS[-1]}, "
-            "each with ' desc' behind it where the largest comes first",
+            f"cannot order by {part.strip()[:100]!r}: use {', '.join(ORDER_FIELDS[:-1])} or {ORDER_FIELDS[-1]}, "
+            "followed by ' desc' for descending order",
             "order_by",
         )
-    return Key(words[0], words[1:] == ["desc"])
+    return SortKey(words[0], words[1:] == ["desc"])
 
 
 class Store(Protocol):
-    """Keeps documents and finds them. What is written is durable, all or nothing, when the call returns.
+    """Stores documents and finds them. A write is durable, all or nothing, when the call returns.
 
-    A filter is part of the search, never applied to an already cut list. Equal scores are ordered by id.
+    A filter is part of the search and is never applied to a list that was already cut. Equal scores are ordered by id.
     """
 
     def snapshot(self) -> AbstractContextManager[object]:
-        """While it is entered, every question is answered as of one moment, whatever others write."""
+        """Return a context in which every call sees the same state, whatever other processes write."""
 
     def upsert(
         self,
@@ -173,24 +173,24 @@ class Store(Protocol):
         only_unchanged: bool = False,
         more: bool = False,
     ) -> None:
-        """Keep documents, each in place of the one of its id, and note facts about the whole.
+        """Store documents, each in place of the one with its id, and facts about the whole store.
 
-        Facts of which others were noted are refused, and nothing is written. With `only_unchanged` an entry counts only
-        if its document is there and the same, as it was when somebody began to work out its vector. With `more`, others
-        follow at once: what makes searches fast may wait for them.
+        If a fact differs from the stored one, StoreError is raised and nothing is written. With `only_unchanged`, an
+        entry is stored only if the same document is still there, because its vector was computed from it. With `more`,
+        further calls follow at once, so indexing may wait for them.
         """
 
     def delete(self, ids: Collection[str]) -> int:
-        """Take documents out; how many there were."""
+        """Delete documents, and return how many there were."""
 
     def get(self, document_id: str) -> Document | None:
-        """A document in full."""
+        """Return a complete document."""
 
     def heads(self, ids: Sequence[str]) -> list[Head]:
-        """What a list of hits shows of those documents that are there, in the order of the ids."""
+        """Return what a list of hits shows of those documents that exist, in the order of the ids."""
 
-    def known(self, documents: Sequence[Document]) -> dict[str, bool]:
-        """Of those documents whose ids are there: whether they are there just so."""
+    def compare(self, documents: Sequence[Document]) -> dict[str, bool]:
+        """Return, for each document whose id is stored, whether the stored document is identical."""
 
     def keyword(
         self,
@@ -201,28 +201,21 @@ class Store(Protocol):
         *,
         explain: bool = True,
     ) -> list[Match]:
-        """The documents that share the most telling words with the query; with `among`, only of these ids.
+        """Return the documents with the best BM25 scores for the query; with `among`, only these ids.
 
-        Without `explain` they come without contributions, which cost more than all the rest.
+        Without `explain`, matches have no contributions, which cost more than the search itself.
         """
 
-    def keyword_scores(self, query: str, ids: Collection[str]) -> list[Match]:
-        """Return the scores by words of those of some documents that have any, without ranking others."""
-
     def explain(self, query: str, ids: Collection[str]) -> dict[str, tuple[Contribution, ...]]:
-        """Return, for those of some documents that match, what each word of a query added to their scores."""
-
-    def cosines(self, vector: array[float], ids: Collection[str]) -> list[Match]:
-        """Return the cosines of those of some documents that have a vector, without ranking others."""
+        """Return, for those of the documents that match, what each term of the query adds to their score."""
 
     def has_words(self, query: str) -> bool:
-        """Whether a query has anything to look for."""
+        """Return whether a query has any term to look up."""
 
     def term_weights(self, query: str, document_id: str) -> dict[str, tuple[float, bool]]:
-        """How much each term of a query tells, and whether a document has it.
+        """Return the weight (idf) of each term of a query, and whether a document has the term.
 
-        The fewer documents have a term, the more it tells; one that none has tells most. Nothing where there is no such
-        document.
+        A term that no document has weighs most. The result is empty if the document does not exist.
         """
 
     def nearest(
@@ -233,40 +226,39 @@ class Store(Protocol):
         min_score: float | None = None,
         among: Collection[str] | None = None,
     ) -> list[Match]:
-        """The documents whose vectors have the largest cosine with this one, at least `min_score`; with `among`, only
-        of these ids."""
+        """Return the documents with the largest cosine, at least `min_score`; with `among`, only these ids."""
 
     def scan(
         self, filter: Filter = EVERYTHING, order_by: str = "created_time desc", limit: int = 10, offset: int = 0
     ) -> list[str]:
-        """The ids of the documents that the filter lets through, in order."""
+        """Return the ids of the documents that pass the filter, in order."""
 
     def count(self, filter: Filter = EVERYTHING) -> int:
-        """How many documents the filter lets through."""
+        """Return the number of documents that pass the filter."""
 
     def summary(self) -> Summary:
-        """What is in the store as a whole: how much, by whom, of which tags and scopes, from when to when."""
+        """Return the number of documents, their most frequent authors, tags and scopes, and the range of times."""
 
     def vectors(self) -> int:
-        """How many documents have a vector."""
+        """Return the number of documents that have a vector."""
 
     def without_vector(self, limit: int, filter: Filter = EVERYTHING) -> list[str]:
-        """The ids of documents that the filter lets through and that have no vector, in order."""
+        """Return ids, in order, of documents that pass the filter and have no vector."""
 
     def clear_vectors(self, facts: Mapping[str, str]) -> None:
-        """Forget every vector, and note who will make the next ones."""
+        """Delete all vectors, and store facts about the embedder of the next ones."""
 
     def facts(self) -> dict[str, str]:
-        """What was noted about the whole."""
+        """Return the facts that were stored with the documents."""
 
     def generation(self) -> str:
-        """What differs after every write, whoever made it: for whoever remembers something of the store."""
+        """Return a value that changes with every write of any process, for callers that cache something."""
 
     def check(self) -> list[Damage]:
-        """What is not as it was written; an empty list when all is well."""
+        """Return everything that is not as it was written."""
 
     def rebuild(self) -> None:
-        """Make everything that is derived from the documents anew."""
+        """Build everything again that is derived from the documents."""
 
     def close(self) -> None:
-        """Let go of files; the store cannot be used afterwards."""
+        """Close all files; the store cannot be used afterwards."""

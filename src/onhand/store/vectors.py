@@ -1,185 +1,94 @@
-"""Which vectors are nearest to this one? The seam between a store and a copy of its vectors that is fast to search.
+"""Compare vectors of length one exactly: in plain Python, or with numpy where many are compared and it is loaded.
 
-The truth is the store's own table. What is kept here is derived from it, belongs to one generation of it (`token`),
-and can be thrown away at any time. A vector is known by its docnum: a number that only grows and is never used again.
+`mmap_vectors` searches very many vectors with numpy alone.
 """
 
 from __future__ import annotations
 
 import sys
+from _operator import mul  # what `operator` exports, without its Python part
 from array import array
-from bisect import bisect_right
-from operator import mul
-from typing import TYPE_CHECKING, Protocol
+from math import isfinite
 
 from onhand.errors import EmbedderError, StoreError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from onhand.store.store import Damage
-
-    Docnums = Sequence[int] | NDArray[np.int64]
-    RowsAbove = Callable[[int], Iterable[tuple[int, bytes]]]
+MANY_VECTORS = 100  # from this number on, handing vectors to numpy is faster than comparing them in Python
 
 
-class Vectors(Protocol):
-    """A searchable copy of a table of vectors. Safe between threads."""
+def cosines(query: array[float], rows: Sequence[array[float]]) -> list[float]:
+    """Return the dot product of the query with each row, at least -1 and at most 1."""
+    products: Iterable[float]
+    if len(rows) >= MANY_VECTORS and "numpy" in sys.modules:  # most embedders have loaded it
+        import numpy
 
-    note: str | None  # why it is slower or larger than it could be, for whoever operates it
-
-    @property
-    def last_docnum(self) -> int:
-        """The highest docnum that is in the copy; -1 when there is none."""
-
-    def __len__(self) -> int:
-        """How many vectors are in the copy, deleted ones included."""
-
-    def catch_up(self, rows_above: RowsAbove) -> None:
-        """Take over the committed rows above the last docnum: little-endian floats, by ascending docnum."""
-
-    def nearest(
-        self,
-        query: array[float] | bytes,
-        *,
-        allowed: Docnums | None = None,
-        deleted: Docnums = (),
-        limit: int = 10,
-        min_score: float | None = None,
-        upto: int | None = None,
-    ) -> list[tuple[int, float]]:
-        """The docnums with the largest products and these, descending; all that tie with the last one come too.
-
-        `allowed` and `dead` are ascending; docnums above `upto` do not count.
-        """
-
-    def check(self) -> list[Damage]:
-        """What is not as it was written."""
-
-    def discard(self) -> None:
-        """Forget the copy; the next catch-up makes it anew."""
-
-    def close(self) -> None:
-        """Let go of files."""
+        matrix = numpy.frombuffer(b"".join(rows), dtype=numpy.float32).reshape(len(rows), -1)
+        products = (matrix.astype(numpy.float64) @ numpy.array(query, dtype=numpy.float64)).tolist()
+    else:
+        products = (float(sum(map(mul, query, row))) for row in rows)
+    # The length of a stored vector differs from one by the rounding of a 32-bit float.
+    return [max(-1.0, min(1.0, product)) for product in products]
 
 
-def open_vectors(path: str | os.PathLike[str], dimension: int, token: str) -> Vectors:
-    """The copy that is kept at a path, whatever state it is in; one in memory where numpy is not installed."""
-    try:
-        from onhand.store.mmap_vectors import MappedVectors
-    except ModuleNotFoundError as error:
-        if error.name != "numpy":
-            raise
-        return PlainVectors(dimension)
-    return MappedVectors(path, dimension, token)
+def nearest_rows(
+    query: array[float],
+    rows: Iterable[tuple[int, bytes]],
+    allowed: Collection[int] | None = None,
+    limit: int = 10,
+    min_score: float | None = None,
+) -> list[tuple[int, float]]:
+    """Return the top-k docnums and their cosines in descending order, including all ties with the last one.
 
-
-def checked_row(docnum: int, data: bytes, dimension: int, last: int) -> None:
-    """Refuse a row of the table that cannot be a vector or that is out of turn."""
-    if len(data) != dimension * 4:
-        raise StoreError(
-            f"the vector of docnum {docnum} has {len(data)} bytes instead of {dimension * 4}: embed the documents again"
-        )
-    if docnum <= last:
-        raise StoreError(f"docnum {docnum} comes after docnum {last}: give the rows in ascending order, each once")
-
-
-def not_finite(docnum: int) -> StoreError:
-    """What to say of a vector with numbers that no vector has."""
-    return StoreError(f"the vector of docnum {docnum} is not finite: embed the documents again")
-
-
-def bad_query(numbers: int, dimension: int) -> EmbedderError:
-    """What to say of a query that cannot be compared with the vectors."""
-    if numbers != dimension:
-        return EmbedderError(f"the query has {numbers} numbers and the vectors {dimension}: use the index's own model")
-    return EmbedderError("the query's vector is not finite: the model that made it cannot be used")
-
-
-class PlainVectors:
-    """Vectors in memory, compared by plain Python: right, and slow."""
-
-    def __init__(self, dimension: int) -> None:
-        self.note: str | None = "numpy is not installed: vectors are compared one by one, in memory"
-        self._dimension = dimension
-        self._kept: tuple[list[int], list[array[float]]] = ([], [])
-
-    @property
-    def last_docnum(self) -> int:
-        docnums = self._kept[0]
-        return docnums[-1] if docnums else -1
-
-    def __len__(self) -> int:
-        return len(self._kept[0])
-
-    def catch_up(self, rows_above: RowsAbove) -> None:
-        docnums, rows = list(self._kept[0]), list(self._kept[1])
-        for docnum, data in rows_above(self.last_docnum):
-            checked_row(docnum, data, self._dimension, docnums[-1] if docnums else -1)
-            row = _floats(data)
-            if not _finite(row):
-                raise not_finite(docnum)
-            docnums.append(docnum)
-            rows.append(row)
-        self._kept = docnums, rows
-
-    def nearest(
-        self,
-        query: array[float] | bytes,
-        *,
-        allowed: Docnums | None = None,
-        deleted: Docnums = (),
-        limit: int = 10,
-        min_score: float | None = None,
-        upto: int | None = None,
-    ) -> list[tuple[int, float]]:
-        wanted = _floats(query) if isinstance(query, bytes) else query
-        if len(wanted) != self._dimension or not _finite(wanted):
-            raise bad_query(len(wanted), self._dimension)
-        docnums, rows = self._kept
-        end = len(docnums) if upto is None else bisect_right(docnums, upto)
-        gone, may = set(map(int, deleted)), None if allowed is None else set(map(int, allowed))
-        found = [
-            (
-                docnum,
-                max(-1.0, min(1.0, sum(map(mul, wanted, row)))),
-            )  # rows are of length one but for a float's last bit
-            for docnum, row in zip(docnums[:end], rows, strict=False)
-            if docnum not in gone and (may is None or docnum in may)
-        ]
-        return _cut(found, limit, min_score)
-
-    def check(self) -> list[Damage]:
-        return []
-
-    def discard(self) -> None:
-        self._kept = ([], [])
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def _cut(found: list[tuple[int, float]], limit: int, min_score: float | None) -> list[tuple[int, float]]:
-    found = [hit for hit in found if min_score is None or hit[1] >= min_score]
+    The rows are docnums and little-endian floats.
+    """
+    permitted = None if allowed is None else set(map(int, allowed))
+    candidates = [(docnum, data) for docnum, data in rows if permitted is None or docnum in permitted]
+    for docnum, data in candidates:
+        check_row(docnum, data, len(query))
+    scores = cosines(query, [decode_vector(data) for _, data in candidates])
+    found = [(docnum, score) for (docnum, _), score in zip(candidates, scores, strict=True)]
+    if min_score is not None:
+        found = [hit for hit in found if hit[1] >= min_score]
     found.sort(key=lambda hit: (-hit[1], hit[0]))
-    if limit <= 0 or len(found) <= limit:
+    if not 0 < limit < len(found):
         return found if limit > 0 else []
     return [hit for hit in found if hit[1] >= found[limit - 1][1]]
 
 
-def _floats(data: bytes) -> array[float]:
-    floats = array("f")
-    floats.frombytes(data[: len(data) // 4 * 4])
+def check_query(query: array[float], dimension: int) -> None:
+    """Raise EmbedderError if the query cannot be compared with vectors of this dimension."""
+    if len(query) != dimension:
+        raise EmbedderError(
+            f"The query vector has {len(query)} numbers, but the stored vectors have {dimension}. "
+            "Use the model that the index was made with."
+        )
+    if not all(map(isfinite, query)):
+        raise EmbedderError("The query vector is not finite, so its model cannot be used. Choose another model.")
+
+
+def check_row(docnum: int, data: bytes, dimension: int) -> None:
+    """Raise StoreError if the bytes are not a vector of this dimension."""
+    if len(data) != dimension * 4:
+        raise StoreError(
+            f"The vector of docnum {docnum} has {len(data)} bytes instead of {dimension * 4}. "
+            "Run `onhand docs reembed`."
+        )
+
+
+def encode_vector(vector: array[float]) -> bytes:
+    """Return the numbers as little-endian floats."""
     if sys.byteorder == "big":
-        floats.byteswap()
-    return floats
+        vector = vector[:]
+        vector.byteswap()
+    return vector.tobytes()
 
 
-def _finite(row: array[float]) -> bool:
-    from math import isfinite
-
-    return all(map(isfinite, row))
+def decode_vector(data: bytes) -> array[float]:
+    """Return the numbers that `encode_vector` wrote."""
+    vector = array("f", data)
+    if sys.byteorder == "big":
+        vector.byteswap()
+    return vector

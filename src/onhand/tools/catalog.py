@@ -25,7 +25,7 @@ from onhand.lexical.scoring import largest_first
 from onhand.record import Record
 from onhand.search.index import MOST, Index
 from onhand.search.result import Layer
-from onhand.search.validation import accepted_query
+from onhand.search.validation import validate_query
 from onhand.store.memory import MemoryStore
 from onhand.tools.catalog_tool import (
     NEAREST,
@@ -360,7 +360,7 @@ class Catalog:
             raise InputError(f"the limit is an integer from 1 on, not {str(limit)[:100]!r}")
         if profile not in PROFILES:
             raise InputError(f"profile is {' or '.join(map(repr, PROFILES))}, not {profile!r}")
-        query = accepted_query(query)
+        query = validate_query(query)
         asked = ToolQuery("seed") if profile == "seed" else parse_query(query)
         with self._lock, self._index.store.snapshot():
             self._refresh()

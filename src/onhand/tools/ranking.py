@@ -20,7 +20,7 @@ from typing import Any
 from onhand.document import Contribution, Document
 from onhand.errors import InputError
 from onhand.lexical.scoring import BM25_PLUS, Formula, Ranking
-from onhand.lexical.tokenizer import FUNCTION_WORDS, IdentifierTokenizer, Remembered, parts_of, stem, units_of
+from onhand.lexical.tokenizer import FUNCTION_WORDS, IdentifierTokenizer, Memo, parts_of, stem, units_of
 from onhand.record import Record
 from onhand.search.index import Index, Rank
 from onhand.search.result import Layer
@@ -275,7 +275,7 @@ def seed_document(tool: CatalogTool) -> Document:
     return Document(tool.id, metadata={"fields": fields}, kind=KIND)
 
 
-_KEYS = Remembered(_key_of)
+_KEYS = Memo(_key_of)
 
 PROFILES = ("default", "seed")
 

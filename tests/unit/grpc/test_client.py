@@ -148,7 +148,7 @@ def test_an_error_of_the_callers_iterator_is_raised_and_earlier_documents_are_ke
         with pytest.raises(KeyError, match="mine"):
             client.put(made())
         assert empty.stats().documents >= 256
-        with pytest.raises(InputError, match="a document's id"):
+        with pytest.raises(InputError, match="document id must"):
             client.put([Document("")])
         asyncio.run(put(running.address))
 

@@ -8,7 +8,7 @@ import pytest
 from onhand.document import Contribution, Match
 from onhand.errors import InputError
 from onhand.lexical.index import LexicalIndex
-from onhand.lexical.scoring import A_TEXT, BM25, BM25_PLUS, Formula, get_ranking, query_weights
+from onhand.lexical.scoring import BM25, BM25_PLUS, MAX_QUESTION_TERMS, Formula, get_ranking, query_weights
 from onhand.lexical.tokenizer import PlainTokenizer
 from requirements import requirement
 from stores import ALL, lexical_index
@@ -83,7 +83,7 @@ def test_a_word_repeated_in_the_query_is_not_a_vote() -> None:
 
 @requirement("lexical.long-queries-tell-by-repeating")
 def test_in_a_query_as_long_as_a_text_a_repeated_word_counts_more_but_never_more_than_it_is_said() -> None:
-    once = " ".join(f"word{number}" for number in range(10 * A_TEXT))
+    once = " ".join(f"word{number}" for number in range(10 * MAX_QUESTION_TERMS))
     weights = query_weights(PlainTokenizer(), once + " wind" * 9 + " rain")
     assert weights["rain"] == weights["word1"] == 1
     assert 6 < weights["wind"] < 9
@@ -91,7 +91,7 @@ def test_in_a_query_as_long_as_a_text_a_repeated_word_counts_more_but_never_more
 
 @requirement("lexical.query-terms-count-once", "lexical.long-queries-tell-by-repeating")
 def test_repeating_begins_to_tell_only_beyond_the_length_of_a_question() -> None:
-    question = " ".join(f"word{number}" for number in range(A_TEXT - 1))
+    question = " ".join(f"word{number}" for number in range(MAX_QUESTION_TERMS - 1))
     assert query_weights(PlainTokenizer(), question + " wind" * 9)["wind"] == 1
     assert 1 < query_weights(PlainTokenizer(), question + " rain" + " wind" * 9)["wind"] < 1.1
 
@@ -216,7 +216,7 @@ def test_a_word_in_title_and_text_beats_the_same_word_said_again_and_again_in_th
 
 @pytest.mark.parametrize("alone", [-0.5, nan, inf])
 def test_what_a_field_counts_alone_is_refused_when_it_could_not_rank(alone: float) -> None:
-    with pytest.raises(InputError, match=r"'body'.*not be below zero"):
+    with pytest.raises(InputError, match=r"'body'.*at least 0"):
         lexical_index(fields={"title": 1.0, "body": 1.0}, alone={"body": alone})
 
 
@@ -231,7 +231,7 @@ def test_a_plain_text_is_the_first_field_and_fields_that_the_index_has_not_are_l
 
 @pytest.mark.parametrize("weight", [0, 0.0, -1.0, nan, inf])
 def test_a_field_weight_that_could_not_rank_is_refused_with_its_name(weight: float) -> None:
-    with pytest.raises(InputError, match=r"'body'.*above 0.*Leave the field out"):
+    with pytest.raises(InputError, match=r"'body'.*above 0.*leave it out"):
         lexical_index(fields={"title": 1.0, "body": weight})
 
 

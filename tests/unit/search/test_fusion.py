@@ -1,16 +1,17 @@
 """How do two rankings become one, and does each hit say what came from where?"""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from math import inf, log, nan
 
 import pytest
 
-from onhand.document import Document, Filter, Match
+from onhand.document import EVERYTHING, Document, Filter, Match
 from onhand.embed.embedder import Kind
 from onhand.errors import InputError
-from onhand.search.fusion import EVEN_EVIDENCE, LOOKED_AT, Fused, adaptive, reciprocal_rank
-from onhand.search.index import Index
+from onhand.search.fusion import EVEN_EVIDENCE, SAMPLE, Fused, adaptive, reciprocal_rank
+from onhand.search.index import FUSED_DEPTH, Index
 from onhand.store.memory import MemoryStore
 from requirements import requirement
 
@@ -103,12 +104,12 @@ def test_a_layer_of_weight_zero_adds_nothing(silent: str, speaking: str) -> None
 @pytest.mark.parametrize(
     ("weights", "says"),
     [
-        ({"words": 1.0}, "no layer 'words'"),
+        ({"words": 1.0}, "Unknown layer 'words'"),
         ({"keyword": -1.0}, "weight of keyword.*-1.0"),
         ({"semantic": nan}, "weight of semantic"),
         ({"semantic": inf}, "weight of semantic"),
         ({"semantic": "1"}, "weight of semantic"),
-        ({"semantic": 0, "keyword": 0}, "give one of them more"),
+        ({"semantic": 0, "keyword": 0}, "All layers have weight 0"),
     ],
 )
 def test_weights_that_mean_nothing_are_refused(weights: dict[str, float], says: str) -> None:
@@ -155,7 +156,7 @@ def test_a_model_whose_cosines_lie_close_together_is_fused_as_one_whose_cosines_
 
 @requirement("search.fused", "search.fused-filter-changes-nothing")
 def test_documents_far_below_all_that_the_query_looked_at_are_still_told_apart() -> None:
-    whole = [Match(f"d{number:03}", 0.9 - number / 1e6) for number in range(LOOKED_AT)]
+    whole = [Match(f"d{number:03}", 0.9 - number / 1e6) for number in range(SAMPLE)]
     far = {"keyword": [], "semantic": matches(x=-0.2, y=-0.9, z=0.1)}
     fused = adaptive(far, {"keyword": [], "semantic": whole}, DOCUMENTS)
     assert ids(fused) == ["z", "x", "y"]
@@ -209,3 +210,56 @@ def test_a_filter_changes_neither_scores_nor_order() -> None:
             here = index.fused(query, Filter(author=(author,)), limit=50).hits
             expected = [(hit.document_id, hit.score) for hit in everywhere if hit.author == author]
             assert [(hit.document_id, hit.score) for hit in here] == expected
+
+
+class CountingStore(MemoryStore):
+    """Counts how often each layer ranks documents, and how often it only scores some of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def keyword(
+        self,
+        query: str,
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        among: Collection[str] | None = None,
+        *,
+        explain: bool = True,
+    ) -> list[Match]:
+        self.calls["rank words" if among is None else "score words"] += 1
+        return super().keyword(query, filter, limit, among, explain=explain)
+
+    def nearest(
+        self,
+        vector: "array[float]",
+        filter: Filter = EVERYTHING,
+        limit: int = 10,
+        min_score: float | None = None,
+        among: Collection[str] | None = None,
+    ) -> list[Match]:
+        self.calls["rank vectors" if among is None else "score vectors"] += 1
+        return super().nearest(vector, filter, limit, min_score, among)
+
+
+@requirement("search.fused")
+@pytest.mark.parametrize("method", ["adaptive", "rrf"])
+def test_a_fused_search_ranks_each_layer_once(method: str) -> None:
+    store = CountingStore()
+    index = Index(store, Letters())
+    index.put([Document(f"d{number}", "", "wind" if number % 2 else "rain") for number in range(2 * FUSED_DEPTH)])
+    store.calls.clear()
+    assert index.fused("wind", method=method).hits
+    assert (store.calls["rank words"], store.calls["rank vectors"]) == (1, 1)
+    assert store.calls["score words"] + store.calls["score vectors"] <= 2
+
+
+@requirement("search.fused", "search.fused-filter-changes-nothing")
+def test_a_filtered_fused_search_ranks_each_layer_once_more_without_the_filter() -> None:
+    store = CountingStore()
+    index = Index(store, Letters())
+    index.put([Document(f"d{number}", "", "wind", author=f"a{number % 2}") for number in range(10)])
+    store.calls.clear()
+    assert index.fused("wind", Filter(author=("a1",))).hits
+    assert (store.calls["rank words"], store.calls["rank vectors"]) == (2, 2)

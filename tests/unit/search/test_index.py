@@ -108,9 +108,9 @@ def test_a_document_is_fetched_in_full_and_an_unknown_one_is_named(store: Store)
             index.get(unknown)
     for wrong in (None, 5):
         given: Any = wrong
-        with pytest.raises(InputError, match="id is a text"):
+        with pytest.raises(InputError, match="id must be a string"):
             index.get(given)
-    with pytest.raises(InputError, match="id is a text"):
+    with pytest.raises(InputError, match="id must be a string"):
         index.delete([given])
 
 
@@ -224,7 +224,7 @@ def test_a_miss_says_why(store: Store) -> None:
     assert "no document has a word" in str(index.keyword("unheard").reason)
     assert index.keyword("forecast", Filter(scope=("none",))).reason == "no document passes the filter"
     assert index.filter(Filter(scope=("none",))).reason == "no document passes the filter"
-    assert index.keyword("forecast", offset=50).reason == "there are no hits behind these"
+    assert index.keyword("forecast", offset=50).reason == "there are no further hits"
 
 
 NAN = float("nan")

@@ -9,7 +9,7 @@ import pytest
 from onhand.document import Document, Filter
 from onhand.errors import EmbedderError, InputError
 from onhand.search import validation
-from onhand.search.validation import accepted, accepted_filter, accepted_id, accepted_query, accepted_vector
+from onhand.search.validation import validate_document, validate_filter, validate_id, validate_query, validate_vector
 from requirements import requirement
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone(timedelta(hours=2)))
@@ -19,33 +19,33 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=timezone(timedelta(hours=2)))
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"id": ""}, "a text of 1 to"),
-        ({"id": " \n"}, "a text of 1 to"),
-        ({"id": "x" * (validation.MAX_ID_CHARS + 1)}, "a text of 1 to"),
-        ({"id": 5}, "a text of 1 to"),
-        ({"id": None}, "a text of 1 to"),
-        ({"title": None}, "'a': title is a text"),
-        ({"text": b"bytes"}, "'a': text is a text"),
-        ({"author": 3}, "'a': author is a text"),
-        ({"scope": ["s"]}, "'a': scope is a text"),
-        ({"tags": None}, "'a': tags are a list of texts"),
-        ({"tags": 7}, "'a': tags are a list of texts"),
-        ({"tags": ("red", 7)}, "'a': tags are a list of texts"),
+        ({"id": ""}, "must have 1 to"),
+        ({"id": " \n"}, "must have 1 to"),
+        ({"id": "x" * (validation.MAX_ID_CHARS + 1)}, "must have 1 to"),
+        ({"id": 5}, "must have 1 to"),
+        ({"id": None}, "must have 1 to"),
+        ({"title": None}, "'a': title must be a string"),
+        ({"text": b"bytes"}, "'a': text must be a string"),
+        ({"author": 3}, "'a': author must be a string"),
+        ({"scope": ["s"]}, "'a': scope must be a string"),
+        ({"tags": None}, "'a': tags must be a list of strings"),
+        ({"tags": 7}, "'a': tags must be a list of strings"),
+        ({"tags": ("red", 7)}, "'a': tags must be a list of strings"),
         ({"tags": tuple(map(str, range(1001)))}, "at most 1,000"),
-        ({"created_time": "some day"}, "'a': created_time is a datetime"),
-        ({"created_time": datetime(2026, 3, 1)}, "add a time zone"),
+        ({"created_time": "some day"}, "'a': created_time must be a datetime"),
+        ({"created_time": datetime(2026, 3, 1)}, "without a time zone"),
         ({"created_time": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))}, "1 to 9999"),
         ({"created_time": datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12)))}, "1 to 9999"),
-        ({"metadata": {"x": object()}}, "'a': metadata is what JSON can say"),
-        ({"metadata": {"x": float("nan")}}, "'a': metadata is what JSON can say"),
-        ({"metadata": {"x": b""}}, "'a': metadata is what JSON can say"),
-        ({"metadata": [1]}, "'a': metadata is a mapping"),
-        ({"metadata": "text"}, "'a': metadata is a mapping"),
+        ({"metadata": {"x": object()}}, "'a': metadata must be serialisable"),
+        ({"metadata": {"x": float("nan")}}, "'a': metadata must be serialisable"),
+        ({"metadata": {"x": b""}}, "'a': metadata must be serialisable"),
+        ({"metadata": [1]}, "'a': metadata must be a mapping"),
+        ({"metadata": "text"}, "'a': metadata must be a mapping"),
     ],
 )
 def test_a_document_that_cannot_be_kept_is_refused_by_name(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        accepted(Document(**{"id": "a", **fields}))
+        validate_document(Document(**{"id": "a", **fields}))
 
 
 def test_a_circle_and_a_deep_nest_are_no_metadata() -> None:
@@ -56,26 +56,27 @@ def test_a_circle_and_a_deep_nest_are_no_metadata() -> None:
         deep = [deep]
     for metadata in (circle, {"deep": deep}):
         with pytest.raises(InputError, match="metadata"):
-            accepted(Document("a", metadata=metadata))
+            validate_document(Document("a", metadata=metadata))
 
 
 def test_a_document_is_of_our_type() -> None:
     given: Any = {"id": "a"}
-    with pytest.raises(InputError, match=r"onhand\.Document, not a dict"):
-        accepted(given)
+    with pytest.raises(InputError, match=r"onhand\.Document, not dict"):
+        validate_document(given)
 
 
 def test_a_text_that_is_too_long_is_refused_with_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "MAX_TEXT_CHARS", 1000)
-    assert accepted(Document("a", text="x" * 1000)).text == "x" * 1000
-    with pytest.raises(InputError, match="1,001 characters; split it: 1,000 fit"):
-        accepted(Document("a", text="x" * 1001))
+    assert validate_document(Document("a", text="x" * 1000)).text == "x" * 1000
+    with pytest.raises(InputError, match=r"1,001 characters, more than 1,000\. Split it"):
+        validate_document(Document("a", text="x" * 1001))
 
 
 @requirement("documents.bad-input")
 def test_halves_of_characters_are_joined_or_marked_wherever_they_stand() -> None:
     half, pair = "a\ud800b", "\ud83d\ude00"
-    document = accepted(Document(half, half, pair, half, (half, pair), half, None, {half: [half, pair]}, half, half))
+    broken = Document(half, half, pair, half, (half, pair), half, None, {half: [half, pair]}, half, half)
+    document = validate_document(broken)
     mended = "a\ufffdb"
     wanted = Document(
         mended, mended, "😀", mended, (mended, "😀"), mended, None, {mended: [mended, "😀"]}, mended, mended
@@ -84,7 +85,7 @@ def test_halves_of_characters_are_joined_or_marked_wherever_they_stand() -> None
 
 
 def test_repeated_tags_count_once_and_times_become_utc() -> None:
-    document = accepted(Document("a", tags=("x", "y", "x"), created_time=NOON))
+    document = validate_document(Document("a", tags=("x", "y", "x"), created_time=NOON))
     assert document.tags == ("x", "y")
     assert document.created_time == NOON
     assert document.created_time.tzinfo is UTC
@@ -93,42 +94,42 @@ def test_repeated_tags_count_once_and_times_become_utc() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"author": 5}, "author is a list of texts"),
-        ({"tags": None}, "tags is a list of texts"),
-        ({"scope": (1,)}, "scope is a list of texts"),
+        ({"author": 5}, "author must be a list of strings"),
+        ({"tags": None}, "tags must be a list of strings"),
+        ({"scope": (1,)}, "scope must be a list of strings"),
         ({"scope": ("s",) * 1001}, "at most 1,000"),
         ({"created_after": datetime(2026, 3, 1)}, "created_after is 2026-03-01T00:00:00.*time zone"),
-        ({"created_before": "yesterday"}, "created_before is a datetime"),
+        ({"created_before": "yesterday"}, "created_before must be a datetime"),
         ({"created_before": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1)))}, "1 to 9999"),
     ],
 )
 def test_a_filter_that_cannot_be_asked_for_is_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        accepted_filter(Filter(**fields))
+        validate_filter(Filter(**fields))
 
 
 def test_a_filter_is_of_our_type_and_may_name_its_values_in_any_list() -> None:
     given: Any = {"author": ["sarah"]}
     with pytest.raises(InputError, match=r"onhand\.Filter"):
-        accepted_filter(given)
+        validate_filter(given)
     listed: Any = ["sarah", "\ud800"]
-    assert accepted_filter(Filter(author=listed)) == Filter(author=("sarah", "\ufffd"))
+    assert validate_filter(Filter(author=listed)) == Filter(author=("sarah", "\ufffd"))
 
 
 @pytest.mark.parametrize("query", [None, 5, b"bytes", ["words"]])
 def test_a_query_is_a_text(query: Any) -> None:
-    with pytest.raises(InputError, match="a query is a text"):
-        accepted_query(query)
-    with pytest.raises(InputError, match="id is a text"):
-        accepted_id(query)
+    with pytest.raises(InputError, match="A query must be a string"):
+        validate_query(query)
+    with pytest.raises(InputError, match="id must be a string"):
+        validate_id(query)
 
 
 def test_a_document_is_no_query() -> None:
     longest = validation.MAX_QUERY_CHARS
-    assert accepted_query("x" * longest) == "x" * longest
+    assert validate_query("x" * longest) == "x" * longest
     for size in (longest + 1, 10_000_000):
         with pytest.raises(InputError, match=f"use at most {longest:,}"):
-            accepted_query("x" * size)
+            validate_query("x" * size)
 
 
 NAN, INF = float("nan"), float("inf")
@@ -153,13 +154,13 @@ NAN, INF = float("nan"), float("inf")
 )
 def test_a_bad_vector_is_refused(vector: Any, said: str) -> None:
     with pytest.raises(EmbedderError, match=said):
-        accepted_vector(vector, 2, "it")
+        validate_vector(vector, 2, "it")
 
 
 @pytest.mark.parametrize(
     "vector", [array("f", [3, 4]), array("d", [3, 4]), [3, 4], (3.0, 4.0), array("f", [3e30, 4e30])]
 )
 def test_a_good_vector_has_length_one_whatever_it_came_in(vector: Any) -> None:
-    given = accepted_vector(vector, 2, "it")
+    given = validate_vector(vector, 2, "it")
     assert given.typecode == "f"
     assert list(given) == pytest.approx([0.6, 0.8])

@@ -8,7 +8,7 @@ import pytest
 
 from onhand.document import Document, Filter
 from onhand.errors import StoreError
-from onhand.store.integrity import MAX_NAMED
+from onhand.store.integrity import MAX_REPORTED
 from onhand.store.sqlite import SqliteStore
 from onhand.store.store import Entry
 from requirements import requirement
@@ -41,28 +41,28 @@ def damage(store: SqliteStore, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("DELETE FROM postings WHERE term = 'words'", "words of documents"),
+        ("DELETE FROM postings WHERE term = 'words'", "does not match its documents"),
         ("UPDATE postings SET data = data || 'text' WHERE kind = 0", "cannot be read"),
         ("UPDATE postings SET data = CAST(data || x'01' AS BLOB) WHERE kind = 0", "cannot be read"),
         ("UPDATE postings SET data = x'' WHERE kind = 103", "cannot be read"),
-        ("UPDATE postings SET size = size + 1 WHERE kind = 101", "cannot be read|words of documents"),
-        ("UPDATE postings SET term = 'wordy' WHERE term = 'words'", "words of documents"),
+        ("UPDATE postings SET size = size + 1 WHERE kind = 101", "cannot be read|does not match its documents"),
+        ("UPDATE postings SET term = 'wordy' WHERE term = 'words'", "does not match its documents"),
         (
             "UPDATE postings SET data = CAST(substr(data, 1, length(data) - 1) || x'09' AS BLOB) WHERE kind = 0",
-            "words of documents",
+            "does not match its documents",
         ),
-        ("DELETE FROM postings WHERE kind = 100", "words of documents"),
+        ("DELETE FROM postings WHERE kind = 100", "does not match its documents"),
         ("INSERT INTO postings VALUES (999999, 999, 0, 'x', 0, x'')", "no segment"),
-        ("UPDATE segments SET documents = documents + 1", "words of documents"),
-        ("UPDATE segments SET lengths = zeroblob(length(lengths))", "words of documents"),
-        ("UPDATE segments SET created_us = zeroblob(length(created_us))", "words of documents"),
-        ("UPDATE segments SET deleted = x''", "words of documents"),
+        ("UPDATE segments SET documents = documents + 1", "does not match its documents"),
+        ("UPDATE segments SET lengths = zeroblob(length(lengths))", "does not match its documents"),
+        ("UPDATE segments SET created_us = zeroblob(length(created_us))", "does not match its documents"),
+        ("UPDATE segments SET deleted = x''", "does not match its documents"),
         ("UPDATE segments SET last_docnum = last_docnum + 100000", "cannot be read"),
-        ("UPDATE segments SET lengths = x'01'", "cannot be read|words of documents"),
+        ("UPDATE segments SET lengths = x'01'", "cannot be read|does not match its documents"),
         ("DELETE FROM segments WHERE number = (SELECT min(number) FROM segments)", "cannot be found|no segment"),
     ],
 )
-def test_what_is_derived_and_wrong_is_found_and_made_anew(store: SqliteStore, statement: str, said: str) -> None:
+def test_wrong_derived_data_is_found_and_rebuilt(store: SqliteStore, statement: str, said: str) -> None:
     before = store.keyword("words", limit=100), store.scan(Filter(("ann",), ("tag",)), limit=100)
     assert len(before[0]) == len(before[1]) == 28
     assert store.check() == []
@@ -121,5 +121,5 @@ def test_a_vector_that_is_not_what_was_written_is_found(store: SqliteStore, stat
 def test_of_many_damages_the_first_are_named_and_the_others_counted(store: SqliteStore) -> None:
     damage(store, "UPDATE documents SET title = 'other'")
     damages = [found.what for found in store.check() if "document" in found.what or "more" in found.what]
-    assert sum("is not what was written" in what for what in damages) == MAX_NAMED
-    assert f"and {28 - MAX_NAMED} more like it" in damages
+    assert sum("is not what was written" in what for what in damages) == MAX_REPORTED
+    assert f"and {28 - MAX_REPORTED} more like it" in damages

@@ -106,14 +106,14 @@ def test_a_copy_of_another_table_is_not_searched_but_made_anew(tmp_path: Path, t
     assert len(list((tmp_path / "v").glob("*.rows"))) == 1
 
 
-def test_a_copy_of_another_dimension_is_made_anew(tmp_path: Path) -> None:
+def test_a_copy_of_another_dimension_is_replaced(tmp_path: Path) -> None:
     filled(tmp_path / "v")
     narrow = MappedVectors(tmp_path / "v", 2, "t")
     narrow.catch_up(lambda last: [(1, array("f", [1.0, 0.0]).tobytes())])
     assert narrow.nearest(array("f", [1.0, 0.0])) == [(1, 1.0)]
 
 
-def test_who_still_searches_an_older_generation_is_not_disturbed(tmp_path: Path) -> None:
+def test_a_reader_of_an_older_generation_is_not_disturbed(tmp_path: Path) -> None:
     older = filled(tmp_path / "v")
     opened(tmp_path / "v", "newer").catch_up(upto(10))
     assert right(older, 100)
@@ -161,7 +161,7 @@ def last_row_flipped(path: Path) -> None:
         last_row_flipped,
     ],
 )
-def test_files_that_are_gone_cut_off_or_spoiled_are_made_anew(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+def test_missing_truncated_or_damaged_files_are_replaced(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
     filled(tmp_path / "v").close()
     spoil(tmp_path / "v")
     vectors = opened(tmp_path / "v")
@@ -194,14 +194,14 @@ def test_a_full_check_finds_any_flipped_bit(tmp_path: Path, kind: str) -> None:
         assert vectors.check() or len(vectors) == 0  # what is wrong at the end is noticed at once
 
 
-def test_a_spoiled_vector_is_never_given_out(tmp_path: Path) -> None:
+def test_a_damaged_vector_is_never_returned(tmp_path: Path) -> None:
     filled(tmp_path / "v").close()
     file = file_of(tmp_path / "v", "rows")
     data = bytearray(file.read_bytes())
     data[40 * ROW : 41 * ROW] = row(7).tobytes()
     file.write_bytes(data)
     vectors = opened(tmp_path / "v")
-    with pytest.raises(StoreError, match="search again"):
+    with pytest.raises(StoreError, match="Search again"):
         vectors.nearest(row(7))
     vectors.catch_up(upto(100))
     assert right(vectors, 100)

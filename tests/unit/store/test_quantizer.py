@@ -56,7 +56,7 @@ def queries(rows: Floats, count: int = 30) -> Floats:
 
 
 def found(vectors: MappedVectors, query: Floats, **options: object) -> list[int]:
-    return [docnum for docnum, _ in vectors.nearest(query.tobytes(), **options)]  # type: ignore[arg-type]
+    return [docnum for docnum, _ in vectors.nearest(array("f", query.tobytes()), **options)]  # type: ignore[arg-type]
 
 
 def test_nearly_all_of_the_nearest_are_found(filled: tuple[MappedVectors, Floats]) -> None:
@@ -69,8 +69,8 @@ def test_scores_are_those_of_an_exact_search(filled: tuple[MappedVectors, Floats
     vectors, rows = filled
     everything = range(len(rows))
     for query in queries(rows, 5):
-        exact = dict(vectors.nearest(query.tobytes(), allowed=everything, limit=20))
-        for docnum, score in vectors.nearest(query.tobytes()):
+        exact = dict(vectors.nearest(array("f", query.tobytes()), allowed=everything, limit=20))
+        for docnum, score in vectors.nearest(array("f", query.tobytes())):
             assert score == exact.get(docnum, score)
 
 
@@ -82,7 +82,7 @@ def test_a_filter_is_exact_however_many_it_lets_through(filled: tuple[MappedVect
             assert found(vectors, query, allowed=allowed) == allowed[truth(rows[allowed], query)].tolist()
 
 
-def test_dead_rows_are_not_found_by_their_codes(filled: tuple[MappedVectors, Floats]) -> None:
+def test_deleted_rows_are_not_found_by_their_codes(filled: tuple[MappedVectors, Floats]) -> None:
     vectors, rows = filled
     for query in queries(rows, 5):
         before = found(vectors, query, limit=20)
@@ -91,7 +91,7 @@ def test_dead_rows_are_not_found_by_their_codes(filled: tuple[MappedVectors, Flo
         assert {*before[5:15]} - {*deleted} <= {*found(vectors, query, deleted=deleted, limit=20)}
 
 
-def test_the_few_that_are_not_dead_are_found(filled: tuple[MappedVectors, Floats]) -> None:
+def test_the_few_rows_that_are_not_deleted_are_found(filled: tuple[MappedVectors, Floats]) -> None:
     vectors, rows = filled
     alive = [5, 99, 20_000, 60_000, SIZE - 2]
     deleted = np.setdiff1d(np.arange(SIZE), alive)
@@ -102,12 +102,12 @@ def test_the_few_that_are_not_dead_are_found(filled: tuple[MappedVectors, Floats
         ]
 
 
-def test_a_score_to_be_reached_is_kept_to(filled: tuple[MappedVectors, Floats]) -> None:
+def test_a_minimum_score_is_respected(filled: tuple[MappedVectors, Floats]) -> None:
     vectors, rows = filled
     query = queries(rows, 1)[0]
-    scores = [score for _, score in vectors.nearest(query.tobytes())]
-    assert [score for _, score in vectors.nearest(query.tobytes(), min_score=scores[3])] == scores[:4]
-    assert vectors.nearest(query.tobytes(), min_score=1.5) == []
+    scores = [score for _, score in vectors.nearest(array("f", query.tobytes()))]
+    assert [score for _, score in vectors.nearest(array("f", query.tobytes()), min_score=scores[3])] == scores[:4]
+    assert vectors.nearest(array("f", query.tobytes()), min_score=1.5) == []
 
 
 def test_a_view_that_ends_among_the_coded_rows_is_searched_exactly_or_by_whole_blocks(
@@ -138,7 +138,7 @@ def test_codes_are_written_once_and_found_again(tmp_path: Path) -> None:
     assert "1 of 4 blocks of codes" in damage.what
 
 
-def test_codes_that_are_missing_are_made_up_for(tmp_path: Path) -> None:
+def test_missing_codes_are_written_again(tmp_path: Path) -> None:
     rows = kind_of_rows("random")
     MappedVectors(tmp_path / "v", DIMENSION, "t").catch_up(above(rows))
     (file,) = (tmp_path / "v").glob("*.codes")
@@ -152,7 +152,7 @@ def test_codes_that_are_missing_are_made_up_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dimension", [quantizer.MIN_DIMENSION, 129, 200, 384])
 def test_any_dimension_can_be_coded(dimension: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mmap_vectors, "CODED_FROM", quantizer.BLOCK)
+    monkeypatch.setattr(mmap_vectors, "MIN_QUANTIZED_ROWS", quantizer.BLOCK)
     rows = kind_of_rows("random", quantizer.BLOCK + 10, dimension)
     vectors = MappedVectors(tmp_path / "v", dimension, "t")
     vectors.catch_up(above(rows))
@@ -160,8 +160,8 @@ def test_any_dimension_can_be_coded(dimension: int, tmp_path: Path, monkeypatch:
     assert there >= 0.98 * 10 * 30
 
 
-def test_equal_vectors_and_an_empty_query_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mmap_vectors, "CODED_FROM", quantizer.BLOCK)
+def test_equal_vectors_and_a_zero_query_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap_vectors, "MIN_QUANTIZED_ROWS", quantizer.BLOCK)
     one = array("f", [1.0] + [0.0] * (DIMENSION - 1))
     vectors = MappedVectors(tmp_path / "v", DIMENSION, "t")
     vectors.catch_up(lambda last: ((docnum, one.tobytes()) for docnum in range(last + 1, quantizer.BLOCK)))

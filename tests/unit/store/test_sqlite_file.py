@@ -51,11 +51,11 @@ def test_a_closed_store_says_so(path: Path) -> None:
     store.close()
     store.close()
     for call in (store.count, lambda: store.get("a"), lambda: store.upsert([]), store.check):
-        with pytest.raises(StoreError, match="open it again"):
+        with pytest.raises(StoreError, match="Open it again"):
             call()
 
 
-def test_a_store_that_is_dropped_lets_go_of_its_file_without_a_warning(path: Path) -> None:
+def test_a_dropped_store_closes_its_file_without_a_warning(path: Path) -> None:
     store = SqliteStore(path)
     store.upsert(entries([Document("a", "t", "words")]))
     assert Path(f"{path}-wal").exists()
@@ -75,7 +75,7 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
 
 @requirement("store.bad-disk")
 @pytest.mark.parametrize("content", [b"x", b"hello\n" * 1000, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_not_changed(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"index\.db"):
         SqliteStore(path)
@@ -92,7 +92,7 @@ def test_a_directory_a_pipe_and_a_device_are_refused_at_once(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["a\0b", "file.txt/index.db"])
-def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_invalid_path_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "file.txt").write_text("text")
     with pytest.raises(StoreError):
         SqliteStore(f"{tmp_path}/{name}")
@@ -230,8 +230,8 @@ def test_an_older_file_that_was_put_back_has_its_own_vectors(path: Path, more: i
     store.close()
 
 
-def test_half_a_character_is_refused_as_what_it_is(path: Path) -> None:
+def test_a_lone_surrogate_is_refused(path: Path) -> None:
     store = SqliteStore(path)
-    with pytest.raises(InputError, match="half a character"):
+    with pytest.raises(InputError, match="lone surrogate"):
         store.get("\ud800")
     store.close()

@@ -16,7 +16,7 @@ from onhand.corpora.sources.source import LOOKED_AT_BYTES, MAX_RECORD_BYTES, Imp
 from onhand.corpora.sources.table import read_table
 from onhand.document import Document
 from onhand.errors import InputError
-from onhand.search.validation import accepted
+from onhand.search.validation import validate_document
 
 MAX_FILES = 1_000_000  # of one directory
 MAX_PROBLEMS = 100  # of one file that are told one by one: a million bad lines are one piece of news
@@ -99,7 +99,7 @@ class Sources:
 
     def _kept(self, source: Source, where: str, document: Document, seen: set[int]) -> Document | ImportProblem:
         try:
-            whole = accepted(self._with_given(document))
+            whole = validate_document(self._with_given(document))
         except InputError as error:
             return ImportProblem(source.path, where, f"{error}; left out")
         # The first of an id stays: if the later won, each import would write both again. The hash, because ids of a

@@ -109,7 +109,7 @@ def test_odd_headers_are_read_as_far_as_they_can_be(files: Files) -> None:
     assert document.author == "Last, First <a@x.example>"
     assert document.created_time is None
     assert document.metadata["date"] == "someday"
-    assert "'someday' is no time" in read.reasons[0][1]
+    assert "'someday' is not a time" in read.reasons[0][1]
 
 
 def test_raw_bytes_and_folded_lines_in_headers_are_read(files: Files) -> None:
