@@ -46,7 +46,7 @@ def kill_descendants(ancestor: int) -> list[int]:
 
 def kill_processes_with_variable(mark: bytes) -> list[int]:
     """Kill all processes whose environment has NAME=value, which children inherit; return those that survive."""
-    return _stop_then_kill(lambda: _marked(mark, _read_table()))
+    return _stop_then_kill(lambda: _select_marked(mark, _read_table()))
 
 
 def kill_session(leader: int, mark: bytes = b"") -> list[int]:
@@ -59,7 +59,7 @@ def kill_session(leader: int, mark: bytes = b"") -> list[int]:
         table = _read_table()
         found = {process: fields for process, fields in table.items() if int(fields[_SESSION]) == leader}
         if mark:
-            found |= _marked(mark, table)
+            found |= _select_marked(mark, table)
         return found | _descendants_of(set(found), table)
 
     return _stop_then_kill(look)
@@ -99,7 +99,7 @@ def _descendants_of(ancestors: set[int], table: "ProcessTable") -> "ProcessTable
     return found
 
 
-def _marked(mark: bytes, table: "ProcessTable") -> "ProcessTable":
+def _select_marked(mark: bytes, table: "ProcessTable") -> "ProcessTable":
     return {process: fields for process, fields in table.items() if mark in _read_environment(process)}
 
 
