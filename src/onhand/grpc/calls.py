@@ -79,7 +79,7 @@ class ObservedCall:
 
 
 def log(level: int, event: str, **facts: object) -> None:
-    """Write an event to the log, without the search for the calling line, which would cost more than all the rest."""
+    """Write an event to the log, without the stack walk that a logger makes for each record."""
     if LOG.isEnabledFor(level):
         LOG.handle(LogRecord(LOG.name, level, __file__, 0, _LogLine(event=event, **facts), None, None))
 

@@ -123,7 +123,7 @@ def _fields(node: object) -> tuple[Any, ...]:
 
 
 def _count_chars(value: Any) -> int:
-    """Return about how long a value is as JSON, in a third of the time that encoding it takes."""
+    """Return about how long a value is as JSON. Encoding it instead would make adding a node a third slower."""
     if type(value) is str:
         return len(value)
     chars = 8
