@@ -16,11 +16,31 @@ if TYPE_CHECKING:
     from typing import NamedTuple as Record
 else:
 
+    class _Signature:
+        """The signature of a record for `help` and editors, built only when one of them asks."""
+
+        def __get__(self, record, cls):
+            from inspect import Parameter, Signature
+
+            defaults = cls._field_defaults
+            return Signature(
+                [
+                    Parameter(
+                        name,
+                        Parameter.POSITIONAL_OR_KEYWORD,
+                        default=defaults.get(name, Parameter.empty),
+                        annotation=cls.__annotations__[name],
+                    )
+                    for name in cls._fields
+                ]
+            )
+
     class Record(tuple):
         """A tuple with named items: the annotations of the subclass, with their defaults."""
 
         _fields = ()
         _field_defaults = {}  # noqa: RUF012  # of the class, never written to
+        __signature__ = _Signature()
 
         def __init_subclass__(cls):
             fields = cls._fields = cls.__match_args__ = tuple(cls.__annotations__)
@@ -57,6 +77,9 @@ else:
 
         def __setattr__(self, name, value):
             raise AttributeError(f"{type(self).__name__} is immutable; use _replace({name}=...)")
+
+        def __bool__(self):
+            return True  # a search result without hits is still a result
 
         def __getnewargs__(self):
             return tuple(tuple.__iter__(self))

@@ -5,9 +5,9 @@ Every event goes to the listeners; nothing is printed here. Tools, formats of pr
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
-from typing import Protocol
+from typing import Any, Protocol
 
 from onhand.agent.approval import CallRefusal, Gatekeeper
 from onhand.agent.events import (
@@ -119,7 +119,7 @@ class Agent:
     def __init__(
         self,
         model: Model | str,
-        tools: Tools | Sequence[Tool] = (),
+        tools: Tools | Sequence[Tool | Callable[..., Any]] = (),
         parts: Sequence[PromptPart] = (),
         *,
         approval: Gatekeeper | None = None,

@@ -98,8 +98,8 @@ class Index:
         Each batch is durable when `on_progress` is called with how many are done. `checked` documents are made, by
         whoever puts them, of what was checked when it entered; they are not copied.
         """
-        if isinstance(documents, Document):
-            documents = [documents]
+        if isinstance(documents, Document | str | dict):  # only a Document is accepted below
+            documents = [documents]  # type: ignore[list-item]
         written = Written()
         waiting: dict[str, Document] = {}
         for document in documents:
