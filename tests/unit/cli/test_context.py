@@ -281,7 +281,7 @@ def test_a_root_that_is_no_directory_exits_2(run: Run, project: Path, verb: list
     for name in ("missing", "file.md", "nul\0"):
         done = run("context", *verb, "--root", name)
         assert (done.code, done.out) == (2, "")
-        assert "is not a directory: name a project, or a directory of context files" in done.err
+        assert "is not a directory: pass a project, or a directory of context files" in done.err
 
 
 @requirement("context.unreadable-is-reported", "cli.context-search")

@@ -136,7 +136,7 @@ def test_a_pipe_a_directory_and_a_place_without_permission_are_refused_and_never
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "directory").mkdir()
     for name in ("pipe", "directory"):
-        with pytest.raises(StoreError, match=r"cannot be read \(it is not a file\)"):
+        with pytest.raises(StoreError, match=r"cannot be read \(not a regular file\)"):
             names(Plan(tmp_path / name))
     if os.getuid():
         (tmp_path / "closed").mkdir(mode=0o500)
