@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from onhand.cli.parser import Parser
-    from onhand.corpora.context import ContextResult
-    from onhand.corpora.rules import RulesResult
+    from onhand.corpora.context import ContextResult, SectionHit
+    from onhand.corpora.rules import RuleHit, RulesResult
 
 MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 ALL_PROBLEMS = "onhand context show --json"
@@ -140,7 +140,8 @@ def print_sections(result: ContextResult | RulesResult, explain: bool, all_probl
     """Print the sections that a search found, and how many were searched; `all_problems` lists every problem."""
     terminal.warn_of(result.problems, all_problems)
     terminal.warn(result.notes)
-    for number, hit in enumerate(result.hits, 1):
+    hits: tuple[SectionHit | RuleHit, ...] = result.hits
+    for number, hit in enumerate(hits, 1):
         section, linked_from = hit.section, getattr(hit, "linked_from", ())
         place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
         linked = f"  linked from {terminal.one_line(linked_from[0])}" if linked_from else ""
