@@ -1,6 +1,6 @@
-"""onhand: everything an agent might need is on hand; nothing it does not need is in the prompt.
+"""onhand: search, tools and memory for LLM agents, ready on demand instead of in the prompt.
 
-`onhand.open()` opens a project. The public names are loaded on first use, so that `import onhand` costs nothing.
+`onhand.open()` opens a project. Public names are imported on first use, so that `import onhand` is fast.
 """
 
 # ruff: noqa: I001  # names of one module stand together
@@ -32,8 +32,8 @@ _HOMES = {
 }
 _MODULE_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-TYPE_CHECKING = False  # type checkers take it for typing's own, which would have to be imported
-if TYPE_CHECKING:  # the same names, for them
+TYPE_CHECKING = False  # type checkers treat it like typing.TYPE_CHECKING, which would need an import
+if TYPE_CHECKING:
     from onhand.agent.loop import Agent as Agent
     from onhand.agent.toolbox import Toolbox as Toolbox
     from onhand.corpora.context import Context as Context
@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # the same names, for them
     from onhand.tools import Session as Session, Tool as Tool, schema_of as schema_of, tool as tool
     from onhand.tools.catalog import Catalog as Catalog
     from onhand.tools.catalog_tool import CatalogTool as CatalogTool
-else:  # or a type checker would believe that every name exists
+else:  # hidden from type checkers, which would otherwise believe that every name exists
     __all__ = sorted(_MODULE_OF)
 
     def __getattr__(name):

@@ -6,7 +6,7 @@ anything about doors, deadlines or connections. Where no predicate is set, work 
 
 from __future__ import annotations
 
-from _contextvars import ContextVar  # what `contextvars` has, without its Python part
+from _contextvars import ContextVar  # that of `contextvars`, without its Python part
 
 from onhand.errors import Cancelled
 

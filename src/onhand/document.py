@@ -1,7 +1,7 @@
-"""The data that every package hands around: documents, sections, filters and matches.
+"""The data types that all packages share: documents, sections, filters and matches.
 
-Nothing here reads, ranks or prints. The types are Records, because importing `dataclasses` alone costs more than
-starting Python (docs/adr/0007-fast-from-cold.md).
+They are Records, because importing `dataclasses` alone costs more than starting Python
+(docs/adr/0007-fast-from-cold.md).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Document(Record):
 
 
 class Filter(Record):
-    """Which documents count; what is empty or None does not constrain.
+    """Which documents to search; an empty field or None does not restrict the search.
 
-    An author is named in full, by the address, by what stands before its @, or by the name before the address, in
-    capital or small letters.
+    An author matches by the full text, the address, the part before its @, or the name before the address, ignoring
+    case. A single author, tag or scope may be a plain string, and a time an ISO 8601 string.
     """
 
     author: tuple[str, ...] = ()  # any of them
@@ -74,7 +74,7 @@ class Match(Record):
 
 
 def author_keys(author: str) -> tuple[str, ...]:
-    """Return the spellings by which a filter may name an author; `Sarah Chen <sarah@x.org>` has four."""
+    """Return the normalized spellings by which a filter finds an author; `Sarah Chen <sarah@x.org>` has four."""
     whole = " ".join(author.split()).casefold()
     name, bracket, rest = whole.partition("<")
     address = rest.rstrip("> ") if bracket else whole
@@ -84,12 +84,12 @@ def author_keys(author: str) -> tuple[str, ...]:
 
 
 def filter_author_keys(filter: Filter) -> set[str]:
-    """Return the authors of a filter, spelled as `author_keys` does."""
+    """Return the authors of a filter, normalized as by `author_keys`."""
     return {" ".join(author.split()).casefold() for author in filter.author}
 
 
 def to_microseconds(time: datetime) -> int:
-    """Return an aware time as exact microseconds since 1970."""
+    """Return an aware time as microseconds since 1970."""
     from datetime import UTC, datetime, timedelta
 
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -1,12 +1,12 @@
 """Open, read, replace, stamp and lock files.
 
-Only regular files are opened, and a file is read as it was at one moment. `write_atomic` replaces a file so that
-readers find the old or the new content and nothing between, even after a crash.
+Only regular files are opened, and reads are consistent: they return the content at one moment. `write_atomic` replaces
+a file so that readers find either the old or the new content, even after a crash.
 
-A change stamp tells whether a file has changed. It uses the ctime, which the kernel sets and no command can turn back,
-unlike the mtime. It does not see changes through a memory mapping that was opened before.
+A change stamp tells whether a file has changed. It uses the ctime, which only the kernel sets, instead of the mtime. It
+does not detect changes through a memory mapping that was opened earlier.
 
-This module is on the way to every search, so it imports nothing heavy; `FileLock` is a class because `contextlib` is.
+This module is on the way to every search and imports nothing heavy. `FileLock` is a class to avoid `contextlib`.
 """
 
 import errno
@@ -29,7 +29,7 @@ def open_regular(path: str) -> "BinaryIO":
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
-        raise OSError(errno.EINVAL, "it is not a file")
+        raise OSError(errno.EINVAL, "not a regular file")
     return open(number, "rb")
 
 
@@ -46,11 +46,11 @@ def read_stable_with_status(descriptor: int, max_bytes: int) -> tuple[bytes, os.
     for _ in range(MAX_TRIES):
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
-            raise OSError(errno.EINVAL, "it is not a file")
+            raise OSError(errno.EINVAL, "not a regular file")
         size = before.st_size
         if size > max_bytes:
-            raise OSError(errno.EFBIG, f"grew past {max_bytes:,} bytes while it was read: try again")
-        content = os.read(descriptor, size + 1)  # one more tells that it has grown
+            raise OSError(errno.EFBIG, f"grew past {max_bytes:,} bytes during the read: try again")
+        content = os.read(descriptor, size + 1)  # one byte more reveals that it has grown
         while len(content) < size and (more := os.read(descriptor, size + 1 - len(content))):
             content += more
         after = os.fstat(descriptor)
@@ -60,7 +60,7 @@ def read_stable_with_status(descriptor: int, max_bytes: int) -> tuple[bytes, os.
     raise BlockingIOError(errno.EAGAIN, "it is being written to: try again")
 
 
-ACL_ATTRIBUTE = "system.posix_acl_access"  # who else may do what, where a system keeps lists of them
+ACL_ATTRIBUTE = "system.posix_acl_access"  # access control list of Linux
 
 
 def write_atomic(
@@ -70,25 +70,25 @@ def write_atomic(
     directory: int | None = None,
     check: "Callable[[], None] | None" = None,
 ) -> None:
-    """Replace a file; an OSError leaves the old one as it was.
+    """Replace a file atomically; after an OSError the old one is unchanged.
 
-    `mode` is for a new file; an existing one keeps its own. With a descriptor of a `directory`,
-    the path is a name in it, and a link of that name is replaced and not followed. `check` is called last of all, when
-    only the name is still that of the old file, and may raise what keeps it so.
+    `mode` applies to a new file; an existing one keeps its mode. With the descriptor of a `directory`, the path is a
+    name in it, and a link of that name is replaced instead of followed. `check` is called just before
+    the file is replaced and may raise an exception to keep the old one.
     """
     from contextlib import suppress
     from secrets import token_hex
 
-    kept = None
+    old = None
     with suppress(FileNotFoundError):
-        kept = os.stat(path, dir_fd=directory, follow_symlinks=directory is None)
+        old = os.stat(path, dir_fd=directory, follow_symlinks=directory is None)
     above = os.path.dirname(path)
     temporary = os.path.join(above, f".{token_hex(8)}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with open(os.open(temporary, flags, mode, dir_fd=directory), "wb") as file:
         try:
-            if kept:
-                _copy_owner_and_mode(file.fileno(), kept, path, directory)
+            if old:
+                _copy_owner_and_mode(file.fileno(), old, path, directory)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -104,22 +104,22 @@ def write_atomic(
         os.fsync(directory)
 
 
-def _copy_owner_and_mode(number: int, kept: os.stat_result, path: str, directory: int | None) -> None:
+def _copy_owner_and_mode(number: int, old: os.stat_result, path: str, directory: int | None) -> None:
     """Copy the owner, the mode and the attributes of the old file, as far as permitted."""
     if not hasattr(os, "fchown"):  # Windows
         return
-    kept_mode = kept.st_mode & 0o777
+    mode = old.st_mode & 0o777
     try:
-        if (kept.st_uid, kept.st_gid) != (os.geteuid(), os.getegid()):
-            os.fchown(number, kept.st_uid, kept.st_gid)
+        if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(number, old.st_uid, old.st_gid)
         _copy_attributes(number, path, directory)
-    except OSError:  # only root may give files away; the mode must not open ours to a group that had no access
-        kept_mode = kept.st_mode & 0o707
-    os.fchmod(number, kept_mode)  # whatever the umask says of new files
+    except OSError:  # only root may change owners; the mode must not give access to another group
+        mode = old.st_mode & 0o707
+    os.fchmod(number, mode)  # regardless of the umask
 
 
 def _copy_attributes(number: int, path: str, directory: int | None) -> None:
-    """Copy the user attributes of the old file and its access control list, without which its mode would mean more."""
+    """Copy the user attributes and the access control list of the old file, which change what its mode means."""
     from contextlib import suppress
 
     if not hasattr(os, "setxattr"):
@@ -127,14 +127,14 @@ def _copy_attributes(number: int, path: str, directory: int | None) -> None:
     flags = os.O_RDONLY | os.O_NONBLOCK | (os.O_NOFOLLOW if directory is not None else 0)
     old = os.open(path, flags, dir_fd=directory)
     try:
-        given, inherited = _attributes(old), _attributes(number)
-        for name in given:
+        attributes, inherited = _attributes(old), _attributes(number)
+        for name in attributes:
             if name.startswith("user."):
-                with suppress(OSError):  # there is no room for it
+                with suppress(OSError):  # no space left for it
                     os.setxattr(number, name, os.getxattr(old, name))
-        if ACL_ATTRIBUTE in given:
+        if ACL_ATTRIBUTE in attributes:
             os.setxattr(number, ACL_ATTRIBUTE, os.getxattr(old, ACL_ATTRIBUTE))
-        elif ACL_ATTRIBUTE in inherited:  # from its directory, since the old one was made
+        elif ACL_ATTRIBUTE in inherited:  # from the directory, after the old file was created
             os.removexattr(number, ACL_ATTRIBUTE)
     finally:
         os.close(old)
@@ -143,12 +143,12 @@ def _copy_attributes(number: int, path: str, directory: int | None) -> None:
 def _attributes(file: int) -> list[str]:
     try:
         return os.listxattr(file)
-    except OSError:  # the file system has none
+    except OSError:  # not supported by the file system
         return []
 
 
 def _sync_directory(directory: str) -> None:
-    """Make the new name durable; where directories cannot be opened, the system does so."""
+    """Make the new name durable, on systems where directories can be opened."""
     try:
         number = os.open(directory, os.O_RDONLY)
     except OSError:
@@ -161,21 +161,19 @@ def _sync_directory(directory: str) -> None:
         os.close(number)
 
 
-TIMESTAMP_GRANULARITY_NS = (
-    3_000_000_000  # a change in the tick of a look leaves no trace; the longest tick, of FAT, is two seconds
-)
+TIMESTAMP_GRANULARITY_NS = 3_000_000_000  # more than the two seconds of FAT; later changes may have the same time
 
 
 def is_unchanged_since(changed_ns: int, since_ns: int) -> bool:
-    """Return whether something with this change time certainly has not changed since a moment."""
+    """Return whether something with this change time has certainly not changed since `since_ns`."""
     return changed_ns + TIMESTAMP_GRANULARITY_NS < since_ns
 
 
 def change_stamp(status: os.stat_result) -> tuple[int, ...]:
     """Return a value that differs after every change of a file, or of the names in a directory.
 
-    It is empty if the last change was just now, when another change may leave no trace. Take it before reading, so that
-    a change during the read is noticed.
+    It is empty if the last change is so recent that another change could have the same time. Take it before reading, so
+    that a change during the read is noticed.
     """
     known = is_unchanged_since(status.st_ctime_ns, time_ns())
     return (status.st_dev, status.st_ino, status.st_ctime_ns) if known else ()
@@ -190,14 +188,14 @@ def directory_stamp(path: str) -> tuple[int, ...] | None:
     return change_stamp(found) if stat.S_ISDIR(found.st_mode) else None
 
 
-LOCK_TIMEOUT_S = 60.0  # copying a million vectors, the longest that onhand holds one, takes a fraction
+LOCK_TIMEOUT_S = 60.0  # the longest work under a lock, copying a million vectors, takes a fraction of it
 
 
 class FileLock:
-    """A lock that one holder at a time has, among all threads and processes, for use in a `with` statement.
+    """An exclusive lock between threads and processes, for use in a `with` statement.
 
-    Entering it creates the file, which stays. It raises an OSError if the file cannot be created, and a TimeoutError if
-    another holder does not release it in time. The system releases the lock of a process that ends.
+    Entering it creates the file, which stays. It raises OSError if the file cannot be created, and TimeoutError if
+    another holder does not release the lock in time. The system releases the locks of a process that ends.
     """
 
     def __init__(self, path: str, timeout_s: float = LOCK_TIMEOUT_S, mode: int = 0o666) -> None:
@@ -208,7 +206,7 @@ class FileLock:
 
     def __enter__(self) -> None:
         os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link would have a file made anywhere
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link could create a file anywhere
         descriptor = os.open(self._path, flags, self._mode)
         try:
             deadline = time.monotonic() + self._timeout_s
@@ -222,13 +220,13 @@ class FileLock:
         self._descriptor = descriptor
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)  # which releases the lock
+        os.close(self._descriptor)  # releases the lock
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file or directory until it is closed; False if it is locked already.
+    """Lock an open file or directory until it is closed; return False if it is already locked.
 
-    An OSError where the file system has no locks.
+    Raise OSError if the file system does not support locks.
     """
     try:
         try:

@@ -53,7 +53,7 @@ def extract_text(page: str, links_from: str = "") -> HtmlText:
     If `links_from` gives the page's own address, the text also has the addresses of its links, and menus are included.
     """
     extractor = _TextExtractor(page, _SKIPPED - {"nav"} if links_from else _SKIPPED, links_from)
-    if extractor.depth:  # something to be left out is never closed: better too much than half a page
+    if extractor.depth:  # a skipped element is never closed, so skip nothing rather than half of the page
         extractor = _TextExtractor(page, frozenset(), links_from)
     meta = extractor.meta
     return HtmlText(
@@ -138,7 +138,7 @@ class _TextExtractor:
             self._link_from, self._link = len(self._pieces), address
 
     def _end_link(self) -> None:
-        """Put the address of a link behind the last of its text; not into code, which it would change."""
+        """Append the address of a link to its text, except in code."""
         if self._link and not self._verbatim:
             for at in reversed(range(self._link_from, len(self._pieces))):
                 piece = self._pieces[at]
@@ -202,7 +202,7 @@ class _TextExtractor:
             self._verbatim = max(0, self._verbatim + (-1 if closes else 1))
         elif name == "h1" and not self.heading and closes and self._heading_from is not None:
             self.heading = " ".join("".join(self._pieces[self._heading_from :]).split())
-            self._heading_from = None  # otherwise every further closing tag would scan all of it again
+            self._heading_from = None  # otherwise every further closing tag would scan the page again
         elif name == "h1" and not closes:
             self._heading_from = len(self._pieces)
 
@@ -224,7 +224,7 @@ def _pieces_of(page: str) -> Iterator[str | tuple[str, bool, str, str]]:
     """Yield texts and tags in order; a tag is its name, whether it closes, its attributes, and its raw content."""
     at = 0
     tag = _TAG
-    unclosed: set[str] = set()  # searched for in vain in the rest of the page, so not searched for again
+    unclosed: set[str] = set()  # endings that the rest of the page does not have
     while (start := page.find("<", at)) >= 0:
         if start > at:
             yield page[at:start]
@@ -254,7 +254,7 @@ def _pieces_of(page: str) -> Iterator[str | tuple[str, bool, str, str]]:
 
 
 def _after_declaration(page: str, start: int, unclosed: set[str]) -> int:
-    """Return where a comment, doctype or instruction ends; after its opening if it never does."""
+    """Return the end of a comment, doctype or instruction, or the end of its opening if it is never closed."""
     opening, ending = ("<!--", "-->") if page.startswith("<!--", start) else ("<!", ">")
     end = -1 if ending in unclosed else page.find(ending, start + len(opening))
     if end >= 0:
@@ -264,5 +264,5 @@ def _after_declaration(page: str, start: int, unclosed: set[str]) -> int:
 
 
 def decode_references(text: str) -> str:
-    """Return the text with its character references resolved."""
+    """Return the text with character references decoded."""
     return unescape(_HUGE_REFERENCE.sub("\ufffd", text)) if "&" in text else text

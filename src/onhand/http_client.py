@@ -26,14 +26,14 @@ MAX_ERROR_BYTES = 64 << 10  # of a response that reports an error
 
 
 def parse_url(url: str) -> SplitResult:
-    """Return the parts of an HTTP address; InputError without any secret when it is not one."""
+    """Parse an HTTP address; raise InputError, without quoting secrets, if it is not one."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise InputError(f"this is not an address: {error}") from None
+        raise InputError(f"not an address: {error}") from None
     if parts.username is not None or parts.password is not None:
-        raise InputError("a user name or password in an address ends up in logs: put the key in a variable instead")
+        raise InputError("credentials in an address end up in logs: put the key in an environment variable instead")
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or not url.isascii() or " " in url:
         raise InputError(f"{url!r:.200} is not an HTTP address: write https://HOST/PATH")
     return parts
@@ -45,7 +45,7 @@ def is_loopback(parts: SplitResult) -> bool:
 
 
 class SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects as long as they stay encrypted, and keeps the headers of the first response."""
+    """Follows redirects unless they drop encryption, and stores the headers of the first response."""
 
     def __init__(self, allowed: bool, parts: SplitResult) -> None:
         self.allowed = allowed
@@ -72,26 +72,26 @@ def build_opener(parts: SplitResult, redirects: SafeRedirects, *more: Any) -> ur
 
 
 def validate_key_name(name: str) -> None:
-    """Raise an InputError unless this can be the name of a variable."""
+    """Raise InputError unless this is a valid name of an environment variable."""
     if not (name.isascii() and name.isidentifier()):
-        # A key that was put where its name belongs must not reach a terminal or a log.
-        raise InputError("api_key_env is the name of the variable that holds the key, such as OPENAI_API_KEY")
+        # Someone may have passed the key itself; it must not reach a terminal or a log.
+        raise InputError("api_key_env must be the name of the variable that holds the key, such as OPENAI_API_KEY")
 
 
 def read_api_key(name: str | None, failure: type[OnhandError]) -> str | None:
-    """Return the key that a variable holds now. It never appears in a message."""
+    """Return the key in an environment variable; no message contains it."""
     if name is None:
         return None
     key = os.environ.get(name, "").strip()
     if not key:
         raise failure(f"the variable {name} is empty: set it to the key of the endpoint")
     if not (key.isascii() and key.isprintable()):
-        raise failure(f"the variable {name} holds something that cannot be a key: check its value")
+        raise failure(f"the variable {name} does not hold a valid key: check its value")
     return key
 
 
 def error_message(body: bytes) -> str:
-    """Return the error message in a response body, from one of the usual places, on one line."""
+    """Return the error message of a response body on one line."""
     try:
         message = json.loads(body)
         while isinstance(message, dict):
@@ -102,7 +102,7 @@ def error_message(body: bytes) -> str:
 
 
 def parse_retry_after(header: str) -> float | None:
-    """Return the seconds that a Retry-After header asks for, as a number or a date."""
+    """Return the delay of a Retry-After header, a number or a date, in seconds."""
     if header.strip().isascii() and header.strip().isdigit():
         return float(header)
     try:
@@ -113,7 +113,7 @@ def parse_retry_after(header: str) -> float | None:
 
 
 class RetryLater(Exception):
-    """A request that failed and may succeed later; after `after_s` seconds, if the server says so."""
+    """A request failed and may succeed later; `after_s` is the delay that the server asks for."""
 
     def __init__(self, message: str, after_s: float | None = None) -> None:
         super().__init__(message)
@@ -121,21 +121,24 @@ class RetryLater(Exception):
 
 
 class RetryPolicy(NamedTuple):
-    """How often a request is repeated, and after how long."""
+    """How often and after which delays a request is repeated."""
 
     retries: int = 4
     first_wait_s: float = 1.0  # doubled each time
-    max_wait_s: float = 60.0  # a server that asks for more is not waited for
+    max_wait_s: float = 60.0  # if a server asks for more, the request fails
     after_timeouts: bool = True
 
     def wait_s(self, attempt: int, later: RetryLater) -> float | None:
-        """Return how long to wait before the next attempt, the first being 0; None: give up."""
+        """Return the delay after attempt 0, 1, …, or None to give up."""
         wait_s = self.first_wait_s * 2**attempt if later.after_s is None else later.after_s
         return None if attempt >= self.retries or wait_s > self.max_wait_s else wait_s
 
 
 class JsonEndpoint:
-    """An address that takes JSON by POST and fails with `failure`. A key is known by the name of its variable only."""
+    """An address that accepts JSON by POST; its errors are of the type `failure`.
+
+    The key is read from an environment variable for each request.
+    """
 
     def __init__(
         self,
@@ -161,11 +164,11 @@ class JsonEndpoint:
         self._policy = policy
 
     def read_key(self) -> str | None:
-        """Return the key that the variable holds now."""
+        """Return the current key."""
         return read_api_key(self.api_key_env, self._failure)
 
     def wait_s(self, attempt: int, later: RetryLater) -> float:
-        """Return how long to wait before the next attempt; an error when no more should be made."""
+        """Return the delay before the next attempt; raise an error if there should be none."""
         wait_s = self._policy.wait_s(attempt, later)
         if wait_s is None:
             advice = "" if later.after_s is None else f" It asks to wait for {later.after_s:.0f} s."
@@ -174,7 +177,7 @@ class JsonEndpoint:
 
     @contextmanager
     def post(self, value: Any, headers: Mapping[str, str], key: str | None, *handlers: Any) -> Iterator[Any]:
-        """Send a value and yield the response; what fails, also while it is read, is RetryLater or a failure."""
+        """Send a value and yield the response; errors, also while it is read, become RetryLater or a failure."""
         headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, **headers}
         request = urllib.request.Request(self.url, json.dumps(value).encode(), headers)  # noqa: S310  # see parse_url
         # A redirect would carry the key to wherever it points.
@@ -191,21 +194,21 @@ class JsonEndpoint:
             if isinstance(error.reason, TimeoutError):
                 raise self._timeout_error() from None
             if isinstance(error.reason, ConnectionResetError):
-                raise RetryLater("broke the connection off") from None
-            raise self._failure(f"{self.url} cannot be reached ({error.reason}): check that it runs") from None
+                raise RetryLater("closed the connection") from None
+            raise self._failure(f"{self.url} cannot be reached ({error.reason}): check that it is running") from None
         except (HTTPException, ConnectionError, ssl.SSLError):
-            raise RetryLater("broke the connection off") from None
+            raise RetryLater("closed the connection") from None
 
     def _timeout_error(self) -> Exception:
         message = f"did not answer within {self.timeout_s:g} s"
         if self._policy.after_timeouts:
             return RetryLater(message)
-        return self._failure(f"{self.url} {message}: give it more time")
+        return self._failure(f"{self.url} {message}: increase the timeout")
 
     def _translate_status(self, error: HTTPError, key: str | None) -> Exception:
-        """Return what a status other than 200 means, with the words of the server."""
+        """Translate an error status, with the message of the server."""
         if 300 <= error.code < 400:
-            return self._failure(f"{self.url} answered {error.code}, a redirect: use the address that it leads to")
+            return self._failure(f"{self.url} answered {error.code}, a redirect: use the target address")
         try:
             details = error_message(error.read(MAX_ERROR_BYTES))
         except (OSError, HTTPException):

@@ -23,9 +23,9 @@ Resolver = Callable[[str, int], list[str]]
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?:{_LABEL}\.)+{_LABEL}")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as a last label: some parsers take the whole name for an IPv4 address
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as the last label, some parsers read it as an IPv4 address
 
-# IANA's special-purpose registries, and what clouds use besides. Python's own classification changed between versions.
+# IANA's special-purpose registries and the addresses of cloud services. Python's classification differs by version.
 _PRIVATE_V4 = tuple(
     map(
         IPv4Network,
@@ -150,7 +150,7 @@ def _is_ipv4_literal(host: str) -> bool:
 
 
 def _is_public_v6(address: IPv6Address) -> bool:
-    if address.scope_id is not None or address not in _PUBLIC_V6:  # mapped and translated ones are outside of it
+    if address.scope_id is not None or address not in _PUBLIC_V6:  # mapped and translated addresses are outside of it
         return False
     return not any(address in network for network in _PRIVATE_V6)
 

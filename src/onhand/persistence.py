@@ -1,7 +1,7 @@
-"""Hand snapshots of an object in memory to the caller's function, plain or async, one at a time.
+"""Pass snapshots of an object to the caller's `on_persist` function, sync or async, one at a time.
 
-A snapshot is taken when its turn comes, so an older one never follows a newer one. Safe between threads and event
-loops.
+A snapshot is taken when its turn comes, so an older one never follows a newer one. Persisters can be shared between
+threads and event loops.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ from onhand.errors import InputError
 
 
 class Persister:
-    """Calls `function` with what `snapshot` returns. Without a function it does nothing."""
+    """Calls `function` with the return value of `snapshot`; without a function it does nothing."""
 
     def __init__(
         self, function: Callable[[Any], object] | None, snapshot: Callable[[], Any], *, automatic: bool = False
     ) -> None:
         if function is not None and not callable(function):
-            raise InputError(f"on_persist must be a function that takes all of them, not {function!r:.60}")
+            raise InputError(f"on_persist must be a function that takes a snapshot, not {function!r:.60}")
         self._function, self._snapshot = function, snapshot
         self.is_automatic = automatic and function is not None
         self.error: str | None = None  # of the last `persist_quietly`
         self._is_async = function is not None and is_async(function)
         self._lock = Lock()
-        self._current: Future[None] | None = None  # done when the call under way has ended
-        self._tasks: set[asyncio.Task[None]] = set()  # an event loop itself does not keep them alive
+        self._current: Future[None] | None = None  # done when the current call has ended
+        self._tasks: set[asyncio.Task[None]] = set()  # event loops keep only weak references to tasks
 
     def persist(self) -> "asyncio.Task[None] | None":
         """Persist now or, if the function is async and an event loop runs in this thread, in the returned task."""
@@ -48,10 +48,10 @@ class Persister:
         return task
 
     def persist_quietly(self) -> "asyncio.Task[None] | None":
-        """Persist as `persist` does, and keep an error in `error` instead of raising it."""
+        """Persist as `persist` does, but store an error in `error` instead of raising it."""
         try:
             pending = self.persist()
-        except Exception as error:  # of the caller's function
+        except Exception as error:  # the caller's function may raise anything
             self.error = _describe(error)
             return None
         if pending is None:
@@ -61,7 +61,7 @@ class Persister:
         return pending
 
     async def persist_quietly_async(self) -> None:
-        """Do what `persist_quietly` does without blocking the event loop, and wait for it to end."""
+        """Persist as `persist_quietly` does, without blocking the event loop, and wait for the end."""
         if not self._is_async:
             await asyncio.to_thread(self.persist_quietly)
         elif pending := self.persist_quietly():
@@ -90,12 +90,12 @@ class Persister:
         await self._function(snapshot)  # type: ignore[misc]
 
     def _take_turn(self) -> "Future[None] | None":
-        """Begin a call of the function; while another one is under way, return its future instead."""
+        """Begin a call of the function, or return the future of the call that is still running."""
         with self._lock:
             if self._current is not None:
                 return self._current
             self._current = Future()
-            self._current.set_running_or_notify_cancel()  # a cancelled waiter must not cancel it
+            self._current.set_running_or_notify_cancel()  # so that a cancelled waiter cannot cancel it
             return None
 
     def _end_turn(self) -> None:
@@ -110,19 +110,19 @@ class Persister:
 
 
 def require_iterable(items: object, what: str) -> Iterable[Any]:
-    """Return the items that `on_persist` was given earlier; InputError when they cannot be iterated over."""
+    """Return the items of an earlier snapshot; raise InputError if they are not iterable."""
     if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping):
-        raise InputError(f"{what} must be a list of what on_persist was given, not {items!r:.60}")
+        raise InputError(f"{what} must be a list of items that on_persist received, not {items!r:.60}")
     return items
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return whether calling the function gives an awaitable."""
+    """Return whether calling the function returns an awaitable."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def close_coroutine(awaitable: Awaitable[Any]) -> None:
-    """Close a coroutine that nobody will await, so that Python does not warn about it."""
+    """Close a coroutine that is never awaited, so that Python does not warn about it."""
     if inspect.iscoroutine(awaitable):
         awaitable.close()
 

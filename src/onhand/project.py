@@ -1,7 +1,7 @@
-"""A project and everything in it that can be opened: the public API, and the only module that names concrete classes.
+"""The public API: a project with its corpora, tools, servers and agent, each opened once, on first use.
 
-Each part is opened when it is first used, and once: whatever a command, a door or an agent needs, it takes from the
-same `Project`. Imports are inside the functions that need them, because a search must not pay for an agent.
+This is the only module that names concrete classes. Commands, doors and agents take what they need from one `Project`.
+Imports are inside the functions that need them, because a search must not pay for an agent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 else:
 
     class part:
-        """`functools.cached_property` without its imports, and with a lock: two threads do not open a part twice."""
+        """`functools.cached_property` without its imports, and with a lock, so that no part is opened twice."""
 
         def __init__(self, open):
             self._open, self._name, self.__doc__ = open, open.__name__, open.__doc__
@@ -63,24 +63,24 @@ else:
                 return project.__dict__[self._name]
 
 
-PLAN_PATH = ".onhand/plan.journal"  # in the project, as is the next one
+PLAN_PATH = ".onhand/plan.journal"  # both are relative to the project
 CACHE_PATH = ".onhand/cache.json"
-REPOSITORY_DIRECTORIES = (".git", ".hg", ".svn", ".jj")  # programs run what they find there
+REPOSITORY_DIRECTORIES = (".git", ".hg", ".svn", ".jj")  # nothing is written there: programs run such files
 _NO_DOCUMENTS = "there are no documents at {}: import some with `onhand docs import PATH…`"
 
 
 def open(path: str | os.PathLike[str] = ".", *, settings: Mapping[str, object] | None = None) -> Project:
-    """Open the project that a directory is in. Nothing in it is read before it is used.
+    """Open the project that a directory belongs to; each of its parts is opened on first use.
 
-    `settings` override what the configuration says, such as {"context.limit": 5}.
+    `settings` override the configuration, such as {"context.limit": 5}.
     """
     return Project(load_config(start=os.fspath(path), flags=settings))
 
 
 def open_index(path: str | os.PathLike[str] | None = None, embedder: Embedder | str | None = "auto") -> Index:
-    """Open the documents of a file, which is created if it does not exist; without a path, an index in memory.
+    """Open an index of documents in a file, which is created if needed, or in memory if there is no path.
 
-    `embedder` is "auto" (the best that is installed, or none), None, the name of one, or one of your own.
+    `embedder` is "auto" (the best one installed, if any), None, the name of an embedder, or an Embedder.
     """
     from onhand.embed.choose import choose_embedder
     from onhand.search.index import Index
@@ -92,7 +92,10 @@ def open_index(path: str | os.PathLike[str] | None = None, embedder: Embedder | 
 
 
 class Project:
-    """Everything on hand in one project. Each part is opened on first use, once, and shared by all who ask for it."""
+    """A project and its parts, each opened once, on first use.
+
+    Corpora (`context`, `rules`, `skills`, `notes`, `documents`), `plan` and `cache` have `tools()`, as has the project.
+    """
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -107,7 +110,7 @@ class Project:
         return self.config.project
 
     def close(self) -> None:
-        """Write the cache and close the files of what was opened."""
+        """Write the cache to its file and close the index of documents."""
         for name in ("cache", "index"):
             if name in self.__dict__:
                 self.__dict__.pop(name).close()
@@ -123,7 +126,7 @@ class Project:
 
     @part
     def context(self) -> Context:
-        """The project's context pages."""
+        """The context pages of the project."""
         from onhand.corpora.context import Context
 
         settings = self.config.context._asdict()
@@ -135,7 +138,7 @@ class Project:
         return self.rules_of(repository_of(self.directory))
 
     def rules_of(self, directory: str) -> Rules:
-        """Open the rules of another directory, by the same settings."""
+        """Open the rules of another directory with the same settings."""
         from onhand.corpora.rules import Rules
 
         settings, directory = self.config.rules._asdict(), os.path.abspath(directory)
@@ -143,11 +146,11 @@ class Project:
 
     @part
     def skills(self) -> Skills:
-        """The skills of the project and, unless the settings say otherwise, of the user."""
+        """The skills of the project and, unless `skills.user` is false, of the user."""
         return self._open_skills(self.directory, self.config.skills._asdict())
 
     def skills_of(self, directory: str) -> Skills:
-        """Open the skills of a directory: a project, or, if it has none of the usual places, skills or one skill."""
+        """Open the skills of a directory: a project, or a directory that is or contains skills."""
         from onhand.corpora.skill_files import has_usual
 
         directory, settings = os.path.abspath(directory), self.config.skills._asdict()
@@ -173,20 +176,20 @@ class Project:
 
     @property
     def has_notes(self) -> bool:
-        """Whether notes can be kept where the configuration says; its warnings say why not."""
+        """Whether notes can be written to the configured directory; if not, a warning of `config` says why."""
         return not _placement_problem(self.directory, self.config.notes.path)
 
     def prepare_notes(self) -> None:
-        """Create the directory of the notes now: in a sandbox, none can be created next to a protected name."""
+        """Create the directory of the notes, which may not be possible later in a sandbox."""
         from contextlib import suppress
 
         if self.has_notes:
-            with suppress(OSError):  # writing a note reports it
+            with suppress(OSError):  # writing a note will report it
                 os.makedirs(os.path.join(self.directory, self.config.notes.path), exist_ok=True)
 
     @part
     def documents(self) -> Documents:
-        """The imported documents; StoreError says how to import some if there are none."""
+        """The imported documents; raises StoreError if there are none."""
         from onhand.corpora.documents import Documents
 
         if not os.path.exists(self.documents_path):
@@ -195,34 +198,34 @@ class Project:
 
     @part
     def index(self) -> Index:
-        """The index of the documents, to put some in or delete some; its file is created if it does not exist."""
+        """The index of the documents, for adding and deleting them; its file is created if needed."""
         directory = os.path.dirname(os.path.abspath(self.documents_path))
         try:
             os.makedirs(directory, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{directory} cannot be created ({error.strerror}): name another file by --db") from None
+            raise StoreError(f"{directory} cannot be created ({error.strerror}): choose another --db") from None
         return open_index(self.documents_path, self.config.documents.embedder)
 
     @property
     def documents_path(self) -> str:
-        """The file of the documents, whether it exists or not."""
+        """The path of the documents' file, whether or not it exists."""
         return self._place_of("documents.path", self.config.documents.path, ", or by --db")
 
     @property
     def has_documents(self) -> bool:
-        """Whether documents were imported, to a place that can be used."""
+        """Whether documents were imported."""
         path = self.config.documents.path
         return os.path.isfile(os.path.join(self.directory, path)) and not _placement_problem(self.directory, path)
 
     def search(self, query: str, kinds: Sequence[str] = (), limit: int = 10) -> FederatedResult:
-        """Search rules, context, skills, documents and notes, or those of these kinds, in one ranking."""
+        """Search rules, context, skills, documents and notes, or only the given kinds, in one ranking."""
         return self._everything.search(query, kinds, limit)
 
     @part
     def _everything(self) -> FederatedSearch:
         from onhand.corpora.federated import FederatedSearch
 
-        return FederatedSearch(  # those with more authority first
+        return FederatedSearch(  # in order of authority
             {
                 "rules": lambda: self.rules,
                 "context": lambda: self.context,
@@ -233,14 +236,14 @@ class Project:
         )
 
     def _indexing(self, name: str, settings: Mapping[str, object]) -> dict[str, Any]:
-        """Return where a corpus of files caches its index between runs, and what compares meaning."""
-        how: dict[str, Any] = {"cache_file": None, "embedder": None, "unavailable": None}
+        """Return the cache file and the embedder of a corpus of files."""
+        options: dict[str, Any] = {"cache_file": None, "embedder": None, "unavailable": None}
         if self.config.file_index.cached:
             where = os.path.realpath(self.directory)
-            how["cache_file"] = cache_path(cache_directory(os.environ), name, __version__, where, settings)
+            options["cache_file"] = cache_path(cache_directory(os.environ), name, __version__, where, settings)
         if self.config.file_index.embedder != "none":
-            how["embedder"], how["unavailable"] = self._files_embedder
-        return how
+            options["embedder"], options["unavailable"] = self._files_embedder
+        return options
 
     @part
     def _files_embedder(self) -> tuple[Embedder | None, str | None]:
@@ -249,7 +252,7 @@ class Project:
         return choose_embedder(self.config.file_index.embedder)
 
     def _place_of(self, key: str, path: str, or_else: str = "") -> str:
-        """Return the whole path of a place that we write to; ConfigError if nothing may be written there."""
+        """Return the full path of a file or directory to write to; raise ConfigError if it is not allowed."""
         if reason := _placement_problem(self.directory, path):
             raise ConfigError(f"{key}: {os.path.join(self.directory, path)} {reason}{or_else}")
         return os.path.join(self.directory, path)
@@ -258,7 +261,7 @@ class Project:
 
     @part
     def plan(self) -> Plan:
-        """The plan of the project; its file is created with the first change."""
+        """The plan of the project; the first change creates its file."""
         from onhand.plan.plan import Plan
 
         path = os.path.join(self.directory, PLAN_PATH)
@@ -274,7 +277,7 @@ class Project:
 
     @part
     def cache(self) -> SemanticCache:
-        """The semantic cache of the project, which `close` writes to its file."""
+        """The semantic cache of the project; `close` writes it to its file."""
         from onhand.cache.cache import open_cache
         from onhand.embed.choose import choose_embedder
 
@@ -284,12 +287,12 @@ class Project:
     # Tools
 
     def tools(self, workspace_tools: str | None = None) -> list[Tool]:
-        """Return every tool that the configuration offers to a model.
+        """Return every tool that the configuration offers to models.
 
         `workspace_tools` ("none", "read" or "write") overrides the setting workspace.tools.
         """
         tools = self.context.tools()
-        if self.rules.paths():  # tools that can find nothing would only take up room in a prompt
+        if self.rules.paths():  # tools without anything to find would only lengthen the prompt
             tools += self.rules.tools()
         if self.skills.all():
             tools += self.skills.tools()
@@ -297,7 +300,7 @@ class Project:
             tools += self.notes.tools()
         if self.has_documents:
             tools += self.documents.tools()
-        if self.has_plan:  # four more tools in a prompt: only if there is a plan
+        if self.has_plan:
             tools += self.plan.tools()
         tools += self._workspace_tools(workspace_tools or self.config.workspace.tools)
         tools += self._shell_tools if self.config.shell.enabled else []
@@ -305,7 +308,7 @@ class Project:
         return tools
 
     def registry(self, workspace_tools: str | None = None) -> Registry:
-        """Return a new registry of `tools()`, to which others can be added."""
+        """Return a new registry with `tools()`, to which more can be added."""
         from onhand.tools import Registry
 
         return Registry(self.tools(workspace_tools))
@@ -341,7 +344,7 @@ class Project:
 
     @part
     def _shell_tools(self) -> list[Tool]:
-        """The tools that run commands; they share one table of jobs."""
+        """The tools that run commands, which share one table of jobs."""
         from onhand.actions.jobs import Jobs
         from onhand.actions.shell import command_environment, start_unconfined
         from onhand.actions.shell_tools import shell_tools
@@ -355,7 +358,7 @@ class Project:
         return shell_tools(
             Jobs(start_unconfined if sandbox is None else _confine(sandbox, policy)),
             workspace.directory,
-            lambda given: command_environment(os.environ, also, given),
+            lambda variables: command_environment(os.environ, also, variables),
             "Nothing confines it." if sandbox is None else describe_sandbox(policy, sandbox.name),
             config.shell.timeout_s,
         )
@@ -364,7 +367,7 @@ class Project:
         from onhand.actions.web import http_get_tool
         from onhand.corpora.blocks import render_block
 
-        # What a page says stands in a block that no page can close.
+        # The text of a page is put into a block that the page cannot close.
         return [
             http_get_tool(
                 lambda attributes, text: render_block("web_page", attributes, text), self.config.web.allow_http
@@ -372,9 +375,9 @@ class Project:
         ]
 
     def sandbox_policy(self, root: str = "") -> Policy:
-        """Return what commands may read, write and reach; what is closed to the file tools is closed to them.
+        """Return what commands may read, write and reach; files that are closed to tools are closed to commands too.
 
-        Commands of a model work in `root`, the workspace's; those of the user, in the whole project.
+        Commands of a model work in `root`, the workspace; those of the user, in the whole project.
         """
         from onhand.path_rules import PathRules
         from onhand.sandbox.policy import workspace_policy
@@ -382,17 +385,17 @@ class Project:
         settings, files = self.config.sandbox, self.config.workspace
         project = os.path.realpath(self.directory)
 
-        def whole(paths: Iterable[str]) -> list[str]:
+        def resolve(paths: Iterable[str]) -> list[str]:
             return [os.path.normpath(os.path.join(project, path)) for path in paths]
 
         policy = workspace_policy(
             root or project,
             home=os.path.expanduser("~"),
             project=project,
-            readable=whole(settings.readable),
-            writable=whole((*([] if root else [files.root]), *files.writable_roots, *settings.writable)),
-            read_only=whole(files.read_only_roots),
-            denied=[*whole(settings.denied), *_user_decisions()],
+            readable=resolve(settings.readable),
+            writable=resolve((*([] if root else [files.root]), *files.writable_roots, *settings.writable)),
+            read_only=resolve(files.read_only_roots),
+            denied=[*resolve(settings.denied), *_user_decisions()],
             domains=settings.domains,
             closed=PathRules(files.deny, files.protect, files.allow),
         )
@@ -404,33 +407,33 @@ class Project:
 
     @property
     def has_servers(self) -> bool:
-        """Whether there may be MCP servers to connect to: nothing of MCP is imported to find out."""
+        """Whether MCP servers may be configured; this does not import MCP."""
         return bool(self.config.mcp.files) or os.path.lexists(servers_file())
 
     @part
     def server_list(self) -> ServerConfigs:
-        """The MCP servers of the user's own file, then those of the files that the configuration names."""
+        """The MCP servers in the user's own file and in the files of `mcp.files`."""
         from onhand.mcp.servers import ServerConfigs, read_servers
 
         known: dict[str, ServerConfig] = {}
         problems: list[str] = []
-        own = [servers_file()] if os.path.lexists(servers_file()) else []
-        named = [os.path.join(self.directory, os.path.expanduser(path)) for path in self.config.mcp.files]
-        for path in own + named:
-            servers, wrong = read_servers(path)
-            problems += wrong
+        user_files = [servers_file()] if os.path.lexists(servers_file()) else []
+        project_files = [os.path.join(self.directory, os.path.expanduser(path)) for path in self.config.mcp.files]
+        for path in user_files + project_files:
+            servers, file_problems = read_servers(path)
+            problems += file_problems
             for server in servers:
                 if known.setdefault(server.key, server) != server:
-                    problems.append(f"{path}: another server is already called {server.key!r}; this one is ignored")
+                    problems.append(f"{path}: ignored {server.key!r}, because another server has that name")
         return ServerConfigs(tuple(known.values()), tuple(problems))
 
     @part
     def servers(self) -> Upstreams:
-        """The MCP servers of `server_list`, none of which is connected yet."""
+        """The MCP servers of `server_list`, not yet connected."""
         return self.open_servers()
 
     def open_servers(self, show_login: Callable[[str], None] | None = None) -> Upstreams:
-        """Open the servers; `show_login` shows a person where to log in to one that asks for it."""
+        """Open the MCP servers; `show_login` receives the address at which a person can log in to a server."""
         require_mcp()
         from onhand.mcp.oauth import oauth_login
         from onhand.mcp.upstreams import Upstreams
@@ -445,13 +448,13 @@ class Project:
 
     @part
     def approvals(self) -> Approvals:
-        """What was approved of the servers: one list for the user's own, one for each project that names files."""
+        """The approved servers and tools: one list for the user, and one for each project with `mcp.files`."""
         from onhand.mcp.approvals import Approvals
 
         return Approvals(os.path.join(_approvals_directory(), f"{self._owner_of_servers}.json"), self.config.mcp.trust)
 
     def known_lists(self) -> dict[str, UpstreamLists]:
-        """Return what each server listed last, as far as that is cached; none is started."""
+        """Return the cached lists of the servers, without starting any."""
         from onhand.mcp.upstream_lists import load_lists
 
         known = {
@@ -483,11 +486,11 @@ class Project:
         listeners: Sequence[Listener] = (),
         replace_tools: Callable[[Sequence[Tool]], Sequence[Tool]] | None = None,
     ) -> Agent:
-        """Return an agent over the project, with a conversation of its own.
+        """Return an agent for the project, with its own conversation.
 
-        `model` is a name such as "openai:NAME" or a Model; by default the configured one. `settings` take the place
-        of the configured ones. `ask` asks a person about a call; without it, what would be asked is refused.
-        `replace_tools` may return tools of the same names that do their work elsewhere, such as in an editor.
+        `model` is a name such as "openai:NAME" or a Model; the default is the configured one. `settings` replace the
+        configured ones. `ask` asks a person about a call; without it, such calls are refused. `replace_tools` may
+        return tools with the same names that work elsewhere, such as in an editor.
         """
         from onhand.agent.approval import DEFAULT_RULES, Approval, rules_for
         from onhand.agent.events import Limits
@@ -501,7 +504,7 @@ class Project:
         settings = settings or self.agent_settings({"model": model} if isinstance(model, str) else {})
         if model is None or isinstance(model, str):
             model = choose_model(settings.model, settings.base_url, settings.api_key_env, settings.max_output_tokens)
-        # An agent without files is of little use, and what it writes is asked about: it gets more than what is served.
+        # An agent needs file tools and asks before it writes, so it gets more tools than are served.
         tools: Sequence[Tool] = self.tools(settings.workspace_tools)
         tools = replace_tools(tools) if replace_tools else tools
         toolbox = Toolbox(
@@ -527,24 +530,27 @@ class Project:
         return agent
 
     def agent_settings(self, flags: Mapping[str, Any]) -> AgentSettings:
-        """Return the configured settings, overridden by flags; one provider's address and key are not for another."""
+        """Return the configured settings, overridden by flags.
+
+        The address and the key of one provider are not used for a model of another.
+        """
         configured = self.config.agent
         if "model" in flags and configured.model and _provider(flags["model"]) != _provider(configured.model):
             configured = configured._replace(base_url="", api_key_env="")
         return configured._replace(**flags)
 
     def join_servers(self, agent: Agent, servers: Upstreams | None = None) -> JoinedServers:
-        """Return what gives an agent the tools of MCP servers, by default `servers`, once it is opened."""
+        """Return an object that gives an agent the tools of MCP servers while it is open."""
         from onhand.agent.toolbox import Toolbox
         from onhand.mcp.upstream_tools import JoinedServers
 
         if not isinstance(agent.tools, Toolbox):
-            raise InputError("only an agent with a Toolbox can use MCP servers: make it with project.agent()")
+            raise InputError("only an agent with a Toolbox can use MCP servers: create it with project.agent()")
         return JoinedServers(agent.tools, self.servers if servers is None else servers)
 
 
 class _DocumentsIfAny:
-    """The documents as a corpus that may still be empty when it is first searched."""
+    """The documents as a corpus that may be empty."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -562,7 +568,7 @@ def _provider(model: str) -> str:
 
 
 def _confine(sandbox: Sandbox, policy: Policy) -> StartCommand:
-    """Return how a sandbox starts a command: with nothing to read, and pipes for what it prints."""
+    """Return a function that starts a command in a sandbox, without input and with pipes for its output."""
     from subprocess import DEVNULL, PIPE
 
     from onhand.sandbox.sandbox import Command
@@ -574,7 +580,7 @@ def _confine(sandbox: Sandbox, policy: Policy) -> StartCommand:
 
 
 def require_mcp() -> None:
-    """Raise MissingExtra if the packages of the Model Context Protocol are not installed."""
+    """Raise MissingExtra if the MCP packages are not installed."""
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
@@ -582,7 +588,7 @@ def require_mcp() -> None:
 
 
 def servers_file() -> str:
-    """Return the user's own list of MCP servers, which `onhand mcp add` writes."""
+    """Return the path of the user's list of MCP servers, which `onhand mcp add` writes."""
     return os.path.join(os.path.dirname(user_file(os.environ)), "mcp.json")
 
 
@@ -591,7 +597,7 @@ def _approvals_directory() -> str:
 
 
 def _user_decisions() -> list[str]:
-    """Return the files of what the user decided: no tool and no command may decide for the user."""
+    """Return the files with decisions of the user, which no tool and no command may change."""
     paths = user_file(os.environ), servers_file(), trust_store(os.environ), _approvals_directory()
     return [path for path in paths if os.path.isabs(path)]
 
@@ -602,17 +608,17 @@ def _user_decisions() -> list[str]:
 def load_config(
     root: str | None = None, *, start: str | None = None, flags: Mapping[str, object] | None = None
 ) -> Config:
-    """Load the configuration of the project that `start` (the working directory) is in, or of the directory `root`.
+    """Load the configuration of the project around `start`, by default the working directory, or of `root`.
 
-    `root` is a project or, if it has no context directory of its own, a directory of context files.
+    `root` is a project or, if it has no context directory, a directory of context files.
     """
     for directory in (root, start):
         if directory is not None and not os.path.isdir(directory):
-            raise InputError(f"{directory} is not a directory: name a project, or a directory of context files")
+            raise InputError(f"{directory} is not a directory: pass a project, or a directory of context files")
     loaded = _load_named(root, flags or {}) if root is not None else _load_around(start, flags or {})
     places = {"notes.path": loaded.notes.path, "documents.path": loaded.documents.path}
     reasons = {key: _placement_problem(loaded.project, path) for key, path in places.items()}
-    warnings = tuple(f"{key} is not used: {places[key]} {reason}" for key, reason in reasons.items() if reason)
+    warnings = tuple(f"{key} is ignored: {places[key]} {reason}" for key, reason in reasons.items() if reason)
     return loaded._replace(warnings=(*loaded.warnings, *warnings)) if warnings else loaded
 
 
@@ -628,14 +634,14 @@ def _load_named(root: str, flags: Mapping[str, object]) -> Config:
     has_own = os.path.isdir(os.path.join(root, loaded.context.root))
     if has_own and os.path.samefile(root, loaded.project):
         return loaded
-    # The settings may be those of a project above; the context is that of the directory that was named.
+    # The settings may come from a project above, but the context is that of `root`.
     return config.load(root, flags={**flags, "context.root": loaded.context.root if has_own else "."})
 
 
 def _project_above(start: str, root: str) -> str:
-    """Return the nearest directory upwards that has `root`, inside the repository of `start`; else `start`.
+    """Return the nearest directory upwards that has `root`, inside the repository of `start`; otherwise `start`.
 
-    Outside of a repository nothing above is considered: anybody may have put it there, and the repository too.
+    Directories above `start` count only in a repository of the user, because anyone may have created the others.
     """
     found = None
     for directory in _upwards(start):
@@ -648,7 +654,7 @@ def _project_above(start: str, root: str) -> str:
 
 
 def repository_of(start: str) -> str:
-    """Return the nearest directory upwards that is a repository's; else `start`, above which anybody may put files."""
+    """Return the root of the repository around `start`, or `start` if there is none or it belongs to someone else."""
     for directory in _upwards(start):
         if os.path.lexists(os.path.join(directory, ".git")):
             return start if is_foreign(os.path.join(directory, ".git"), start) else directory
@@ -664,16 +670,16 @@ def _upwards(start: str) -> Iterable[str]:
 
 
 def _placement_problem(project: str, path: str) -> str:
-    """Return why nothing of ours may be written to a configured path, and what to name instead; "" if it may.
+    """Return why a configured path must not be written to and what to use instead; "" if it may be.
 
-    The path may have come with a clone, and so may a link on the way that leads out of the project.
+    The path, or a link that leads out of the project, may have come with a clone.
     """
     project = os.path.realpath(project)
     real = os.path.realpath(os.path.join(project, path))
     is_inside = real.startswith(os.path.join(project, ""))
     parts = (real[len(project) :] if is_inside else real).casefold().split(os.sep)
     if any(name in parts for name in REPOSITORY_DIRECTORIES):
-        return "is in the directory of a repository: name a place outside of it"
+        return "is in the directory of a version control system: choose a path outside of it"
     if real == project:
-        return "is the project itself: name a place in it"
-    return "" if is_inside or os.path.isabs(path) else "is a link out of the project: name what it leads to"
+        return "is the project itself: choose a path in it"
+    return "" if is_inside or os.path.isabs(path) else "is a link out of the project: use the target of the link"

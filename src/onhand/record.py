@@ -1,8 +1,8 @@
-"""Record: an immutable value with named fields, and its JSON.
+"""Immutable records with named fields, and their JSON.
 
-To a type checker a Record is a `typing.NamedTuple`; at run time it is a class that does the same. It costs a sixth to
-define and does not import `typing`, which together saves half a start of Python (docs/adr/0007-fast-from-cold.md). Use
-it on the way to a search; elsewhere, use NamedTuple.
+To a type checker a Record is a `typing.NamedTuple`; at run time it is an equivalent class that takes a sixth of the
+time to define and does not import `typing`, which together saves half a start of Python
+(docs/adr/0007-fast-from-cold.md). Use it on the way to a search, and NamedTuple elsewhere.
 """
 
 from _operator import itemgetter  # the C part of `operator`, without its Python part
@@ -16,17 +16,37 @@ if TYPE_CHECKING:
     from typing import NamedTuple as Record
 else:
 
+    class _Signature:
+        """The signature of a record for `help` and editors, built only when one of them asks."""
+
+        def __get__(self, record, cls):
+            from inspect import Parameter, Signature
+
+            defaults = cls._field_defaults
+            return Signature(
+                [
+                    Parameter(
+                        name,
+                        Parameter.POSITIONAL_OR_KEYWORD,
+                        default=defaults.get(name, Parameter.empty),
+                        annotation=cls.__annotations__[name],
+                    )
+                    for name in cls._fields
+                ]
+            )
+
     class Record(tuple):
         """A tuple with named items: the annotations of the subclass, with their defaults."""
 
         _fields = ()
-        _field_defaults = {}  # noqa: RUF012  # of the class, never written to
+        _field_defaults = {}  # noqa: RUF012  # never modified
+        __signature__ = _Signature()
 
         def __init_subclass__(cls):
             fields = cls._fields = cls.__match_args__ = tuple(cls.__annotations__)
             cls._field_defaults = {name: cls.__dict__[name] for name in fields if name in cls.__dict__}
             for place, name in enumerate(fields):
-                kind = cls.__annotations__[name]  # what help() shows of a field
+                kind = cls.__annotations__[name]  # shown by help()
                 setattr(cls, name, property(itemgetter(place), None, None, kind if isinstance(kind, str) else None))
 
         def __new__(cls, *values, **named):
@@ -53,10 +73,13 @@ else:
             return type(self)(**{**self._asdict(), **named})
 
         def _asdict(self):
-            return dict(zip(self._fields, tuple.__iter__(self), strict=True))  # a subclass may iterate over its items
+            return dict(zip(self._fields, tuple.__iter__(self), strict=True))  # a subclass may iterate over its hits
 
         def __setattr__(self, name, value):
             raise AttributeError(f"{type(self).__name__} is immutable; use _replace({name}=...)")
+
+        def __bool__(self):
+            return True  # a search result without hits is still a result
 
         def __getnewargs__(self):
             return tuple(tuple.__iter__(self))

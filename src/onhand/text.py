@@ -1,24 +1,24 @@
-"""Text from outside, and text for people: encodings, surrogates, one line of a stranger's text, plurals, digests.
+"""Make untrusted text safe and readable: encodings, surrogates, single lines, plurals and digests.
 
-It is on the way to every search, so it imports nothing that Python has not loaded anyway.
+This module is on the way to every search, so it imports only what Python has already loaded.
 """
 
-# What Unicode calls default ignorable, for use inside the brackets of a regular expression: no reader sees it, file
-# systems that fold case pass over it in names, and a model may read over it.
+# The default ignorable characters of Unicode, for use inside the brackets of a regular expression. They are invisible
+# to readers, and file systems that fold case ignore them in names.
 IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_JOINERS = "\u200c\u200d"  # which join letters, and the parts of an emoji
+_JOINERS = "\u200c\u200d"  # they join letters, and the parts of an emoji
 
 
 def one_line(text: str, max_chars: int | None = None) -> str:
-    """Return a stranger's text on one line without anything invisible; an ellipsis stands for what is too long.
+    """Return untrusted text on one line without invisible characters, cut with an ellipsis if it is too long.
 
-    White space and characters that cannot be printed become single spaces, and lone surrogates are spelled out.
+    White space and unprintable characters become single spaces, and lone surrogates are escaped.
     """
     if max_chars is not None:
-        text = text[: 4 * max_chars]  # the rest could hardly show
+        text = text[: 4 * max_chars]  # more can hardly be visible
     if not text.isprintable():
         text = text.encode("utf-8", "backslashreplace").decode()
         text = "".join(char if char.isprintable() or char in _JOINERS else " " for char in text)
@@ -27,14 +27,14 @@ def one_line(text: str, max_chars: int | None = None) -> str:
 
 
 def make_visible(text: str) -> str:
-    """Return the text with dangerous characters spelled \\uXXXX, as JSON and Python do; tabs and newlines stay.
+    """Return the text with dangerous characters escaped as \\uXXXX; tabs and newlines stay.
 
-    These are the characters that a terminal obeys, that turn the direction of text, or that hide text from a reader but
-    not from a model: tags, and the second set of variation selectors.
+    These are control characters, characters that change the direction of text, and characters that hide text from
+    readers but not from models: tags, and the second set of variation selectors.
     """
     if text.isascii() and text.isprintable():
         return text
-    if not _ESCAPES:  # on first use: most texts need none
+    if not _ESCAPES:  # built on first use, because most texts need none
         codes = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F]
         codes += [*range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0)]
         _ESCAPES.update({code: _escape(code) for code in codes})
@@ -51,7 +51,7 @@ def _escape(code: int) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """Return a text on one line from which the original can be read: what cannot be printed is escaped as in Python."""
+    """Return the text on one line, with unprintable characters escaped as in a Python string."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
@@ -87,11 +87,11 @@ except ImportError:  # not every Python has it by that name
 
 
 def digest(content: bytes) -> str:
-    """Return a digest that two contents share only if they are equal."""
+    """Return a digest of the content that is unique for practical purposes."""
     return blake2b(content, digest_size=16).hexdigest()
 
 
-# UTF-32 first: its mark begins as that of UTF-16 does.
+# UTF-32 comes first, because its mark begins with that of UTF-16.
 BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "utf-8"),
     (b"\xff\xfe\0\0", "utf-32-le"),
@@ -99,7 +99,7 @@ BYTE_ORDER_MARKS = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
-# A browser reads what calls itself Latin-1 as Windows-1252, and so do those who write it.
+# Browsers read Latin-1 as Windows-1252, so text that claims to be Latin-1 usually is Windows-1252.
 FALLBACK_ENCODING = "cp1252"
 _ASCII = bytes(range(128))
 
@@ -110,7 +110,7 @@ def byte_order_mark(content: bytes) -> tuple[bytes, str]:
 
 
 def decode_leniently(content: bytes, encoding: str) -> tuple[str, str | None]:
-    """Return the text of a content without a byte order mark, and a warning if it had to be decoded by a guess."""
+    """Decode content without a byte order mark; also return a warning if its encoding had to be guessed."""
     try:
         return content.decode(encoding), None
     except ValueError as error:

@@ -1,8 +1,8 @@
 """The directories whose configuration the user trusts, in one small JSON file.
 
-A directory is recorded by its real path and stands for itself alone, not for the directories above, beside or below it.
-Trust applies to the directory, not to the content of a file: later changes to its configuration are trusted too, so
-trust only what you would run. This module does not know what a configuration is.
+A directory is recorded by its real path, and trust does not extend to directories above or below it. Trust applies to
+the directory, not to the content of a file: later changes to its configuration are trusted too, so trust only what you
+would run.
 """
 
 import os
@@ -51,7 +51,7 @@ def remove(store: str, directory: str) -> bool:
 
 @contextmanager
 def _write_lock(store: str) -> Iterator[None]:
-    """Admit one writer at a time, so that none overwrites what another has just added."""
+    """Admit one writer at a time, so that no addition is lost."""
     lock = FileLock(store + ".lock", mode=0o600)
     try:
         os.makedirs(os.path.dirname(store), mode=0o700, exist_ok=True)

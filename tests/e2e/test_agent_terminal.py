@@ -68,7 +68,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 @requirement("agent.cli")
 @pytest.mark.timeout(120)
 def test_an_interrupt_before_anything_was_said_ends_it(terminal: Terminal) -> None:
-    assert b"Say what to do" in terminal.shown(b"> ")
+    assert b"What should the agent do?" in terminal.shown(b"> ")
     terminal.type(INTERRUPT)
     terminal.shown(b"never shown")
     assert terminal.ended() == 130

@@ -59,7 +59,7 @@ def test_a_person_is_told_that_a_background_job_does_not_outlive_the_command(
     nowhere = {**environ, "ONHAND_SANDBOX_BACKEND": "none"}
     done = subprocess.run(command, cwd=project, env=nowhere, capture_output=True, text=True, timeout=60)
     assert (done.returncode, json.loads(done.stdout)["structured"]["state"]) == (0, "running")
-    assert "the job ends with `onhand run`" in done.stderr
+    assert "the job ends with this command" in done.stderr
 
 
 @requirement("actions.shell", "actions.shell-output")
@@ -67,7 +67,7 @@ def test_a_person_is_told_that_a_background_job_does_not_outlive_the_command(
     ("arguments", "said"),
     [
         ({"command": "seq 1 30000"}, "the rest of the output is lost"),
-        ({"command": "seq 1 30000; sleep 1000", "background": True}, "the job ends with `onhand run`"),
+        ({"command": "seq 1 30000; sleep 1000", "background": True}, "the job ends with this command"),
     ],
 )
 def test_the_installed_command_removes_what_it_kept_of_outputs(

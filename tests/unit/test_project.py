@@ -134,7 +134,7 @@ def test_a_named_directory_counts_also_inside_a_configured_project(write: Write)
 def test_a_name_that_is_no_directory_is_refused(write: Write) -> None:
     write("file.md", "# Zebra\n")
     for name in ("file.md", "missing", ""):
-        with pytest.raises(InputError, match="is not a directory: name a project, or a directory of context files"):
+        with pytest.raises(InputError, match="is not a directory: pass a project, or a directory of context files"):
             load_config(name)
 
 
@@ -229,12 +229,12 @@ def test_a_directory_of_notes_that_a_clone_links_elsewhere_is_not_used(write: Wr
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        (".git/notes", "the directory of a repository"),
-        (".GIT", "the directory of a repository"),
-        ("part/../.git/hooks", "the directory of a repository"),
-        ("part/.hg/notes", "the directory of a repository"),
-        (".", "is the project itself: name a place in it"),
-        ("part/..", "is the project itself: name a place in it"),
+        (".git/notes", "the directory of a version control system"),
+        (".GIT", "the directory of a version control system"),
+        ("part/../.git/hooks", "the directory of a version control system"),
+        ("part/.hg/notes", "the directory of a version control system"),
+        (".", "is the project itself: choose a path in it"),
+        ("part/..", "is the project itself: choose a path in it"),
     ],
 )
 def test_nothing_is_kept_where_a_repository_or_everything_is(write: Write, home: Path, path: str, reason: str) -> None:
@@ -263,7 +263,7 @@ def test_a_context_directory_that_a_clone_links_elsewhere_is_held_back(write: Wr
     (home / "clone").mkdir()
     (home / "clone/.AGENTS").symlink_to(home / "private")
     asked = load_config("clone")
-    assert "held back" in asked.warnings[0]
+    assert "is ignored because it" in asked.warnings[0]
     context = Project(asked).context
     assert context.search("zebra").hits == ()
     assert "a link out of the project" in context.problems()[0].reason
@@ -274,7 +274,7 @@ def test_a_clone_does_not_choose_who_is_given_the_documents(write: Write) -> Non
     write("onhand.toml", "[documents]\nembedder = 'https://elsewhere.example/v1'\n")
     asked = load_config()
     assert asked.documents.embedder == "auto"
-    assert "chooses who receives what your documents say" in asked.warnings[0]
+    assert "chooses who receives the text of your documents" in asked.warnings[0]
     write("onhand.toml", "[documents]\nembedder = 'auto'\n")
     assert load_config().warnings == ()
 

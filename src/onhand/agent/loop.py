@@ -122,7 +122,7 @@ class Agent:
     def __init__(
         self,
         model: Model | str,
-        tools: Tools | Sequence[Tool] = (),
+        tools: Tools | Sequence[Tool | Callable[..., Any]] = (),
         parts: Sequence[PromptPart] = (),
         *,
         approval: Gatekeeper | None = None,

@@ -3,13 +3,14 @@
 A Toolbox combines the registry, which runs tools, with the session, which decides what a model sees.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from onhand.corpora.rules import Rules, rules_on_touch
 from onhand.formats.message import as_mapping
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import catalog_tool
+from onhand.tools.decorate import as_tool
 from onhand.tools.registry import Call, Registry, Result
 from onhand.tools.session import Session
 from onhand.tools.tool import Tool
@@ -59,20 +60,20 @@ class Toolbox:
 
     def __init__(
         self,
-        tools: Sequence[Tool],
+        tools: Iterable[Tool | Callable[..., Any]],
         *,
         catalog: Catalog | None = None,
         nested_rules: NestedRules | None = None,
         **settings: Any,
     ) -> None:
-        self._tools = tuple(tools)
+        self._tools = tuple(map(as_tool, tools))
         self._settings = settings
         self._nested_rules = nested_rules
         self._catalog = Catalog() if catalog is None else catalog
         if catalog is None:
-            self._catalog.add([catalog_tool(tool) for tool in tools])
+            self._catalog.add([catalog_tool(tool) for tool in self._tools])
         self.session = Session(self._catalog, **settings)
-        self._registry = Registry(tools)
+        self._registry = Registry(self._tools)
         self._finders: set[str] = set()
         self._add_finders()
 

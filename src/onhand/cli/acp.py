@@ -1,6 +1,6 @@
-"""The agent inside an editor: `onhand acp` speaks the Agent Client Protocol over the standard streams.
+"""Run the agent in an editor, over the Agent Client Protocol on standard input and output.
 
-`onhand acp install zed` adds it to the editor's settings.
+`onhand acp install zed` adds onhand to the settings of Zed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from onhand.serving import run_until_stopped
 def add_arguments(parser: Parser) -> None:
     """Declare the model, the sandbox, and the installation in an editor."""
     parser.add_argument(
-        "verb", metavar="install EDITOR", nargs="*", help="add onhand to the settings of an editor: zed"
+        "verb", metavar="install EDITOR", nargs="*", help="add onhand to the settings of an editor (zed)"
     )
-    parser.add_argument("--print", action="store_true", help="with install: only show the entry and where it belongs")
+    parser.add_argument("--print", action="store_true", help="with install, only print the entry and where it belongs")
+    parser.add_argument("--json", action="store_true", help="with install, print JSON")
     add_model_arguments(parser)
 
 
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _install(arguments: argparse.Namespace) -> int:
-    """Write how the editor starts onhand, with the other flags."""
+    """Add the command that starts onhand, with the other flags, to the settings of the editor."""
     import os
 
     from onhand.cli.mcp import own_command, warn_if_missing, write_entry
@@ -62,4 +63,4 @@ def _install(arguments: argparse.Namespace) -> int:
     entry = {"type": "custom", "command": program, "args": [*words, "acp", *flags, *confined], "env": {}}
     path = settings_path("zed", None, os.path.expanduser("~"), os.environ)
     warn_if_missing("the Agent Client Protocol", "acp")
-    return write_entry("zed", path, "onhand", entry, arguments.print, key="agent_servers")
+    return write_entry(arguments, "zed", path, "onhand", entry, key="agent_servers")

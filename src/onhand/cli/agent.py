@@ -1,4 +1,4 @@
-"""An agent over this project: it searches, calls tools and answers. Without a goal it is a conversation."""
+"""Give an agent a goal, or talk to it; it searches the project, calls tools and answers."""
 
 from __future__ import annotations
 
@@ -31,25 +31,21 @@ QUESTION = "allow it? [y]es, [a]lways, [n]o, ne[v]er: "
 
 def add_arguments(parser: Parser) -> None:
     """Declare the goal, the model and the limits."""
-    parser.add_argument(
-        "goal", metavar="GOAL", nargs="*", help="what to do or find out; without one, it is a conversation"
-    )
+    parser.add_argument("goal", metavar="GOAL", nargs="*", help="what to do or find out (default: a conversation)")
     add_model_arguments(parser)
-    parser.add_argument("--max-turns", metavar="N", type=positive, help="stop after this many turns (agent.max_turns)")
+    parser.add_argument("--max-turns", metavar="N", type=positive, help="stop after N turns (default: agent.max_turns)")
     parser.add_argument(
-        "--allow", metavar="TOOL", action="append", help="let this tool run without asking; may be repeated"
+        "--allow", metavar="TOOL", action="append", help="let this tool run without asking (repeatable)"
     )
-    parser.add_argument("--trace", metavar="FILE", help="write every event to a file, as JSON lines")
+    parser.add_argument("--trace", metavar="FILE", help="write every event to a file as JSON Lines")
     parser.add_argument("--replay", metavar="FILE", help="replay a trace, without a model or tools")
-    parser.add_argument(
-        "--report", action="store_true", help="show what each part of the prompt costs, without calling the model"
-    )
+    parser.add_argument("--report", action="store_true", help="show what each part of the prompt costs, and exit")
     parser.add_argument("--root", metavar="DIR", help="the project directory")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run one goal, or one after the other; 0 if the last one was answered."""
+    """Run one goal, or several in a conversation; the exit code is 0 if the last one was answered."""
     if arguments.replay:
         return _replay(arguments)
     project = open_project(arguments.root)
@@ -57,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _report(project, arguments)
     goal = " ".join(arguments.goal)
     if arguments.goal and not goal.strip():
-        raise InputError("the goal is empty: say what to do, or leave it out to talk")
+        raise InputError("the goal is empty: say what to do, or omit it to start a conversation")
     settings = _read_settings(project, arguments)
     if arguments.sandbox:
         from onhand.cli.sandbox import run_confined
@@ -111,7 +107,7 @@ async def _work_on(project: Project, agent: Agent, goals: Iterable[str], as_json
 
 
 async def _run_goal(agent: Agent, goal: str) -> Outcome:
-    """Run a goal; an interrupt cancels only it."""
+    """Run a goal; an interrupt cancels only this goal."""
     import asyncio
     import signal
 
@@ -127,10 +123,10 @@ async def _run_goal(agent: Agent, goal: str) -> Outcome:
 
 
 def _lines() -> Iterator[str]:
-    """Yield the goals that a person types or that come through a pipe, one per line."""
+    """Yield the goals that a person types or that arrive through a pipe, one per line."""
     is_person = sys.stdin.isatty()
     if is_person:
-        terminal.complain("Say what to do; an empty line ends the conversation.")
+        terminal.complain("What should the agent do? An empty line ends the conversation.")
     while True:
         try:
             line = _read_line("> ") if is_person else input()
@@ -143,7 +139,7 @@ def _lines() -> Iterator[str]:
 
 
 async def _ask(call: Call, tool: Tool, reason: str) -> str:
-    """Ask in the terminal; to interrupt or close it means no."""
+    """Ask in the terminal; an interrupt or a closed terminal means no."""
     from onhand.formats.message import as_text
 
     terminal.complain(f"{reason}: {terminal.one_line(tool.name)} {terminal.one_line(as_text(call.arguments))}")
@@ -157,9 +153,9 @@ async def _ask(call: Call, tool: Tool, reason: str) -> str:
 
 
 def _read_line(prompt: str) -> str:
-    """Read a line that a person types. An interrupt is raised here, even one just before the wait.
+    """Read a line that a person types; an interrupt raises KeyboardInterrupt here, even one just before the wait.
 
-    The event loop, which is blocked, must not see it: it would handle it later and cancel what is running then.
+    The event loop is blocked meanwhile and must not see the interrupt: it would handle it later and cancel other work.
     """
     import os
     import select
@@ -221,8 +217,7 @@ def _report(project: Project, arguments: argparse.Namespace) -> int:
     parts = report_tokens(agent.parts, agent.tools.index(), agent.tools.wire())
     total = sum(part.tokens for part in parts)
     if arguments.json:
-        shown: list[dict[str, Any]] = [{"name": part.name, "tokens": part.tokens} for part in parts]
-        terminal.print_json({"parts": shown, "tokens": total})
+        terminal.print_json({"parts": [{"name": one.name, "tokens": one.tokens} for one in parts], "tokens": total})
         return 0
     rows = [(part.name, f"{part.tokens:,}", f"{part.tokens / total:.0%}") for part in parts]
     terminal.print_table([*rows, ("total", f"{total:,}", "")], header=("PART", "TOKENS", "SHARE"))
@@ -230,13 +225,15 @@ def _report(project: Project, arguments: argparse.Namespace) -> int:
 
 
 def add_model_arguments(parser: Parser) -> None:
-    """Declare the model, its server, and the sandbox around the whole agent."""
+    """Declare the model, its server, and the sandbox around the agent."""
     parser.add_argument("--model", metavar="MODEL", help="anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE")
-    parser.add_argument("--base-url", metavar="URL", help="the address of the model's server (agent.base_url)")
-    parser.add_argument("--api-key-env", metavar="NAME", help="the variable with its key (agent.api_key_env)")
-    parser.add_argument("--sandbox", action="store_true", help="run the whole agent inside the sandbox")
+    parser.add_argument("--base-url", metavar="URL", help="the address of the model's server (default: agent.base_url)")
+    parser.add_argument(
+        "--api-key-env", metavar="NAME", help="the variable that holds its key (default: agent.api_key_env)"
+    )
+    parser.add_argument("--sandbox", action="store_true", help="run the whole agent in the sandbox")
 
 
 def model_flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the flags that were given, by the name of the setting that each overrides."""
+    """Return the given flags by the name of the setting that each of them overrides."""
     return {name: value for name in MODEL_FLAGS if (value := getattr(arguments, name)) is not None}

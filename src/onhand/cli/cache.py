@@ -1,4 +1,4 @@
-"""The semantic cache: find the threshold and margin that suit your own traffic."""
+"""Calibrate the semantic cache for your own traffic."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
-from onhand.cli.parser import Parser
-from onhand.cli.progress import Progress
+from onhand.cli.parser import Parser, add_to_all, parse_decimal
 from onhand.errors import InputError
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,19 +22,15 @@ MAX_ROWS = 12  # of the table, spread evenly
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    calibrated = verbs.add_parser(
-        "calibrate", help="from pairs of questions: precision against hit rate, and which threshold and margin to use"
+    verb = verbs.add_parser("calibrate", help="find the best threshold and margin for pairs of questions")
+    verb.add_argument("pairs", metavar="FILE", help='JSON lines of {"query": "…", "cached": "…", "same": true|false}')
+    verb.add_argument(
+        "--precision", metavar="X", type=_share, default=0.98, help="the required share of correct hits (default: 0.98)"
     )
-    calibrated.add_argument(
-        "pairs", metavar="PAIRS.jsonl", help='lines of {"query": "…", "cached": "…", "same": true or false}'
+    verb.add_argument(
+        "--embedder", metavar="NAME", help="the embedder, or 'none' to compare words (default: documents.embedder)"
     )
-    calibrated.add_argument(
-        "--precision", metavar="X", type=_share, default=0.98, help="the lowest acceptable share of right hits (0.98)"
-    )
-    calibrated.add_argument(
-        "--embedder", metavar="NAME", help="what compares meaning, or 'none' to compare words (documents.embedder)"
-    )
-    calibrated.add_argument("--json", action="store_true", help="print JSON")
+    add_to_all(verbs)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,10 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     config = open_project(flags={"documents.embedder": arguments.embedder}).config
     embedder, unavailable = choose_embedder(config.documents.embedder)
     if unavailable:
-        terminal.warn([f"{unavailable}; words are compared instead"])
-    progress = Progress()
+        terminal.warn([f"{unavailable}; comparing words instead"])
+    progress = terminal.Progress()
     found = calibrate(
-        _pairs(arguments.pairs),
+        _load_pairs(arguments.pairs),
         embedder,
         precision=arguments.precision,
         on_progress=lambda done, total: progress.show(f"{done:,} of {total:,} questions", done, total),
@@ -61,14 +57,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _pairs(path: str) -> list[QuestionPair]:
+def _load_pairs(path: str) -> list[QuestionPair]:
     from onhand.cache.calibrate import read_pairs
 
     try:
         with open(path, encoding="utf-8") as file:
             return read_pairs(file)
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): name a file of pairs") from None
+        raise InputError(f"{path} cannot be read ({error.strerror}): pass a JSON Lines file of pairs") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8: save it as UTF-8") from None
 
@@ -76,7 +72,7 @@ def _pairs(path: str) -> list[QuestionPair]:
 def _print(found: Calibration, by: str) -> None:
     terminal.say(f"{found.queries:,} questions against {found.cached:,} cached ones, compared by {by}")
     if found.left_out:
-        terminal.say(f"{found.left_out:,} pairs are too long to compare and were left out")
+        terminal.say(f"{quantity(found.left_out, 'pair')} too long to compare and left out")
     rows = [("", one) for one in _spread(found.frontier)]
     rows += [("default", found.default), ("threshold alone", found.plain)]
     terminal.print_table(
@@ -84,20 +80,20 @@ def _print(found: Calibration, by: str) -> None:
         header=("", "threshold", "margin", "hit rate", "hits", "wrong", "precision"),
     )
     if found.proposed is None:
-        terminal.say(f"no setting reaches a precision of {found.precision:g} on one half of the questions: add pairs")
+        terminal.say(f"No setting reaches a precision of {found.precision:g} on one half of the questions: add pairs.")
         return
     threshold, margin, queries, hits, wrong = found.proposed
-    terminal.say(f"for a precision of {found.precision:g}, chosen on one half of the questions:", heading=True)
+    terminal.say(f"For a precision of {found.precision:g}, chosen on one half of the questions:", heading=True)
     terminal.say(f"SemanticCache(threshold={threshold:g}, margin={margin:g})")
     terminal.say(
-        f"on the other half: {hits:,} hits of {queries:,}, {wrong:,} wrong, {found.proposed.precision:.1%} right"
+        f"On the other half: {hits:,} hits of {queries:,}, {wrong:,} wrong, {found.proposed.precision:.1%} correct"
     )
     if not found.is_reached:
-        terminal.warn([f"that is less than {found.precision:g}: give more pairs, or ask for more with --precision"])
+        terminal.warn([f"that is below {found.precision:g}: add pairs, or raise --precision"])
 
 
 def _spread(rows: tuple[Measurement, ...]) -> list[Measurement]:
-    """Return some of the rows, including the first and the last."""
+    """Return at most MAX_ROWS rows, evenly spread, including the first and the last."""
     if len(rows) <= MAX_ROWS:
         return list(rows)
     return [rows[round(place * (len(rows) - 1) / (MAX_ROWS - 1))] for place in range(MAX_ROWS)]
@@ -133,10 +129,4 @@ def _row(one: Measurement) -> dict[str, float]:
 
 
 def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(f"{text[:100]!r} is no share: a number above 0 and at most 1")
-    return share
+    return parse_decimal(text, lambda share: 0 < share <= 1, "a share: pass a number above 0 and at most 1")

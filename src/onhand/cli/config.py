@@ -1,4 +1,4 @@
-"""Every setting, its value and where it came from."""
+"""Show every setting, its value and where it came from, or which files are read."""
 
 import os
 from typing import TYPE_CHECKING
@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING
 from onhand import config
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
+from onhand.cli.parser import Parser, add_to_all
 from onhand.config import REASONS, SECTIONS, SETTINGS
 from onhand.config.files import user_file
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from onhand.cli.parser import Parser
 
-
-def add_arguments(parser: "Parser") -> None:
+def add_arguments(parser: Parser) -> None:
     verbs = parser.add_verbs("verb", "VERB")
     show = verbs.add_parser("show", help="show every setting, its value and where it came from")
-    show.add_argument("--json", action="store_true", help='as {key: {"value", "source"}}')
     show.add_argument("--root", metavar="DIR", help="a project directory, or a directory of context files")
-    path = verbs.add_parser("path", help="show which files are read")
-    path.add_argument("--json", action="store_true", help="as an object: user, project, found")
+    verbs.add_parser("path", help="show which configuration files are read")
+    add_to_all(verbs)
 
 
 def run(arguments: "Namespace") -> int:
@@ -52,20 +50,19 @@ def _path(arguments: "Namespace") -> int:
         terminal.print_json({"user": user, "project": project, "found": list(loaded.files)})
         return 0
     terminal.say(f"user     {user}{'' if user in loaded.files else ' (does not exist)'}")
-    terminal.say(f"project  {project or 'none: `onhand init` writes one'}")
+    terminal.say(f"project  {project or 'none; `onhand init` writes one'}")
     return 0
 
 
 def to_toml(value: object) -> str:
-    """Return a value as TOML writes it."""
+    """Return a value in TOML notation."""
     import json
 
-    return json.dumps(value, ensure_ascii=False)  # the same for texts, lists of texts, numbers and booleans
+    return json.dumps(value, ensure_ascii=False)  # JSON and TOML agree on strings, lists, numbers and booleans
 
 
 def reference() -> str:
     """Return the reference page of all settings, in Markdown."""
-
     lines = ["# Settings", "", _INTRODUCTION]
     for section, fields in SECTIONS.items():
         lines += ["", f"## [{section}]", "", fields.__doc__.strip()]

@@ -1,4 +1,4 @@
-"""Project context: what is pinned into every prompt, what is searchable, and search over it."""
+"""Show what is pinned into every prompt and what is searchable, and search it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from onhand.cli.parser import Parser
-    from onhand.corpora.context import SectionHit
-    from onhand.corpora.rules import RuleHit
+    from onhand.corpora.context import ContextResult, SectionHit
+    from onhand.corpora.rules import RuleHit, RulesResult
 
 MAX_SHOWN_LINES = 12  # of a section, in a terminal; a pipe gets all of it
 ALL_PROBLEMS = "onhand context show --json"
-_NO_ROOM = "not even one line fits in context.manifest_max_tokens, so no prompt says what can be searched"
+_NO_ROOM = "not even one line fits in context.manifest_max_tokens"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -27,16 +27,16 @@ def add_arguments(parser: Parser) -> None:
     from onhand.cli.parser import add_query, add_to_all
 
     verbs = parser.add_verbs("verb", "VERB")
-    show = verbs.add_parser("show", help="show what is pinned, what is searchable, and what both cost")
+    show = verbs.add_parser("show", help="show what is pinned, what is searchable, and what it costs")
     show.add_argument("--prompt", action="store_true", help="print the text for the system prompt")
-    verbs.add_parser("manifest", help="print the list of searchable files, as the system prompt has it")
+    verbs.add_parser("manifest", help="print the list of searchable files as it appears in the system prompt")
     search = verbs.add_parser("search", help="find the sections that match a query best")
-    add_query(search, "sections (context.limit)")
+    add_query(search, "sections (default: context.limit)")
     add_to_all(verbs, "a project directory, or a directory of context files")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb; a search without a match is a success."""
+    """Run the verb; a search without hits is a success."""
     context = open_project(arguments.root).context
     if arguments.verb == "search":
         _search(context, arguments.query, arguments.limit, arguments.explain, arguments.json)
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def search(query: list[str]) -> int:
-    """Search for words without options: to parse a command line costs a tenth of a search."""
+    """Search without options; parsing a command line would cost a tenth of a search."""
     _search(open_project().context, query)
     return 0
 
@@ -60,12 +60,7 @@ def _search(
     if as_json:
         terminal.print_json(to_json(result))
         return
-    terminal.warn_of(result.problems, ALL_PROBLEMS)
-    terminal.warn(result.notes)
-    for number, hit in enumerate(result.hits, 1):
-        print_section(number, hit, explain)
-    found = f"{len(result.hits)} of {quantity(result.sections, 'section')} in {quantity(result.files, 'file')}"
-    terminal.say(result.reason or found)
+    print_sections(result, explain, ALL_PROBLEMS)
 
 
 def _manifest(context: Context, arguments: argparse.Namespace) -> None:
@@ -77,7 +72,7 @@ def _manifest(context: Context, arguments: argparse.Namespace) -> None:
     elif text:
         terminal.say(text)
     else:
-        terminal.say(f"there is no manifest: {context.why_nothing_is_searchable() or _NO_ROOM}")
+        terminal.say(f"The manifest is empty: {context.why_nothing_is_searchable() or _NO_ROOM}")
 
 
 def _show(context: Context, arguments: argparse.Namespace) -> None:
@@ -141,11 +136,19 @@ def _cut_note(file: PinnedFile) -> str:
     return f"cut: {file.bytes - file.shown_bytes:,} B over the budget" if file.shown_bytes else "left out: no room"
 
 
-def print_section(number: int, hit: SectionHit | RuleHit, explain: bool, more: str = "") -> None:
-    """Print where a section is, its score, and its text."""
-    section = hit.section
-    place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
-    terminal.say(f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}{more}", heading=True)
-    for contribution in hit.contributions if explain else ():
-        terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
-    terminal.print_excerpt(section.text, MAX_SHOWN_LINES)
+def print_sections(result: ContextResult | RulesResult, explain: bool, all_problems: str) -> None:
+    """Print the sections that a search found, and how many were searched; `all_problems` lists every problem."""
+    terminal.warn_of(result.problems, all_problems)
+    terminal.warn(result.notes)
+    hits: tuple[SectionHit | RuleHit, ...] = result.hits
+    for number, hit in enumerate(hits, 1):
+        section, linked_from = hit.section, getattr(hit, "linked_from", ())
+        place = f"{terminal.one_line(hit.path)}:{section.first_line}-{section.last_line}"
+        linked = f"  linked from {terminal.one_line(linked_from[0])}" if linked_from else ""
+        heading = f"{number}. {' › '.join(section.heading_path)}  {place}  score {hit.score:.2f}{linked}"
+        terminal.say(heading, heading=True)
+        for contribution in hit.contributions if explain else ():
+            terminal.say(f"   {contribution.score:8.4f}  {contribution.term}  in {contribution.field}")
+        terminal.print_excerpt(section.text, MAX_SHOWN_LINES)
+    found = f"{len(result.hits)} of {quantity(result.sections, 'section')} in {quantity(result.files, 'file')}"
+    terminal.say(result.reason or found)

@@ -1,4 +1,4 @@
-"""Documents: import them, find them by words, by meaning, by filter or by all of these, and read them."""
+"""Import documents, search them by words, meaning or filters, and read them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 from itertools import chain
 
 from onhand.cli import terminal
-from onhand.cli.parser import Parser
-from onhand.cli.progress import Progress
+from onhand.cli.parser import Parser, add_to_all, parse_decimal, whole_number
 from onhand.document import Document
 from onhand.errors import InputError
 from onhand.text import quantity
@@ -27,86 +26,79 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20  # more would push the summary out of sight
 SEARCHES = {
-    "keyword": "find documents that contain the words of a query",
-    "semantic": "find documents that mean what a query says",
-    "filter": "find documents by author, tag, scope and time alone",
-    "fused": "find documents by words and by meaning together",
+    "keyword": "search by the words of a query",
+    "semantic": "search by the meaning of a query",
+    "filter": "list documents by author, tag, scope and time",
+    "fused": "search by words and meaning together",
 }
-COMPARING = ("semantic", "fused", "stats", "reembed", "import")  # the verbs that need an embedder
+EMBEDDING_VERBS = ("semantic", "fused", "stats", "reembed", "import")
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    imported = verbs.add_parser(
-        "import", help="read files and directories into the database; unchanged ones are skipped"
-    )
-    imported.add_argument("paths", metavar="PATH", nargs="+", help="a file or a directory")
-    imported.add_argument(
-        "--form", metavar="FORM", default="auto", help="the format of the files, if their names do not say"
-    )
-    imported.add_argument("--author", metavar="NAME", default="", help="the author of all of them")
-    imported.add_argument("--scope", metavar="SCOPE", default="", help="the scope of all of them")
-    imported.add_argument(
-        "--tag", metavar="TAG", action="append", default=[], help="a tag for all of them; may be repeated"
-    )
+    imports = verbs.add_parser("import", help="import files and directories, skipping unchanged documents")
+    imports.add_argument("paths", metavar="PATH", nargs="+", help="a file or directory")
+    imports.add_argument("--form", metavar="FORM", default="auto", help="the file format, if the names do not show it")
+    imports.add_argument("--author", metavar="NAME", default="", help="the author of all documents")
+    imports.add_argument("--scope", metavar="SCOPE", default="", help="the scope of all documents")
+    imports.add_argument("--tag", metavar="TAG", action="append", default=[], help="tag all documents (repeatable)")
     for verb, summary in SEARCHES.items():
         _add_search(verbs.add_parser(verb, help=summary), verb)
     _add_get(verbs.add_parser("get", help="show one document with its metadata and text"))
-    deleted = verbs.add_parser("delete", help="delete documents")
-    deleted.add_argument("ids", metavar="ID", nargs="+", help="the document_id that a search shows")
-    verbs.add_parser(
-        "stats",
-        help="show how many documents there are, their authors, tags and dates, and whether meaning can be compared",
-    )
-    check = verbs.add_parser("check", help="look for damage; exits 1 if there is any")
+    delete = verbs.add_parser("delete", help="delete documents")
+    delete.add_argument("ids", metavar="ID", nargs="+", help="a document_id from a search")
+    verbs.add_parser("stats", help="show counts, authors, tags and dates, and whether semantic search is ready")
+    check = verbs.add_parser("check", help="look for damage; exits with 1 if there is any")
     check.add_argument("--rebuild", action="store_true", help="rebuild everything that is derived from documents")
     verbs.add_parser("reembed", help="embed all documents that the current embedder has not embedded")
     for name, verb in verbs.choices.items():
-        verb.add_argument("--db", metavar="PATH", help="the database file (documents.path)")
-        if name in COMPARING:
+        verb.add_argument("--db", metavar="PATH", help="the database file (default: documents.path)")
+        if name in EMBEDDING_VERBS:
             verb.add_argument(
-                "--embedder",
-                metavar="NAME",
-                help="what embeds texts to compare meaning, or 'none' (documents.embedder)",
+                "--embedder", metavar="NAME", help="the embedder, or 'none' (default: documents.embedder)"
             )
-        verb.add_argument("--json", action="store_true", help="print JSON")
+    add_to_all(verbs)
 
 
-def _add_search(parser: argparse.ArgumentParser, verb: str) -> None:
+def _add_search(parser: Parser, verb: str) -> None:
     if verb != "filter":
-        parser.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    parser.add_argument(
-        "--author", metavar="NAME", action="append", help="by this author; repeat it for any of several"
-    )
-    parser.add_argument("--tag", metavar="TAG", action="append", help="with this tag; repeat it for all of several")
-    parser.add_argument("--scope", metavar="SCOPE", action="append", help="in this scope; repeat it for any of several")
-    parser.add_argument("--after", metavar="TIME", help="created at or after this date or time (UTC by default)")
+        parser.add_argument("query", metavar="QUERY", nargs="+", help="the words to search for")
+    parser.add_argument("--author", metavar="NAME", action="append", help="by this author (repeat for any of several)")
+    parser.add_argument("--tag", metavar="TAG", action="append", help="with this tag (repeat for all of several)")
+    parser.add_argument("--scope", metavar="SCOPE", action="append", help="in this scope (repeat for any of several)")
+    parser.add_argument("--after", metavar="TIME", help="created at or after this date or time (default zone: UTC)")
     parser.add_argument("--before", metavar="TIME", help="created before this date or time")
-    parser.add_argument("-k", "--limit", metavar="N", type=_count, help="at most this many (10; at most 50)")
-    parser.add_argument("--page-token", metavar="TOKEN", help="continue after the page that gave this token")
+    parser.add_argument(
+        "-k",
+        "--limit",
+        metavar="N",
+        type=whole_number(1, 50),
+        help="return at most N documents (default: 10, maximum: 50)",
+    )
+    parser.add_argument("--page-token", metavar="TOKEN", help="continue after the page that printed this token")
     if verb == "semantic":
         parser.add_argument("--min-score", metavar="X", type=_min_score, help="the lowest cosine of a hit, or 'none'")
     if verb == "filter":
-        parser.add_argument("--order-by", metavar="FIELDS", help="for example 'created_time desc, title'")
-    parser.add_argument("--explain", action="store_true", help="show each hit's rank and score by words and by meaning")
+        parser.add_argument("--order-by", metavar="FIELDS", help="sort by fields, such as 'created_time desc, title'")
+    parser.add_argument("--explain", action="store_true", help="show the rank and score of each hit in each layer")
 
 
-def _add_get(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="the document_id that a search shows")
-    parser.add_argument("--first-line", metavar="N", type=_count, help="from this line, counted from 1")
-    parser.add_argument("--last-line", metavar="N", type=_count, help="up to and including this line")
-    parser.add_argument("--first-byte", metavar="N", type=_count, help="from this byte, counted from 0")
-    parser.add_argument("--max-bytes", metavar="N", type=_count, help="at most this many bytes")
+def _add_get(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", help="a document_id from a search")
+    parser.add_argument("--first-line", metavar="N", type=whole_number(), help="start at this line, counting from 1")
+    parser.add_argument("--last-line", metavar="N", type=whole_number(), help="stop after this line")
+    parser.add_argument("--first-byte", metavar="N", type=whole_number(), help="start at this byte, counting from 0")
+    parser.add_argument("--max-bytes", metavar="N", type=whole_number(), help="print at most N bytes")
     parser.add_argument("--text", action="store_true", help="print only the text")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb; a search without a match is a success."""
+    """Run the verb; a search without hits is a success."""
     from onhand.cli.opening import open_project
 
-    # Without an embedder where meaning is not compared: to load one takes longer than a search.
-    embedder = arguments.embedder if arguments.verb in COMPARING else "none"
+    # Verbs that do not compare meaning get no embedder, because loading one takes longer than a search.
+    embedder = arguments.embedder if arguments.verb in EMBEDDING_VERBS else "none"
     db = None if arguments.db is None else os.path.abspath(arguments.db)
     with open_project(flags={"documents.path": db, "documents.embedder": embedder}) as project:
         if arguments.verb == "import":
@@ -128,7 +120,7 @@ def _search(documents: Documents, arguments: argparse.Namespace) -> int:
         _print_hit(number, hit, arguments.explain, is_ranked=arguments.verb != "filter")
     terminal.say(answer.reason or _summarize(answer))
     if answer.next_page_token:
-        terminal.say(f"next page: the same command with --page-token {answer.next_page_token}")
+        terminal.say(f"For the next page, repeat the command with --page-token {answer.next_page_token}")
     return 0
 
 
@@ -167,8 +159,8 @@ def _print_hit(number: int, hit: Hit, explain: bool, is_ranked: bool) -> None:
 
     score = f"  score {hit.score:.4f}" if is_ranked else ""
     terminal.say(f"{number}. {terminal.flowing(hit.title or '(no title)')}{score}", heading=True)
-    known = [hit.document_id, hit.author, time_text(hit.created_time)]
-    terminal.say("   " + "  ".join(terminal.flowing(part) for part in known if part))
+    details = [hit.document_id, hit.author, time_text(hit.created_time)]
+    terminal.say("   " + "  ".join(terminal.flowing(part) for part in details if part))
     for layer in hit.layers if explain else ():
         _print_layer(layer)
     if hit.snippet:
@@ -183,13 +175,12 @@ def _print_layer(layer: Layer) -> None:
 
 
 def _summarize(answer: DocumentsPage) -> str:
-    shown = quantity(len(answer.hits), "document")
+    found = quantity(len(answer.hits), "document")
     if answer.total is not None:
-        shown = f"{len(answer.hits):,} of {quantity(answer.total, 'document')}"
-    if not answer.by_meaning:
-        return shown
-    least = "any cosine" if answer.min_score is None else f"a cosine of at least {answer.min_score:g}"
-    return f"{shown} with {least}"
+        found = f"{len(answer.hits):,} of {quantity(answer.total, 'document')}"
+    if not answer.by_meaning or answer.min_score is None:
+        return found
+    return f"{found} with a cosine of at least {answer.min_score:g}"
 
 
 def _get(documents: Documents, arguments: argparse.Namespace) -> int:
@@ -197,24 +188,27 @@ def _get(documents: Documents, arguments: argparse.Namespace) -> int:
 
     ranges = {name: getattr(arguments, name) for name in ("first_line", "last_line", "first_byte", "max_bytes")}
     reading = documents.get(arguments.id, **ranges)
-    shown = reading_as_json(reading)
+    as_json = reading_as_json(reading)
     if arguments.json:
-        terminal.print_json(shown)
+        terminal.print_json(as_json)
         return 0
     if not arguments.text:
-        _print_head(shown)
+        _print_head(as_json)
     terminal.say(reading.part.text.removesuffix("\n"))
     return 0
 
 
-def _print_head(shown: dict[str, Any]) -> None:
-    terminal.say(terminal.flowing(shown["title"] or "(no title)"), heading=True)
-    rows = [(name, shown[name]) for name in ("document_id", "author", "created_time", "scope")]
-    rows += [("tags", ", ".join(shown["tags"])), *((name, str(value)) for name, value in shown["metadata"].items())]
-    part = shown["part"]
+def _print_head(document: dict[str, Any]) -> None:
+    terminal.say(terminal.flowing(document["title"] or "(no title)"), heading=True)
+    rows = [(name, document[name]) for name in ("document_id", "author", "created_time", "scope")]
+    rows += [
+        ("tags", ", ".join(document["tags"])),
+        *((name, str(value)) for name, value in document["metadata"].items()),
+    ]
+    part = document["part"]
     if part["bytes"] != [0, part["of_bytes"]]:
         first, last = part["lines"]
-        rows.append(("part", f"lines {first:,} to {last:,} of {part['of_lines']:,}"))
+        rows.append(("part", f"lines {first:,}-{last:,} of {part['of_lines']:,}"))
     terminal.print_table([(name, value) for name, value in rows if value])
     terminal.say()
 
@@ -227,7 +221,7 @@ def _delete(documents: Documents, arguments: argparse.Namespace) -> int:
         terminal.print_json({"deleted": deleted, "missing": missing})
     else:
         terminal.say(f"deleted {quantity(deleted, 'document')}")
-        terminal.warn(f"there is no document {document_id!r}" for document_id in missing)
+        terminal.warn(f"document {document_id!r} does not exist" for document_id in missing)
     return 0 if deleted else 1
 
 
@@ -278,14 +272,14 @@ def _check(documents: Documents, arguments: argparse.Namespace) -> int:
     else:
         for damage in damages:
             terminal.say(f"{damage.what}: {damage.advice}")
-        documents_there = quantity(documents.index.store.count(), "document")
+        checked = quantity(documents.index.store.count(), "document")
         rebuilt = "rebuilt; " if arguments.rebuild else ""
-        terminal.say(f"{rebuilt}{len(damages)} problems" if damages else f"{rebuilt}{documents_there}, no damage")
+        terminal.say(rebuilt + (quantity(len(damages), "problem") if damages else f"{checked}, no damage"))
     return 1 if damages else 0
 
 
 def _reembed(documents: Documents, arguments: argparse.Namespace) -> int:
-    progress, total, done = Progress(), documents.index.store.count(), 0
+    progress, total, done = terminal.Progress(), documents.index.store.count(), 0
 
     def advance(count: int) -> None:
         nonlocal done
@@ -296,7 +290,7 @@ def _reembed(documents: Documents, arguments: argparse.Namespace) -> int:
         documents.index.reembed(advance)
     except KeyboardInterrupt:
         progress.end()
-        terminal.complain(f"onhand: stopped; {quantity(done, 'document')} done: run the same command again to continue")
+        terminal.complain(f"onhand: stopped after {quantity(done, 'document')}: run the command again to continue")
         return 130
     progress.end()
     stats = documents.index.stats()
@@ -313,37 +307,24 @@ def _reembed(documents: Documents, arguments: argparse.Namespace) -> int:
 _VERBS = {"get": _get, "delete": _delete, "stats": _stats, "check": _check, "reembed": _reembed}
 
 
-def _count(text: str) -> int:
-    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
-    if not digits.isdecimal() or len(digits) > 18:
-        raise argparse.ArgumentTypeError(f"{text[:100]!r} is not a whole number")
-    return int(sign + digits)
-
-
 def _min_score(text: str) -> float | str:
-    if text == "none":
-        return text
-    try:
-        score = float(text)
-    except ValueError:
-        score = -1.0
-    if not 0 <= score <= 1:
-        raise argparse.ArgumentTypeError(f"{text[:100]!r} is neither a number from 0 to 1 nor 'none'")
-    return score
+    return (
+        text if text == "none" else parse_decimal(text, lambda score: 0 <= score <= 1, "a number from 0 to 1 or 'none'")
+    )
 
 
 def run_import(project: Project, arguments: argparse.Namespace) -> int:
-    """Import the files of these paths: 0 if any document was found, 1 if none was, 130 if interrupted."""
+    """Import the files at the given paths; exit with 1 if there was no document, with 130 if interrupted."""
     from onhand.corpora.sources import read_sources
 
-    given = {"form": arguments.form, "author": arguments.author, "scope": arguments.scope, "tags": arguments.tag}
-    reader = _Reader(read_sources(arguments.paths, **given), Progress())
+    fields = {"form": arguments.form, "author": arguments.author, "scope": arguments.scope, "tags": arguments.tag}
+    reader = _Reader(read_sources(arguments.paths, **fields), terminal.Progress())
     try:
         done = _import(project, reader)
     except KeyboardInterrupt:
         reader.progress.end()
         terminal.complain(
-            f"onhand: stopped; {quantity(reader.kept, 'document')} stored: run the same command again to continue"
+            f"onhand: stopped after storing {quantity(reader.stored, 'document')}: run the command again to continue"
         )
         return 130
     finally:
@@ -358,17 +339,17 @@ class _Done:
     def __init__(self, written: Written, path: str, semantic: str) -> None:
         self.written = written
         self.path = path
-        self.semantic = semantic  # "ready", or why nothing can be found by meaning
+        self.semantic = semantic  # "ready", or why semantic search is not possible
 
 
 class _Reader:
     """Yields the documents of the sources, collects their problems, and shows progress."""
 
-    def __init__(self, sources: Any, progress: Progress) -> None:
+    def __init__(self, sources: Any, progress: terminal.Progress) -> None:
         self.problems: list[dict[str, str]] = []
         self.progress = progress
         self.read = 0
-        self.kept = 0
+        self.stored = 0
         self._sources = sources
 
     def documents(self) -> Iterator[Document]:
@@ -387,17 +368,17 @@ class _Reader:
             self._show()
             yield document
 
-    def on_progress(self, kept: int) -> None:
-        self.kept = kept
+    def on_progress(self, stored: int) -> None:
+        self.stored = stored
         self._show()
 
     def _show(self) -> None:
         total, done = (getattr(self._sources, name, 0) or 0 for name in ("total_bytes", "done_bytes"))
-        self.progress.show(f"{self.read:,} documents read, {self.kept:,} stored", done, total)
+        self.progress.show(f"{self.read:,} documents read, {self.stored:,} stored", done, total)
 
 
 def _import(project: Project, reader: _Reader) -> _Done:
-    """Put the documents in the database, which is not created before there is something to put in it."""
+    """Put the documents into the database, which is created only if there is a document."""
     from onhand.search.index import Written
 
     path = project.documents_path
@@ -430,11 +411,11 @@ def _print_outcome(done: _Done, problems: list[dict[str, str]], as_json: bool) -
     if len(problems) > MAX_PROBLEMS:
         terminal.complain(f"onhand: and {len(problems) - MAX_PROBLEMS:,} more: --json lists them all")
     if not sum(done.written):
-        terminal.complain("onhand: nothing was imported: no document was found in these paths")
+        terminal.complain("onhand: found no documents in these paths, so nothing was imported")
         return
     terminal.say(
         f"{quantity(sum(done.written), 'document')} in {done.path}: {added:,} added, {changed:,} changed, "
         f"{unchanged:,} unchanged and skipped" + (f"; {quantity(len(problems), 'problem')}" if problems else "")
     )
     if done.semantic != "ready":
-        terminal.warn([f"documents can be found by words only, not by meaning: {done.semantic}"])
+        terminal.warn([f"these documents can be found by words but not by meaning: {done.semantic}"])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 
-NOT_SHOWN = ("all", "console")  # the union of the others, and a reserved name
+HIDDEN_EXTRAS = ("all", "console")  # the union of the others, and a reserved name
 
 
 class Extra(NamedTuple):
@@ -81,7 +81,7 @@ def _sandbox() -> str:
     from onhand.sandbox.sandbox import choose
 
     name = choose(Policy()).name
-    return "none works here, so commands are refused; `onhand sandbox check` says why" if name == "refuse" else name
+    return "none works here, so commands are refused; `onhand sandbox check` shows why" if name == "refuse" else name
 
 
 def _config() -> str:
@@ -90,7 +90,7 @@ def _config() -> str:
     except ConfigError as error:
         return f"unusable: {error}"
     terminal.warn(loaded.warnings)
-    return ", ".join(loaded.files) or "no file; all settings have their defaults"
+    return ", ".join(loaded.files) or "no file; all settings have their default values"
 
 
 def installed_extras() -> list[Extra]:
@@ -98,15 +98,15 @@ def installed_extras() -> list[Extra]:
     from importlib import metadata
 
     try:
-        ours = metadata.distribution("onhand")
+        distribution = metadata.distribution("onhand")
     except metadata.PackageNotFoundError:
-        terminal.warn(["onhand runs from its source and is not installed, so its extras are unknown"])
+        terminal.warn(["onhand is not installed but runs from source, so its extras are unknown"])
         return []
     extras = []
-    for name in ours.metadata.get_all("Provides-Extra") or []:
-        if name in NOT_SHOWN:
+    for name in distribution.metadata.get_all("Provides-Extra") or []:
+        if name in HIDDEN_EXTRAS:
             continue
-        versions = {package: _version(package) for package in _packages_of(name, ours.requires or [])}
+        versions = {package: _version(package) for package in _packages_of(name, distribution.requires or [])}
         installed = tuple(f"{package} {version}" for package, version in versions.items() if version)
         missing = tuple(package for package, version in versions.items() if not version)
         extras.append(Extra(name, installed, missing))

@@ -1,6 +1,6 @@
-"""Stop commands that start other programs: on a signal, those are stopped and cleaned up first, as on Ctrl-C.
+"""Let commands that start other programs stop and clean up these programs when a signal arrives.
 
-Servers handle signals in their own way, and other commands may simply exit.
+Servers handle signals in their own way, and other commands can simply exit.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE_S = 5.0  # far more than it takes to stop what was started
+PATIENCE_S = 5.0  # far more than it takes to stop the programs
 
 
 @contextmanager
 def unwind_on_signals() -> Iterator[None]:
-    """Raise an exception where the program is when a signal asks it to stop; ignored signals stay ignored, as by nohup.
+    """Turn the first stop signal into an exception, so that `finally` blocks run; ignored signals stay ignored.
 
-    The process then exits with all that it started. Signals come in pairs, as when a terminal is closed: a further one
-    must not interrupt the clean-up, unless it comes so late that the clean-up seems to hang.
+    Signals often come in pairs, as when a terminal is closed. A second one does not interrupt the clean-up unless the
+    clean-up seems to hang.
     """
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
     usual = (signal.SIG_DFL, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""The command line: the first word names the module of a command, and no other is imported."""
+"""The command `onhand`: its first word names a module of this package, and only that module is imported."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-# command → what it is for. The module of that name in this package has add_arguments(parser) and run(arguments).
+# Each command and its summary. The module of that name has add_arguments(parser) and run(arguments).
 NOUNS = {
-    "context": "project context: see what is pinned and what is searchable, and search it",
+    "context": "show and search the project's context pages",
     "search": "search rules, context, skills, documents and notes at once",
-    "rules": "rules: what AGENTS.md files say everywhere, for one path or about one topic",
-    "notes": "notes that agents keep for later: list, read, search, write and delete them",
-    "docs": "documents: import them, find them by words, meaning or filter, and read them",
-    "serve": "serve tools, resources and prompts over MCP, and document search over gRPC",
-    "mcp": "other MCP servers: list, add, test and approve them; install onhand in a client",
-    "tools": "tool catalogs: list tools, find the ones that fit, and see what they cost",
-    "plan": "a plan of steps that depend on each other: what can begin, and why the rest cannot",
-    "cache": "the semantic cache: find the threshold and margin that suit your traffic",
-    "skills": "Agent Skills: list, search, read and validate them",
-    "agent": "an agent for this project: give it a goal, or talk to it",
-    "acp": "the agent inside an editor, over the Agent Client Protocol",
-    "run": "call a tool with JSON arguments and print the result",
+    "rules": "show and search the rules in AGENTS.md files",
+    "notes": "list, read, search, write and delete notes of agents",
+    "docs": "import, search and read documents",
+    "serve": "serve tools over MCP, and document search over gRPC",
+    "mcp": "manage other MCP servers, or install onhand in a client",
+    "tools": "search a catalog of tools, and see what tools cost",
+    "plan": "manage a plan of steps that depend on each other",
+    "cache": "calibrate the semantic cache",
+    "skills": "list, search, read and validate Agent Skills",
+    "agent": "give an agent a goal, or talk to it",
+    "acp": "run the agent in an editor (Agent Client Protocol)",
+    "run": "call a tool with JSON arguments",
     "config": "show every setting, its value and where it came from",
     "init": "write a commented configuration file",
-    "sandbox": "the sandbox for commands: check what this machine supports, and run a command in it",
-    "trust": "let this directory's configuration start programs, reach outside it and give models more",
-    "doctor": "check what is installed, what is missing and what to do about it",
+    "sandbox": "check the sandbox, or run a command in it",
+    "trust": "trust the configuration of a directory",
+    "doctor": "check what is installed and what is missing",
 }
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
 def script() -> NoReturn:
-    """Run the command `onhand` and exit at once, without freeing what the system frees anyway."""
+    """Run the command `onhand` and exit at once; the system frees the memory."""
     import gc
 
     gc.set_threshold(100_000)  # a short command has nothing to collect
     code = main()
-    if "atexit" in sys.modules:  # there may be files to remove or jobs to end
+    if "atexit" in sys.modules:  # such as files to remove and jobs to end
         sys.modules["atexit"]._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -53,17 +53,17 @@ def script() -> NoReturn:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run one command and return its exit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
     _open_streams()
     try:
         code = _run(words)
-        sys.stdout.flush()  # here, where a closed pipe is handled
+        sys.stdout.flush()  # here, because a closed pipe is handled below
         return code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest of the buffer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest of the buffer
         if isinstance(error, BrokenPipeError):  # the reader closed the pipe, which is not a failure
             return EXIT_OK
         return _report_failure(error, EXIT_FAILURE)  # such as a full disk under the output
@@ -74,18 +74,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Replace standard streams that the parent process closed: a missing one is not a failure.
+    """Replace standard streams that the parent process has closed.
 
-    Otherwise the next file to be opened would get its number, and a child process would take it for the stream.
+    Otherwise the next file to be opened would get the descriptor of a stream, and child processes would write to it.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free is this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # this is the lowest free descriptor
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until we end
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # open until the process ends
 
 
 def _report_failure(error: Exception, code: int) -> int:
@@ -97,17 +97,17 @@ def _report_failure(error: Exception, code: int) -> int:
 
 def _run(words: list[str]) -> int:
     if words[:2] == ["context", "search"] and len(words) > 2 and not any(word.startswith("-") for word in words):
-        return int(_import_noun("context").search(words[2:]))  # what agents run most often needs no parser
+        return int(_import_noun("context").search(words[2:]))  # the command that agents run most often needs no parser
     from onhand.cli.parser import Parser
 
     parser = Parser(
         prog="onhand",
-        description="Everything an agent might need is on hand; nothing it does not need is in the prompt.",
+        description="Search, tools and memory for LLM agents, ready on demand instead of in the prompt.",
     )
     parser.add_argument("--version", action="version", version=f"onhand {__version__}")
     nouns = parser.add_verbs("noun", "COMMAND")
     noun = words[0] if words else ""
-    if noun in NOUNS:  # the only parser that is built: all of them would cost more than a search
+    if noun in NOUNS:  # build only this parser: building all of them would cost more than a search
         module = _import_noun(noun)
         module.add_arguments(nouns.add_parser(noun, description=module.__doc__))
     else:
@@ -115,7 +115,7 @@ def _run(words: list[str]) -> int:
             nouns.add_parser(noun, help=summary, add_help=False)
     try:
         arguments = parser.parse_args(words)
-    except SystemExit as stop:  # argparse ends this way, after it has printed
+    except SystemExit as stop:  # argparse has printed help or an error
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     result: int = _import_noun(arguments.noun).run(arguments)
     return result

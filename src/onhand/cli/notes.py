@@ -1,4 +1,4 @@
-"""Notes that agents keep for later: list, read, search, write and delete them."""
+"""List, read, search, write and delete the notes that agents keep for later."""
 
 from __future__ import annotations
 
@@ -22,26 +22,24 @@ ALL_PROBLEMS = "onhand notes list --json"
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    verbs.add_parser("list", help="list every note, and files that are not notes")
+    verbs.add_parser("list", help="list every note, and every file that is not a valid note")
     show = verbs.add_parser("show", help="show one note")
-    show.add_argument("name", metavar="NAME", help="the name that the list shows")
+    show.add_argument("name", metavar="NAME", help="a name from the list")
     search = verbs.add_parser("search", help="find the notes that match a query best")
-    add_query(search, "notes (notes.limit)", explains=False)
-    write = verbs.add_parser("write", help="write a note, or replace the one of that name")
-    write.add_argument("name", metavar="NAME", help="a few words")
-    write.add_argument(
-        "body", metavar="TEXT", nargs="?", help="the note, in Markdown; by default read from standard input"
-    )
-    write.add_argument("--description", metavar="LINE", required=True, help="what the note is about")
-    write.add_argument("--type", metavar="TYPE", help="fact, preference or decision (unchanged, or fact)")
-    write.add_argument("--source", metavar="WHO", default="command line", help="who wrote it")
+    add_query(search, "notes (default: notes.limit)", explains=False)
+    write = verbs.add_parser("write", help="write a note, replacing the one with the same name")
+    write.add_argument("name", metavar="NAME", help="a name of a few words")
+    write.add_argument("body", metavar="TEXT", nargs="?", help="the Markdown text (default: read standard input)")
+    write.add_argument("--description", metavar="LINE", required=True, help="what the note is about, in one line")
+    write.add_argument("--type", metavar="TYPE", help="fact, preference or decision (default: fact)")
+    write.add_argument("--source", metavar="WHO", default="command line", help="who wrote it (default: command line)")
     delete = verbs.add_parser("delete", help="delete a note")
-    delete.add_argument("name", metavar="NAME", help="the name that the list shows")
+    delete.add_argument("name", metavar="NAME", help="a name from the list")
     add_to_all(verbs, "the project directory")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb; a search without a match is a success."""
+    """Run the verb; a search without hits is a success."""
     return _VERBS[arguments.verb](open_project(arguments.root).notes, arguments)
 
 
@@ -88,10 +86,10 @@ def _search(notes: Notes, arguments: argparse.Namespace) -> int:
 
 def _write(notes: Notes, arguments: argparse.Namespace) -> int:
     body = _read_input() if arguments.body is None else arguments.body
-    kept = notes.write(arguments.name, arguments.description, body, arguments.type, arguments.source)
-    note, replaced = kept.note, kept.replaced
+    written = notes.write(arguments.name, arguments.description, body, arguments.type, arguments.source)
+    note, replaced = written.note, written.replaced
     if arguments.json:
-        terminal.print_json(to_json(kept))
+        terminal.print_json(to_json(written))
     else:
         terminal.say(f"{'replaced' if replaced else 'wrote'} {note.name!r} in {notes.directory}: {note.path}")
     return 0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def open_project(root: str | None = None, flags: Mapping[str, object] | None = None) -> Project:
     """Open the project of the working directory, or of the directory `root`, and print the configuration's warnings.
 
-    `flags` override settings, such as {"documents.path": "x.db"}; one that is None was not given.
+    `flags` override settings, such as {"documents.path": "x.db"}; None means that a flag was not given.
     """
     project = Project(load_config(root, flags=flags))
     terminal.warn(project.config.warnings)

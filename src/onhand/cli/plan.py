@@ -1,4 +1,4 @@
-"""A plan of steps that depend on each other: what is done, what can begin, and why the rest cannot."""
+"""Manage a plan of steps that depend on each other: see what is done, what can begin, and why the rest cannot."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import argparse
 
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
-from onhand.cli.parser import Parser
+from onhand.cli.parser import Parser, add_to_all, whole_number
 from onhand.errors import NotFound
+from onhand.text import one_line, quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,48 +18,47 @@ if TYPE_CHECKING:
     from onhand.plan.relations import Node, Relations
 
 STATUSES = ("pending", "in_progress", "done", "failed")
-MAX_TOKENS = 4000  # of a plan that is shown, by default
+MAX_TOKENS = 4000
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    added = verbs.add_parser("add", help="add a step or, with --type plan, a group of steps")
-    added.add_argument("id", metavar="ID", help="a short name")
-    added.add_argument("description", metavar="WORDS", nargs="+", help="what to do")
-    added.add_argument("--type", metavar="TYPE", default="step", help="plan, step or a word of your own (step)")
-    added.add_argument("--status", choices=STATUSES, default="pending", help="its status (pending)")
-    updated = verbs.add_parser("update", help="change the status, description or parents of a step")
-    updated.add_argument("id", metavar="ID", help="the step")
-    updated.add_argument(
-        "--status", choices=STATUSES, help="in_progress is refused if the step has begun or has to wait"
-    )
-    updated.add_argument("--description", metavar="WORDS", help="what to do")
-    for verb in (added, updated):
+    add = verbs.add_parser("add", help="add a step or, with --type plan, a group of steps")
+    add.add_argument("id", metavar="ID", help="a short name")
+    add.add_argument("description", metavar="WORDS", nargs="+", help="what to do")
+    add.add_argument("--type", metavar="TYPE", default="step", help="plan, step or your own type (default: step)")
+    add.add_argument("--status", choices=STATUSES, default="pending", help="the status (default: pending)")
+    update = verbs.add_parser("update", help="change the status, description or parents of a step")
+    update.add_argument("id", metavar="ID", help="the step")
+    update.add_argument("--status", choices=STATUSES, help="the new status; a step must be ready to be in_progress")
+    update.add_argument("--description", metavar="WORDS", help="what to do")
+    for verb in (add, update):
         verb.add_argument(
-            "--parent",
-            metavar="ID",
-            action="append",
-            help="a step before it, or a group that contains it; may be repeated",
+            "--parent", metavar="ID", action="append", help="a step before it or a group around it (repeatable)"
         )
     ready = verbs.add_parser("ready", help="list the steps that can begin now")
-    ready.add_argument("-k", "--limit", metavar="N", type=_count, help="at most this many")
-    ready.add_argument("--why", action="store_true", help="also say why each other step cannot")
-    shown = verbs.add_parser("show", help="show the plan in an order in which it can be done")
-    shown.add_argument("ids", metavar="ID", nargs="*", help="only these, with their children")
-    shown.add_argument("--parents", action="store_true", help="with the parents of each, when ids are given")
-    shown.add_argument("--critical", action="store_true", help="only the longest chain of steps that are not done")
-    shown.add_argument("--acp", action="store_true", help="as the entries of an ACP plan, in JSON")
-    shown.add_argument(
-        "--max-tokens", metavar="N", type=_count, default=MAX_TOKENS, help=f"about how long it may be ({MAX_TOKENS})"
+    ready.add_argument("-k", "--limit", metavar="N", type=whole_number(), help="list at most N steps")
+    ready.add_argument("--why", action="store_true", help="also show why the other steps cannot begin")
+    show = verbs.add_parser("show", help="show the steps in an order in which they can be done")
+    show.add_argument("ids", metavar="ID", nargs="*", help="show only these and their children")
+    show.add_argument("--parents", action="store_true", help="also show the parents of the given ids")
+    show.add_argument("--critical", action="store_true", help="show only the longest chain of unfinished steps")
+    show.add_argument("--acp", action="store_true", help="print the entries of an ACP plan as JSON")
+    show.add_argument(
+        "--max-tokens",
+        metavar="N",
+        type=whole_number(),
+        default=MAX_TOKENS,
+        help=f"print about N tokens at most (default: {MAX_TOKENS})",
     )
-    removed = verbs.add_parser("remove", help="remove a step")
-    removed.add_argument("id", metavar="ID", help="the step")
-    removed.add_argument("--descendants", action="store_true", help="also remove what depends on nothing else")
+    remove = verbs.add_parser("remove", help="remove a step")
+    remove.add_argument("id", metavar="ID", help="the step")
+    remove.add_argument("--descendants", action="store_true", help="also remove steps that depend only on it")
     verbs.add_parser("compact", help="rewrite the file without outdated entries")
     for verb in verbs.choices.values():
-        verb.add_argument("--file", metavar="PATH", help="the plan's file (.onhand/plan.journal of the project)")
-        verb.add_argument("--json", action="store_true", help="print JSON")
+        verb.add_argument("--file", metavar="PATH", help="the file of the plan (default: .onhand/plan.journal)")
+    add_to_all(verbs)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -102,21 +102,19 @@ def _print_changed(plan: Plan, arguments: argparse.Namespace, node: Node, text: 
 
 
 def _ready(plan: Plan, arguments: argparse.Namespace) -> int:
-    from onhand.text import one_line
-
     def read_ready(relations: Relations) -> tuple[list[Node], list[Any]]:
         return relations.ready(arguments.limit), relations.not_ready() if arguments.why else []
 
     nodes, reasons = plan.read(read_ready)
     if arguments.json:
-        shown: dict[str, Any] = {"ready": [node.to_json() for node in nodes]}
+        answer: dict[str, Any] = {"ready": [node.to_json() for node in nodes]}
         if arguments.why:
-            shown["not_ready"] = [reason._asdict() for reason in reasons]
-        terminal.print_json(shown)
+            answer["not_ready"] = [reason._asdict() for reason in reasons]
+        terminal.print_json(answer)
         return 0
     terminal.print_table([(node.id, one_line(node.description)) for node in nodes])
     if not nodes:
-        terminal.say("nothing can begin now")
+        terminal.say("No step can begin now.")
     for reason in reasons:
         terminal.say(f"{reason.id} {reason.text}")
     return 0
@@ -152,7 +150,7 @@ def _remove(plan: Plan, arguments: argparse.Namespace) -> int:
     if arguments.json:
         terminal.print_json({"removed": removed})
     else:
-        terminal.say(f"removed {', '.join(removed)}" if removed else f"there is no {arguments.id}")
+        terminal.say(f"removed {', '.join(removed)}" if removed else f"step {arguments.id!r} does not exist")
     return 0 if removed else 1
 
 
@@ -162,14 +160,8 @@ def _compact(plan: Plan, arguments: argparse.Namespace) -> int:
     if arguments.json:
         terminal.print_json({"nodes": size})
     else:
-        terminal.say(f"the file now has each of its {size:,} nodes once")
+        terminal.say(f"compacted the file to {quantity(size, 'node')}")
     return 0
 
 
 _VERBS = {"add": _add, "update": _update, "ready": _ready, "show": _show, "remove": _remove, "compact": _compact}
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text[:100]!r} is not a whole number")
-    return int(text)

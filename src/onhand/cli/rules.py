@@ -1,11 +1,11 @@
-"""Rules: what AGENTS.md files ask for everywhere, in one place, or about one topic."""
+"""Show, search and check the rules in AGENTS.md files."""
 
 from __future__ import annotations
 
 import argparse
 
 from onhand.cli import terminal
-from onhand.cli.context import print_section
+from onhand.cli.context import print_sections
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, add_query, add_to_all
 from onhand.record import to_json
@@ -21,20 +21,18 @@ ALL_PROBLEMS = "onhand rules check"
 def add_arguments(parser: Parser) -> None:
     """Declare `show`, `for`, `search` and `check`."""
     verbs = parser.add_verbs("verb", "VERB")
-    show = verbs.add_parser("show", help="show which files have rules, what they link to, and what they cost")
+    show = verbs.add_parser("show", help="show the rule files, the files they link to, and what they cost")
     show.add_argument("--prompt", action="store_true", help="print the text for the system prompt")
-    for_path = verbs.add_parser("for", help="show the rules for a file or directory, which need not exist yet")
-    for_path.add_argument("path", metavar="PATH", help="relative to the working directory, or to --root")
-    search = verbs.add_parser(
-        "search", help="find the sections of rules, and of the files they link to, that match a query best"
-    )
-    add_query(search, "sections (rules.limit)")
-    verbs.add_parser("check", help="report broken links and unusable files; exits 1 if there are any")
-    add_to_all(verbs, "the project directory (the repository's)")
+    for_path = verbs.add_parser("for", help="show the rules for a file or directory, even one that does not exist yet")
+    for_path.add_argument("path", metavar="PATH", help="a path relative to the working directory or to --root")
+    search = verbs.add_parser("search", help="search the rules and the files they link to")
+    add_query(search, "sections (default: rules.limit)")
+    verbs.add_parser("check", help="report broken links and unusable files; exits with 1 if there are any")
+    add_to_all(verbs, "the directory with the rules (default: the repository)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb; a search without a match is a success."""
+    """Run the verb; a search without hits is a success."""
     project = open_project(arguments.root)
     rules = project.rules_of(arguments.root) if arguments.root else project.rules
     return _VERBS[arguments.verb](rules, arguments)
@@ -63,13 +61,15 @@ def _show(rules: Rules, arguments: argparse.Namespace) -> int:
         return 0
     terminal.warn_of(problems, ALL_PROBLEMS)
     terminal.say(f"Rule files ({len(paths)})", heading=True)
-    terminal.print_table([(f"  {path}", "in every prompt" if "/" not in path else "by place") for path in paths])
+    terminal.print_table(
+        [(f"  {path}", "in every prompt" if "/" not in path else "for its directory") for path in paths]
+    )
     if not paths:
-        terminal.say(f"  none in {rules.project}: write an AGENTS.md")
+        terminal.say(f"  none in {rules.project}: create an AGENTS.md")
     linked = sorted({reference.path for reference in references if not reference.problem})
     broken = sum(1 for reference in references if reference.problem)
     terminal.say()
-    terminal.say(f"Linked from them ({len(linked)}, and {broken} broken)", heading=True)
+    terminal.say(f"Linked files ({len(linked)}, and {broken} broken links)", heading=True)
     terminal.print_table([(f"  {path}",) for path in linked])
     terminal.say()
     terminal.say(f"In every prompt: about {estimated_tokens(prompt):,} tokens.")
@@ -92,7 +92,7 @@ def _for(rules: Rules, arguments: argparse.Namespace) -> int:
             terminal.say()
     terminal.warn(found.notes)
     rules_found = quantity(sum(1 for file in found.files if file.shown_bytes), "rule file")
-    terminal.say(f"{rules_found} for {terminal.one_line(found.path)}, the nearest last")
+    terminal.say(f"{rules_found} for {terminal.one_line(found.path)}, nearest last")
     return 0
 
 
@@ -101,13 +101,7 @@ def _search(rules: Rules, arguments: argparse.Namespace) -> int:
     if arguments.json:
         terminal.print_json(to_json(result))
         return 0
-    terminal.warn_of(result.problems, ALL_PROBLEMS)
-    terminal.warn(result.notes)
-    for number, hit in enumerate(result.hits, 1):
-        linked = f"  linked from {terminal.one_line(hit.linked_from[0])}" if hit.linked_from else ""
-        print_section(number, hit, arguments.explain, linked)
-    found = f"{len(result.hits)} of {quantity(result.sections, 'section')} in {quantity(result.files, 'file')}"
-    terminal.say(result.reason or found)
+    print_sections(result, arguments.explain, ALL_PROBLEMS)
     return 0
 
 

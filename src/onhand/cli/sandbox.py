@@ -1,4 +1,4 @@
-"""The sandbox around commands: what this machine supports, and run a command in it."""
+"""Check what sandboxing this machine supports, and run a command in the sandbox."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from onhand.cli import terminal
 from onhand.cli.interrupts import unwind_on_signals
 from onhand.cli.opening import open_project
+from onhand.cli.parser import Parser, parse_decimal, whole_number
 from onhand.config.files import state_directory
 from onhand.errors import InputError
 from onhand.fsio import open_regular
 from onhand.project import Project
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Sequence
+    from argparse import Namespace
+    from collections.abc import Sequence
 
     from onhand.config import Config
     from onhand.config.settings import AgentSettings
@@ -28,61 +29,46 @@ if TYPE_CHECKING:
 SANDBOX_FLAG = "--sandbox"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     from onhand.sandbox.policy import MAX_NUMBER
 
-    verbs = parser.add_verbs("verb", "VERB")  # type: ignore[attr-defined]  # of our Parser
-    check = verbs.add_parser(
-        "check", help="check which backends work here, and why others do not", description=_check.__doc__
-    )
+    verbs = parser.add_verbs("verb", "VERB")
+    check = verbs.add_parser("check", help="check which backends work here, and why others do not")
     check.add_argument("--json", action="store_true", help="print JSON")
     run = verbs.add_parser("run", help="run a command in the sandbox", description=_run.__doc__)
-    for flag, about in (("--read", "may read"), ("--write", "may write to"), ("--deny", "may not see")):
+    for flag, about in (("--read", "may read"), ("--write", "may write to"), ("--deny", "cannot access")):
         run.add_argument(
             flag,
             metavar="PATH",
             type=_path,
             action="append",
             default=[],
-            help=f"another path that it {about}; may be repeated",
+            help=f"a path that the command {about} (repeatable)",
         )
     run.add_argument(
-        "--domain", metavar="DOMAIN", action="append", default=[], help="a domain that it may reach; may be repeated"
+        "--domain", metavar="DOMAIN", action="append", default=[], help="a domain that it may reach (repeatable)"
     )
-    most = "the most memory for its processes and its /tmp together"
-    run.add_argument("--memory", metavar="MIB", type=_up_to(MAX_NUMBER >> 20), help=most)
-    most = "the most processor time for its processes together"
-    run.add_argument("--cpu", metavar="SECONDS", type=_up_to(MAX_NUMBER), help=most)
-    run.add_argument("--processes", metavar="N", type=_up_to(MAX_NUMBER), help="the most processes and threads")
-    run.add_argument("--time", metavar="SECONDS", type=_seconds, help="stop it after this time")
-    run.add_argument("--backend", choices=("auto", "bubblewrap", "landlock"), help="what confines it")
-    run.add_argument("--all-variables", action="store_true", help="give it the whole environment, including secrets")
+    most = "the memory limit of its processes and its /tmp together"
+    run.add_argument("--memory", metavar="MIB", type=whole_number(1, MAX_NUMBER >> 20), help=most)
+    most = "the processor time limit of its processes together"
+    run.add_argument("--cpu", metavar="SECONDS", type=whole_number(1, MAX_NUMBER), help=most)
+    run.add_argument(
+        "--processes", metavar="N", type=whole_number(1, MAX_NUMBER), help="the maximum number of processes and threads"
+    )
+    run.add_argument("--time", metavar="SECONDS", type=_seconds, help="stop the command after this time")
+    run.add_argument("--backend", choices=("auto", "bubblewrap", "landlock"), help="the sandbox to use")
+    run.add_argument("--all-variables", action="store_true", help="pass the whole environment, including secrets")
     run.add_argument("command", metavar="CMD", nargs="+", help="the command and its arguments, after --")
 
 
 def _path(text: str) -> str:
     if not text:
-        raise ArgumentTypeError("the path is empty: name a file or a directory")
+        raise ArgumentTypeError("the path is empty: pass a file or a directory")
     return text
 
 
-def _up_to(most: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not (text.isdecimal() and len(text) < 20 and 1 <= int(text) <= most):
-            raise ArgumentTypeError(f"{text[:100]!r} is not a whole number from 1 to {most}")
-        return int(text)
-
-    return number
-
-
 def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise ArgumentTypeError(f"{text[:100]!r} is not a positive number of seconds")
-    return number
+    return parse_decimal(text, lambda seconds: 0 < seconds < float("inf"), "a positive number of seconds")
 
 
 def run(arguments: Namespace) -> int:
@@ -108,17 +94,20 @@ def _check(arguments: Namespace) -> int:
         ]
         terminal.print_table(rows, header=("BACKEND", "STATE", "REASON"))
         terminal.say()
-        said = {"refuse": "commands are refused, because no backend works here", "none": "commands are NOT confined"}
-        terminal.say(said.get(used, f"commands are confined by {used}"))
+        states = {
+            "refuse": "Commands are refused, because no backend works here.",
+            "none": "Commands are NOT confined.",
+        }
+        terminal.say(states.get(used, f"Commands are confined by {used}."))
         if problem:
-            terminal.say(f"but no command can start in this project: {problem}")
+            terminal.say(f"However, no command can start in this project: {problem}")
         for note in notes:
             terminal.say(f"note: {note}")
     return 1 if used == "refuse" or problem else 0
 
 
 def _find_problem(policy: Policy, used: str) -> str | None:
-    """Return why a trivial command cannot be started in this project; None if it can, or need not be tried."""
+    """Return why no command can be started in this project; None if one can, or if nothing confines commands."""
     from onhand.sandbox.sandbox import choose, try_sandbox
 
     if used in ("none", "refuse"):
@@ -127,24 +116,22 @@ def _find_problem(policy: Policy, used: str) -> str | None:
         return try_sandbox(choose(policy, used), policy, policy.writable[0])
 
 
-def _choose_backend(wanted: str, working: list[str]) -> str:
-    """Return the backend that commands get, of those that work."""
-    if wanted == "none":
+def _choose_backend(configured: str, working: list[str]) -> str:
+    """Return the backend that commands get: one that works, "none" or "refuse"."""
+    if configured == "none":
         return "none"
-    return next((name for name in working if wanted in ("auto", name)), "refuse")
+    return next((name for name in working if configured in ("auto", name)), "refuse")
 
 
 def _collect_notes(policy: Policy) -> list[str]:
-    """Return what a user should know about confined commands."""
-    import sys
-
+    """Return the limits of the sandbox that a user should know about."""
     if sys.platform != "linux":
         return []
     from onhand.sandbox import kernel, landlock
 
     notes = [
         f"memory ({policy.memory_bytes >> 20} MiB) and processor time ({policy.cpu_s} s) of all processes of a command "
-        "together are polled, so they may be exceeded briefly; the kernel enforces those of each process"
+        "together are polled, so they may be exceeded briefly; the kernel enforces the limits of each process"
     ]
     notes += [
         f"git needs {path}, which commands cannot read: add it to sandbox.writable"
@@ -175,8 +162,7 @@ def _unreadable_repositories(policy: Policy) -> list[str]:
 
 
 def _first_line(path: str) -> str:
-    """Return the first line of a file; nothing if it cannot be read."""
-
+    """Return the first line of a file, or "" if it cannot be read."""
     try:
         with open_regular(path) as file:
             return os.fsdecode(file.readline(4096)).strip()
@@ -185,7 +171,7 @@ def _first_line(path: str) -> str:
 
 
 def _run(arguments: Namespace) -> int:
-    """Run a command that can write only to the project, sees no secrets, and reaches only what is allowed."""
+    """Run a command that can write only to the project, sees no secrets, and reaches only allowed domains."""
     from onhand.actions.shell import command_environment
     from onhand.sandbox.sandbox import Command, choose
 
@@ -202,18 +188,18 @@ def _run(arguments: Namespace) -> int:
 
 
 def _with_flags(config: Config, arguments: Namespace) -> Config:
-    """Return the configuration with the flags added: what they open is protected in the same way."""
+    """Return the configuration with the flags added, so that the same protections apply to them."""
 
-    def whole(paths: list[str]) -> tuple[str, ...]:
+    def resolve(paths: list[str]) -> tuple[str, ...]:
         return tuple(os.path.realpath(os.path.expanduser(path)) for path in paths)
 
-    if missing := next((path for path in whole(arguments.read) if not os.path.exists(path)), None):
-        raise InputError(f"{missing} does not exist, so it cannot be readable: check its spelling")
+    if missing := next((path for path in resolve(arguments.read) if not os.path.exists(path)), None):
+        raise InputError(f"{missing} does not exist: check the spelling of --read")
     numbers = {"memory_mb": arguments.memory, "cpu_s": arguments.cpu, "processes": arguments.processes}
     sandbox = config.sandbox._replace(
-        readable=(*config.sandbox.readable, *whole(arguments.read)),
-        writable=(*config.sandbox.writable, *whole(arguments.write)),
-        denied=(*config.sandbox.denied, *whole(arguments.deny)),
+        readable=(*config.sandbox.readable, *resolve(arguments.read)),
+        writable=(*config.sandbox.writable, *resolve(arguments.write)),
+        denied=(*config.sandbox.denied, *resolve(arguments.deny)),
         domains=(*config.sandbox.domains, *arguments.domain),
         **{name: value for name, value in numbers.items() if value is not None},
     )
@@ -221,9 +207,9 @@ def _with_flags(config: Config, arguments: Namespace) -> Config:
 
 
 def run_confined(project: Project, settings: AgentSettings, words: Sequence[str]) -> int:
-    """Run this command again in the sandbox, without the flag, and return its exit code.
+    """Run this command again in the sandbox, without --sandbox, and return its exit code.
 
-    Where no backend works, it fails and says why.
+    Raise SandboxError if no backend works.
     """
     from onhand.actions.shell import command_environment
     from onhand.agent.models import host_and_key
@@ -231,12 +217,12 @@ def run_confined(project: Project, settings: AgentSettings, words: Sequence[str]
 
     config, policy = project.config, project.sandbox_policy()
     host, key = host_and_key(settings.model, settings.base_url, settings.api_key_env)
-    kept = state_directory(os.environ)
-    os.makedirs(kept, mode=0o700, exist_ok=True)
+    sessions = state_directory(os.environ)
+    os.makedirs(sessions, mode=0o700, exist_ok=True)
     project.prepare_notes()
     policy = policy._replace(
         readable=(*policy.readable, *needed_paths(policy)),
-        writable=(*policy.writable, kept),
+        writable=(*policy.writable, sessions),
         domains=tuple(dict.fromkeys((*policy.domains, *([host] if host else [])))),
         cpu_s=24 * 3600,  # of a whole conversation
     ).validate()
@@ -245,18 +231,17 @@ def run_confined(project: Project, settings: AgentSettings, words: Sequence[str]
         os.environ, ("HOME", *inherited, *([key] if key else []), *config.shell.environment)
     )
     if config.web.enabled:
-        terminal.warn(["http_get is not available in the sandbox, where nothing may connect directly"])
+        terminal.warn(["http_get is not available in the sandbox, where no direct connections are allowed"])
         variables["ONHAND_WEB_ENABLED"] = "false"
     backend = "auto" if config.sandbox.backend == "none" else config.sandbox.backend
-    if backend == "bubblewrap":  # which does not work inside itself: there, commands get another
+    if backend == "bubblewrap":  # it cannot be nested, so commands in there get another backend
         variables["ONHAND_SANDBOX_BACKEND"] = "auto"
     command = [sys.executable, "-m", "onhand", *(word for word in words if word != SANDBOX_FLAG)]
     return run_in_sandbox(choose(policy, backend), policy, Command(command, os.getcwd(), variables))
 
 
 def run_in_sandbox(sandbox: Sandbox, policy: Policy, command: Command) -> int:
-    """Run a command and return its exit code; if this process is stopped, the command is stopped and cleaned up."""
-
+    """Run a command and return its exit code; if this process is stopped, the command is stopped too."""
     with unwind_on_signals():
         process = sandbox.start(policy, command)
         try:
@@ -269,12 +254,12 @@ def run_in_sandbox(sandbox: Sandbox, policy: Policy, command: Command) -> int:
 
 
 def needed_paths(policy: Policy) -> list[str]:
-    """Return what this interpreter needs and the policy does not let it read: itself, its packages and onhand.
+    """Return the paths of this interpreter, its packages and onhand that the policy does not let commands read.
 
-    Paths in the project are left out: to name them would open the secrets in them.
+    Paths in the project are left out, because listing them would expose the secrets in them.
     """
     import onhand
 
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(onhand.__file__)))
-    paths = [sys.prefix, sys.base_prefix, ours, *(path for path in sys.path if os.path.isdir(path))]
+    package = os.path.dirname(os.path.dirname(os.path.abspath(onhand.__file__)))
+    paths = [sys.prefix, sys.base_prefix, package, *(path for path in sys.path if os.path.isdir(path))]
     return [path for path in dict.fromkeys(map(os.path.realpath, paths)) if not policy.may_read(path)]

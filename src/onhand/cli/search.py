@@ -1,4 +1,4 @@
-"""Search everything on hand at once: rules, context, skills, documents and notes, in one list."""
+"""Search rules, context, skills, documents and notes at once, in one ranking."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import argparse
 from onhand.cli import terminal
 from onhand.cli.opening import open_project
 from onhand.cli.parser import Parser, positive
+from onhand.text import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,16 +18,20 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the query and what narrows it."""
-    parser.add_argument("query", metavar="QUERY", nargs="+", help="words to look for")
-    parser.add_argument("--kind", metavar="KIND", action="append", default=[], help="only this kind; may be repeated")
-    parser.add_argument("-k", "--limit", metavar="N", type=positive, default=10, help="at most this many (10)")
-    parser.add_argument("--explain", action="store_true", help="show each hit's rank in its corpus and among all")
+    parser.add_argument("query", metavar="QUERY", nargs="+", help="the words to search for")
+    parser.add_argument(
+        "--kind", metavar="KIND", action="append", default=[], help="search only this kind (repeatable)"
+    )
+    parser.add_argument(
+        "-k", "--limit", metavar="N", type=positive, default=10, help="return at most N hits (default: 10)"
+    )
+    parser.add_argument("--explain", action="store_true", help="show the rank of each hit in its corpus and overall")
     parser.add_argument("--root", metavar="DIR", help="the project directory")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Search; no match is a success, but it is a failure if no corpus could be searched."""
+    """Search; the exit code is 1 only if no corpus could be searched."""
     result = open_project(arguments.root).search(" ".join(arguments.query), arguments.kind, arguments.limit)
     failed = [one for one in result.searched if one.failure]
     if arguments.json:
@@ -43,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         for number, hit in enumerate(result.hits, 1):
             _print_hit(number, hit, arguments.explain)
         found = ", ".join(f"{one.found} {one.kind}" for one in result.searched if not one.failure)
-        terminal.say(result.reason or f"the best {len(result.hits)} hits; found: {found}")
+        terminal.say(result.reason or f"the best {quantity(len(result.hits), 'hit')}; found: {found}")
     return 1 if len(failed) == len(result.searched) else 0
 
 

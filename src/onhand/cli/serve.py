@@ -1,6 +1,6 @@
-"""Serve MCP over the standard streams or over HTTP, and document search over gRPC.
+"""Serve MCP over standard input and output or over HTTP, and document search over gRPC.
 
-Tools for files, commands and pages are served if workspace.tools, shell.enabled and web.enabled say so.
+The settings workspace.tools, shell.enabled and web.enabled add tools for files, commands and web pages.
 """
 
 from __future__ import annotations
@@ -27,27 +27,25 @@ if TYPE_CHECKING:
     from onhand.mcp.surface import Surface
     from onhand.project import Project
 
-PATIENCE_S = 5.0  # for a reader of the log that does not read, at the end
-LOG_EVERY_S = 0.2  # writing each line by itself would cost more than the call
-LOG_LINES = 10_000  # may wait for a slow reader; then the oldest are dropped
+LOG_SHUTDOWN_S = 5.0  # how long a reader of the log that does not read may delay the end
+LOG_PERIOD_S = 0.2  # writing each line by itself would cost more than the call
+MAX_LOG_LINES = 10_000  # that wait for a slow reader; beyond that, the oldest are dropped
 
 
 def add_arguments(parser: Parser) -> None:
-    """Declare what to serve; by default MCP over the standard streams."""
+    """Declare what to serve; the default is MCP over standard input and output."""
     parser.add_argument(
-        "--http", metavar="HOST:PORT", nargs="?", const="", help="serve MCP over HTTP instead (127.0.0.1:8321)"
+        "--http", metavar="HOST:PORT", nargs="?", const="", help="serve MCP over HTTP (default: 127.0.0.1:8321)"
     )
     parser.add_argument(
         "--grpc",
         metavar="HOST:PORT",
         nargs="?",
         const="",
-        help="serve document search over gRPC (127.0.0.1:50051), alone or with --http; see the settings in [grpc]",
+        help="serve document search over gRPC (default: 127.0.0.1:50051), alone or with --http",
     )
-    parser.add_argument(
-        "--token-env", metavar="NAME", help="the environment variable with the token that MCP clients must send"
-    )
-    parser.add_argument("--db", metavar="PATH", help="the database file (documents.path)")
+    parser.add_argument("--token-env", metavar="NAME", help="the variable that holds the token for clients over HTTP")
+    parser.add_argument("--db", metavar="PATH", help="the database file (default: documents.path)")
     parser.add_argument("--root", metavar="DIR", help="the project directory")
 
 
@@ -62,8 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
         from onhand.mcp import stdio
 
         return anyio.run(run_until_stopped, stdio.serve(surface))
-    import asyncio
-
     asyncio.run(_serve(project, arguments))
     return 0
 
@@ -83,7 +79,7 @@ async def _serve(project: Project, arguments: argparse.Namespace) -> None:
         return
 
     async with open_grpc_door(project, arguments.grpc):
-        await http.serve(surface, address, token, _announce)  # a signal stops it, and then the other
+        await http.serve(surface, address, token, _announce)  # a signal stops this server first
 
 
 def _open_surface(project: Project) -> Surface:
@@ -100,7 +96,7 @@ def _announce(url: str) -> None:
 
 
 async def serve_grpc(project: Project, address: str) -> None:
-    """Serve until a signal, then finish the calls that have begun."""
+    """Serve until a signal arrives, then finish the calls that have begun."""
     ended = asyncio.Event()
     with handle_stop_signals(lambda _: ended.set()):
         async with open_grpc_door(project, address):
@@ -110,7 +106,6 @@ async def serve_grpc(project: Project, address: str) -> None:
 @asynccontextmanager
 async def open_grpc_door(project: Project, address: str) -> AsyncIterator[None]:
     """Serve gRPC in the current event loop while this context is open."""
-
     try:
         from onhand.grpc import DEFAULT_PORT
     except ModuleNotFoundError as error:
@@ -122,7 +117,7 @@ async def open_grpc_door(project: Project, address: str) -> AsyncIterator[None]:
         bound = await server.start(host, port)
         try:
             if not is_loopback(host) and not settings.tls_cert:
-                terminal.warn(["tokens and documents are sent unencrypted: set grpc.tls_cert and grpc.tls_key"])
+                terminal.warn(["tokens and documents are sent unencrypted; set grpc.tls_cert and grpc.tls_key"])
             terminal.complain(f"onhand: serving gRPC on {ListenAddress(host, bound)}")
             start_logging()
             yield
@@ -163,12 +158,12 @@ def _log_to_stderr() -> Iterator[Callable[[], None]]:
 
 
 class _BatchedLog(logging.Handler):
-    """Collects log lines that a thread writes in batches, so that no call waits for the log or its reader."""
+    """A log handler whose thread writes lines in batches, so that no call waits for a reader of the log."""
 
     def __init__(self) -> None:
         super().__init__()
         self.thread = Thread(target=self._write, daemon=True)
-        self._waiting: deque[logging.LogRecord] = deque(maxlen=LOG_LINES)
+        self._waiting: deque[logging.LogRecord] = deque(maxlen=MAX_LOG_LINES)
         self._has_ended = Event()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -177,12 +172,12 @@ class _BatchedLog(logging.Handler):
     def end(self) -> None:
         self._has_ended.set()
         if self.thread.is_alive():
-            self.thread.join(PATIENCE_S)
+            self.thread.join(LOG_SHUTDOWN_S)
 
     def _write(self) -> None:
         is_last = False
         while not is_last:
-            is_last = self._has_ended.wait(LOG_EVERY_S)
+            is_last = self._has_ended.wait(LOG_PERIOD_S)
             lines = [self._waiting.popleft().getMessage() for _ in range(len(self._waiting))]
             if lines:
                 terminal.complain("\n".join(lines))

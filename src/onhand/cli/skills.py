@@ -1,4 +1,4 @@
-"""Agent Skills: list, search, read and validate them, and show the list that a prompt has."""
+"""List, search, read and validate Agent Skills."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ ALL_PROBLEMS = "onhand skills list --json"
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    verbs.add_parser("list", help="list every skill, what it is for and where it is")
+    verbs.add_parser("list", help="list every skill with its description and path")
     search = verbs.add_parser("search", help="find the skills that fit a task best")
-    add_query(search, "skills (skills.limit)")
-    search.add_argument("--references", action="store_true", help="search the skills' reference files instead")
-    search.add_argument("--skill", metavar="NAME", help="with --references: only those of this skill")
-    read = verbs.add_parser("read", help="show a skill's instructions and its other files, or one of these")
+    add_query(search, "skills (default: skills.limit)")
+    search.add_argument("--references", action="store_true", help="search the reference files of skills instead")
+    search.add_argument("--skill", metavar="NAME", help="search only the references of this skill")
+    read = verbs.add_parser("read", help="show the instructions of a skill, or one of its files")
     read.add_argument("name", metavar="NAME", help="the skill")
     read.add_argument("--reference", metavar="PATH", help="a file inside the skill")
-    read.add_argument("--section", metavar="HEADING", help="only the part of the file under this heading")
-    validate = verbs.add_parser("validate", help="check skills against the specification; exits 1 if one is invalid")
-    validate.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
-    validate.add_argument("--user", action="store_true", help="with --root: also your own skills")
-    catalog = verbs.add_parser("catalog", help="show the list of skills, as the system prompt has it")
+    read.add_argument("--section", metavar="HEADING", help="show only the part under this heading")
+    validate = verbs.add_parser(
+        "validate", help="check skills against the specification; exits with 1 if one is invalid"
+    )
+    validate.add_argument("names", metavar="NAME", nargs="*", help="check only these skills")
+    validate.add_argument("--user", action="store_true", help="with --root, also check your own skills")
+    catalog = verbs.add_parser("catalog", help="show the list of skills as it appears in the system prompt")
     catalog.add_argument(
         "--window",
-        metavar="TOKENS",
+        metavar="N",
         type=positive,
-        help="the model's context window, which sets the length instead of catalog_max_chars",
+        help="fit the list to a context window of N tokens instead of catalog_max_chars",
     )
     add_to_all(verbs, "a project directory, a directory of skills, or a skill")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb; a search without a match is a success."""
-    is_about_project = arguments.verb == "validate" and arguments.root and not arguments.user
-    project = open_project(arguments.root, {"skills.user": False} if is_about_project else None)
+    """Run the verb; a search without hits is a success."""
+    is_project_only = arguments.verb == "validate" and arguments.root and not arguments.user
+    project = open_project(arguments.root, {"skills.user": False} if is_project_only else None)
     skills = project.skills_of(arguments.root) if arguments.root else project.skills
     return _VERBS[arguments.verb](skills, arguments)
 
@@ -151,7 +153,7 @@ def _validate(skills: Skills, arguments: argparse.Namespace) -> int:
         for text in verdict.warnings:
             terminal.say(f"   warning: {terminal.flowing(text)}")
     if not checked:
-        terminal.say(skills.why_empty() or "there is nothing to check")
+        terminal.say(skills.why_empty() or "There are no skills to check.")
     else:
         terminal.say(f"{len(checked) - broken} of {quantity(len(checked), 'skill')} valid")
     return 1 if broken else 0
@@ -167,7 +169,7 @@ def _catalog(skills: Skills, arguments: argparse.Namespace) -> int:
         terminal.say(catalog.text)
     else:
         no_room = f"not even one skill fits in {catalog.max_chars:,} characters"
-        terminal.say(f"there is no catalog: {skills.why_empty() or no_room}")
+        terminal.say(f"The catalog is empty: {skills.why_empty() or no_room}")
     return 0
 
 

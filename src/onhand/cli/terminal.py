@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 MAX_WARNINGS = 20  # more would push the answer out of sight
 
+PROGRESS_PERIOD_S = 0.1  # between two updates
+BAR_CHARS = 24
+_BACK, _CLEAR_LINE = "\r", "\x1b[K"
 _BOLD, _RESET = "\x1b[1m", "\x1b[0m"
 
 
 def clean(text: str) -> str:
-    """Return the text with everything escaped that a terminal would obey; newlines and tabs stay."""
+    """Return the text with all control characters escaped except newlines and tabs."""
     if text.isascii() and text.isprintable():
         return text
     text = make_visible(text.replace("\r\n", "\n"))
@@ -31,15 +34,10 @@ def clean(text: str) -> str:
 
 
 def colour(stream: TextIO | None = None) -> bool:
-    """Return whether to use colour: the stream is a terminal that has it, and NO_COLOR is not set."""
+    """Return whether the stream is a terminal with colours and NO_COLOR is not set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return (stream or sys.stdout).isatty()
-
-
-def is_terminal() -> bool:
-    """Return whether the output is a terminal."""
-    return sys.stdout.isatty()
 
 
 def width() -> int:
@@ -54,20 +52,20 @@ def width() -> int:
 
 
 def say(text: str = "", *, heading: bool = False, file: TextIO | None = None) -> None:
-    """Print untrusted text, cleaned, with what the stream's encoding lacks escaped. A heading is bold."""
+    """Print untrusted text with control characters escaped; a heading is bold."""
     stream = file or sys.stdout
     shown = clean(text)
     _write(f"{_BOLD}{shown}{_RESET}" if heading and colour(stream) else shown, stream)
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Print warnings where they do not mix with the output."""
+    """Print warnings to standard error."""
     for warning in warnings:
         complain(f"onhand: warning: {warning}")
 
 
 def complain(text: str) -> None:
-    """Print to the error stream; if it is closed, the output and the exit code stay the same."""
+    """Print to standard error; a closed stream changes neither the output nor the exit code."""
     try:
         say(text, file=sys.stderr)
         sys.stderr.flush()
@@ -76,14 +74,14 @@ def complain(text: str) -> None:
 
 
 def warn_of(problems: Sequence[Problem], command: str) -> None:
-    """Print the problems of files, up to a limit; `command` lists them all."""
+    """Print the first MAX_WARNINGS problems of files; `command` lists them all."""
     warn(f"{one_line(problem.path)}: {problem.reason}" for problem in problems[:MAX_WARNINGS])
     if len(problems) > MAX_WARNINGS:
         warn([f"and {len(problems) - MAX_WARNINGS:,} more: `{command}` lists them all"])
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line, so that it cannot be mistaken for a line of ours."""
+    """Return the text on one line, so that no part of it can pass for a line of the command itself."""
     return text.replace("\n", "\\n")
 
 
@@ -93,9 +91,9 @@ def flowing(text: str) -> str:
 
 
 def print_excerpt(text: str, max_lines: int) -> None:
-    """Print a text under its heading; in a terminal only its beginning."""
+    """Print a text under its heading; in a terminal, only its first lines."""
     lines = text.strip().splitlines()
-    shown = lines[:max_lines] if is_terminal() else lines
+    shown = lines[:max_lines] if sys.stdout.isatty() else lines
     for line in shown:
         say(f"   {line}".rstrip())
     if len(shown) < len(lines):
@@ -104,7 +102,7 @@ def print_excerpt(text: str, max_lines: int) -> None:
 
 
 def print_table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = ()) -> None:
-    """Print rows with aligned columns, under a bold header when there is one."""
+    """Print rows in aligned columns under an optional bold header."""
     shown = [[_cell(cell) for cell in row] for row in ([header] if header else []) + list(rows)]
     columns = len(shown[0]) if shown else 0
     widths = [max(_columns(row[index]) for row in shown) for index in range(columns)]
@@ -115,7 +113,7 @@ def print_table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = ()) ->
 
 
 def print_json(value: object) -> None:
-    """Print as JSON: always UTF-8 whatever the locale, in the order given, and safe for a terminal."""
+    """Print a value as JSON in UTF-8, whatever the locale."""
     import json
 
     # In JSON only strings can contain what `clean` escapes, and \uXXXX is JSON's own escape.
@@ -148,3 +146,45 @@ def _columns(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+class Progress:
+    """A progress bar on standard error that is redrawn in place and removed at the end; only a terminal shows it."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_shown = self._stream.isatty()
+        self._next_s = 0.0
+
+    def show(self, text: str, done: int = 0, total: int = 0) -> None:
+        """Redraw the bar unless it was redrawn just now."""
+        if not self._is_shown:
+            return
+        from time import monotonic
+
+        now = monotonic()
+        if now >= self._next_s:
+            self._next_s = now + PROGRESS_PERIOD_S
+            self._write(f"{_BACK}{render_progress(text, done, total, width())}{_CLEAR_LINE}")
+
+    def end(self) -> None:
+        """Remove the bar."""
+        if self._is_shown and self._next_s:
+            self._write(f"{_BACK}{_CLEAR_LINE}")
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError, UnicodeEncodeError):  # the terminal is closed
+            self._is_shown = False
+
+
+def render_progress(text: str, done: int, total: int, columns: int) -> str:
+    """Return `[#####-----]  50%  text`, without the bar if the total is unknown, at most as wide as the"""
+    shown = clean(text).replace("\n", " ")
+    if total > 0:
+        share = min(done / total, 1.0)
+        filled = round(share * BAR_CHARS)
+        shown = f"[{'#' * filled}{'-' * (BAR_CHARS - filled)}] {share:4.0%}  {shown}"
+    return shown[: max(columns - 1, 1)]

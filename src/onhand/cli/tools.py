@@ -1,14 +1,15 @@
-"""Tools: list those of a catalog, find the ones that fit, read how one is called, and see what they cost."""
+"""List, search and describe the tools of a catalog, and see what they cost in a prompt."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onhand.cli import terminal
-from onhand.cli.parser import Parser, positive
-from onhand.errors import InputError, NotFound
+from onhand.cli.parser import Parser, add_to_all, positive, whole_number
+from onhand.errors import NotFound
 from onhand.record import to_json
 from onhand.text import quantity
 
@@ -20,60 +21,57 @@ if TYPE_CHECKING:
     from onhand.tools.catalog_tool import CatalogTool
     from onhand.tools.forecast import Forecast
 
-TOKENS_HELP = "show what they cost in a prompt, all loaded or found on demand"
 FALLBACK = "Tool discovery completed"
 NO_MATCH = "No matching tools found."
 EMPTY_CORPUS = "No discoverable tools are currently loaded."
 DESCRIPTION_CHARS = 96
 LABEL_CHARS = 72
 COLLAPSED_MATCHES = 5
-SHOWN_CHARS = 200  # of a description
-SHOWN_SERVERS = 10
-DEFAULT_LIMIT = 8  # the catalog's; not imported, to start fast
+MAX_DESCRIPTION_CHARS = 200  # of a description
+MAX_SHOWN_SERVERS = 10
+DEFAULT_LIMIT = 8  # that of Catalog.search, which is not imported here because that is slow
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     verbs = parser.add_verbs("verb", "VERB")
-    verbs.add_parser("list", help="list every tool, by server and name")
+    verbs.add_parser("list", help="list every tool by server and name")
     search = verbs.add_parser("search", help="find the tools that fit a query best")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words, select:A,B, +WORD, server:NAME or re:PATTERN")
-    search.add_argument("-k", "--limit", metavar="N", type=positive, help=f"at most this many tools ({DEFAULT_LIMIT})")
     search.add_argument(
-        "--exclude", metavar="NAME", action="append", default=[], help="leave this tool out; may be repeated"
+        "-k", "--limit", metavar="N", type=positive, help=f"return at most N tools (default: {DEFAULT_LIMIT})"
     )
-    search.add_argument(
-        "--profile", choices=("default", "seed"), default="default", help="how tools are ranked (default)"
-    )
-    search.add_argument("--explain", action="store_true", help="show what each word added to each score")
-    search.add_argument("--embedder", metavar="NAME", default="none", help="also compare meaning, with this embedder")
+    search.add_argument("--exclude", metavar="NAME", action="append", default=[], help="omit this tool (repeatable)")
+    search.add_argument("--profile", choices=("default", "seed"), default="default", help="the ranking to use")
+    search.add_argument("--explain", action="store_true", help="show how much each word adds to each score")
+    search.add_argument("--embedder", metavar="NAME", default="none", help="also compare meaning with this embedder")
     describe = verbs.add_parser("describe", help="show a tool with its schema")
-    describe.add_argument(
-        "name", metavar="NAME", help="the name of a tool, with its server if several have one of that name"
+    describe.add_argument("name", metavar="NAME", help="the name of a tool, if needed with that of its server")
+    _add_tokens_arguments(
+        verbs.add_parser("tokens", help="compare the cost of loading all tools with finding them on demand")
     )
-    _add_tokens_arguments(verbs.add_parser("tokens", help=TOKENS_HELP))
     for verb in verbs.choices.values():
         verb.add_argument(
             "--catalog",
             metavar="FILE",
             action="append",
             required=True,
-            help="an MCP tools/list result, or an array of tools of OpenAI, Anthropic or onhand; may be repeated",
+            help="a JSON file of tools in the format of MCP, OpenAI, Anthropic or onhand (repeatable)",
         )
-        verb.add_argument("--json", action="store_true", help="print JSON")
+    add_to_all(verbs)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb; a search without a match is a success."""
+    """Run the verb; a search without hits is a success."""
     from onhand.tools.catalog_files import open_catalog
 
     catalog, problems = open_catalog(arguments.catalog, getattr(arguments, "embedder", "none"))
     terminal.warn(problems[: terminal.MAX_WARNINGS])
     if len(problems) > terminal.MAX_WARNINGS:
-        terminal.warn([f"and {len(problems) - terminal.MAX_WARNINGS:,} more that cannot be used"])
+        terminal.warn([f"and {len(problems) - terminal.MAX_WARNINGS:,} more tools that cannot be used"])
     with catalog:
-        does = {"list": _list, "search": _search, "describe": _describe, "tokens": _print_forecast}
-        return does[arguments.verb](catalog, arguments)
+        verbs = {"list": _list, "search": _search, "describe": _describe, "tokens": _print_forecast}
+        return verbs[arguments.verb](catalog, arguments)
 
 
 def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
@@ -84,7 +82,7 @@ def _list(catalog: Catalog, arguments: argparse.Namespace) -> int:
     terminal.print_table([(tool.name, tool.server, _short(tool.summary)) for tool in tools])
     servers = catalog.servers()
     together = _describe_amount(len(tools), len(servers), sum(servers.values()))
-    terminal.say(together if tools else "the catalog is empty")
+    terminal.say(together if tools else "The catalog is empty.")
     return 0
 
 
@@ -99,7 +97,7 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
     if arguments.json:
         terminal.print_json(to_json(search_answer(found)))
         return 0
-    is_tree = terminal.is_terminal() and not arguments.explain
+    is_tree = sys.stdout.isatty() and not arguments.explain
     if is_tree:
         print_matches(_details(found), expanded=arguments.limit is not None)
     else:
@@ -116,25 +114,23 @@ def _search(catalog: Catalog, arguments: argparse.Namespace) -> int:
 
 
 def _unmatched_exclusions(catalog: Catalog, names: list[str]) -> list[str]:
-    """Return notes about exclusions that match no tool: most likely misspelt names."""
+    """Return notes about excluded names that no tool has, which are probably misspelt."""
     unknown = [name for name in dict.fromkeys(names) if name not in catalog]
-    return [
-        f"--exclude {name[:200]!r} leaves nothing out: no tool has that name (onhand tools list)" for name in unknown
-    ]
+    return [f"--exclude {name[:200]!r} has no effect: no tool has that name" for name in unknown]
 
 
 def _say_unknown(found: ToolSearchResult, catalog: Catalog) -> None:
-    """Print the unknown names, and what may be meant."""
+    """Print the unknown names of a query, with suggestions."""
     what = "tool" if found.form == "select" else "server"
     servers = [f"{name} ({count:,})" for name, count in catalog.servers().items()]
-    listed = f"there are {', '.join(servers[:SHOWN_SERVERS])}" if servers else "the tools here have no server"
+    listed = f"the servers are {', '.join(servers[:MAX_SHOWN_SERVERS])}" if servers else "these tools have no server"
     for name, nearest in found.unknown:
         advice = f"did you mean {' or '.join(nearest)}?" if nearest else listed if what == "server" else ""
-        terminal.say(f"there is no {what} {name!r}" + (f": {advice}" if advice else ""))
+        terminal.say(f"unknown {what} {name!r}" + (f": {advice}" if advice else ""))
 
 
 def _details(found: ToolSearchResult) -> dict[str, object]:
-    """Return an answer in the form of the model's tool, which can be shown as a tree."""
+    """Return a result in the form that `match_lines` renders as a tree."""
     from onhand.tools.prompt import signature
 
     tools = [
@@ -152,7 +148,7 @@ def _details(found: ToolSearchResult) -> dict[str, object]:
 def _print_hit(number: int, hit: ToolHit, explain: bool) -> None:
     from onhand.tools.prompt import signature
 
-    server = f"  of {_short(hit.tool.server)}" if hit.tool.server else ""
+    server = f"  from {_short(hit.tool.server)}" if hit.tool.server else ""
     score = f"  score {hit.score:.4f}" if hit.score else ""
     terminal.say(f"{number}. {signature(hit.name, hit.tool.input_schema)}{server}{score}", heading=True)
     for contribution in hit.terms if explain else ():
@@ -167,14 +163,14 @@ def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
     except NotFound as error:
         terminal.complain(f"onhand: {error}")
         return 1
-    known = _to_json(tool)
+    definition = _to_json(tool)
     if arguments.json:
-        terminal.print_json(known)
+        terminal.print_json(definition)
         return 0
     import json
 
-    terminal.say(known["signature"], heading=True)
-    rows = [(name, known[name]) for name in ("name", "label", "server", "source") if known.get(name)]
+    terminal.say(definition["signature"], heading=True)
+    rows = [(name, definition[name]) for name in ("name", "label", "server", "source") if definition.get(name)]
     claims = ", ".join(f"{name}: {json.dumps(value)}" for name, value in tool.annotations.items())
     terminal.print_table([*rows, ("claims", claims)] if claims else rows)
     terminal.say(f"\n{tool.description}" if tool.description else "\n(no description)")
@@ -185,55 +181,59 @@ def _describe(catalog: Catalog, arguments: argparse.Namespace) -> int:
 
 
 def _to_json(tool: CatalogTool) -> dict[str, Any]:
-    """Return all that is known about a tool, in a form that can be read as a catalog."""
+    """Return the whole definition of a tool in a form that can be loaded as a catalog."""
     from onhand.tools.search_tools import summarize_tool
 
-    known: dict[str, Any] = {**summarize_tool(tool)._asdict(), "source": tool.source, "input_schema": tool.input_schema}
-    said = {
+    definition: dict[str, Any] = {
+        **summarize_tool(tool)._asdict(),
+        "source": tool.source,
+        "input_schema": tool.input_schema,
+    }
+    optional = {
         "label": tool.label if tool.label != tool.name else "",
         "summary": tool.summary if not tool.description.startswith(tool.summary) else "",
         "hints": list(tool.hints),
         "output_schema": tool.output_schema,
         "annotations": tool.annotations,
     }
-    return known | {name: value for name, value in said.items() if value}
+    return definition | {name: value for name, value in optional.items() if value}
 
 
 def _short(text: str) -> str:
-    line = " ".join(text[: 4 * SHOWN_CHARS].split())
-    return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"
+    line = " ".join(text[: 4 * MAX_DESCRIPTION_CHARS].split())
+    return line if len(line) <= MAX_DESCRIPTION_CHARS else f"{line[: MAX_DESCRIPTION_CHARS - 1]}…"
 
 
 def print_matches(details: Mapping[str, Any] | None, text: str = "", expanded: bool = False) -> None:
-    """Print a result; without details, its text as a warning."""
+    """Print a result as a tree; without details, print its text as a warning."""
     for line in match_lines(details, text, expanded):
         terminal.say(line)
 
 
 def match_lines(details: Mapping[str, Any] | None, text: str = "", expanded: bool = False) -> list[str]:
-    """Return the lines to show; none of their text is trusted."""
+    """Render a result as the lines of a tree; none of its text is trusted."""
     if not isinstance(details, Mapping):
         return [f"! {FALLBACK}", *(f"  {_cut(line, DESCRIPTION_CHARS)}" for line in text.splitlines() if line.strip())]
     found = details.get("tools")
     tools: Sequence[Mapping[str, Any]] = found if isinstance(found, list | tuple) else ()
-    status = [_status(details, len(tools))]
+    status = [_render_status(details, len(tools))]
     if not tools:
         return [*status, f"└─ {NO_MATCH if details.get('total_tools') else EMPTY_CORPUS}"]
     shown = tools if expanded else tools[:COLLAPSED_MATCHES]
     more = len(tools) - len(shown)
     for number, tool in enumerate(shown, 1):
-        status += _item(tool, last=number == len(shown) and not more)
+        status += _render_match(tool, last=number == len(shown) and not more)
     return [*status, f"└─ … {more} more"] if more else status
 
 
-def _status(details: Mapping[str, Any], matches: int) -> str:
+def _render_status(details: Mapping[str, Any], matches: int) -> str:
     query = _cut(str(details.get("query") or "").strip(), LABEL_CHARS) or "(empty query)"
     activated = len(details.get("activated_tools") or ())
     total = details.get("total_tools", 0)
     return f"✓ SearchTools {query} · {quantity(matches, 'match')} · {activated} activated · {total} total"
 
 
-def _item(tool: Mapping[str, Any], last: bool) -> list[str]:
+def _render_match(tool: Mapping[str, Any], last: bool) -> list[str]:
     parts = [_cut(str(tool.get("label") or tool.get("name") or ""), LABEL_CHARS)]
     if tool.get("server_name"):
         parts.append(_cut(str(tool["server_name"]), LABEL_CHARS))
@@ -249,36 +249,33 @@ def _number(score: Any) -> float:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text on one line, cut, with nothing that a terminal would obey."""
+    """Return the text on one line, cut, with control characters escaped."""
     line = terminal.clean(" ".join(text[: 8 * most].split()))
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def _add_tokens_arguments(parser: ArgumentParser) -> None:
-    """Declare what only this verb takes."""
     parser.add_argument(
-        "--policy", metavar="RULE", default="definitions>=10%", help="when to defer (definitions>=10%%)"
+        "--policy",
+        metavar="RULE",
+        default="definitions>=10%",
+        help="when to load tools on demand (default: definitions>=10%%)",
     )
     parser.add_argument(
-        "--window", metavar="N", type=int, default=200_000, help="the size of the context window in tokens (200000)"
+        "--window", metavar="N", type=positive, default=200_000, help="the context window in tokens (default: 200000)"
     )
     parser.add_argument(
-        "--conversation", metavar="N", type=int, default=0, help="the tokens of the conversation so far (0)"
+        "--conversation", metavar="N", type=whole_number(), default=0, help="tokens of the conversation (default: 0)"
     )
     parser.add_argument(
-        "--tokenizer", metavar="NAME", default="estimate", help="estimate, tiktoken:NAME or tokenizers:FILE (estimate)"
+        "--tokenizer", metavar="NAME", default="estimate", help="estimate (default), tiktoken:NAME or tokenizers:FILE"
     )
 
 
 def _print_forecast(catalog: Catalog, arguments: Namespace) -> int:
-    """Print the forecast."""
     from onhand.tools.forecast import forecast
     from onhand.tools.loading import open_token_counter, parse_policy
 
-    if arguments.window < 1:
-        raise InputError(f"--window must be a number of tokens from 1, not {arguments.window}")
-    if arguments.conversation < 0:
-        raise InputError(f"--conversation must be a number of tokens from 0, not {arguments.conversation}")
     rule, counter = parse_policy(arguments.policy), open_token_counter(arguments.tokenizer)
     found = forecast(catalog, rule, arguments.window, counter, arguments.conversation)
     if arguments.json:
@@ -300,7 +297,7 @@ def _as_json(found: Forecast) -> dict[str, object]:
 def _show(found: Forecast) -> None:
     tools = f"{'all ' if found.tools > 1 else ''}{_describe_amount(found.tools, found.servers, found.of_servers)}"
     rows = [
-        ("eager loading", f"{found.eager_tokens:,}", f"{tools}, with whole definitions"),
+        ("eager loading", f"{found.eager_tokens:,}", f"{tools}, with full definitions"),
         ("lazy loading", f"{found.lazy_tokens:,}", "a compact index, and definitions on demand"),
         ("savings", *_savings(found)),
     ]
@@ -310,9 +307,9 @@ def _show(found: Forecast) -> None:
     terminal.say(f"break-even: {_break_even(found)}")
     if found.left_out:
         terminal.say(
-            f"left out: {quantity(found.left_out, 'tool')} with a name that no model can call, or that onhand uses"
+            f"left out: {quantity(found.left_out, 'tool')} that models cannot call by name or whose name onhand uses"
         )
-    terminal.say(f"stable prefix: {found.stable_bytes:,} bytes, equal in every request until the catalog changes")
+    terminal.say(f"stable prefix: {found.stable_bytes:,} bytes, the same in every request until the catalog changes")
     if found.output_schema_tokens:
         terminal.say(f"output schemas: {found.output_schema_tokens:,} tokens more, if a host shows them to its model")
     verdict = "lazy" if found.decision.lazy else "eager"
@@ -321,7 +318,7 @@ def _show(found: Forecast) -> None:
 
 
 def _describe_amount(tools: int, servers: int, of_servers: int) -> str:
-    """Return `12 tools of 3 servers`, and how many if some have no server."""
+    """Return a text such as `12 tools of 3 servers`."""
     if not servers:
         return quantity(tools, "tool")
     between = " of" if of_servers == tools else f", {of_servers:,} of them of"

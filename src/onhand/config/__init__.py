@@ -1,8 +1,8 @@
 """The configuration, as one typed Config: defaults < user file < project file < environment < flags.
 
-A project file may have arrived with a clone. What it says that starts a program, names a secret, leads out of its
-directory or allows more than the user does is held back until the user trusts it (`onhand trust`). The user's own file,
-the environment and flags speak for the user and need no trust. Every problem is collected, so that one run shows all.
+A project file may have arrived with a clone. Its settings that start a program, name a secret, lead out of its
+directory or allow more than the user does are blocked until the user trusts the directory (`onhand trust`). The user's
+own file, the environment and flags need no trust. All problems are collected and reported at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from onhand.config.files import File, find, home, read, trust_store, user_file
-from onhand.config.settings import SECTIONS, SETTINGS, Config, Setting, Unusable
+from onhand.config.settings import SECTIONS, SETTINGS, Config, InvalidValue, Setting
 from onhand.errors import ConfigError
 from onhand.record import Record
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 __all__ = ["REASONS", "SECTIONS", "SETTINGS", "Config", "Resolved", "Setting", "TrustRequest", "load", "resolve"]
 
-REASONS = {  # why what a project file says needs trust, by the role of the setting
+REASONS = {  # why a setting of a project file needs trust, by its role
     "path": "leads out of the project",
     "program": "starts a program",
     "network": "reaches the network",
     "secret": "uses a secret of yours",
     "grant": "lets a model or a caller do more, or do it without asking you",
-    "deny": "leaves out what you forbid",
-    "denied_path": "leaves out what you forbid",
-    "allowed_path": "opens what is closed to commands",
+    "deny": "allows something that you forbid",
+    "denied_path": "allows something that you forbid",
+    "allowed_path": "opens paths that are closed to commands",
     "access": "decides who may connect and how",
     "disclosure": "tells others what you do or search for",
-    "model": "chooses who receives what your documents say",
+    "model": "chooses who receives the text of your documents",
 }
 PATHS = ("path", "denied_path", "allowed_path", "access")
-DENIALS = ("deny", "denied_path")  # roles of lists that a project file can make longer, and shorter only with trust
-MAX_PROBLEMS = 20  # a file can have thousands; nobody reads more, and each suggestion costs a search
-MAX_SHOWN = 60  # characters of a value or a key in a message
-MAX_HELD_BACK = 200  # characters of what a warning says was held back; `onhand trust` shows it whole
+DENIALS = ("deny", "denied_path")  # a project file can extend such lists, and shorten them only with trust
+MAX_PROBLEMS = 20  # a file can have thousands, and each suggestion costs a search
+MAX_SHOWN_CHARS = 60  # of a value or a key in a message
+MAX_BLOCKED_CHARS = 200  # of a blocked value in a warning; `onhand trust` shows all of it
 SECRET_WORDS = {"token", "secret", "password", "passwd", "passphrase", "apikey", "credential", "credentials"}
 SECRET_ENDS = ("api_key", "access_key", "private_key", "secret_key")
 _READ_ONLY = type(type.__dict__)  # types.MappingProxyType, without the import
@@ -48,32 +48,32 @@ class TrustRequest(Record):
     """Something in a project's configuration that needs the user's trust in its directory."""
 
     key: str
-    value: str | tuple[str, ...]  # of a list, the entries that need trust; of a denial, those that it leaves out
+    value: str | tuple[str, ...]  # of a list, the entries that need trust; of a denial, the entries that it drops
     source: str
     reason: str
 
 
 class Resolved(Record):
-    """The value of every setting of a table, before it is given its type."""
+    """The value of every setting, by key."""
 
     values: Mapping[str, object]
     sources: Mapping[str, str]
     project: str
     project_file: str | None
     files: tuple[str, ...]
-    requests: tuple[TrustRequest, ...]  # whether they were granted or not
+    requests: tuple[TrustRequest, ...]  # granted or not
     warnings: tuple[str, ...]
 
 
-class Given(Record):
-    """A value and where it was given."""
+class SourcedValue(Record):
+    """A value and where it came from."""
 
     value: Any
     source: str
 
 
 if TYPE_CHECKING:
-    Layer = dict[str, Given]  # what one source gives, by key
+    Layer = dict[str, SourcedValue]  # the values of one source, by key
 
 
 def load(
@@ -82,9 +82,9 @@ def load(
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """Load the configuration for work in `start` (the working directory); a ConfigError names every problem.
+    """Load the configuration for `start`, by default the working directory; a ConfigError names every problem.
 
-    `flags` has values by key, such as {"context.limit": 5}; one that is None was not given.
+    `flags` has values by key, such as {"context.limit": 5}; None means that a flag was not given.
     """
     resolved = resolve(SETTINGS, start, flags=flags, environ=environ)
     sections = {
@@ -108,7 +108,7 @@ def resolve(
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Resolved:
-    """Return the value of each of these settings: what `load` gives a type, and what `onhand trust` shows."""
+    """Return the value of each setting, where it came from, and what needs trust."""
     environ = os.environ if environ is None else environ
     start = _directory(start)
     warnings: list[str] = []
@@ -120,18 +120,18 @@ def resolve(
     requests = _requests(settings, project, layers, environ)
     trusted = bool(requests) and _is_trusted(project, environ, warnings)
     if not trusted:
-        _hold_back(settings, requests, project, layers, warnings)
+        _block(settings, requests, project, layers, warnings)
 
-    given = layers.merge()
-    values = {setting.key: setting.default for setting in settings} | {key: one.value for key, one in given.items()}
+    merged = layers.merge()
+    values = {setting.key: setting.default for setting in settings} | {key: one.value for key, one in merged.items()}
     for setting in settings:
         if setting.role in PATHS:
-            allowed = trusted or setting.key in given
+            allowed = trusted or setting.key in merged
             base = start if setting.key in layers.flags else project
             values[setting.key] = _place(values[setting.key], base, project, allowed, environ)
     return Resolved(
         values,
-        {setting.key: given[setting.key].source if setting.key in given else "default" for setting in settings},
+        {setting.key: merged[setting.key].source if setting.key in merged else "default" for setting in settings},
         project,
         found.path if found else None,
         tuple(file.path for file in (user, found) if file),
@@ -141,7 +141,7 @@ def resolve(
 
 
 class _Layers:
-    """What each source gives, checked; made only to be merged."""
+    """The checked values of each source."""
 
     user: Layer
     project: Layer
@@ -161,7 +161,7 @@ class _Layers:
         names = {name for setting in settings for name in setting.variables}
         is_in_environment = any(name in names or name.startswith("ONHAND_") for name in environ)
         if not (user or project or flags or is_in_environment):
-            return  # most runs: nothing is given, so nothing needs to be checked
+            return  # as in most runs, there is nothing to check
         problems: list[str] = []
         if user:
             self.user = _read_file(settings, user.table, user.place, problems)
@@ -173,11 +173,11 @@ class _Layers:
             raise ConfigError(_list_problems(problems))
 
     def overrides(self) -> Layer:
-        """Return what overrides the project file."""
+        """Return the values that override the project file."""
         return {**self.environment, **self.flags}
 
     def user_value(self, setting: Setting) -> Any:
-        """Return what counts without the project file: what the user's file gives, or the default."""
+        """Return the value without the project file: that of the user's file, or the default."""
         return self.user[setting.key].value if setting.key in self.user else setting.default
 
     def merge(self) -> Layer:
@@ -189,7 +189,7 @@ def _list_problems(problems: list[str]) -> str:
         return problems[0]
     first = f"the configuration has {len(problems)} problems:"
     if len(problems) >= MAX_PROBLEMS:
-        first = f"the configuration has many problems, of which these are the first {MAX_PROBLEMS}:"
+        first = f"the configuration has many problems; the first {MAX_PROBLEMS} are:"
     return "\n  ".join([first, *problems[:MAX_PROBLEMS]])
 
 
@@ -199,7 +199,7 @@ def _directory(start: str | None) -> str:
     except FileNotFoundError:
         raise ConfigError("the working directory no longer exists: change to one that does") from None
     if not os.path.isdir(directory):
-        raise ConfigError(f"{directory} is not a directory: name the directory of a project")
+        raise ConfigError(f"{directory} is not a directory: pass the directory of a project")
     return directory
 
 
@@ -210,31 +210,31 @@ def _project_of(found: File | None, start: str) -> str:
     return os.path.dirname(directory) if name == "config.toml" else directory
 
 
-# What each source gives
+# Reading each source
 
 
 def _read_file(
     settings: Sequence[Setting], table: Mapping[str, Any], place: Callable[[str], str], problems: list[str]
 ) -> Layer:
-    """Return what a configuration file gives; `place` names the file and the line of a key."""
+    """Return the values of a configuration file; `place` returns the file and line of a key."""
     known = {setting.key: setting for setting in settings}
     sections = {key.rpartition(".")[0] for key in known}
     layer: Layer = {}
 
     def walk(table: Mapping[str, Any], prefix: str) -> None:
-        for name, given in table.items():
+        for name, value in table.items():
             key = prefix + name
             if len(problems) >= MAX_PROBLEMS:
                 return
             if "." not in name and key in known:
-                _add(layer, known[key], given, place(key), problems)
+                _add(layer, known[key], value, place(key), problems)
             elif "." not in name and key in sections:
-                if isinstance(given, dict):
-                    walk(given, key + ".")
+                if isinstance(value, dict):
+                    walk(value, key + ".")
                 else:
-                    problems.append(f"{place(key)}: {key} is {_show(given)}; expected a table: [{key}]")
+                    problems.append(f"{place(key)}: {key} is {_show(value)}; expected a table: [{key}]")
             else:
-                problems.append(f"{place(key)}: {_describe_unknown(key, given, [*known, *sections])}")
+                problems.append(f"{place(key)}: {_describe_unknown(key, value, [*known, *sections])}")
 
     walk(table, "")
     return layer
@@ -243,7 +243,7 @@ def _read_file(
 def _read_environment(
     settings: Sequence[Setting], environ: Mapping[str, str], problems: list[str], warnings: list[str]
 ) -> Layer:
-    """Return what the environment gives. An empty variable gives nothing."""
+    """Return the values of environment variables; an empty variable counts as not set."""
     layer: Layer = {}
     for setting in settings:
         name = next((name for name in setting.variables if environ.get(name)), "")
@@ -254,31 +254,31 @@ def _read_environment(
 
 
 def _read_flags(settings: Sequence[Setting], flags: Mapping[str, object], problems: list[str]) -> Layer:
-    """Return what the command line gives. A flag that is None was not given."""
+    """Return the values of flags; None means that a flag was not given."""
     known = {setting.key: setting for setting in settings}
     layer: Layer = {}
-    for key, given in flags.items():
+    for key, value in flags.items():
         source = "--" + key.rpartition(".")[2].replace("_", "-")
-        if given is None:
+        if value is None:
             continue
         if key in known:
-            _add(layer, known[key], given, source, problems)
+            _add(layer, known[key], value, source, problems)
         else:
-            problems.append(f"{source}: {_describe_unknown(key, given, known)}")
+            problems.append(_describe_unknown(key, value, known))
     return layer
 
 
-def _add(layer: Layer, setting: Setting, given: object, source: str, problems: list[str]) -> None:
+def _add(layer: Layer, setting: Setting, value: object, source: str, problems: list[str]) -> None:
     try:
-        layer[setting.key] = Given(setting.check(given), source)
-    except Unusable:
-        # A secret itself, put where its variable's name belongs, must not reach a terminal or a log.
-        shown = "something else" if setting.role == "secret" else _show(given)
+        layer[setting.key] = SourcedValue(setting.check(value), source)
+    except InvalidValue:
+        # Someone may have put the secret itself here; it must not reach a terminal or a log.
+        shown = "not valid" if setting.role == "secret" else _show(value)
         problems.append(f"{source}: {setting.key} is {shown}; expected {setting.expected}")
 
 
 def _warn_of_variables(settings: Sequence[Setting], environ: Mapping[str, str]) -> Iterable[str]:
-    """Warn about variables that look like ours and are not; other programs may use similar names."""
+    """Warn about variables that look like misspelt settings; other programs may use similar names."""
     known = {name for setting in settings for name in setting.variables}
     sections = tuple({"ONHAND_" + setting.key.partition(".")[0].upper() + "_" for setting in settings})
     for name in sorted(environ):
@@ -287,24 +287,24 @@ def _warn_of_variables(settings: Sequence[Setting], environ: Mapping[str, str]) 
             if close:
                 yield f"${name} is not a setting; did you mean ${close}?"
             elif name.startswith(sections):
-                yield f"${name} is not a setting; `onhand config show` lists them"
+                yield f"${name} is not a setting; `onhand config show` lists all settings"
 
 
-def _describe_unknown(key: str, given: object, known: Iterable[str]) -> str:
+def _describe_unknown(key: str, value: object, known: Iterable[str]) -> str:
     name = key.rpartition(".")[2].lower().replace("-", "_")
-    if isinstance(given, str) and (SECRET_WORDS & set(name.split("_")) or name.endswith(SECRET_ENDS)):
+    if isinstance(value, str) and (SECRET_WORDS & set(name.split("_")) or name.endswith(SECRET_ENDS)):
         return (
-            f"{_show(key)} looks like a secret and is not read from a file: "
-            f"put it in an environment variable and name that variable in {_show(key + '_env')}"
+            f"{_show(key)} looks like a secret, and secrets are not read from files: "
+            f"put it in an environment variable and set {_show(key + '_env')} to the name of that variable"
         )
-    what = "section" if isinstance(given, dict) else "key"
+    what = "section" if isinstance(value, dict) else "key"
     close = _closest(key, known)
-    hint = f"did you mean {close!r}?" if close else "`onhand config show` lists what can be set"
+    hint = f"did you mean {close!r}?" if close else "`onhand config show` lists all settings"
     return f"unknown {what} {_show(key)}; {hint}"
 
 
 def _closest(key: str, known: Iterable[str]) -> str:
-    """Return the known key that was probably meant: by its whole name, or by its last part in another section."""
+    """Return the known key that is most similar, by its whole name or by its last part in another section."""
     names = {known_key: known_key for known_key in known}
     last_parts = {known_key.rpartition(".")[2]: known_key for known_key in names}
     whole = key.lower().replace("-", "_")
@@ -318,22 +318,22 @@ def _closest(key: str, known: Iterable[str]) -> str:
 def _nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(name[:MAX_SHOWN], known, n=1, cutoff=cutoff)), "")
+    return next(iter(get_close_matches(name[:MAX_SHOWN_CHARS], known, n=1, cutoff=cutoff)), "")
 
 
-def _show(given: object) -> str:
-    """Return a value for a message: short, and with control characters escaped."""
-    text = repr(given[:MAX_SHOWN] if isinstance(given, str) else given)
-    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+def _show(value: object) -> str:
+    """Render a value for a message, cut and with control characters escaped."""
+    text = repr(value[:MAX_SHOWN_CHARS] if isinstance(value, str) else value)
+    return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…"
 
 
-# What needs trust
+# Trust
 
 
 def _requests(
     settings: Sequence[Setting], project: str, layers: _Layers, environ: Mapping[str, str]
 ) -> tuple[TrustRequest, ...]:
-    """Return what came with the project and counts, because the user does not override it."""
+    """Return the settings of the project file that need trust and that the user does not override."""
     requests = []
     overrides = layers.overrides()
     for setting in settings:
@@ -342,7 +342,7 @@ def _requests(
             continue
         given = layers.project.get(key)
         if role == "path" and (given or key not in layers.user):
-            # A default too: the directory of that name may be a link that came with the clone.
+            # The default needs the check too: a directory of that name may be a link that came with the clone.
             outside = _outside(given.value if given else setting.default, project, environ)
             if outside:
                 source = given.source if given else "default"
@@ -354,14 +354,14 @@ def _requests(
 
 
 def _value_to_show(setting: Setting, given: Any, own: Any) -> str | tuple[str, ...]:
-    """Return what needs trust; of a denial, what it leaves out."""
+    """Return the part of a value that needs trust; of a denial, the entries that it drops."""
     if setting.role in DENIALS:
         return tuple(entry for entry in own if entry not in given)
     return given if isinstance(given, str | tuple) else str(given).lower()
 
 
 def _is_more(setting: Setting, given: Any, own: Any) -> bool:
-    """Return whether a project file gives more than what counts without it: the user's own value, or the default."""
+    """Return whether a project file allows more than the user's own value, or the default, does."""
     if setting.role in DENIALS:
         return not set(own) <= set(given)
     if setting.role == "grant" and setting.choices:
@@ -369,7 +369,7 @@ def _is_more(setting: Setting, given: Any, own: Any) -> bool:
     if setting.role in ("grant", "allowed_path") and isinstance(given, tuple):
         return not set(given) <= set(own)
     if setting.role == "grant" and setting.kind in ("integer", "number"):
-        return bool((given or float("inf")) > (own or float("inf")))  # 0, where it is possible, is no limit
+        return bool((given or float("inf")) > (own or float("inf")))  # 0 means no limit
     return given != own and given not in (False, ())
 
 
@@ -379,18 +379,22 @@ def _is_trusted(project: str, environ: Mapping[str, str], warnings: list[str]) -
     try:
         return os.path.realpath(project) in trust.trusted_directories(trust_store(environ))
     except ConfigError as error:
-        warnings.append(f"{error}; until then no directory is trusted")
+        warnings.append(f"{error}; until then, no directory is trusted")
         return False
 
 
-def _hold_back(
+def _block(
     settings: Sequence[Setting],
     requests: tuple[TrustRequest, ...],
     project: str,
     layers: _Layers,
     warnings: list[str],
 ) -> None:
-    """Take what needs trust out of the project's layer; the rest of a list stays, and so does what it forbids."""
+    """Remove values that need trust from the project's layer, but keep the other entries of a list, and denials."""
+    if not requests:
+        return
+    from shlex import quote
+
     known = {setting.key: setting for setting in settings}
     for request in requests:
         given = layers.project.pop(request.key, None)
@@ -401,20 +405,14 @@ def _hold_back(
             if rest:
                 layers.project[request.key] = given._replace(value=rest)
         value = ", ".join(map(repr, (request.value,) if isinstance(request.value, str) else request.value))
-        shown = value if len(value) <= MAX_HELD_BACK else value[:MAX_HELD_BACK] + "…"
+        shown = value if len(value) <= MAX_BLOCKED_CHARS else value[:MAX_BLOCKED_CHARS] + "…"
         warnings.append(
-            f"{request.source}: {request.key} ({shown}) is held back because it {request.reason}; "
-            f"if you trust it, run: onhand trust {_quote(project)}"
+            f"{request.source}: {request.key} ({shown}) is ignored because it {request.reason}; "
+            f"to allow it, run: onhand trust {quote(project)}"
         )
 
 
-def _quote(path: str) -> str:
-    from shlex import quote
-
-    return quote(path)
-
-
-# Where paths lead
+# Paths
 
 
 def _expand(path: str, environ: Mapping[str, str]) -> str:
@@ -422,7 +420,7 @@ def _expand(path: str, environ: Mapping[str, str]) -> str:
 
 
 def _outside(value: object, project: str, environ: Mapping[str, str]) -> str | tuple[str, ...]:
-    """Return the path, or those of a list, that lead out of the project once links are followed."""
+    """Return the path, or the paths of a list, that lead out of the project after links are resolved."""
     if isinstance(value, tuple):
         return tuple(path for path in value if _leads_out(_expand(path, environ), project))
     return value if isinstance(value, str) and _leads_out(_expand(value, environ), project) else ""
@@ -437,7 +435,7 @@ def _leads_out(path: str, project: str) -> bool:
 
 
 def _place(value: object, base: str, project: str, allowed: bool, environ: Mapping[str, str]) -> object:
-    """Return paths as Config promises them: relative to the project, or absolute if allowed to lead out of it."""
+    """Return paths relative to the project, or absolute if they are allowed to lead out of it."""
     if isinstance(value, tuple):
         return tuple(_place(path, base, project, allowed, environ) for path in value)
     path = _expand(str(value), environ)

@@ -1,6 +1,6 @@
-"""Find and read configuration files, and know the directories of the user.
+"""Find and read configuration files, and locate the directories of the user.
 
-A file may have been put there by someone else. Nothing here knows a setting.
+A file may have been put there by someone else. This module knows no settings.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MAX_DOTS_PER_LINE = 128
 
 
 class File(Record):
-    """A configuration file that was read."""
+    """The content of a configuration file."""
 
     path: str
     table: Mapping[str, Any]
-    lines: Mapping[str, int]  # key → line, where it is known
+    lines: Mapping[str, int]  # the line of each key, where it is known
 
     def place(self, key: str) -> str:
         """Return `path:line` of a key, or the path if the line is not known."""
@@ -43,41 +43,44 @@ def home(environ: Mapping[str, str]) -> str:
     """Return the user's home directory."""
     variable = "USERPROFILE" if sys.platform == "win32" else "HOME"
     found = environ.get(variable) or os.path.expanduser("~")
-    # A user without one has "~". A relative path would lead into the working directory, where a clone could bring a
-    # configuration and a list of trusted directories that pass for the user's own.
+    # Without a home, the result is "~". A relative path would lead into the working directory, where a clone could
+    # contain a configuration and a list of trusted directories that pass for the user's own.
     return found if os.path.isabs(found) else os.path.abspath(os.sep)
 
 
 def user_file(environ: Mapping[str, str]) -> str:
-    """Return the path of the user's own configuration, whether it exists or not."""
+    """Return the path of the user's configuration file, whether or not it exists."""
     return os.path.join(_user_directory(environ, "XDG_CONFIG_HOME", ".config", "APPDATA"), "config.toml")
 
 
 def trust_store(environ: Mapping[str, str]) -> str:
-    """Return the file that lists the directories that the user trusts."""
+    """Return the path of the file that lists the trusted directories."""
     directory = _user_directory(environ, "XDG_STATE_HOME", os.path.join(".local", "state"), "LOCALAPPDATA")
     return os.path.join(directory, "trusted.json")
 
 
 def cache_directory(environ: Mapping[str, str]) -> str:
-    """Return the directory for what can be rebuilt."""
+    """Return the directory for data that can be rebuilt."""
     return os.path.join(_user_directory(environ, "XDG_CACHE_HOME", ".cache", "LOCALAPPDATA"), "kept")
 
 
 def state_directory(environ: Mapping[str, str]) -> str:
-    """Return the directory of saved conversations, which are private and cannot be rebuilt."""
+    """Return the directory of saved conversations."""
     return os.path.join(_user_directory(environ, "XDG_STATE_HOME", ".local/state", "LOCALAPPDATA"), "sessions")
 
 
 def _user_directory(environ: Mapping[str, str], xdg: str, fallback: str, windows: str) -> str:
     base = environ.get(windows if sys.platform == "win32" else xdg, "")
-    if not os.path.isabs(base):  # the XDG specification: a relative path is to be ignored
+    if not os.path.isabs(base):  # the XDG specification says to ignore a relative path
         base = os.path.join(home(environ), fallback)
     return os.path.join(base, "onhand")
 
 
 def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | None:
-    """Return the file of the nearest directory, from `start` upwards, that has one; two in one are refused."""
+    """Return the configuration file of the nearest directory, from `start` upwards, that has one.
+
+    Raise ConfigError if that directory has two.
+    """
     for directory in _upwards(start, home(environ)):
         own = _own_files(directory)
         if directory != start and _is_planted(directory, own, start, warnings):
@@ -92,9 +95,9 @@ def find(start: str, environ: Mapping[str, str], warnings: list[str]) -> File | 
 
 
 def is_foreign(path: str, start: str) -> bool:
-    """Return whether a path above `start` belongs to neither the user, root nor the owner of `start`.
+    """Return whether a path above `start` belongs to someone other than the user, root and the owner of `start`.
 
-    In a shared directory such as /tmp, anyone can put a file above the work of others.
+    In a shared directory such as /tmp, anyone can create a file above the projects of others.
     """
     if not hasattr(os, "geteuid"):  # Windows
         return False
@@ -108,13 +111,13 @@ def _is_planted(directory: str, own: list[str], start: str, warnings: list[str])
     above = {os.path.dirname(path) for path in own} - {directory}
     for path in (*above, *own, os.path.join(directory, SHARED_FILE)):
         if is_foreign(path, start):
-            warnings.append(f"{path} is not read because another user put it there: to use it, work in {directory}")
+            warnings.append(f"{path} is ignored because another user created it; to use it, work in {directory}")
             return True
     return False
 
 
 def files_in(directory: str) -> list[str]:
-    """Return the files that configure this very directory."""
+    """Return the files that configure this directory itself."""
     shared = _read_shared(os.path.join(directory, SHARED_FILE), [])
     return _own_files(directory) + ([shared.path] if shared else [])
 
@@ -124,7 +127,7 @@ def _own_files(directory: str) -> list[str]:
 
 
 def _exists(path: str) -> bool:
-    """Return whether a file exists; a socket is only a placeholder for what a confined command must not create."""
+    """Return whether a file exists; a socket is a placeholder that keeps confined commands from creating the file."""
     from stat import S_ISSOCK
 
     try:
@@ -152,7 +155,7 @@ def read(path: str) -> File:
 
 
 def _read_shared(path: str, warnings: list[str]) -> File | None:
-    """Read pyproject.toml if it has our table. If it is broken otherwise, that is at most a warning."""
+    """Read our table in pyproject.toml, if there is one; other errors in the file are only warnings."""
     if not os.path.lexists(path):
         return None
     try:
@@ -160,7 +163,7 @@ def _read_shared(path: str, warnings: list[str]) -> File | None:
     except ConfigError as error:
         warnings.append(f"{error}; assuming that it has no [{SHARED_TABLE}]")
         return None
-    if b"onhand" not in data:  # spares most Python projects the cost of parsing
+    if b"onhand" not in data:  # most Python projects need not be parsed
         return None
     try:
         text = _decode(path, data)
@@ -170,12 +173,12 @@ def _read_shared(path: str, warnings: list[str]) -> File | None:
             raise
         warnings.append(f"{error}; assuming that it has no [{SHARED_TABLE}]")
         return None
-    ours = tools.get("onhand") if isinstance(tools, dict) else None
-    if ours is None:
+    table = tools.get("onhand") if isinstance(tools, dict) else None
+    if table is None:
         return None
-    if not isinstance(ours, dict):
+    if not isinstance(table, dict):
         raise ConfigError(f"{path}: {SHARED_TABLE} is not a table: write [{SHARED_TABLE}.context]")
-    return File(path, ours, _find_lines(text, SHARED_TABLE + "."))
+    return File(path, table, _find_lines(text, SHARED_TABLE + "."))
 
 
 def _read_bytes(path: str) -> bytes:
@@ -185,7 +188,7 @@ def _read_bytes(path: str) -> bytes:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): fix or remove it") from None
     if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES} bytes: a configuration is never that long")
+        raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES:,} bytes: shorten it")
     return data
 
 
@@ -202,7 +205,7 @@ def _parse(path: str, text: str) -> dict[str, Any]:
 
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > MAX_DOTS_PER_LINE:
-            raise ConfigError(f"{path}:{number}: more than {MAX_DOTS_PER_LINE} dots in a line: break it up")
+            raise ConfigError(f"{path}:{number}: more than {MAX_DOTS_PER_LINE} dots in a line: split the line")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -216,7 +219,7 @@ def _parse(path: str, text: str) -> dict[str, Any]:
 
 
 def _find_lines(text: str, prefix: str) -> dict[str, int]:
-    """Return the line of each key that is written in the usual way, which tomllib does not report."""
+    """Return the line of each key in the usual notation; tomllib does not report lines."""
     lines: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.split("\n"), 1):

@@ -50,8 +50,8 @@ _ROLE_WORDS = {
 }
 
 
-class Unusable(Exception):
-    """A value does not fit its setting."""
+class InvalidValue(Exception):
+    """A value is not valid for its setting."""
 
 
 class Setting:
@@ -66,7 +66,7 @@ class Setting:
         choices: tuple[str, ...] = (),
         also: tuple[str, ...] = (),
     ) -> None:
-        self.key = ""  # until the section is declared
+        self.key = ""  # set by `declare`
         self.default, self.text, self.role, self.minimum, self.choices = default, text, role, minimum, choices
         self.also = also  # environment variables that are read when ONHAND_<SECTION>_<NAME> is not set
 
@@ -82,7 +82,7 @@ class Setting:
 
     @property
     def expected(self) -> str:
-        """What may be given, in words."""
+        """A description of valid values."""
         if self.choices:
             return "one of " + ", ".join(map(repr, self.choices))
         words = _ROLE_WORDS.get(self.role, "") or _KIND_WORDS[self.kind]
@@ -91,10 +91,10 @@ class Setting:
         return words if self.minimum is None else f"{words}, at least {self.minimum:g}"
 
     def check(self, given: Any) -> object:
-        """Return a value as the setting has it; Unusable if it does not fit."""
+        """Return a value with the type of the setting; raise InvalidValue if it is not valid."""
         if self.kind == "list":
             if not isinstance(given, list | tuple):
-                raise Unusable
+                raise InvalidValue
             return tuple(self._check_text(entry) for entry in given)
         if self.kind == "text":
             return self._check_text(given)
@@ -105,11 +105,11 @@ class Setting:
         else:
             fits = self._fits_number(given)
         if not fits:
-            raise Unusable
+            raise InvalidValue
         return float(given) if self.kind == "number" else given
 
     def parse(self, text: str) -> object:
-        """Return the text of an environment variable as the setting's type; if it is not one, the text itself."""
+        """Parse the text of an environment variable; return the text itself if that is not possible."""
         if self.kind == "list":
             return [entry for entry in text.split(os.pathsep) if entry]
         if self.kind == "boolean":
@@ -128,15 +128,15 @@ class Setting:
 
     def _check_text(self, given: object) -> str:
         if not isinstance(given, str):
-            raise Unusable
+            raise InvalidValue
         if not given and self.default == "":
             return given  # the same as not set
         if self.role in ("path", "inside", "denied_path", "allowed_path") and (not given.strip() or "\0" in given):
-            raise Unusable
+            raise InvalidValue
         if self.role == "inside" and not _stays_inside(given):
-            raise Unusable
+            raise InvalidValue
         if self.role == "secret" and given != self.default and not (given.isascii() and given.isidentifier()):
-            raise Unusable
+            raise InvalidValue
         return given
 
 
@@ -146,12 +146,12 @@ def _stays_inside(path: str) -> bool:
 
 
 def setting(default: Value, text: str, role: Role = "value", **more: Any) -> Value:
-    """Declare a field of a section; `more` is a `minimum`, `choices`, or other variables that set it (`also`)."""
-    return Setting(default, text, role, **more)  # type: ignore[return-value]  # `declare` puts the default there
+    """Declare a field of a section; `more` may have `minimum`, `choices`, and other variables that set it (`also`)."""
+    return Setting(default, text, role, **more)  # type: ignore[return-value]  # `declare` replaces it by the default
 
 
 def declare(section: str, fields: Any) -> tuple[Setting, ...]:
-    """Return the settings of a section, and give its record their defaults."""
+    """Return the settings of a section, and make their defaults those of its record."""
     declared: dict[str, Setting] = fields._field_defaults
     for name, one in declared.items():
         one.key = f"{section}.{name}"
@@ -165,14 +165,16 @@ class ContextSettings(Record):
     root: str = setting(".AGENTS", "The directory of the project's context files.", "path", also=("AGENTS_DIR",))
     extra_roots: tuple[str, ...] = setting((), 'More directories to search recursively, such as ["docs"].', "path")
     pinned: tuple[str, ...] = setting(
-        ("overview.md", "conventions.md"), "Files of the root that go whole into every prompt, in this order.", "inside"
+        ("overview.md", "conventions.md"),
+        "Files of the root that are included in every prompt, in this order.",
+        "inside",
     )
-    pinned_max_bytes: int = setting(32_768, "The most that the pinned files together may add to a prompt.", minimum=0)
+    pinned_max_bytes: int = setting(32_768, "The maximum size of all pinned files in a prompt.", minimum=0)
     manifest_max_tokens: int = setting(
-        1_000, "The most that the list of searchable files may add to a prompt.", minimum=0
+        1_000, "The maximum size of the list of searchable files in a prompt.", minimum=0
     )
     limit: int = setting(3, "How many sections a search returns by default.", minimum=1)
-    max_file_bytes: int = setting(1_048_576, "Larger files are reported and not searched.", minimum=0)
+    max_file_bytes: int = setting(1_048_576, "Larger files are reported but not searched.", minimum=0)
     ranking: str = setting(
         "default",
         "How sections are ranked: 'seed' is plain BM25 over whole sections, without the refinements.",
@@ -181,19 +183,19 @@ class ContextSettings(Record):
 
 
 class DocumentsSettings(Record):
-    """Documents: where they are stored, how their meaning is compared, and how long an answer may be."""
+    """Documents: where they are stored, how their meaning is compared, and how long results may be."""
 
     path: str = setting(".onhand/documents.db", "The file that documents are imported into.", "path")
     embedder: str = setting(
         "auto",
-        "What embeds texts to compare their meaning: 'auto' is the best that is installed, 'none' compares words only.",
+        "The embedder for semantic search: 'auto' is the best installed one, 'none' compares words only.",
         "model",
     )
-    max_output_bytes: int = setting(15_360, "The longest answer of a document tool.", minimum=4_096)
+    max_output_bytes: int = setting(15_360, "The maximum size of the result of a document tool.", minimum=4_096)
 
 
 class RulesSettings(Record):
-    """Rules: which files hold them, and how much of them is given at once."""
+    """Rules: which files contain them, and how much of them a prompt gets."""
 
     names: tuple[str, ...] = setting(
         ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"),
@@ -205,10 +207,12 @@ class RulesSettings(Record):
             *(".git", ".hg", ".svn", ".onhand", ".tox", ".nox", ".venv", "venv", "__pycache__", "site-packages"),
             *("node_modules", "bower_components", "vendor", "third_party"),
         ),
-        "Directories that hold no rules of the project and are skipped, as is everything that git ignores.",
+        "Directories without rules of the project. They are skipped, like everything that git ignores.",
     )
-    max_bytes: int = setting(32_768, "The most rules that a path gets; the nearest come first.", minimum=0)
-    max_file_bytes: int = setting(1_048_576, "Larger files are reported and neither shown nor searched.", minimum=0)
+    max_bytes: int = setting(
+        32_768, "The maximum size of the rules for a path; the nearest rules take precedence.", minimum=0
+    )
+    max_file_bytes: int = setting(1_048_576, "Larger files are reported but neither shown nor searched.", minimum=0)
     limit: int = setting(5, "How many sections a search returns by default.", minimum=1)
 
 
@@ -219,28 +223,26 @@ class SkillsSettings(Record):
         (), 'Directories of skills to look in before the usual ones, such as ["skills"].', "path"
     )
     usual: bool = setting(True, "Whether to look in .agents/skills, .claude/skills and every other .<client>/skills.")
-    user: bool = setting(True, "Whether to look in the same places of the home directory too, after the project's.")
+    user: bool = setting(True, "Whether to look in the same places of the home directory, after those of the project.")
     limit: int = setting(5, "How many skills a search returns by default.", minimum=1)
-    catalog_max_chars: int = setting(
-        8_000, "The most characters that the list of skills may add to a prompt.", minimum=0
-    )
-    max_file_bytes: int = setting(1_048_576, "Larger files are reported and not searched.", minimum=0)
+    catalog_max_chars: int = setting(8_000, "The maximum length of the list of skills in a prompt.", minimum=0)
+    max_file_bytes: int = setting(1_048_576, "Larger files are reported but not searched.", minimum=0)
 
 
 class NotesSettings(Record):
-    """Notes: where agents write down what they want to know later."""
+    """Notes: where agents write down what they may need later."""
 
     path: str = setting(".onhand/notes", "The directory of the notes, one file each.", "path")
     limit: int = setting(5, "How many notes a search returns by default.", minimum=1)
 
 
 class WorkspaceSettings(Record):
-    """Files: where a model may read and write them, and with which tools."""
+    """Files: which of them a model may read and write, and with which tools."""
 
     tools: str = setting(
         "none",
-        "What a model is offered: 'none', 'read' (read_file, list_files, stat_file, glob, grep, git) or 'write' (also "
-        "write_file and edit_file).",
+        "The file tools of models: 'none', 'read' (read_file, list_files, stat_file, glob, grep, git) or 'write' "
+        "(also write_file and edit_file).",
         "grant",
         choices=("none", "read", "write"),
     )
@@ -251,88 +253,90 @@ class WorkspaceSettings(Record):
     )
     deny: tuple[str, ...] = setting(
         (),
-        'Files that no tool and no command reads or writes, besides .env, keys and the like, such as ["*.sqlite"].',
+        'Files that no tool or command can access, in addition to .env, keys and the like, such as ["*.sqlite"].',
         "deny",
     )
     protect: tuple[str, ...] = setting(
         (),
-        "Files that no tool and no command writes, besides .git, AGENTS.md and others that programs obey.",
+        "Files that no tool or command can write, in addition to .git, AGENTS.md and files that programs obey.",
         "deny",
     )
-    allow: tuple[str, ...] = setting((), 'Exceptions to what is closed, such as [".env.test"].', "grant")
+    allow: tuple[str, ...] = setting((), 'Exceptions to denied and protected files, such as [".env.test"].', "grant")
 
 
 class FileIndexSettings(Record):
     """The index of files: context, rules, skills and notes."""
 
     cached: bool = setting(
-        True, "Whether it is cached in the user's cache directory, so that only changed files are read again."
+        True, "Whether to cache it in the user's cache directory, so that only changed files are read again."
     )
     embedder: str = setting(
         "none",
-        "What embeds files to compare their meaning: 'none' compares words only and starts fast, 'auto' is the best "
-        "that is installed.",
+        "The embedder for semantic search in files: 'none' compares words only and starts fast, 'auto' is the best "
+        "installed one.",
         "model",
     )
 
 
 class AgentSettings(Record):
-    """The agent: which model it uses, what it may do without asking a person, and when it stops."""
+    """The agent: which model it uses, what it may do without asking, and when it stops."""
 
     model: str = setting(
         "",
-        "The model: anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE; there is no default.",
+        "The model: anthropic:NAME, openai:NAME, gguf:PATH or scripted:FILE. There is no default.",
         "model",
     )
     base_url: str = setting("", "The address of the model's server, if it is not the provider's own.", "model")
     api_key_env: str = setting(
         "",
-        "The environment variable that holds the key; for a provider's own address its usual one by default.",
+        "The environment variable that holds the key. By default, the usual one of the provider.",
         "secret",
     )
     max_output_tokens: int = setting(
-        0, "The longest answer of the model in one turn; 0 leaves it to the model.", "grant", minimum=0
+        0, "The maximum output of the model in one turn; 0 uses the default of the model.", "grant", minimum=0
     )
-    max_turns: int = setting(25, "After this many turns a run ends without an answer.", "grant", minimum=1)
+    max_turns: int = setting(
+        25, "The maximum number of turns; after that, a run ends without an answer.", "grant", minimum=1
+    )
     max_tokens: int = setting(
         0,
-        "After this many tokens in all its requests a run ends without an answer; 0 is no limit.",
+        "The maximum number of tokens in all requests of a run, which then ends without an answer; 0 means no limit.",
         "grant",
         minimum=0,
     )
     allow: tuple[str, ...] = setting(
         ("write_note", "plan_*", "delegate"),
-        "Tools that may write and still run without asking, by name or pattern; those that only read need no mention.",
+        "Tools that may write without asking, by name or pattern. Tools that only read never ask.",
         "grant",
     )
     deny: tuple[str, ...] = setting((), "Tools that never run, by name or pattern.", "deny")
     workspace_tools: str = setting(
         "write",
-        "What it may do with files, instead of workspace.tools: 'none', 'read' or 'write'. It still asks before it "
+        "The file tools of the agent, instead of workspace.tools: 'none', 'read' or 'write'. It still asks before it "
         "writes.",
         "grant",
         choices=("none", "read", "write"),
     )
     load_tools: str = setting(
         "definitions>=10%",
-        "When tools are found on demand instead of all being loaded at once: eager, lazy, definitions>=10%, "
+        "When to find tools on demand instead of loading all of them: eager, lazy, definitions>=10%, "
         "conversation>=10%, count>40 or schema_tokens>16000.",
     )
-    window_tokens: int = setting(200_000, "The size of the model's context window, for percentages of it.", minimum=1)
+    window_tokens: int = setting(
+        200_000, "The size of the model's context window, on which percentages are based.", minimum=1
+    )
     telemetry: bool = setting(
         False,
-        "Whether runs are recorded as OpenTelemetry spans; needs the telemetry extra.",
+        "Whether to record runs as OpenTelemetry spans, which needs the telemetry extra.",
         "disclosure",
     )
 
 
 class ShellSettings(Record):
-    """Commands: whether a model may run them, for how long, and with which variables. The sandbox confines them."""
+    """Commands: whether a model may run them in the sandbox, for how long, and with which variables."""
 
-    enabled: bool = setting(False, "Whether there are tools that run commands, in the sandbox.", "program")
-    timeout_s: float = setting(
-        30.0, "Seconds after which a command is stopped if its call does not say.", "grant", minimum=0.001
-    )
+    enabled: bool = setting(False, "Whether to offer tools that run commands in the sandbox.", "program")
+    timeout_s: float = setting(30.0, "The default time limit of a command in seconds.", "grant", minimum=0.001)
     environment: tuple[str, ...] = setting(
         (),
         'More variables that commands get, such as ["JAVA_HOME"]; by default they get none that may hold a secret.',
@@ -341,19 +345,19 @@ class ShellSettings(Record):
 
 
 class WebSettings(Record):
-    """Pages: whether a model may fetch them."""
+    """Web pages: whether a model may fetch them."""
 
-    enabled: bool = setting(False, "Whether there is a tool that fetches public pages.", "network")
-    allow_http: bool = setting(False, "Whether it may also fetch them without encryption.", "network")
+    enabled: bool = setting(False, "Whether to offer a tool that fetches public web pages.", "network")
+    allow_http: bool = setting(False, "Whether that tool may also use unencrypted HTTP.", "network")
 
 
 class SandboxSettings(Record):
-    """The sandbox: what commands may read, write and reach. They may write to the project and read the system."""
+    """The sandbox: what commands may access beyond writing to the project and reading the system."""
 
     backend: str = setting(
         "auto",
-        "What confines commands: 'auto' is the best that works here, and where none works commands are refused; "
-        "'none' does not confine them at all.",
+        "The sandbox to use: 'auto' is the best one that works here (without one, commands are refused); "
+        "'none' does not confine commands at all.",
         "program",
         choices=("auto", "bubblewrap", "landlock", "none"),
     )
@@ -368,19 +372,19 @@ class SandboxSettings(Record):
     )
     domains: tuple[str, ...] = setting(
         (),
-        'What commands may reach, such as ["api.example.com", "*.example.org"]; if it is empty, there is no network.',
+        'Domains that commands may reach, such as ["api.example.com", "*.example.org"]. Without any, there is none.',
         "network",
     )
     memory_mb: int = setting(
         4_096,
-        "The most memory, in MiB, of a command's processes: of each, and of all together with their /tmp.",
+        "The memory limit in MiB of each process of a command, and of all of them together with their /tmp.",
         "grant",
         minimum=16,
     )
     cpu_s: int = setting(
-        3_600, "The most processor time, in seconds, of a command's processes together.", "grant", minimum=1
+        3_600, "The processor time limit in seconds of all processes of a command together.", "grant", minimum=1
     )
-    processes: int = setting(256, "The most processes and threads of a command.", "grant", minimum=1)
+    processes: int = setting(256, "The maximum number of processes and threads of a command.", "grant", minimum=1)
 
 
 class GrpcSettings(Record):
@@ -388,26 +392,26 @@ class GrpcSettings(Record):
 
     token_env: str = setting(
         "",
-        "The environment variable with the token that every call must carry; required to listen on a network.",
+        "The environment variable that holds the token for all calls; required to listen on a network.",
         "secret",
     )
-    tls_cert: str = setting("", "The server's certificate chain, in PEM, which turns TLS on.", "access")
-    tls_key: str = setting("", "The private key of the certificate, in PEM.", "access")
-    client_ca: str = setting("", "The authority, in PEM, that must have signed a caller's certificate.", "access")
+    tls_cert: str = setting("", "The certificate chain of the server in PEM format, which enables TLS.", "access")
+    tls_key: str = setting("", "The private key of the certificate in PEM format.", "access")
+    client_ca: str = setting(
+        "", "The certificate authority, in PEM format, that must have signed the certificates of callers.", "access"
+    )
     writes: bool = setting(False, "Whether documents may be put and deleted.", "grant")
     max_in_flight: int = setting(
-        64, "How many searches may run or wait; further ones are refused at once.", "grant", minimum=1
+        64, "How many searches may run or wait; further ones are rejected immediately.", "grant", minimum=1
     )
     max_message_bytes: int = setting(
         4_194_304, "The largest message that is accepted or sent.", "grant", minimum=65_536
     )
-    shutdown_s: float = setting(
-        10.0, "How many seconds a server that is stopped may take to finish its calls.", minimum=0
-    )
+    shutdown_s: float = setting(10.0, "How many seconds a stopping server may take to finish its calls.", minimum=0)
     log_queries: bool = setting(False, "Whether the log contains the queries.", "disclosure")
     metrics: str = setting(
         "",
-        "HOST:PORT where Prometheus finds metrics; calls then have OpenTelemetry spans too. Needs the telemetry extra.",
+        "HOST:PORT of metrics for Prometheus; also enables OpenTelemetry spans. Needs the telemetry extra.",
         "network",
     )
 
@@ -416,25 +420,25 @@ class ServeSettings(Record):
     """`onhand serve`: who may connect."""
 
     token_env: str = setting(
-        "", "The environment variable with the bearer token that every client over HTTP must send.", "secret"
+        "", "The environment variable that holds the bearer token for all clients over HTTP.", "secret"
     )
 
 
 class McpSettings(Record):
-    """Other MCP servers: which are behind ours, how what they offer is shown, and who approves what is new."""
+    """Other MCP servers: which of them are used, how their tools are presented, and who approves changes."""
 
     files: tuple[str, ...] = setting(
-        (), 'JSON files of servers, as MCP clients share them, such as [".mcp.json"].', "program"
+        (), 'JSON files of servers in the format of MCP clients, such as [".mcp.json"].', "program"
     )
     trust: str = setting(
         "auto",
-        "Who approves a new server and its tools: 'auto' accepts what is not suspicious, 'ask' waits for "
+        "How new servers and tools are approved: 'auto' accepts them unless they look suspicious, 'ask' waits for "
         "`onhand mcp approve`. Later changes always wait.",
         "grant",
         choices=("ask", "auto"),
     )
     transparent: str = setting(
-        "", "The one server to pass through under its own tool names, instead of tools that find tools."
+        "", "A server whose tools are passed through under their own names, instead of being found on demand."
     )
 
 

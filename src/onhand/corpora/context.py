@@ -21,7 +21,7 @@ from onhand.record import Record
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Annotated
 
     from onhand.corpora.federated import Findings
@@ -98,6 +98,12 @@ class ContextResult(Record):
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()  # about the search, such as why meaning was not compared
     left_out: int = 0  # hits that did not fit into the answer
+
+    def __iter__(self) -> Iterator[SectionHit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
 
     def to_text(self) -> str:
         """Return the sections as blocks for a model."""

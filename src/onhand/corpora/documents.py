@@ -21,7 +21,7 @@ from onhand.search.validation import validate_filter, validate_query
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from onhand.corpora.federated import Findings
@@ -238,6 +238,12 @@ class DocumentsPage(Record):
     notes: tuple[str, ...] = ()
     reason: str | None = None
     left_out: int = 0  # hits of this page that had no room
+
+    def __iter__(self) -> Iterator[Hit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
 
     @property
     def next_page_token(self) -> str:

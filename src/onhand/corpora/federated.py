@@ -17,7 +17,7 @@ from onhand.search.validation import validate_query
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from onhand.document import Section
 
@@ -106,6 +106,12 @@ class FederatedResult(Record):
     hits: tuple[FederatedHit, ...]
     searched: tuple[SearchedCorpus, ...]
     reason: str | None
+
+    def __iter__(self) -> Iterator[FederatedHit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
 
 
 class FederatedSearch:

@@ -253,6 +253,12 @@ class NotesResult(Record):
     problems: tuple[Problem, ...]
     left_out: int = 0  # hits that did not fit into the answer
 
+    def __iter__(self) -> Iterator[NoteHit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
     def to_text(self) -> str:
         """Return the notes as blocks for a model."""
         blocks = [_render_hit(hit) for hit in self.hits]

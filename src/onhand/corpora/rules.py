@@ -339,6 +339,12 @@ class RulesResult(Record):
     problems: tuple[Problem, ...]
     left_out: int = 0  # hits that did not fit into the answer
 
+    def __iter__(self) -> Iterator[RuleHit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
     def to_text(self) -> str:
         """Return the sections as blocks for a model."""
         blocks = [_render_hit(hit) for hit in self.hits]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from _thread import RLock  # without the cost of importing threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 from onhand.corpora import files, skill_catalog, skill_files, skill_reading
@@ -103,6 +103,12 @@ class SkillResult(Record):
     problems: tuple[Problem, ...]
     left_out: int = 0  # hits that did not fit into the answer
 
+    def __iter__(self) -> Iterator[SkillHit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
     def to_text(self) -> str:
         """Return names, descriptions and matches as blocks for a model."""
         lines = [_render_hit(hit) for hit in self.hits] or [f"no matching skill: {self.reason}"]
@@ -125,6 +131,12 @@ class ReferenceResult(Record):
     hits: tuple[ReferenceHit, ...]
     reason: str | None  # why there are no hits
     notes: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[ReferenceHit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
 
 
 class SkillCheck(Record):

@@ -98,8 +98,8 @@ class Index:
         Each batch is durable when `on_progress` is called with the number of documents so far. Documents that the
         caller has built from validated data are `checked`; they are neither validated nor copied.
         """
-        if isinstance(documents, Document):
-            documents = [documents]
+        if isinstance(documents, Document | str | dict):  # only a Document is accepted below
+            documents = [documents]  # type: ignore[list-item]
         written = Written()
         waiting: dict[str, Document] = {}
         for document in documents:

@@ -66,6 +66,3 @@ class Result(Record):
 
     def __len__(self) -> int:
         return len(self.hits)
-
-    def __bool__(self) -> bool:
-        return True  # a result without hits is still a result

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from heapq import nsmallest
 from threading import RLock
@@ -222,6 +222,12 @@ class ToolSearchResult(Record):
     unknown: tuple[UnknownName, ...] = ()
     reason: str | None = None
     notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[ToolHit]:  # type: ignore[override]
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
 
 
 class Catalog:
@@ -552,6 +558,10 @@ class Catalog:
 def _store(path: str | os.PathLike[str] | None) -> Store:
     if path is None:
         return MemoryStore(tool_ranking())
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(
+            f"Catalog takes the path of a file, not {type(path).__name__}: add tools with Catalog().add(tools)"
+        )
     from onhand.store.sqlite import SqliteStore
 
     return SqliteStore(path, tool_ranking())

@@ -144,13 +144,15 @@ class Registry:
     the calls, also across dispatches, threads and event loops.
     """
 
-    def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = (), *, concurrency: int = 8) -> None:
+    def __init__(
+        self, tools: Tool | Callable[..., Any] | Iterable[Tool | Callable[..., Any]] = (), *, concurrency: int = 8
+    ) -> None:
         if concurrency < 1:
             raise InputError(f"concurrency must be at least 1, not {concurrency}")
         self._concurrency = concurrency
         self._gate = Gate(concurrency)
         self._tools: dict[str, tuple[Tool, ToolArguments]] = {}
-        for tool in tools:
+        for tool in [tools] if isinstance(tools, Tool) or callable(tools) else tools:
             self.register(tool)
 
     def register(self, tool: Tool | Callable[..., Any]) -> Self:

@@ -707,7 +707,7 @@ def test_empty_unfinished_or_non_json_answers_are_returned_and_not_stored(value:
         ({"threshold": "0.8"}, "the threshold must be from 0 to 1"),
         ({"threshold": True}, "the threshold must be from 0 to 1"),
         ({"on_persist": 5}, "on_persist must be a function"),
-        ({"initial_entries": 5}, "initial_entries must be a list of what on_persist was given"),
+        ({"initial_entries": 5}, "initial_entries must be a list of items that on_persist received"),
         ({"initial_entries": {}}, "initial_entries must be a list"),
         ({"margin": -0.1}, "the margin must be from 0 to 1"),
         ({"max_entries": -1}, "max_entries must be a whole number"),
@@ -787,7 +787,7 @@ def test_a_file_that_is_not_a_cache_is_rejected_and_left_unchanged(tmp_path: Pat
     assert path.read_bytes() == content
     with pytest.raises(InputError, match="threshold"):
         open_cache(tmp_path / "new.json", threshold=5)
-    with pytest.raises(StoreError, match=r"cannot be read \(it is not a file\)"):
+    with pytest.raises(StoreError, match=r"cannot be read \(not a regular file\)"):
         open_cache(tmp_path)
 
 

@@ -33,7 +33,7 @@ def test_a_table_and_a_proposal_are_printed(run: Run, pairs: str) -> None:
     assert any(line.startswith("default  ") for line in lines)
     assert any(line.startswith("threshold alone") for line in lines)
     assert any(line.startswith("SemanticCache(threshold=") for line in lines)
-    assert lines[-1].startswith("on the other half: ")
+    assert lines[-1].startswith("On the other half: ")
 
 
 def test_programs_get_json(run: Run, pairs: str) -> None:
@@ -55,11 +55,11 @@ def test_what_cannot_be_read_is_refused(run: Run, project: Path) -> None:
     assert done.err == "onhand: line 1: query and cached must be questions\n"
     (project / "bad.jsonl").write_text("\x1b[2J")
     assert "\x1b" not in run("cache", "calibrate", "bad.jsonl", "--embedder", "none").err
-    assert "is no share" in run("cache", "calibrate", "bad.jsonl", "--precision", "2").err
+    assert "is not a share" in run("cache", "calibrate", "bad.jsonl", "--precision", "2").err
 
 
 def test_where_nothing_is_precise_enough_that_is_said(run: Run, project: Path) -> None:
     lines = [{"query": f"what is {name}", "cached": f"what is {name}", "same": name == "a"} for name in "abcdefgh"]
     (project / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     done = run("cache", "calibrate", "pairs.jsonl", "--embedder", "none", "--precision", "1")
-    assert done.out.splitlines()[-1].startswith("no setting reaches a precision of 1")
+    assert done.out.splitlines()[-1].startswith("No setting reaches a precision of 1")

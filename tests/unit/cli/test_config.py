@@ -62,7 +62,7 @@ def test_a_hostile_file_name_does_not_reach_the_terminal(run: Run, project: Path
 
 def test_path_names_the_files_that_are_read(run: Run, project: Path) -> None:
     user = project.parent / ".config" / "onhand" / "config.toml"
-    assert run("config", "path").out == f"user     {user} (does not exist)\nproject  none: `onhand init` writes one\n"
+    assert run("config", "path").out == f"user     {user} (does not exist)\nproject  none; `onhand init` writes one\n"
     user.parent.mkdir(parents=True)
     user.write_text("")
     (project / "onhand.toml").write_text("")

@@ -72,7 +72,7 @@ def test_k_limits_the_hits(run: Run, project: Path) -> None:
 def test_a_number_that_cannot_be_used_exits_2(run: Run, k: str) -> None:
     done = run("context", "search", "rollback", f"--limit={k}")
     assert (done.code, done.out) == (2, "")
-    assert f"'{k[:100]}' is not a positive whole number" in done.err.replace("\n", "")
+    assert f"'{k[:100]}' is not a whole number of at least 1" in done.err.replace("\n", "")
 
 
 @requirement("cli.usage-error")
@@ -80,10 +80,10 @@ def test_a_number_that_cannot_be_used_exits_2(run: Run, k: str) -> None:
     ("words", "advice"),
     [
         ([], "COMMAND (see onhand --help)"),
-        (["contxt"], "there is no 'contxt': did you mean 'context'?"),
-        (["xyzzy"], "there is no 'xyzzy': choose from context, search, rules"),
+        (["contxt"], "unknown value 'contxt': did you mean 'context'?"),
+        (["xyzzy"], "unknown value 'xyzzy': choose from context, search, rules"),
         (["context"], "VERB (see onhand context --help)"),
-        (["context", "serch", "x"], "there is no 'serch': did you mean 'search'?"),
+        (["context", "serch", "x"], "unknown value 'serch': did you mean 'search'?"),
         (["context", "search"], "QUERY"),
         (["context", "search", "x", "--rot", "y"], "--rot"),
         (["context", "show", "--root"], "--root"),
@@ -178,7 +178,7 @@ def test_no_directory_and_an_empty_one_are_misses(run: Run, project: Path) -> No
     assert run("context", "search", "zebra").out == "there are no Markdown files to search in .AGENTS/\n"
     assert run("context", "show").code == 0
     assert run("context", "manifest").out == (
-        "there is no manifest: there are no Markdown files to search in .AGENTS/\n"
+        "The manifest is empty: there are no Markdown files to search in .AGENTS/\n"
     )
 
 
@@ -281,7 +281,7 @@ def test_a_root_that_is_no_directory_exits_2(run: Run, project: Path, verb: list
     for name in ("missing", "file.md", "nul\0"):
         done = run("context", *verb, "--root", name)
         assert (done.code, done.out) == (2, "")
-        assert "is not a directory: name a project, or a directory of context files" in done.err
+        assert "is not a directory: pass a project, or a directory of context files" in done.err
 
 
 @requirement("context.unreadable-is-reported", "cli.context-search")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mail import Concepts, mails
-from onhand.cli.progress import Progress, line
+from onhand.cli.terminal import Progress, render_progress
 from onhand.embed import choose
 from onhand.project import Project, load_config, open_index
 from onhand.store.memory import MemoryStore
@@ -76,7 +76,7 @@ def test_each_search_finds_and_prints_title_id_author_time_and_snippet(run: Run)
     listed = run("docs", "filter", "--author", "sarah", "--limit", "2").out.splitlines()
     assert listed[0] == "1. Q3 revenue model - draft for review"
     assert listed[-2] == "2 of 23 documents"
-    assert listed[-1].startswith("next page: the same command with --page-token ")
+    assert listed[-1].startswith("For the next page, repeat the command with --page-token ")
 
 
 @pytest.mark.usefixtures("corpus")
@@ -131,7 +131,7 @@ def test_get_shows_a_document_or_a_part_of_it(run: Run) -> None:
     assert "to            team@tidewheel.example" in shown
     assert shown.endswith("Please comment by Friday.\n\nSarah\n")
     part = run("docs", "get", "mail-forecast", "--first-line", "3", "--last-line", "3")
-    assert "part          lines 3 to 3 of 6" in part.out
+    assert "part          lines 3-3 of 6" in part.out
     assert run("docs", "get", "--text", "mail-forecast", "--last-line", "1").out == "Hi all,\n"
     assert as_json(run, "get", "mail-forecast", "--max-bytes", "3")["next"] == {"first_byte": 3}
     missing = run("docs", "get", "mail-forcast")
@@ -144,7 +144,7 @@ def test_get_shows_a_document_or_a_part_of_it(run: Run) -> None:
 def test_delete_takes_out_what_is_there_and_names_what_is_not(run: Run) -> None:
     done = run("docs", "delete", "mail-000", "mail-xxx")
     assert (done.code, done.out) == (0, "deleted 1 document\n")
-    assert "there is no document 'mail-xxx'" in done.err
+    assert "document 'mail-xxx' does not exist" in done.err
     assert as_json(run, "filter")["total"] == 30
     assert run("docs", "delete", "mail-000").code == 1
 
@@ -222,7 +222,7 @@ def test_import_reads_files_and_reports_what_is_new_changed_and_unchanged(run: R
     assert done.code == 0
     assert "2 documents in" in done.out
     assert "2 added, 0 changed, 0 unchanged" in done.out
-    assert f"found by words only, not by meaning: {WITHOUT}" in done.err
+    assert f"found by words but not by meaning: {WITHOUT}" in done.err
     assert (project / ".onhand/documents.db").exists()
     jsonl(project / "a.jsonl", {"id": "1", "text": "zebra one"}, {"id": "2", "text": "zebra 2"}, NEW)
     again = as_json(run, "import", file)
@@ -275,7 +275,7 @@ def test_an_interrupted_import_keeps_what_is_done_and_goes_on_from_there(
     file = jsonl(project / "a.jsonl", *({"id": str(number), "text": "zebra"} for number in range(600)))
     done = run("docs", "import", file)
     assert (done.code, done.out) == (130, "")
-    assert "512 documents stored: run the same command again to continue" in done.err
+    assert "512 documents: run the command again to continue" in done.err
     again = as_json(run, "import", file)
     assert (again["added"], again["unchanged"]) == (88, 512)
 
@@ -283,16 +283,16 @@ def test_an_interrupted_import_keeps_what_is_done_and_goes_on_from_there(
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["serch", "x"], "there is no 'serch'"),
+        (["serch", "x"], "unknown value 'serch'"),
         (["keyword"], "QUERY"),
-        (["keyword", "x", "--limit=-1"], "it is from 1 to 50"),
+        (["keyword", "x", "--limit=-1"], "from 1 to 50"),
         (["keyword", "x", "--limit=many"], "'many' is not a whole number"),
         (["keyword", "x", "--limit=" + "9" * 5000], "is not a whole number"),
         (["keyword", "x", "--page-token=AAAA"], "none that a search gave"),
         (["keyword", "  "], "query needs at least one letter or number"),
         (["keyword", "x" * 50_001], "at most 50,000"),
         (["keyword", "x", "--after", "yesterday"], "2026-06-28"),
-        (["semantic", "x", "--min-score", "2"], "nor 'none'"),
+        (["semantic", "x", "--min-score", "2"], "or 'none'"),
         (["filter", "--order-by", "colour"], "cannot order by 'colour'"),
         (["keyword", "x", "--order-by", "title"], "--order-by"),
         (["get", "mail-000", "--first-line", "1", "--max-bytes", "1"], "not for both"),
@@ -363,8 +363,8 @@ def test_progress_is_a_bar_in_a_terminal_and_gone_in_the_end() -> None:
     assert stream.written == "\r[############------------]  50%  120 documents\x1b[K"
     progress.end()
     assert stream.written.endswith("\r\x1b[K")
-    assert line("120 documents", 0, 0, 80) == "120 documents"
-    assert len(line("x" * 500, 9, 3, 40)) == 39
+    assert render_progress("120 documents", 0, 0, 80) == "120 documents"
+    assert len(render_progress("x" * 500, 9, 3, 40)) == 39
 
 
 def test_progress_says_nothing_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:

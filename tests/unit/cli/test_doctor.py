@@ -63,7 +63,7 @@ def test_what_commands_and_git_need_is_named_or_missed(run: Run, monkeypatch: py
     monkeypatch.setattr("onhand.sandbox.landlock._missing_requirement", lambda: "too old")
     monkeypatch.setenv("PATH", "")
     report = json.loads(run("doctor", "--json").out)
-    assert report["sandbox"] == "none works here, so commands are refused; `onhand sandbox check` says why"
+    assert report["sandbox"] == "none works here, so commands are refused; `onhand sandbox check` shows why"
     assert report["git"].startswith("missing: install git")
 
 

@@ -1,5 +1,6 @@
 """Does the file that is written explain everything and change nothing?"""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -105,3 +106,8 @@ def test_another_directory_can_be_named_and_must_be_there(run: Run, project: Pat
     done = run("init", "nowhere")
     assert done.code == 2
     assert "cannot be written" in done.err
+
+
+def test_init_prints_the_path_as_json(run: Run, project: Path) -> None:
+    assert json.loads(run("init", "--json").out) == {"path": "./onhand.toml"}
+    assert (project / "onhand.toml").is_file()

@@ -18,7 +18,7 @@ def program(*arguments: str) -> tuple[str, ...]:
 
 @requirement("mcp.cli")
 def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Path) -> None:
-    assert "there are no servers" in run("mcp", "list").out
+    assert "No servers yet" in run("mcp", "list").out
     assert run("mcp", "test").out == run("mcp", "list").out
     assert run("mcp", "add", "p", *program("plain")).code == 0
     assert json.loads(run("mcp", "list", "--json").out)["servers"][0]["name"] == "p"
@@ -27,18 +27,29 @@ def test_a_server_is_added_listed_tried_called_and_removed(run: Run, project: Pa
     assert (called.code, called.out) == (0, "hello\\u001b[2J\n")
     assert run("mcp", "call", "p__echo", "[]").code == 2
     assert "Did you mean p__echo?" in run("mcp", "call", "p__ecko").err
-    assert "there is no tool 'p__fly' of p: it has p__echo" in run("mcp", "call", "p__fly").err
-    assert "say SERVER__TOOL; `onhand mcp list` shows the servers" in run("mcp", "call", "zebra").err
+    assert "p has no tool 'p__fly': it has p__echo" in run("mcp", "call", "p__fly").err
+    assert "pass SERVER__TOOL; `onhand mcp list` lists the servers" in run("mcp", "call", "zebra").err
     assert run("mcp", "add", "p", *program("plain")).code == 2
     assert run("mcp", "remove", "p").code == 0
     assert run("mcp", "remove", "p").code == 1
 
 
 @requirement("mcp.cli")
+def test_adding_importing_and_removing_servers_prints_json(run: Run, project: Path) -> None:
+    added = json.loads(run("mcp", "add", "p", "--json", *program("plain")).out)
+    assert [server["name"] for server in added["added"]] == ["p"]
+    (project / "more.json").write_text(json.dumps({"mcpServers": {"q": {"command": "true"}}}))
+    imported = json.loads(run("mcp", "import", "more.json", "--json").out)
+    assert imported["files"] == ["more.json"]
+    assert [(server["name"], server["file"]) for server in imported["added"]] == [("q", "more.json")]
+    assert json.loads(run("mcp", "remove", "p", "--json").out) == {"removed": ["p"]}
+
+
+@requirement("mcp.cli")
 def test_where_no_client_is_known_an_import_says_what_to_do(run: Run, project: Path) -> None:
     done = run("mcp", "import")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "no settings of a client were found: name a file, or use `onhand mcp add NAME -- COMMAND…`\n"
+    assert done.out == "No client settings found. Pass a file, or use `onhand mcp add NAME -- COMMAND…`.\n"
 
 
 @requirement("mcp.cli")
@@ -101,14 +112,14 @@ def test_a_change_is_reviewed_and_approved(run: Run, project: Path) -> None:
     run("mcp", "add", "c", *program("changing", str(described)))
     assert run("mcp", "test", "c").out == "c: 2 tools\n"
     described.write_text('[{"name": "pay", "description": "Pay a bill to us."}]')
-    assert run("mcp", "test", "c").out == "c: 1 tool, 1 held\n"
+    assert run("mcp", "test", "c").out == "c: 1 tool, 1 blocked\n"
     shown = run("mcp", "review").out
     assert '-  "description": "Pay a bill.",' in shown
     assert '+  "description": "Pay a bill to us.",' in shown
     assert run("mcp", "call", "c__pay").code == 1
     assert run("mcp", "approve", "c", "pay").out == "approved: pay\n"
     assert run("mcp", "call", "c__pay").out == "yes\n"
-    assert run("mcp", "review", "c").out == "nothing waits for approval\n"
+    assert run("mcp", "review", "c").out == "Nothing waits for approval.\n"
     assert run("mcp", "approve", "c").code == 1
 
 
@@ -124,8 +135,8 @@ def test_servers_are_imported_from_the_files_of_other_clients(run: Run, project:
     (project / ".vscode" / "mcp.json").write_text('{"servers": {"a": {"command": "other"}, }}')
     done = run("mcp", "import")
     assert [line.split(":")[0] for line in done.out.splitlines()[:-2]] == ["b", "a"]
-    assert "remove them from its own settings" in done.out.splitlines()[-1]
-    assert "another server is already called a" in done.err
+    assert "Remove them from clients that also start onhand" in done.out.splitlines()[-1]
+    assert "skipped a, because another server has that name" in done.err
     assert "'bad' needs either a command or a url" in done.err
     listed = json.loads(run("mcp", "list", "--json").out)["servers"]
     assert {one["name"]: one["runs"] for one in listed} == {"a": "a", "b": "https://x.org/mcp"}
@@ -152,4 +163,4 @@ def test_servers_that_came_with_a_clone_are_not_started_before_trust(run: Run, p
 )
 def test_what_cannot_be_added_is_refused(words: list[str], run: Run) -> None:
     assert run("mcp", *words).code == 2
-    assert "there are no servers" in run("mcp", "list").out
+    assert "No servers yet" in run("mcp", "list").out

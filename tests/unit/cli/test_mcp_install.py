@@ -25,7 +25,7 @@ def test_an_entry_is_written_once_and_the_file_before_it_is_named(
     (home / ".claude.json").write_text('{"theme": "dark"}', encoding="utf-8")
     assert main(["mcp", "install", "claude"]) == 0
     out = capsys.readouterr().out
-    assert f"the previous settings are in {home}/.claude.json.before-onhand" in out
+    assert f"a backup of the previous settings is in {home}/.claude.json.before-onhand" in out
     settings = json.loads((home / ".claude.json").read_text(encoding="utf-8"))
     assert settings["theme"] == "dark"
     assert settings["mcpServers"]["onhand"]["args"][-1] == "serve"

@@ -10,15 +10,15 @@ from .conftest import Run
 @pytest.mark.parametrize(
     ("words", "said", "where"),
     [
-        (["tools", "search", "--nope", "x"], "there is no option '--nope' (", "onhand tools search"),
+        (["tools", "search", "--nope", "x"], "unknown option '--nope' (", "onhand tools search"),
         (["tools", "search", "--catlog", "f", "x"], "'--catlog': did you mean '--catalog'?", "onhand tools search"),
         (["tools", "search", "--catlog=f", "x"], "'--catlog': did you mean '--catalog'?", "onhand tools search"),
-        (["tools", "--nope", "search", "x"], "there is no option '--nope'", "onhand tools"),
+        (["tools", "--nope", "search", "x"], "unknown option '--nope'", "onhand tools"),
         (["docs", "filter", "--autor", "x"], "'--autor': did you mean '--author'?", "onhand docs filter"),
-        (["init", "--nope"], "there is no option '--nope' (", "onhand init"),  # which is not nearly --force
+        (["init", "--nope"], "unknown option '--nope' (", "onhand init"),  # which is not nearly --force
         (["sandbox", "run", "ls", "--color"], "'--color': put -- before a command that", "onhand sandbox run"),
-        (["doctor", "-z", "x"], "unexpected: '-z' 'x'", "onhand doctor"),
-        (["--nope"], "there is no option '--nope'", "onhand"),
+        (["doctor", "-z", "x"], "unexpected argument: '-z' 'x'", "onhand doctor"),
+        (["--nope"], "unknown option '--nope'", "onhand"),
     ],
 )
 def test_what_is_unknown_is_refused_with_the_usage_of_the_command_that_does_not_know_it(
@@ -36,7 +36,7 @@ def test_what_is_unknown_is_refused_with_the_usage_of_the_command_that_does_not_
 def test_every_command_refuses_an_unknown_option_by_itself(run: Run, noun: str) -> None:
     done = run(noun, "--surely-unknown")
     assert done.code == 2
-    assert f"there is no option '--surely-unknown' (see onhand {noun} --help)" in done.err
+    assert f"unknown option '--surely-unknown' (see onhand {noun} --help)" in done.err
 
 
 @requirement("cli.usage-error")

@@ -79,13 +79,13 @@ def test_what_cannot_be_is_refused_with_what_is_wrong(run: Run) -> None:
     assert run("plan", "show", "nobody").err == "onhand: Node 'nobody' does not exist\n"
     begun = run("plan", "update", "form", "--status", "in_progress")
     assert begun.err == "onhand: 'form' cannot begin: it waits for model\n"
-    assert "there is no 'finished'" in run("plan", "update", "form", "--status", "finished").err
-    assert run("plan", "remove", "nobody") == (1, "there is no nobody\n", "")
+    assert "unknown value 'finished'" in run("plan", "update", "form", "--status", "finished").err
+    assert run("plan", "remove", "nobody") == (1, "step 'nobody' does not exist\n", "")
     assert run("plan", "ready", "--limit", "-1").code == 2
 
 
 def test_a_plan_that_is_not_there_is_empty_and_looking_makes_no_file(run: Run, project: Path) -> None:
-    assert run("plan", "ready").out == "nothing can begin now\n"
+    assert run("plan", "ready").out == "No step can begin now.\n"
     assert run("plan", "show").out == "the plan has no steps yet\n"
     assert list(project.iterdir()) == []
 
@@ -93,7 +93,7 @@ def test_a_plan_that_is_not_there_is_empty_and_looking_makes_no_file(run: Run, p
 def test_another_file_can_be_named_and_one_that_is_no_plan_stays_as_it_is(run: Run, project: Path) -> None:
     assert run("plan", "add", "a", "x", "--file", "my.plan").code == 0
     assert run("plan", "show", "--file", "my.plan").out.endswith("- step a: x [ready]\n")
-    assert run("plan", "compact", "--file", "my.plan").out == "the file now has each of its 1 nodes once\n"
+    assert run("plan", "compact", "--file", "my.plan").out == "compacted the file to 1 node\n"
     (project / "README.md").write_text("# hello\n")
     done = run("plan", "add", "a", "x", "--file", "README.md")
     assert (done.code, (project / "README.md").read_text()) == (1, "# hello\n")

@@ -30,7 +30,7 @@ def test_for_prints_the_rules_root_first(run: Run, project: Path, monkeypatch: p
     done = run("rules", "for", "src/auth/new.py")
     assert (done.code, done.err) == (0, "")
     assert done.out.index("Use spaces") < done.out.index("No zebra \\u001b[2J globals.")
-    assert done.out.endswith("2 rule files for src/auth/new.py, the nearest last\n")
+    assert done.out.endswith("2 rule files for src/auth/new.py, nearest last\n")
     answer = as_json(run, "for", str(project / "src"))
     assert [file["path"] for file in answer["files"]] == ["AGENTS.md", "src/AGENTS.md"]
     assert [file["path"] for file in as_json(run, "for", "src/x.py", "--root", str(project))["files"]] == [
@@ -78,7 +78,7 @@ def test_show_lists_files_links_and_cost(run: Run) -> None:
     done = run("rules", "show")
     assert (done.code, done.err) == (0, "")
     assert "AGENTS.md      in every prompt" in done.out
-    assert "src/AGENTS.md  by place" in done.out
+    assert "src/AGENTS.md  for its directory" in done.out
     assert "  style.md\n" in done.out
     assert run("rules", "show", "--prompt").out.startswith('<rules path="AGENTS.md">\n# All\n')
     assert as_json(run, "show")["files"] == ["AGENTS.md", "src/AGENTS.md"]

@@ -39,7 +39,7 @@ def test_read_only_leaves_out_all_that_may_write_whatever_the_configuration_offe
     monkeypatch.setenv("ONHAND_SHELL_ENABLED", "true")
     monkeypatch.setenv("ONHAND_SANDBOX_BACKEND", "none")
     listed = [line.split() for line in run("run", "--read-only").out.splitlines()[1:]]
-    assert {words[1] for words in listed} == {"reads"}
+    assert {words[1] for words in listed} == {"read"}
     refused = run("run", "run_command", '{"command": "echo x > made"}', "--read-only", "--text")
     assert (refused.code, "unknown tool: run_command" in refused.err) == (1, True)
     assert not (project / "made").exists()
@@ -52,7 +52,9 @@ def test_every_tool_of_the_project_is_there(run: Run, project: Path) -> None:
     assert (found["ok"], "make undo" in found["text"]) == (True, True)
     listed = run("run").out
     assert "grep" in listed
-    assert "writes" in listed
+    assert " write " in listed
+    tools = json.loads(run("run", "--json").out)
+    assert {"name", "read_only", "description"} == set(tools[0])
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_told(run: Run, 
     assert answer["hits"] == [] and answer["reason"].startswith("no tool fits")
     done = run("tools", "search", "--catalog", catalog, "select:create_isue")
     assert done.code == 0
-    assert "there is no tool 'create_isue': did you mean create_issue?" in done.out
+    assert "unknown tool 'create_isue': did you mean create_issue?" in done.out
     assert run("tools", "search", "--catalog", catalog, "re:(").code == 2
 
 
@@ -62,7 +62,7 @@ def test_a_miss_is_a_success_with_a_reason_and_unknown_names_are_told(run: Run, 
 def test_an_exclusion_of_a_name_that_no_tool_has_is_told_and_harms_nothing(run: Run, catalog: str) -> None:
     done = run("tools", "search", "--catalog", catalog, "--exclude", "list_pull", "--exclude", "create_issue", "pulls")
     assert (done.code, done.out.startswith("1. list_pulls()")) == (0, True)
-    note = "--exclude 'list_pull' leaves nothing out: no tool has that name (onhand tools list)"
+    note = "--exclude 'list_pull' has no effect: no tool has that name"
     assert note in done.err
     assert "create_issue" not in done.err
     answer = json.loads(run("tools", "search", "--catalog", catalog, "--json", "--exclude", "list_pull", "pulls").out)
@@ -115,19 +115,19 @@ def test_a_file_of_rubbish_does_not_push_the_answer_out_of_sight(run: Run, proje
     done = run("tools", "list", "--catalog", "many.json")
     assert done.out.splitlines() == ["read", "1 tool"]
     assert len(done.err.splitlines()) == 21
-    assert done.err.endswith("and 480 more that cannot be used\n")
+    assert done.err.endswith("and 480 more tools that cannot be used\n")
 
 
 @requirement("catalog.cli-search")
 def test_a_person_is_told_what_is_not_there_and_what_is(run: Run, catalog: str, project: Path) -> None:
-    assert run("tools", "search", "select:nope", "--catalog", catalog).out == "there is no tool 'nope'\n"
+    assert run("tools", "search", "select:nope", "--catalog", catalog).out == "unknown tool 'nope'\n"
     some = run("tools", "search", "select:create_issue,list_pull", "--catalog", catalog).out
-    assert "there is no tool 'list_pull': did you mean list_pulls?\n1 of 2 tools\n" in some
+    assert "unknown tool 'list_pull': did you mean list_pulls?\n1 of 2 tools\n" in some
     none = run("tools", "search", "server:slack x", "--catalog", catalog).out
-    assert none == "there is no server 'slack': the tools here have no server\n"
+    assert none == "unknown server 'slack': these tools have no server\n"
     (project / "served.json").write_text(json.dumps({"server": "github", **GITHUB}), encoding="utf-8")
     other = run("tools", "search", "server:slack x", "--catalog", "served.json").out
-    assert other == "there is no server 'slack': there are github (2)\n"
+    assert other == "unknown server 'slack': the servers are github (2)\n"
     nameless = run("tools", "search", "server:", "--catalog", catalog)
     assert (nameless.code, "server: does not name a server: use server:NAME" in nameless.err) == (2, True)
     (project / "empty.json").write_text("[]", encoding="utf-8")
@@ -176,7 +176,7 @@ def test_tools_with_and_without_a_server_are_counted_apart(run: Run, project: Pa
 def test_on_a_terminal_five_matches_are_shown_and_how_to_see_all(
     run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onhand.cli.terminal.is_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     tools = [{"name": f"send_{number}", "description": f"Send it {number}."} for number in range(7)]
     (project / "tools.json").write_text(json.dumps(tools))
     lines = run("tools", "search", "send", "--catalog", "tools.json").out.splitlines()

@@ -19,7 +19,7 @@ def test_the_table_has_eager_lazy_and_the_saving(capsys: pytest.CaptureFixture[s
     assert tokens("--catalog", str(SAMPLE)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in lines[:4]] == ["mode", "eager loading", "lazy loading", "savings"]
-    assert "all 100 tools of 10 servers, with whole definitions" in lines[1]
+    assert "all 100 tools of 10 servers, with full definitions" in lines[1]
     assert float(lines[3].split(" % of")[0].split()[-1]) >= 89
     assert lines[5].startswith("one search: ")
     assert lines[6].startswith("break-even: ")
@@ -45,8 +45,8 @@ def test_the_same_numbers_come_as_json(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--window", "0"], "--window must be a number of tokens from 1"),
-        (["--conversation", "-1"], "--conversation must be a number of tokens from 0"),
+        (["--window", "0"], "argument --window: '0' is not a whole number of at least 1"),
+        (["--conversation", "-1"], "argument --conversation: '-1' is not a whole number of at least 0"),
         (["--policy", "sometimes"], "there is no policy 'sometimes'"),
         (["--tokenizer", "gpt"], "there is no tokenizer 'gpt'"),
     ],
@@ -65,7 +65,7 @@ def test_a_file_that_is_no_catalog_is_refused_and_what_is_no_tool_is_warned_of(
     file.write_text('{"tools": [{"name": "a", "inputSchema": {"type": "object"}}, {"inputSchema": {}}, "\\u001b[2J"]}')
     assert tokens("--catalog", str(file)) == 0
     told = capsys.readouterr()
-    assert "  1 tool, with whole definitions\n" in told.out
+    assert "  1 tool, with full definitions\n" in told.out
     assert told.err.count("warning") == 2
     assert "\x1b" not in told.err
     file.write_text("[]")
@@ -95,6 +95,6 @@ def test_what_saves_nothing_or_is_left_out_is_said(tmp_path: Path, capsys: pytes
     file.write_text(json.dumps(listed))
     assert tokens("--catalog", str(file)) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].endswith("all 2 tools, 1 of them of 1 server, with whole definitions")
+    assert lines[1].endswith("all 2 tools, 1 of them of 1 server, with full definitions")
     assert lines[3].split()[:2] == ["savings", "none"]
-    assert "left out: 1 tool with a name that no model can call, or that onhand uses" in lines
+    assert "left out: 1 tool that models cannot call by name or whose name onhand uses" in lines

@@ -1,5 +1,6 @@
 """Does a person see what is asked for before it is allowed, and can it be undone?"""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,11 @@ def test_trust_shows_what_is_asked_for_and_allows_it(run: Run, project: Path) ->
     done = run("trust")
     assert done.code == 0
     assert done.out.splitlines() == [
-        f"{project} wants:",
+        f"{project} is now trusted with:",
         f"  context.root = '../shared', which leads out of {project} ({project}/onhand.toml:2)",
         f"  context.extra_roots = '/etc', which leads out of {project} ({project}/onhand.toml:3)",
-        f"trusted, including future settings; to undo: onhand trust --remove {project}",
+        "Later changes to its configuration are trusted too.",
+        f"To undo: onhand trust --remove {project}",
     ]
     assert config.load().context.extra_roots == ("docs", "/etc")
     assert run("trust", "--list").out == f"{project.resolve()}\n"
@@ -43,7 +45,7 @@ def test_a_file_that_asks_for_nothing_is_not_recorded(run: Run, project: Path) -
     done = run("trust")
     assert (done.code, done.out) == (
         0,
-        f"{project} has no settings that need trust: nothing was recorded\n",
+        f"{project} has no settings that need trust; nothing was recorded\n",
     )
     assert run("trust", "--list").out == ""
 
@@ -56,7 +58,7 @@ def test_without_a_directory_the_project_of_the_working_directory_is_meant(
     below.mkdir()
     named = run("trust", "below")
     assert named.code == 2
-    assert f"the nearest is in {project}: name that" in named.err
+    assert f"the nearest one is in {project}: trust that" in named.err
     assert run("trust", "--list").out == ""
     monkeypatch.chdir(below)
     assert run("trust").code == 0
@@ -85,3 +87,14 @@ def test_a_corrupt_store_is_reported(run: Run, project: Path) -> None:
         done = run("trust", *words)
         assert done.code == 2
         assert "repair or delete it" in done.err
+
+
+def test_every_form_of_trust_prints_json(run: Run, project: Path) -> None:
+    (project / "onhand.toml").write_text("[context]\nroot = '/etc'\n")
+    granted = json.loads(run("trust", "--json").out)
+    assert granted["trusted"] is True
+    assert [setting["key"] for setting in granted["settings"]] == ["context.root"]
+    assert json.loads(run("trust", "--list", "--json").out) == {"trusted": [str(project.resolve())]}
+    assert json.loads(run("trust", "--remove", ".", "--json").out) == {"removed": [str(project.resolve())]}
+    again = run("trust", "--remove", ".", "--json")
+    assert (again.code, json.loads(again.out)) == (1, {"removed": []})

@@ -77,7 +77,7 @@ def test_the_search_ends_below_the_home_directory(world: World) -> None:
         (b"a" + b".a" * 100_000 + b" = 1\n", "onhand.toml:1: more than 128 dots"),
         (b"# \xff\n", r"onhand\.toml:1: not UTF-8: save the file as UTF-8"),
         ("[context]\n".encode("utf-16"), "not UTF-8"),
-        (b"#" * (MAX_FILE_BYTES + 1), "is larger than 262144 bytes"),
+        (b"#" * (MAX_FILE_BYTES + 1), "is larger than 262,144 bytes"),
         (b"a = \x00\n", "not valid TOML"),
     ],
 )
@@ -189,7 +189,7 @@ def test_what_another_user_put_above_is_not_read(world: World, name: str, monkey
     loaded = world.load(below)
     assert (loaded.project, loaded.context.limit, loaded.files) == (str(below), 3, ())
     assert loaded.warnings == (
-        f"{in_its_directory} is not read because another user put it there: to use it, work in {world.project}",
+        f"{in_its_directory} is ignored because another user created it; to use it, work in {world.project}",
     )
     assert world.load().project_file == str(planted)
 

@@ -33,11 +33,11 @@ def test_a_project_file_starts_no_program_and_uses_no_secret_until_it_is_trusted
     held = resolve(world)
     assert held.values == {"server.command": (), "server.token_env": "SERVER_TOKEN"}
     assert held.sources["server.command"] == "default"
-    advice = f"if you trust it, run: onhand trust {world.project}"
+    advice = f"to allow it, run: onhand trust {world.project}"
     command, token = "'sh', '-c', 'evil'", "'AWS_SECRET_ACCESS_KEY'"
     assert held.warnings == (
-        f"{path}:2: server.command ({command}) is held back because it starts a program; {advice}",
-        f"{path}:3: server.token_env ({token}) is held back because it uses a secret of yours; {advice}",
+        f"{path}:2: server.command ({command}) is ignored because it starts a program; {advice}",
+        f"{path}:3: server.token_env ({token}) is ignored because it uses a secret of yours; {advice}",
     )
     world.trust()
     allowed = resolve(world)
@@ -132,7 +132,7 @@ def test_a_clone_may_forbid_more(world: World) -> None:
 def test_a_clone_cannot_open_to_commands_what_looks_secret(world: World, path: str) -> None:
     world.say(f'[sandbox]\nreadable = ["{path}"]\n')
     assert world.load().sandbox.readable == ()
-    assert "opens what is closed to commands" in world.load().warnings[0]
+    assert "opens paths that are closed to commands" in world.load().warnings[0]
     world.trust()
     assert len(world.load().sandbox.readable) == 1
 
@@ -143,7 +143,7 @@ def test_what_a_clone_closes_is_closed_beside_what_the_user_closes(world: World)
     world.say('[sandbox]\ndenied = ["data"]\n')
     assert world.load().sandbox.denied == (str(world.home / "private"), "data")
     (warning,) = world.load().warnings
-    assert "sandbox.denied ('~/private') is held back because it leaves out what you forbid" in warning
+    assert "sandbox.denied ('~/private') is ignored because it allows something that you forbid" in warning
     assert world.load(ONHAND_SANDBOX_DENIED="other").sandbox.denied == ("other",)
 
 
@@ -227,7 +227,7 @@ def test_a_default_directory_that_is_a_link_out_of_the_project_is_warned_about(w
     (world.project / ".AGENTS").symlink_to(outside)
     held = world.load()
     assert held.context.root == ".AGENTS"
-    assert "context.root ('.AGENTS') is held back because it leads out of" in held.warnings[0]
+    assert "context.root ('.AGENTS') is ignored because it leads out of" in held.warnings[0]
     world.trust()
     assert world.load().context.root == str(outside)
     assert world.load().warnings == ()

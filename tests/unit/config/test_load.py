@@ -93,7 +93,7 @@ def test_lists_in_variables_are_separated_as_in_path(world: World) -> None:
     [
         ("ONHAND_CONTEXT_ROT", "did you mean $ONHAND_CONTEXT_ROOT?"),
         ("ONHAND_CONTXT_PINNED", "did you mean $ONHAND_CONTEXT_PINNED?"),
-        ("ONHAND_CONTEXT_BANANA_BREAD_OVEN", "`onhand config show` lists them"),
+        ("ONHAND_CONTEXT_BANANA_BREAD_OVEN", "`onhand config show` lists all settings"),
     ],
 )
 def test_a_variable_that_looks_like_ours_and_is_not_is_warned_about(world: World, name: str, hint: str) -> None:

@@ -80,7 +80,7 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_with_what_is_expected(
 )
 def test_an_unknown_name_is_refused_with_the_nearest_known_one(world: World, text: str, meant: str) -> None:
     world.say(text)
-    hint = f"did you mean '{meant}'?" if meant else "`onhand config show` lists what can be set"
+    hint = f"did you mean '{meant}'?" if meant else "`onhand config show` lists all settings"
     with pytest.raises(ConfigError) as caught:
         world.load()
     assert "unknown " in str(caught.value)

@@ -126,7 +126,7 @@ def test_what_is_asked_for_by_name_and_not_installed_is_an_error(
         ("", "use auto, none, minilm"),
         ("x" * 10_000, "use auto, none, minilm"),
         ("https://host/v1", "after a #: https://HOST/v1#MODEL"),
-        ("https://me:secret@host/v1#m", "a user name or password in an address"),
+        ("https://me:secret@host/v1#m", "credentials in an address"),
         ("http://example.org/v1?api_key_env=SOME_KEY#m", "not sent unencrypted"),
     ],
 )

@@ -124,7 +124,7 @@ def test_the_key_is_read_from_its_variable_for_each_request(monkeypatch: pytest.
         monkeypatch.setenv("SOME_KEY", KEY)
         embedder.embed(["a"])
         monkeypatch.setenv("SOME_KEY", "two\nlines")
-        with pytest.raises(EmbedderError, match="the variable SOME_KEY holds something that cannot be a key"):
+        with pytest.raises(EmbedderError, match="the variable SOME_KEY does not hold a valid key"):
             embedder.embed(["a"])
     assert [asked.headers["authorization"] for asked in server.asked] == [f"Bearer {KEY}"]
 
@@ -232,7 +232,7 @@ def test_an_answer_that_cannot_be_used_is_a_typed_error(reply: Reply, complaint:
 def test_an_endpoint_that_is_not_there_is_named() -> None:
     with serving(vectors) as server:
         pass
-    with pytest.raises(EmbedderError, match=r"127\.0\.0\.1.* cannot be reached .*refused.*check that it runs"):
+    with pytest.raises(EmbedderError, match=r"127\.0\.0\.1.* cannot be reached .*refused.*check that it is running"):
         made(server).embed(["a"])
 
 
@@ -242,7 +242,7 @@ def test_a_connection_that_breaks_off_is_tried_again() -> None:
     waits = Waits()
     with serving(in_turn(cut, vectors)) as server:
         assert len(made(server, wait=waits).embed(["a"])) == 1
-    with serving(lambda _: cut) as server, pytest.raises(EmbedderError, match="broke the connection off"):
+    with serving(lambda _: cut) as server, pytest.raises(EmbedderError, match="closed the connection"):
         made(server, retries=1).embed(["a"])
     assert (waits, len(server.asked)) == ([0.5], 2)
 
@@ -265,7 +265,7 @@ def test_an_endpoint_that_never_answers_is_given_up() -> None:
         ("http://host:port/", {}, "not an (HTTP )?address"),
         ("http://ho st/", {}, "not an (HTTP )?address"),
         ("http://host/\n", {}, "not an (HTTP )?address"),
-        ("https://me:sk-secret@host/v1", {}, "a user name or password in an address"),
+        ("https://me:sk-secret@host/v1", {}, "credentials in an address"),
         ("http://example.org/v1", {"api_key_env": "SOME_KEY"}, "not sent unencrypted to example.org"),
         ("https://host/v1", {"api_key_env": "sk-secret"}, "the name of the variable"),
         ("https://host/v1", {"dimension": 0}, "at least 1"),

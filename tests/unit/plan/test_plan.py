@@ -136,7 +136,7 @@ def test_pipes_directories_and_unreadable_files_are_rejected_without_blocking(tm
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "directory").mkdir()
     for name in ("pipe", "directory"):
-        with pytest.raises(StoreError, match=r"cannot be read \(it is not a file\)"):
+        with pytest.raises(StoreError, match=r"cannot be read \(not a regular file\)"):
             names(Plan(tmp_path / name))
     if os.getuid():
         (tmp_path / "closed").mkdir(mode=0o500)

@@ -256,9 +256,9 @@ def test_persisted_nodes_restore_the_graph_in_any_order() -> None:
         ([Node("a", parents=(1,))], "a parent's id must be"),  # type: ignore[arg-type]
         ([Node("a", created_at_ms=float("inf"))], "created_at_ms must be milliseconds"),  # type: ignore[arg-type]
         ([Node("a", created_at_ms="now")], "created_at_ms must be milliseconds"),  # type: ignore[arg-type]
-        (None, "initial_nodes must be a list of what on_persist was given"),
-        ("abc", "initial_nodes must be a list of what on_persist was given"),
-        ({"id": "a"}, "initial_nodes must be a list of what on_persist was given"),
+        (None, "initial_nodes must be a list of items that on_persist received"),
+        ("abc", "initial_nodes must be a list of items that on_persist received"),
+        ({"id": "a"}, "initial_nodes must be a list of items that on_persist received"),
     ],
 )
 def test_initial_nodes_are_checked(nodes: Any, text: str) -> None:

@@ -154,7 +154,7 @@ def test_a_request_is_repeated_if_its_answer_breaks_off() -> None:
     with serving(in_turn(cut, ended, told, whole)) as server:
         events = said(claude(server))
     assert [event.reason for event in events if isinstance(event, Retrying)] == [
-        "broke the connection off",
+        "closed the connection",
         "broke off in the middle of an answer",
         "broke off with overloaded_error: Overloaded",
     ]
@@ -213,7 +213,7 @@ def test_cancelling_closes_the_connection() -> None:
     [
         (Reply({"error": {"message": "bad \x1b[2J model sk-very-secret"}}, 400), "answered 400: bad [2J model …"),
         (Reply("", 401), "answered 401"),
-        (Reply("", 307, {"Location": "http://127.0.0.1:1/"}), "a redirect: use the address that it leads to"),
+        (Reply("", 307, {"Location": "http://127.0.0.1:1/"}), "a redirect: use the target address"),
         (Reply("<html>", headers={"Content-Type": "text/html"}), "did not answer with JSON"),
         (Reply(b"data: {oops\n\n", headers=provider.STREAM), "did not answer with JSON"),
         (Reply(b"data: " + b"[" * 100_000 + b"\n\n", headers=provider.STREAM), "did not answer with JSON"),
