@@ -222,6 +222,7 @@ def _is_inside(raw: bytes, at: int) -> bool:
     return at < len(raw) and raw[at] & 0xC0 == 0x80
 
 
+DEFAULT_ORDER = "created_time desc"
 MAX_OUTPUT_BYTES = 15 * 1024  # of an answer to a model: about 4,000 tokens
 MAX_COMPARED_IDS = 2_000  # ids that an unknown one is compared with: 70 ms at most
 
@@ -299,7 +300,7 @@ class Documents:
         self,
         filter: Filter = EVERYTHING,
         limit: int | None = None,
-        order_by: str = "created_time desc",
+        order_by: str = DEFAULT_ORDER,
         page_token: str | None = None,
     ) -> DocumentsPage:
         """The documents that the filter lets through, in order, and how many there are."""
