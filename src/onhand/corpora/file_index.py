@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from _thread import RLock  # without the cost of importing threading
 
 from onhand.corpora import files
 from onhand.corpora.files import FoundFile, Problem, Stamp
 from onhand.document import EVERYTHING, Document, Section
-from onhand.errors import EmbedderError, MissingExtra
+from onhand.errors import EmbedderError, InputError, MissingExtra
 from onhand.record import Record
 from onhand.search.index import Index
 from onhand.search.validation import accepted
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from onhand.lexical.scoring import Ranking
     from onhand.search.result import Result
 
-FORMAT = 4  # changes with what a corpus makes of the same file, or how that is kept
+FORMAT = 5  # changes with what a corpus makes of the same file, or how that is kept
 UNUSED_S = 90 * 24 * 3600  # after which a file is deleted
 NOTED_S = 24 * 3600  # how exactly it is known when a file was last used
 DIGEST_CHARS = 32
@@ -216,6 +217,12 @@ class FileIndex:
         path = spelled if is_path else next(path for path in self.pages if _path_key(path) == spelled)
         return path, int(number)
 
+    def section_at(self, path: str, number: int) -> Section:
+        """Return the section that is the document with this number in a file."""
+        heading_path, first_line, last_line = self.pages[path].summary["sections"][number]
+        text = self.index.get(document_id(path, number)).text
+        return Section(heading_path[-1], tuple(heading_path), text, first_line, last_line)
+
     def problems(self) -> list[Problem]:
         """The files that could not be used, or not wholly, and why."""
         return [Problem(path, page.problem) for path, page in self.pages.items() if page.problem]
@@ -310,23 +317,78 @@ def _path_key(path: str) -> str:
 
 
 if TYPE_CHECKING:
-    Place = tuple[str, tuple[str, ...], int, int]
+    SectionPlace = tuple[tuple[str, ...], int, int]  # headings, first line, last line
 
 
-def section_document(key: str, number: int, section: Section, kind: str, path: str) -> Document:
-    """A section of the page that a Mirror knows as `key`; `path` is where it can be read."""
-    # All in their places, as names would cost more on the way to a first search.
-    title = " ".join(section.heading_path)
-    return Document(document_id(key, number), title, section.text, "", (), "", None, {}, kind, path)
+def section_documents(
+    key: str,
+    sections: Sequence[Section],
+    kind: str,
+    path: str,
+    tags: tuple[str, ...] = (),
+    scope: str = "",
+    first_number: int = 0,
+) -> list[Document]:
+    """Return a document for each section of the file that the index knows as `key` and readers find at `path`."""
+    # Positional, because keyword arguments would cost more on the way to a first search.
+    return [
+        Document(
+            document_id(key, number),
+            " ".join(section.heading_path),
+            section.text,
+            "",
+            tags,
+            scope,
+            None,
+            {},
+            kind,
+            path,
+        )
+        for number, section in enumerate(sections, first_number)
+    ]
 
 
-def section_place(section: Section) -> Place:
-    """What a section is called and where it is, for the summary of its page."""
-    heading, heading_path, _, first_line, last_line = section
-    return heading, heading_path, first_line, last_line
+def section_places(sections: Sequence[Section]) -> list[SectionPlace]:
+    """Return what the summary of a file says about its sections; `FileIndex.section_at` reads it."""
+    return [(section.heading_path, section.first_line, section.last_line) for section in sections]
 
 
-def section_at(place: Place, text: str) -> Section:
-    """The section of a place and the text of its document."""
-    heading, heading_path, first_line, last_line = place
-    return Section(heading, tuple(heading_path), text, first_line, last_line)
+class FileCorpus:
+    """A corpus of files that are checked before every answer, so that the next search sees an edit.
+
+    Context, rules, skills and notes are such corpora. Threads may share one.
+    """
+
+    def __init__(self, index: FileIndex, limit: int) -> None:
+        self._index = index
+        self._limit = limit
+        self._problems: tuple[Problem, ...] = ()
+        self._lock = RLock()
+
+    def refresh(self) -> bool:
+        """Read what changed on disk since the last call; return whether anything did. Every answer does this first."""
+        with self._lock:
+            changed, problems = self._update()
+            self._problems = tuple(sorted(problems))
+            return changed
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what was left out or is invalid, and why."""
+        with self._lock:
+            self.refresh()
+            return self._problems
+
+    def _update(self) -> tuple[bool, list[Problem]]:
+        """Bring the index up to date; return whether it changed, and what cannot be used."""
+        raise NotImplementedError
+
+    def _accept_limit(self, limit: int | None, noun: str) -> int:
+        limit = self._limit if limit is None else limit
+        if limit < 1:
+            raise InputError(f"limit is {limit}: ask for at least one {noun}")
+        return limit
+
+    def _why_no_match(self, query: str, count: int, noun: str) -> str:
+        if not self._index.index.store.has_words(query):
+            return "the query has no words to look for"
+        return f"none of {count:,} {noun} has a word of the query: try other words for the same thing"

@@ -90,6 +90,12 @@ def sweep(
     return sorted(found), sorted(problems)
 
 
+def root_prefix(root: str) -> str:
+    """Return the prefix of displayed paths for a root: "" for the current directory, else ending with a slash."""
+    plain = os.path.normpath(root).replace(os.sep, "/")
+    return "" if plain == "." else plain.rstrip("/") + "/"
+
+
 def within_limits(found: Mapping[str, FoundFile], max_bytes: int) -> tuple[dict[str, FoundFile], list[Problem]]:
     """As many files as may be read together, first come first served, and what was left out."""
     kept: dict[str, FoundFile] = {}

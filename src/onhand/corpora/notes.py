@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from _thread import RLock  # without the cost of importing threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from unicodedata import category, combining, normalize
 from onhand.corpora import files
 from onhand.corpora.blocks import line_without_tags, render_block, required_query, safe_error
 from onhand.corpora.federated import Finding, Findings
-from onhand.corpora.file_index import FileContent, FileIndex, document_id
+from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, document_id
 from onhand.corpora.files import Problem
 from onhand.document import Contribution, Document
 from onhand.embed.embedder import Embedder
@@ -261,7 +260,7 @@ class NotesResult(Record):
         return "\n\n".join(blocks) or f"no matching notes for: {self.query} ({self.reason})"
 
 
-class Notes:
+class Notes(FileCorpus):
     """The notes in a directory, which is created with the first note.
 
     `cache_file` stores the index for the next process that opens the same directory. With an embedder, notes are also
@@ -278,25 +277,14 @@ class Notes:
         unavailable: str | None = None,
     ) -> None:
         self.directory = os.path.abspath(directory)
-        self._limit = limit
-        self._index = FileIndex(
+        index = FileIndex(
             _read_content,
             max_file_bytes=MAX_FILE_BYTES,
             path=cache_file,
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._problems: tuple[Problem, ...] = ()
-        self._lock = RLock()
-
-    def refresh(self) -> bool:
-        """Read what changed on disk since the last call; return whether anything did. Every answer does this first."""
-        with self._lock:
-            swept, problems = files.sweep(self.directory, skips=lambda directory: True)
-            found = {file.name: file for file in swept if file.name != INDEX}
-            changed = self._index.refresh(found)
-            self._problems = tuple(sorted(problems + self._index.problems()))
-            return changed
+        super().__init__(index, limit)
 
     def all(self) -> tuple[Note, ...]:
         """Return every note, by file name."""
@@ -346,21 +334,13 @@ class Notes:
 
     def search(self, query: str, limit: int | None = None) -> NotesResult:
         """Return the notes that match a query best or, if there are none, the reason."""
-        limit = self._limit if limit is None else limit
-        if limit < 1:
-            raise InputError(f"limit is {limit}: ask for at least one note")
+        limit = self._accept_limit(limit, "note")
         with self._lock:
             self.refresh()
             count = sum(1 for page in self._index.pages.values() if page.documents)
             hits, notes = self._hits(query, min(limit, count or 1))
             reason = None if hits else self._why_nothing(query, count)
             return NotesResult(query, hits, count, reason, notes, self._problems)
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Return what was left out or is invalid, and why."""
-        with self._lock:
-            self.refresh()
-            return self._problems
 
     def prompt(self, max_bytes: int = PROMPT_MAX_BYTES) -> str:
         """Return the part of a system prompt about notes: what they are about, newest first; empty without any."""
@@ -429,6 +409,11 @@ class Notes:
 
         return [search_notes, write_note, delete_note]
 
+    def _update(self) -> tuple[bool, list[Problem]]:
+        swept, problems = files.sweep(self.directory, skips=lambda directory: True)
+        changed = self._index.refresh({file.name: file for file in swept if file.name != INDEX})
+        return changed, problems + self._index.problems()
+
     def _all(self) -> tuple[Note, ...]:
         ids = [document_id(path, 0) for path, page in sorted(self._index.pages.items()) if page.documents]
         return tuple(_note(self._index.index.get(one)) for one in ids)
@@ -443,9 +428,7 @@ class Notes:
         if not count:
             unusable = f"; {len(self._problems)} files cannot be used" if self._problems else ""
             return f"there are no notes in {self.directory}{unusable}"
-        if not self._index.index.store.has_words(query):
-            return "the query has no words to look for"
-        return f"none of {count} notes has a word of the query: try other words for the same thing"
+        return self._why_no_match(query, count, "notes")
 
     def _nearest(self, path: str) -> str:
         from onhand.tools.arguments import close_names

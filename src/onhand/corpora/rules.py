@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import os
 import stat
-from _thread import RLock  # without the cost of importing threading
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Annotated
 
 from onhand.corpora import files
 from onhand.corpora.blocks import line_without_tags, neutralise_tags, render_block, required_query, safe_error
 from onhand.corpora.federated import Findings, section_finding
-from onhand.corpora.file_index import FileContent, FileIndex, document_id, section_at, section_document, section_place
+from onhand.corpora.file_index import (
+    FileContent,
+    FileCorpus,
+    FileIndex,
+    document_id,
+    section_documents,
+    section_places,
+)
 from onhand.corpora.files import FoundFile, Problem, Stamp
 from onhand.document import Contribution, Document, Section
 from onhand.embed.embedder import Embedder
@@ -347,7 +353,7 @@ class RulesResult(Record):
         return "\n\n".join(blocks) or f"no matching rules for: {self.query} ({self.reason})"
 
 
-class Rules:
+class Rules(FileCorpus):
     """A project's rules.
 
     In each directory the first of `names` that exists and is not empty counts. Directories named in `skipped` or
@@ -373,34 +379,15 @@ class Rules:
         self._files = RuleFiles(self.project, names, skipped)
         self._max_bytes = max_bytes
         self._max_file_bytes = max_file_bytes
-        self._limit = limit
-        self._index = FileIndex(
+        self._references: tuple[RuleReference, ...] = ()
+        index = FileIndex(
             _read_content,
             max_file_bytes=max_file_bytes,
             path=cache_file,
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._references: tuple[RuleReference, ...] = ()
-        self._problems: tuple[Problem, ...] = ()
-        self._lock = RLock()
-
-    def refresh(self) -> bool:
-        """Read what changed on disk since the last call; return whether anything did. Every search does this first."""
-        with self._lock:
-            found, problems = self._files.all()
-            found, left_out = files.within_limits(found, self._max_file_bytes)
-
-            def linked_pages() -> Mapping[str, FoundFile]:
-                self._references, pages, unfollowed = self._resolve_links(found)
-                pages, over = files.within_limits(pages, self._max_file_bytes)
-                left_out.extend(unfollowed + over)
-                return {_key(REFERENCE, path): file for path, file in pages.items()}
-
-            changed = self._index.refresh({_key(RULE, path): file for path, file in found.items()}, linked_pages)
-            unusable = [Problem(_path(key), reason) for key, reason in self._index.problems()]
-            self._problems = tuple(sorted(problems + left_out + unusable))
-            return changed
+        super().__init__(index, limit)
 
     def paths(self) -> tuple[str, ...]:
         """Return the rule files that count, the root's first, then by path."""
@@ -414,12 +401,6 @@ class Rules:
         with self._lock:
             self.refresh()
             return self._references
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Return what was left out, and why."""
-        with self._lock:
-            self.refresh()
-            return self._problems
 
     def check(self) -> tuple[Problem, ...]:
         """Return everything that needs repair: files that cannot be used, links that lead nowhere or outside."""
@@ -452,9 +433,7 @@ class Rules:
 
     def search(self, query: str, limit: int | None = None) -> RulesResult:
         """Return the sections of rules and linked pages that match best or, if there are none, the reason."""
-        limit = self._limit if limit is None else limit
-        if limit < 1:
-            raise InputError(f"limit is {limit}: ask for at least one section")
+        limit = self._accept_limit(limit, "section")
         with self._lock:
             self.refresh()
             counts = [len(page.summary["sections"]) for page in self._index.pages.values() if page.documents]
@@ -507,6 +486,20 @@ class Rules:
 
         return [search_rules, rules_for_path]
 
+    def _update(self) -> tuple[bool, list[Problem]]:
+        found, problems = self._files.all()
+        found, left_out = files.within_limits(found, self._max_file_bytes)
+
+        def linked_pages() -> Mapping[str, FoundFile]:
+            self._references, pages, unfollowed = self._resolve_links(found)
+            pages, over = files.within_limits(pages, self._max_file_bytes)
+            left_out.extend(unfollowed + over)
+            return {_key(REFERENCE, path): file for path, file in pages.items()}
+
+        changed = self._index.refresh({_key(RULE, path): file for path, file in found.items()}, linked_pages)
+        unusable = [Problem(_path(key), reason) for key, reason in self._index.problems()]
+        return changed, problems + left_out + unusable
+
     def _texts(self, directories: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
         """Return the text of the rule file of each directory, by path."""
         texts: dict[str, str] = {}
@@ -524,7 +517,7 @@ class Rules:
                 if problem:
                     problems.append(Problem(file.name, problem))
                 seen.add((file.root, file.inner))
-                texts[file.name] = _without_front_matter(text)
+                texts[file.name] = read_front_matter(text).body.strip("\n").rstrip()
                 break
         return texts, problems
 
@@ -574,17 +567,14 @@ class Rules:
 
     def _hit(self, key: str, number: int, hit: Hit) -> RuleHit:
         path, kind = _path(key), _kind(key)
-        text = self._index.index.get(document_id(key, number)).text
-        section = section_at(self._index.pages[key].summary["sections"][number], text)
+        section = self._index.section_at(key, number)
         links = tuple(f"{one.source}:{one.line}" for one in self._references if one.path == path and not one.problem)
         return RuleHit(kind, path, section, hit.score, hit.terms, links if kind == REFERENCE else ())
 
     def _why_nothing(self, query: str, sections: int) -> str:
         if not any(_kind(key) == RULE for key in self._index.pages):
             return f"there are no rules in {self.project}: write an AGENTS.md, or name another directory"
-        if not self._index.index.store.has_words(query):
-            return "the query has no words to look for"
-        return f"none of {sections} sections has a word of the query: try other words for the same thing"
+        return self._why_no_match(query, sections, "sections")
 
 
 def rules_on_touch(rules: Rules, path: str | os.PathLike[str], seen: MutableMapping[str, str]) -> str:
@@ -621,8 +611,8 @@ def _path(key: str) -> str:
 def _read_content(key: str, text: str) -> FileContent:
     path, kind = _path(key), _kind(key)
     sections = split_sections(text) or [Section(path, (path,), "", 1, 1)]
-    documents = [section_document(key, number, section, kind, path) for number, section in enumerate(sections)]
-    summary: dict[str, object] = {"sections": [section_place(section) for section in sections]}
+    documents = section_documents(key, sections, kind, path)
+    summary: dict[str, object] = {"sections": section_places(sections)}
     if kind == REFERENCE:
         return FileContent(documents, summary)
     links, problem = first_links(text)
@@ -640,13 +630,6 @@ def _link_document(key: str, number: int, link: Link) -> Document:
         kind="link",
         source_path=_path(key),
     )
-
-
-def _without_front_matter(text: str) -> str:
-    """Return the text of a page without its front matter."""
-    if not text.startswith("---"):
-        return text.strip("\n").rstrip()
-    return read_front_matter(text).body.strip("\n").rstrip()
 
 
 def _fit(texts: dict[str, str], max_bytes: int) -> tuple[tuple[RuleFile, ...], tuple[str, ...]]:

@@ -310,12 +310,12 @@ def roots_of(
     own = [root for root in named if not os.path.isabs(root)]
     if usual:
         own += [f"{client}/skills" for client in _clients(project)]
-    elsewhere = [SkillRoot(_root_prefix(root), root) for root in named if os.path.isabs(root)]
+    elsewhere = [SkillRoot(files.root_prefix(root), root) for root in named if os.path.isabs(root)]
     if usual and home is not None and os.path.realpath(home) != os.path.realpath(project):
         elsewhere += [SkillRoot(f"~/{name}/skills/", os.path.join(home, name, "skills")) for name in _clients(home)]
     roots: dict[str, SkillRoot] = {}
     problems = []
-    for root in [*(SkillRoot(_root_prefix(root), os.path.join(project, root)) for root in own), *elsewhere]:
+    for root in [*(SkillRoot(files.root_prefix(root), os.path.join(project, root)) for root in own), *elsewhere]:
         if not os.path.isdir(root.directory):
             continue
         if root not in elsewhere and not files.is_inside(root.directory, project):
@@ -364,11 +364,6 @@ def _clients(directory: str) -> list[str]:
         return []
     there = [name for name in hidden if name not in FIRST and os.path.isdir(os.path.join(directory, name, "skills"))]
     return [*FIRST, *sorted(there)]
-
-
-def _root_prefix(root: str) -> str:
-    plain = os.path.normpath(root).replace(os.sep, "/")
-    return "" if plain == "." else plain.rstrip("/") + "/"
 
 
 def _homes(names: Iterator[str]) -> set[str]:
