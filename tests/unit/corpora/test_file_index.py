@@ -23,7 +23,7 @@ pytestmark = [requirement("context.warm-start"), pytest.mark.usefixtures("later"
 
 @pytest.fixture(autouse=True)
 def everything_is_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_index, "WORTH_KEEPING_BYTES", 0)
+    monkeypatch.setattr(file_index, "MIN_CACHED_BYTES", 0)
 
 
 class Lines:
@@ -235,7 +235,7 @@ def test_what_nobody_used_for_long_is_deleted_and_what_is_used_is_not(root: Path
 
 
 def test_little_is_not_worth_keeping(root: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_index, "WORTH_KEEPING_BYTES", 1000)
+    monkeypatch.setattr(file_index, "MIN_CACHED_BYTES", 1000)
     Lines(root, path).look()
     assert not path.exists()
 
@@ -255,7 +255,7 @@ def test_two_processes_may_keep_at_once(root: Path, path: Path) -> None:
     (root / "many.md").write_text("".join(f"word{number} zebra\n" for number in range(500)))
     code = (
         "import sys; sys.path[:0] = sys.argv[3:]; from pathlib import Path; from onhand.corpora import file_index;"
-        "file_index.WORTH_KEEPING_BYTES = 0; from unit.corpora.test_file_index import Lines;"
+        "file_index.MIN_CACHED_BYTES = 0; from unit.corpora.test_file_index import Lines;"
         "[Lines(Path(sys.argv[1]), Path(sys.argv[2])).look() for _ in range(10)]"
     )
     command = [sys.executable, "-c", code, str(root), str(path), *sys.path]
