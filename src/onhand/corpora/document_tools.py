@@ -1,4 +1,4 @@
-"""The five tools over documents, and the JSON of their answers.
+"""The tools over documents, and the JSON of their answers.
 
 Text from documents appears only inside JSON strings, so that no document can forge a hit or a note; invisible
 characters are escaped there. An answer fits into a number of bytes, and a hit is whole or absent.
@@ -108,11 +108,11 @@ def answer_within(answer: DocumentsPage, max_bytes: int) -> dict[str, Any]:
         room -= _size(hits[-1])
         if room < 0:
             break
-    for kept in range(len(hits), -1, -1):
-        value = _page_json(answer.shortened(kept), hits[:kept], max_bytes)
+    for count in range(len(hits), -1, -1):
+        value = _page_json(answer.limit_to(count), hits[:count], max_bytes)
         if _size(value) <= max_bytes:
             return value
-    raise InputError(f"not even an empty answer fits in {max_bytes:,} bytes: raise documents.max_output_bytes")
+    raise InputError(f"even an empty answer needs more than {max_bytes:,} bytes: raise documents.max_output_bytes")
 
 
 def answer_as_json(answer: DocumentsPage, explain: bool = False) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def shorten(text: str, max_chars: int) -> str:
 def _page_json(answer: DocumentsPage, hits: list[dict[str, Any]], max_bytes: int = 0) -> dict[str, Any]:
     notes = list(answer.notes)
     if answer.left_out:
-        where = "the next page has them" if hits else "the next page begins after the first of them"
+        where = "they are on the next page" if hits else "the next page begins after the first of them"
         notes.append(f"left out {answer.left_out} more hits that do not fit in {max_bytes:,} bytes: {where}")
     value: dict[str, Any] = {"hits": hits}
     if answer.total is not None:
@@ -232,13 +232,13 @@ def _head_json(document: Document) -> dict[str, Any]:
 
 
 def _as_many_as_fit(texts: Iterable[str], room: int) -> list[str]:
-    kept = []
+    fitting = []
     for text in texts:
         room -= _size(text) + 2
         if room < 0:
             break
-        kept.append(text)
-    return kept
+        fitting.append(text)
+    return fitting
 
 
 def _reading_json(reading: DocumentReading, head: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -428,10 +428,10 @@ def _count_documents(summary: Summary) -> str:
 
 
 def _list_most_common(preposition: str, noun: str, tally: Tally) -> str:
-    """`by 3 authors: "ann" (7), "bob" (2), …`"""
+    """Return such text as `by 3 authors: "ann" (7), "bob" (2), …`."""
     if not tally.distinct:
         return ""
-    # The author of a document chose these words: quoted, short and on one line they cannot pass for anything else.
+    # Authors of documents choose these values: quoted, short and on one line they cannot pass for anything else.
     named = [
         f"{to_safe_json(shorten(' '.join(value.split()), MAX_LISTED_NAME_CHARS))} ({count:,})"
         for value, count in tally.most
@@ -441,5 +441,5 @@ def _list_most_common(preposition: str, noun: str, tally: Tally) -> str:
 
 
 def _meaning_sentence(documents: Documents, summary: Summary) -> str:
-    why = documents.why_no_meaning() if summary.documents else None
-    return f" Meaning cannot be compared at present: {why}." if why else ""
+    reason = documents.why_no_meaning() if summary.documents else None
+    return f" Meaning cannot be compared at present: {reason}." if reason else ""

@@ -1,4 +1,4 @@
-"""Open a file to import once and read it piece by piece: bytes, lines and limits, but not what they mean."""
+"""Read a file to import once, piece by piece: as bytes or lines, within limits."""
 
 import os
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from onhand.corpora.files import FoundFile, Unreadable
 from onhand.document import Document
 from onhand.record import Record
 
-MAX_RECORD_BYTES = 32 * 1024 * 1024  # of one line, page or mail; a text of that size is no answer to anything
+MAX_RECORD_BYTES = 32 * 1024 * 1024  # of one line, page or mail; a larger text does not answer any question
 PIECE_BYTES = 256 * 1024
-LOOKED_AT_BYTES = 4096  # of a file, to see what it is
+HEAD_BYTES = 4096  # of a file, to detect its form
 
-# What a reader of a form gives: where in the file, and there a document or what is wrong.
+# What a reader of a form yields: a place in the file, and a document or what is wrong there.
 Item = tuple[str, Document | str]
 
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
@@ -32,14 +32,14 @@ class Source(Record):
     """A file to import."""
 
     path: str  # absolute, with forward slashes
-    name: str  # relative to the directory that was named: what ids are made of
-    folder: str  # of a mail: the mailbox it is in
+    name: str  # relative to the imported directory; ids are made of it
+    folder: str  # for a mail, its mailbox
     form: str
     file: FoundFile
 
 
 class SourceReader:
-    """A source that is open; `done_bytes` grows while it is read. A context manager."""
+    """Reads a source; `done_bytes` grows meanwhile. Leaving its context closes the file."""
 
     def __init__(self, source: Source, max_bytes: int = MAX_RECORD_BYTES) -> None:
         self.source = source
@@ -61,28 +61,28 @@ class SourceReader:
         return self._opened
 
     def whole(self) -> bytes:
-        """All of a file, as it was at one moment."""
+        """Return the whole file as it was at one moment."""
         size = self.source.file.stamp.size
         if size > self.max_bytes:
             raise Unreadable(f"{size:,} bytes, more than {self.max_bytes:,}: split it")
         return files.read_bytes(self.source.file, self.max_bytes)
 
     def pieces(self) -> Iterator[bytes]:
-        """The file, a piece at a time."""
+        """Yield the file in pieces of at most PIECE_BYTES."""
         while piece := self._file.read(PIECE_BYTES):
             self.done_bytes += len(piece)
             yield piece
 
     def parts_of_lines(self) -> Iterator[bytes]:
-        """The lines with their ends; one that is long comes in parts."""
+        """Yield the lines with their ends; a long line comes in several parts."""
         file = self._file
         while part := file.readline(PIECE_BYTES):
             self.done_bytes += len(part)
             yield part
 
     def lines(self) -> Iterator[tuple[int, bytes | None]]:
-        """Each line with its number and its end; None in place of one that is too long."""
-        self._refuse_what_has_no_lines()
+        """Yield each line with its number, or None instead of a line that is too long."""
+        self._refuse_other_encodings()
         number = 0
         while line := self._file.readline(self.max_bytes + 1):
             number += 1
@@ -100,8 +100,8 @@ class SourceReader:
             part = self._file.readline(PIECE_BYTES)
             self.done_bytes += len(part)
 
-    def _refuse_what_has_no_lines(self) -> None:
-        head = self._file.read(LOOKED_AT_BYTES)
+    def _refuse_other_encodings(self) -> None:
+        head = self._file.read(HEAD_BYTES)
         self._file.seek(0)
         if head.startswith(_WIDE_MARKS):
             raise Unreadable("UTF-16 or UTF-32: save it as UTF-8")
@@ -110,12 +110,12 @@ class SourceReader:
 
 
 def too_long(max_bytes: int) -> str:
-    """What is wrong with a record that is not read."""
+    """Return the problem of a record that is too long to be read."""
     return f"longer than {max_bytes:,} bytes: left out; split it"
 
 
 def stable_id(name: str, content: bytes) -> str:
-    """An id for what has none: the same as long as the file's name and the content are."""
+    """Return an id for a record without one, which stays the same while the file's name and the content do."""
     from hashlib import blake2b
 
     return f"{name}#{blake2b(content, digest_size=8).hexdigest()}"
