@@ -100,7 +100,7 @@ class ContextResult(Record):
 
     def to_text(self) -> str:
         """Return the sections as blocks for a model."""
-        from onhand.corpora.blocks import render_block
+        from onhand.corpora.blocks import render_block, render_hits
 
         blocks = [
             render_block(
@@ -110,9 +110,7 @@ class ContextResult(Record):
             )
             for hit in self.hits
         ]
-        if self.left_out:
-            blocks.append(f"[{self.left_out} more sections left out: ask for fewer, or use a narrower query]")
-        return "\n\n".join(blocks) or f"no matching context for: {self.query}"
+        return render_hits(blocks, self.left_out, "sections", f"no matching context for: {self.query}")
 
 
 class Context(FileCorpus):
@@ -174,8 +172,8 @@ class Context(FileCorpus):
         framed = _paths_with_room(list(sizes))
         shares = dict.fromkeys(sizes, 0) | _share_budget({path: sizes[path] for path in framed}, self._pinned_max_bytes)
         capped = {path: cap_text(texts[path], share) for path, share in shares.items()}
-        shown = [PinnedFile(path, sizes[path], sizes[path] - cut, text) for path, (text, cut) in capped.items()]
-        return Pinned(tuple(shown), self._pinned_max_bytes, missing)
+        pinned_files = [PinnedFile(path, sizes[path], sizes[path] - cut, text) for path, (text, cut) in capped.items()]
+        return Pinned(tuple(pinned_files), self._pinned_max_bytes, missing)
 
     def searchable(self) -> tuple[SearchableFile, ...]:
         """Return the files that are searched, by path."""
@@ -212,7 +210,6 @@ class Context(FileCorpus):
 
     def manifest(self) -> str:
         """Return the list of what can be searched, for the system prompt; empty if there is nothing."""
-
         return render_manifest(self.searchable(), self._manifest_max_tokens, "context_search")
 
     def prompt(self) -> str:
@@ -240,17 +237,12 @@ class Context(FileCorpus):
 
     def tools(self) -> list[Tool]:
         """Return `context_search` for a registry."""
-        from onhand.corpora.blocks import required_query, safe_error
-        from onhand.tools import tool
-        from onhand.tools.tool import LOCAL
+        from onhand.corpora.blocks import corpus_tool, required_query
 
         default = self._limit
 
-        @tool(
-            read_only=True,
-            hints=LOCAL,
+        @corpus_tool(
             max_output_bytes=MAX_OUTPUT_BYTES,
-            on_error=safe_error,
             parameters={"k": {"description": f"At most this many sections; {default} by default."}},
         )
         def context_search(
@@ -277,15 +269,15 @@ class Context(FileCorpus):
         for root in self.roots:
             if len(found) > files.MAX_FILES:
                 break
-            shown = files.root_prefix(root)
+            prefix = files.root_prefix(root)
             directory = os.path.join(self.project, root)
             if self._leads_out(root, directory):
-                problems.append(Problem(shown, "a link out of the project: name its target in the configuration"))
+                problems.append(Problem(prefix, "a link out of the project: name its target in the configuration"))
                 continue
             swept, left_out = files.sweep(directory)
             for file in swept:
-                found.setdefault(shown + file.name, file)
-            problems += [Problem(shown + problem.path or ".", problem.reason) for problem in left_out]
+                found.setdefault(prefix + file.name, file)
+            problems += [Problem(prefix + problem.path or ".", problem.reason) for problem in left_out]
         pinned_first = sorted(found, key=lambda path: (path not in self._pinned_names, path))
         found, left_out = files.within_limits({path: found[path] for path in pinned_first}, self._max_file_bytes)
         return found, problems + left_out
@@ -468,12 +460,12 @@ def _shorten(introduction: str, lines: list[str], max_tokens: int) -> str:
     from onhand.text import quantity
     from onhand.tools.loading import estimated_tokens
 
-    def text(kept: int) -> str:
-        return _join(introduction, [*lines[:kept], f"- and {quantity(len(lines) - kept, 'more directory')}"])
+    def text(count: int) -> str:
+        return _join(introduction, [*lines[:count], f"- and {quantity(len(lines) - count, 'more directory')}"])
 
     # Binary search, because a tree can have thousands of directories; a longer list is never a shorter text.
-    kept = bisect_right(range(len(lines)), max_tokens, key=lambda kept: estimated_tokens(text(kept))) - 1
-    return text(kept) if kept > 0 else ""  # not even one line fits: the budget asks for no manifest
+    count = bisect_right(range(len(lines)), max_tokens, key=lambda count: estimated_tokens(text(count))) - 1
+    return text(count) if count > 0 else ""  # if not even one line fits, there is no manifest
 
 
 def _join(introduction: str, lines: Sequence[str]) -> str:

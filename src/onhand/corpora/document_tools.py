@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
-from onhand.corpora.blocks import safe_error
+from onhand.corpora.blocks import corpus_tool, safe_error
 from onhand.corpora.documents import DEFAULT_ORDER, shorten_part
 from onhand.document import Document, Filter, from_microseconds
 from onhand.errors import EmbedderError, InputError, OnhandError, ToolError
@@ -19,7 +19,6 @@ from onhand.search.index import AS_DECLARED, DEFAULT_LIMIT, MAX_LIMIT
 from onhand.search.validation import parse_time
 from onhand.text import make_visible, quantity
 from onhand.tools import Output, Tool
-from onhand.tools.tool import LOCAL
 
 if TYPE_CHECKING:
     from onhand.corpora.documents import DocumentReading, Documents, DocumentsPage
@@ -322,17 +321,13 @@ class DocumentFilter(TypedDict, total=False):
 
 def tools_over(documents: Documents) -> list[Tool]:
     """Return the five tools over one corpus. Their descriptions state what is in the corpus now."""
-    from onhand.tools import tool  # only here, because the command line renders answers without tools
-
     max_bytes = documents.max_output_bytes
     summary = documents.summary()
     corpus = corpus_sentence(summary)
     meaning = _meaning_sentence(documents, summary)
 
     def document_tool(description: str) -> Callable[[Callable[..., Any]], Tool]:
-        return tool(
-            description=description, read_only=True, hints=LOCAL, max_output_bytes=max_bytes, on_error=_explain_error
-        )
+        return corpus_tool(description=description, max_output_bytes=max_bytes, on_error=_explain_error)
 
     def page_output(page: DocumentsPage) -> Output[Any]:
         return _output(answer_within(page, max_bytes))

@@ -393,10 +393,9 @@ class Documents:
         store = self.index.store
         if not 0 < store.count() <= MAX_COMPARED_IDS:
             return ""
-        from onhand.tools.arguments import close_names
+        from onhand.corpora.blocks import suggest_names
 
-        nearest = close_names(document_id, store.scan(order_by="document_id", limit=MAX_COMPARED_IDS))
-        return f"; did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+        return suggest_names(document_id, store.scan(order_by="document_id", limit=MAX_COMPARED_IDS))
 
 
 def _page_size(limit: int | None) -> tuple[int, tuple[str, ...]]:

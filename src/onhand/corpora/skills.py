@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from onhand.corpora import files, skill_catalog, skill_files, skill_reading
-from onhand.corpora.blocks import escape, required_query, safe_error
+from onhand.corpora.blocks import corpus_tool, escape, required_query, suggest_names
 from onhand.corpora.federated import Finding, Findings
 from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, document_id, section_documents, section_places
 from onhand.corpora.files import Problem
@@ -36,8 +36,8 @@ from onhand.search.index import FUSED_DEPTH, MAX_LIMIT
 from onhand.search.result import Hit, Layer, Result
 from onhand.text import repair_surrogates
 
-# Tags that narrow a search: the head of a skill (its name, description and metadata), a section of its text or of one
-# of its files, and the latter alone.
+# Tags of documents, to narrow a search: the head of a skill (its name, description and metadata), a section of its
+# SKILL.md or of another of its files, and only the latter.
 HEAD, PART, REFERENCE = "skill", "part", "reference"
 # Hits of each kind that a search looks at: a skill whose best section ranks lower is not an answer. One search explains
 # every hit, which is its main cost.
@@ -292,18 +292,9 @@ class Skills(FileCorpus):
 
     def tools(self) -> list[Tool]:
         """Return `search_skills`, `read_skill` and `read_skill_reference` for a registry."""
-        from onhand.tools import tool  # on the way to `onhand search`, only the corpora are needed
-        from onhand.tools.tool import LOCAL
+        about_limit = {"description": f"At most this many skills: {self._limit} by default, {MAX_LIMIT} at most."}
 
-        about_limit = f"At most this many skills: {self._limit} by default, {MAX_LIMIT} at most."
-
-        @tool(
-            read_only=True,
-            hints=LOCAL,
-            max_output_bytes=MAX_OUTPUT_BYTES,
-            on_error=safe_error,
-            parameters={"limit": {"description": about_limit}},
-        )
+        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, parameters={"limit": about_limit})
         def search_skills(
             query: Annotated[str, "What you want to do, in a few words."], limit: int | None = None
         ) -> SkillResult:
@@ -315,17 +306,11 @@ class Skills(FileCorpus):
             """
             return self.search(required_query(query), None if limit is None else max(1, min(limit, MAX_LIMIT)))
 
-        @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES, on_error=safe_error, description=READ)
+        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, description=READ)
         def read_skill(name: Annotated[str, NAME_HELP]) -> SkillReading:
             return self.read(name)
 
-        @tool(
-            read_only=True,
-            hints=LOCAL,
-            max_output_bytes=MAX_OUTPUT_BYTES,
-            on_error=safe_error,
-            description=READ_REFERENCE,
-        )
+        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, description=READ_REFERENCE)
         def read_skill_reference(
             skill: Annotated[str, NAME_HELP],
             path: Annotated[str, "The file inside the skill, as read_skill lists it."],
@@ -361,9 +346,8 @@ class Skills(FileCorpus):
 
     def _name_of(self, directory: str) -> str:
         """Return the last part of a skill's directory, which should be its name."""
-        return repair_surrogates(
-            os.path.basename(self.project if directory == "." else directory)
-        )  # so that a model can name it
+        # Repaired, so that a model can write it.
+        return repair_surrogates(os.path.basename(self.project if directory == "." else directory))
 
     def _index_names(self) -> None:
         """Index the skills by name, and record those whose name is taken."""
@@ -383,11 +367,8 @@ class Skills(FileCorpus):
     def _require(self, name: str) -> Skill:
         skill = self._skills.get(name)
         if skill is None:
-            from difflib import get_close_matches
-
-            near = get_close_matches(str(name)[:100], self._skills, 3)
-            advice = f"did you mean {' or '.join(map(repr, near))}?" if near else "use a name from a search"
-            raise NotFound(f"there is no skill {str(name)[:100]!r}: {advice}")
+            similar = suggest_names(str(name), self._skills)
+            raise NotFound(f"there is no skill {str(name)[:100]!r}: use a name from a search{similar}")
         return skill
 
     def _locate(self, name: str) -> tuple[Skill, SkillPlace]:
@@ -399,8 +380,8 @@ class Skills(FileCorpus):
             directory = os.path.join(root.directory, f"{skill.directory}/".removeprefix(root.shown).rstrip("/"))
             if not files.is_inside(directory, root.directory):  # a link may have been put there since the sweep
                 raise InputError(f"the directory of the skill {name!r} is a link out of its root: put the skill there")
-            mine, below = f"{skill.directory}/./", "" if skill.directory == "." else f"{skill.directory}/"
-            pages = {path.removeprefix(mine) for path in self._swept.found if path.startswith(mine)}
+            own, below = f"{skill.directory}/./", "" if skill.directory == "." else f"{skill.directory}/"
+            pages = {path.removeprefix(own) for path in self._swept.found if path.startswith(own)}
             others = (
                 f"{one.removeprefix(below)}/"
                 for one in self._swept.places
