@@ -283,7 +283,7 @@ class Context(FileCorpus):
         return found, problems + left_out
 
     def _leads_out(self, root: str, directory: str) -> bool:
-        """Whether a root that should be inside the project is a link that leads out of it."""
+        """Return whether a root that should be inside the project is a link that leads out of it."""
         return not os.path.isabs(root) and os.path.lexists(directory) and not files.is_inside(directory, self.project)
 
     def _read_content(self, path: str, text: str) -> FileContent:

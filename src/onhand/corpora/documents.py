@@ -152,12 +152,12 @@ def shorten_part(part: TextPart, room: int, size: Callable[[str], int]) -> TextP
     text = part.text
     if len(text) <= room and size(text) <= room:
         return part
-    kept = bisect_right(range(min(len(text), max(room, 0)) + 1), room, key=lambda length: size(text[:length])) - 1
-    kept = max(kept, 0)
-    whole_lines = text.rfind("\n", 0, kept) + 1
+    length = bisect_right(range(min(len(text), max(room, 0)) + 1), room, key=lambda chars: size(text[:chars])) - 1
+    length = max(length, 0)
+    whole_lines = text.rfind("\n", 0, length) + 1
     if part.by_lines and whole_lines:
-        kept = whole_lines
-    return _cut_part(part, text[:kept])
+        length = whole_lines
+    return _cut_part(part, text[:length])
 
 
 def _cut_part(part: TextPart, text: str) -> TextPart:

@@ -44,7 +44,7 @@ def cache_path(directory: str, name: str, *settings: object) -> str:
     """Return the cache file of a corpus with these settings."""
     # The content is marshalled, which another version of Python may not be able to read.
     key = repr((FORMAT, sys.implementation.cache_tag, settings))
-    return os.path.join(directory, f"{name}-{digest(key.encode('utf-8', 'replace'))}.kept")
+    return os.path.join(directory, f"{name}-{digest(key.encode('utf-8', 'replace'))}.cache")
 
 
 def load_cache(path: str) -> Any:

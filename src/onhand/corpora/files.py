@@ -96,21 +96,21 @@ def root_prefix(root: str) -> str:
 
 def within_limits(found: Mapping[str, FoundFile], max_bytes: int) -> tuple[dict[str, FoundFile], list[Problem]]:
     """Return as many of the files as may be read together, in their order, and what was left out."""
-    kept: dict[str, FoundFile] = {}
+    accepted: dict[str, FoundFile] = {}
     left_out: list[str] = []
     room = MAX_TOTAL_BYTES
     for path, file in found.items():
         size = file.stamp.size if file.stamp.size <= max_bytes else 0  # what is too large is not read
-        if len(kept) >= MAX_FILES or size > room:
+        if len(accepted) >= MAX_FILES or size > room:
             left_out.append(path)
         else:
-            kept[path] = file
+            accepted[path] = file
             room -= size
     if not left_out:
-        return kept, []
+        return accepted, []
     limits = f"{MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes"
     others = f", with {len(left_out) - 1:,} others" if len(left_out) > 1 else ""
-    return kept, [Problem(left_out[0], f"left out{others}: more than {limits} together; choose smaller roots")]
+    return accepted, [Problem(left_out[0], f"left out{others}: more than {limits} together; choose smaller roots")]
 
 
 def read(file: FoundFile, max_bytes: int) -> tuple[str, str | None]:

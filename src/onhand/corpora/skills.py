@@ -377,7 +377,7 @@ class Skills(FileCorpus):
             self.refresh()
             skill = self._require(name)
             root = self._swept.places[skill.directory]
-            directory = os.path.join(root.directory, f"{skill.directory}/".removeprefix(root.shown).rstrip("/"))
+            directory = os.path.join(root.directory, f"{skill.directory}/".removeprefix(root.prefix).rstrip("/"))
             if not files.is_inside(directory, root.directory):  # a link may have been put there since the sweep
                 raise InputError(f"the directory of the skill {name!r} is a link out of its root: put the skill there")
             own, below = f"{skill.directory}/./", "" if skill.directory == "." else f"{skill.directory}/"

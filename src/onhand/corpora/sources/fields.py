@@ -23,7 +23,7 @@ NAMES = {
     "kind": ("kind",),
 }
 ABOUT = ("title", "author", "tags", "scope", "created_time")  # what a page may state about itself
-MAX_SHOWN = 60
+MAX_QUOTED_CHARS = 60
 
 
 def document_of(
@@ -46,7 +46,7 @@ def document_of(
             values[field] = _READERS[name if name == "html" else field](record[key])
             used.add(key)
         except (InputError, TypeError) as error:
-            notes.append(f"{key[:MAX_SHOWN]}: {error}; kept in the metadata")
+            notes.append(f"{key[:MAX_QUOTED_CHARS]}: {error}; kept in the metadata")
     return defaults._replace(**values, metadata=_metadata(record, used, defaults.metadata)), notes
 
 
@@ -124,8 +124,8 @@ def _is_date(number: float) -> bool:
 
 
 def _shorten(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= MAX_SHOWN else shown[: MAX_SHOWN - 1] + "…"
+    text = repr(value)
+    return text if len(text) <= MAX_QUOTED_CHARS else text[: MAX_QUOTED_CHARS - 1] + "…"
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from onhand.corpora.files import Unreadable
-from onhand.corpora.sources.encoding import text_of_line
 from onhand.corpora.sources.fields import document_of
 from onhand.corpora.sources.source import Item, Source, SourceReader, stable_id, too_long
 from onhand.document import Document
+from onhand.text import decode_leniently
 
 
 def read_json_lines(reader: SourceReader) -> Iterator[Item]:
@@ -24,7 +24,7 @@ def read_json_lines(reader: SourceReader) -> Iterator[Item]:
         if line is None:
             yield where, too_long(reader.max_bytes)
         elif line.strip():
-            text, problem = text_of_line(line)
+            text, problem = decode_leniently(line, "utf-8")
             if problem:
                 yield where, problem
             yield from _of_line(reader.source, where, text)

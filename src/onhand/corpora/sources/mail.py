@@ -12,8 +12,7 @@ from itertools import chain
 from typing import Any
 
 from onhand.corpora.files import Unreadable
-from onhand.corpora.sources.encoding import text_of_part
-from onhand.corpora.sources.source import Item, Source, SourceReader, stable_id
+from onhand.corpora.sources.source import Item, Source, SourceReader, stable_id, text_of_part
 from onhand.document import Document
 from onhand.errors import InputError
 from onhand.record import Record

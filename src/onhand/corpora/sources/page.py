@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from onhand.corpora.sources.encoding import text_of, text_of_html
 from onhand.corpora.sources.fields import ABOUT, document_of
-from onhand.corpora.sources.source import Item, Source, SourceReader
+from onhand.corpora.sources.source import Item, Source, SourceReader, text_of, text_of_html
 from onhand.document import Document, from_microseconds
 
 _MAX_HEADING_SEARCH_CHARS = 64 * 1024  # the first heading of a page is not further down

@@ -4,10 +4,10 @@ import csv
 from collections.abc import Iterator
 
 from onhand.corpora.files import Unreadable
-from onhand.corpora.sources.encoding import text_of_line
 from onhand.corpora.sources.fields import document_of, names_content
 from onhand.corpora.sources.source import MAX_RECORD_BYTES, Item, Source, SourceReader, stable_id, too_long
 from onhand.document import Document
+from onhand.text import decode_leniently
 
 _DELIMITERS = ",;\t|"
 MAX_COLUMNS = 10_000
@@ -112,6 +112,6 @@ class _TextLines:
         self.number, content = next(self._lines)
         if content is None:
             raise Unreadable(too_long(self._max_bytes))
-        text, problem = text_of_line(content)
+        text, problem = decode_leniently(content, "utf-8")
         self.problem = self.problem or problem
         return text
