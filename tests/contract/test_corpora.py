@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onhand import Context, Document, Documents, Notes, Rules, Skills, open_index
-from onhand.corpora.federated import Corpus, UnavailableCorpus
+from onhand.corpora.federated import Corpus
 from requirements import requirement
 
 TEXTS = {"alpha": "zebra crossing rules", "beta": "zebra zebra stripes", "gamma": "quokka"}
@@ -74,7 +74,3 @@ def test_a_miss_is_empty_and_has_a_reason(corpus: Corpus) -> None:
     missed = corpus.find("wombat", 5)
     assert missed.found == ()
     assert missed.reason
-
-
-def test_a_corpus_that_is_not_there_says_why() -> None:
-    assert UnavailableCorpus("no documents").find("x", 1) == ((), "no documents", ())

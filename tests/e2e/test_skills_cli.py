@@ -29,7 +29,7 @@ def test_a_second_process_starts_from_what_the_first_learned(environ: dict[str, 
     for file in root.rglob("*.md"):
         os.utime(file, (1_000_000_000, 1_000_000_000))
     before = asked(environ, project, "search", "ddddd3")
-    kept = list((tmp_path / "home").rglob("skills-*.kept"))
+    kept = list((tmp_path / "home").rglob("skills-*.cache"))
     assert len(kept) == 1
     assert (kept[0].parent.stat().st_mode & 0o077) == 0
     assert asked(environ, project, "search", "ddddd3") == before

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onhand.corpora import file_index, files
+from onhand import fsio
+from onhand.corpora import file_index
 from onhand.corpora.context import Context
 from onhand.corpora.notes import Notes
 from onhand.corpora.rules import Rules
@@ -61,9 +62,9 @@ edit = (
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_settled_and_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "SETTLING_NS", -(10**18))
-        patch.setattr(file_index, "WORTH_KEEPING_BYTES", 0)
-        patch.setattr(file_index, "REST_PER_SAVE", 0)
+        patch.setattr(fsio, "TIMESTAMP_GRANULARITY_NS", -(10**18))
+        patch.setattr(file_index, "MIN_CACHED_BYTES", 0)
+        patch.setattr(file_index, "PAUSE_PER_SAVE", 0)
         yield
 
 

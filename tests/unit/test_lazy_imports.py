@@ -31,8 +31,8 @@ LAZY = {
     "onhand.corpora.sources.mail": FORMAT,
     "onhand.corpora.sources.page": FORMAT,
     "onhand.config": COLD,
+    "onhand.corpora.blocks": COLD,
     "onhand.corpora.context": COLD,
-    "onhand.corpora.document_tools": COLD,
     "onhand.corpora.documents": COLD,
     "onhand.corpora.federated": COLD,
     "onhand.markdown.frontmatter": COLD,
@@ -43,7 +43,6 @@ LAZY = {
     "onhand.store.memory": COLD,
     "onhand.store.store": COLD,
     "onhand.corpora.notes": COLD,
-    "onhand.corpora.rules": COLD,
     "onhand.corpora.skills": COLD,
     "onhand.trust": COLD,
 }

@@ -1,11 +1,15 @@
-"""Render text from files for a prompt: in a tagged block that nothing in the text can close or forge."""
+"""Render text from files for a model: in a tagged block that nothing in the text can close or forge."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from onhand.errors import OnhandError, ToolError
 from onhand.text import IGNORABLE, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from onhand.tools import Tool
 
 # The tags of all blocks: inside one, nothing may look like the beginning of another.
 TAGS = (
@@ -15,8 +19,8 @@ TAGS = (
 _IN_ATTRIBUTES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"} | {
     code: f"&#{code};" for code in [*range(0x20), 0x7F, 0x85, 0x2028, 0x2029, *map(ord, "\uff02\uff06﹠＜﹤≮＞﹥≯")]
 }
-# White space, control characters, accents and what Unicode calls ignorable: a model may read over them. Possessive,
-# because a run of them is never worth a second look: giving back one at a time would take quadratic time.
+# White space, control characters, accents and what Unicode calls ignorable: a model may overlook them. Possessive,
+# because backtracking through a run of them would take quadratic time.
 _INVISIBLE = rf"[\s\x00-\x1f\x7f-\x9f\u0300-\u036f\u2028-\u202f\u2800\ufff9-\ufffb{IGNORABLE}]*+"
 
 
@@ -46,7 +50,7 @@ def escape(value: str) -> str:
 
 def neutralise_tag(tag: str, text: str) -> str:
     """Replace `<` with `&lt;` wherever it would begin an opening or closing tag of that name."""
-    plain = text if text.isascii() else text.translate(_PLAIN)  # every character keeps its place
+    plain = text if text.isascii() else text.translate(_PLAIN)  # every character keeps its position
     if "<" not in plain:
         return text
     name = _INVISIBLE.join(re.escape(letter) for letter in tag)
@@ -59,7 +63,7 @@ def neutralise_tag(tag: str, text: str) -> str:
 
 
 class _Plain(dict[int, int]):
-    """For str.translate: `＜` and `ｔ` become `<` and `t`, as in a tokenizer that normalises."""
+    """A table for str.translate: `＜` and `ｔ` become `<` and `t`, as in a tokenizer that normalises."""
 
     def __missing__(self, code: int) -> int:
         from unicodedata import normalize
@@ -70,6 +74,28 @@ class _Plain(dict[int, int]):
 
 
 _PLAIN = _Plain()
+
+
+def render_hits(blocks: Sequence[str], left_out: int, noun: str, miss: str) -> str:
+    """Return the blocks of all hits and a note if some were left out, or `miss` if there are none."""
+    note = f"[{left_out} more {noun} left out: ask for fewer, or use a narrower query]"
+    return "\n\n".join([*blocks, *([note] if left_out else [])]) or miss
+
+
+def suggest_names(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'a' or 'b'?` for the end of an error, or "" if no known name is similar."""
+    from onhand.tools.arguments import close_names
+
+    nearest = close_names(name, known)
+    return f"; did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+
+
+def corpus_tool(**options: Any) -> "Callable[[Callable[..., Any]], Tool]":
+    """Return `tool` for a corpus: local, read-only unless the options differ, with errors that are safe to show."""
+    from onhand.tools import tool  # on the way to `onhand search`, only the corpora are needed
+    from onhand.tools.tool import LOCAL
+
+    return tool(**{"read_only": True, "hints": LOCAL, "on_error": safe_error, **options})
 
 
 def required_query(query: str) -> str:

@@ -7,10 +7,9 @@ search on the command line does not need is imported inside functions, because t
 from __future__ import annotations
 
 import os
-from _thread import RLock
 
 from onhand.corpora import files
-from onhand.corpora.file_index import FileContent, FileIndex, section_at, section_document, section_place
+from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, section_documents, section_places
 from onhand.corpora.files import FoundFile, Problem, Stamp
 from onhand.document import Contribution, Section
 from onhand.errors import InputError, NotFound
@@ -107,7 +106,7 @@ class ContextResult(Record):
 
     def to_text(self) -> str:
         """Return the sections as blocks for a model."""
-        from onhand.corpora.blocks import render_block
+        from onhand.corpora.blocks import render_block, render_hits
 
         blocks = [
             render_block(
@@ -117,12 +116,10 @@ class ContextResult(Record):
             )
             for hit in self.hits
         ]
-        if self.left_out:
-            blocks.append(f"[{self.left_out} more sections left out: ask for fewer, or use a narrower query]")
-        return "\n\n".join(blocks) or f"no matching context for: {self.query}"
+        return render_hits(blocks, self.left_out, "sections", f"no matching context for: {self.query}")
 
 
-class Context:
+class Context(FileCorpus):
     """A project's pinned and searchable context.
 
     `root` and `extra_roots` are directories, relative to `project` unless absolute. `pinned` names files of the root;
@@ -149,12 +146,13 @@ class Context:
     ) -> None:
         self.project = os.path.abspath(project)
         self.roots = _unique_roots(root, *extra_roots)
-        self._pinned_names = tuple(f"{_root_prefix(root)}{name}" for name in pinned)
+        self._pinned_names = tuple(f"{files.root_prefix(root)}{name}" for name in pinned)
         self._pinned_max_bytes = pinned_max_bytes
         self._manifest_max_tokens = manifest_max_tokens
         self._max_file_bytes = max_file_bytes
-        self._limit = limit
-        self._index = FileIndex(
+        self._found: dict[str, FoundFile] = {}
+        self._pinned_texts: dict[str, tuple[Stamp | None, str]] = {}
+        index = FileIndex(
             self._read_content,
             max_file_bytes=max_file_bytes,
             path=cache_file,
@@ -162,18 +160,7 @@ class Context:
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._found: dict[str, FoundFile] = {}
-        self._pinned_texts: dict[str, tuple[Stamp | None, str]] = {}
-        self._problems: tuple[Problem, ...] = ()
-        self._lock = RLock()
-
-    def refresh(self) -> bool:
-        """Read what changed on disk since the last call; return whether anything did. Every answer does this first."""
-        with self._lock:
-            self._found, problems = self._sweep()
-            changed = self._index.refresh(self._found)
-            self._problems = tuple(sorted(problems + self._index.problems()))
-            return changed
+        super().__init__(index, limit)
 
     def pinned(self) -> Pinned:
         """Return the files that go into every prompt, within the budget, and what did not fit."""
@@ -191,8 +178,8 @@ class Context:
         framed = _paths_with_room(list(sizes))
         shares = dict.fromkeys(sizes, 0) | _share_budget({path: sizes[path] for path in framed}, self._pinned_max_bytes)
         capped = {path: cap_text(texts[path], share) for path, share in shares.items()}
-        shown = [PinnedFile(path, sizes[path], sizes[path] - cut, text) for path, (text, cut) in capped.items()]
-        return Pinned(tuple(shown), self._pinned_max_bytes, missing)
+        pinned_files = [PinnedFile(path, sizes[path], sizes[path] - cut, text) for path, (text, cut) in capped.items()]
+        return Pinned(tuple(pinned_files), self._pinned_max_bytes, missing)
 
     def searchable(self) -> tuple[SearchableFile, ...]:
         """Return the files that are searched, by path."""
@@ -204,7 +191,7 @@ class Context:
                     self._found[path].stamp.size,
                     page.documents,
                     page.summary["description"],
-                    _unique_headings(heading for heading, *_ in page.summary["sections"]),
+                    _unique_headings(headings[-1] for headings, *_ in page.summary["sections"]),
                 )
                 for path, page in sorted(self._index.pages.items())
                 if page.documents
@@ -221,12 +208,6 @@ class Context:
             except files.Unreadable as reason:
                 raise InputError(f"{path[:200]} cannot be read: {reason}") from None
 
-    def problems(self) -> tuple[Problem, ...]:
-        """Return what was left out, and why."""
-        with self._lock:
-            self.refresh()
-            return self._problems
-
     def why_nothing_is_searchable(self) -> str | None:
         """Return why there is nothing to search, or None if there is something."""
         with self._lock:
@@ -235,7 +216,6 @@ class Context:
 
     def manifest(self) -> str:
         """Return the list of what can be searched, for the system prompt; empty if there is nothing."""
-
         return render_manifest(self.searchable(), self._manifest_max_tokens, "context_search")
 
     def prompt(self) -> str:
@@ -244,15 +224,13 @@ class Context:
 
     def search(self, query: str, limit: int | None = None) -> ContextResult:
         """Return the sections that match a query best or, if there are none, the reason."""
-        limit = self._limit if limit is None else limit
-        if limit < 1:
-            raise InputError(f"limit is {limit}: ask for at least one section")
+        limit = self._accept_limit(limit, "section")
         with self._lock:
             self.refresh()
             counts = [page.documents for page in self._index.pages.values() if page.documents]
             sections = sum(counts)
             hits, notes = self._hits(query, min(limit, max(1, sections)))
-            reason = None if hits else self._why_empty() or self._why_no_match(query, sections)
+            reason = None if hits else self._why_empty() or self._why_no_match(query, sections, "sections")
             return ContextResult(query, hits, sections, len(counts), reason, self._problems, notes)
 
     def find(self, query: str, limit: int) -> Findings:
@@ -265,17 +243,12 @@ class Context:
 
     def tools(self) -> list[Tool]:
         """Return `context_search` for a registry."""
-        from onhand.corpora.blocks import required_query, safe_error
-        from onhand.tools import tool
-        from onhand.tools.tool import LOCAL
+        from onhand.corpora.blocks import corpus_tool, required_query
 
         default = self._limit
 
-        @tool(
-            read_only=True,
-            hints=LOCAL,
+        @corpus_tool(
             max_output_bytes=MAX_OUTPUT_BYTES,
-            on_error=safe_error,
             parameters={"k": {"description": f"At most this many sections; {default} by default."}},
         )
         def context_search(
@@ -291,27 +264,32 @@ class Context:
 
         return [context_search]
 
+    def _update(self) -> tuple[bool, list[Problem]]:
+        self._found, problems = self._sweep()
+        changed = self._index.refresh(self._found)
+        return changed, problems + self._index.problems()
+
     def _sweep(self) -> tuple[dict[str, FoundFile], list[Problem]]:
         found: dict[str, FoundFile] = {}
         problems: list[Problem] = []
         for root in self.roots:
             if len(found) > files.MAX_FILES:
                 break
-            shown = _root_prefix(root)
+            prefix = files.root_prefix(root)
             directory = os.path.join(self.project, root)
             if self._leads_out(root, directory):
-                problems.append(Problem(shown, "a link out of the project: name its target in the configuration"))
+                problems.append(Problem(prefix, "a link out of the project: name its target in the configuration"))
                 continue
             swept, left_out = files.sweep(directory)
             for file in swept:
-                found.setdefault(shown + file.name, file)
-            problems += [Problem(shown + problem.path or ".", problem.reason) for problem in left_out]
+                found.setdefault(prefix + file.name, file)
+            problems += [Problem(prefix + problem.path or ".", problem.reason) for problem in left_out]
         pinned_first = sorted(found, key=lambda path: (path not in self._pinned_names, path))
         found, left_out = files.within_limits({path: found[path] for path in pinned_first}, self._max_file_bytes)
         return found, problems + left_out
 
     def _leads_out(self, root: str, directory: str) -> bool:
-        """Whether a root that should be inside the project is a link that leads out of it."""
+        """Return whether a root that should be inside the project is a link that leads out of it."""
         return not os.path.isabs(root) and os.path.lexists(directory) and not files.is_inside(directory, self.project)
 
     def _read_content(self, path: str, text: str) -> FileContent:
@@ -320,11 +298,8 @@ class Context:
         if path in self._pinned_names or data.get("pinned") is True:
             return FileContent((), {"pinned": True}, problem)
         sections = split_sections(text)
-        documents = [
-            section_document(path, number, section, "section", path) for number, section in enumerate(sections)
-        ]
-        places = [section_place(section) for section in sections]
-        return FileContent(documents, {"description": _describe(data, sections), "sections": places}, problem)
+        summary = {"description": _describe(data, sections), "sections": section_places(sections)}
+        return FileContent(section_documents(path, sections, "section", path), summary, problem)
 
     def _pinned_text(self, path: str) -> str | None:
         """Return the text of a pinned file, or None if it can no longer be read."""
@@ -344,13 +319,11 @@ class Context:
         hits = []
         for hit in found.hits:
             path, number = self._index.place_of(hit.document_id)
-            text = self._index.index.get(hit.document_id).text
-            section = section_at(self._index.pages[path].summary["sections"][number], text)
-            hits.append(SectionHit(path, section, hit.score, hit.terms))
+            hits.append(SectionHit(path, self._index.section_at(path, number), hit.score, hit.terms))
         return tuple(hits), found.notes
 
     def _why_empty(self) -> str | None:
-        roots = ", ".join(_root_prefix(root) or self.project for root in self.roots)
+        roots = ", ".join(files.root_prefix(root) or self.project for root in self.roots)
         if not any(os.path.isdir(os.path.join(self.project, root)) for root in self.roots):
             return f"there is no {roots} in {self.project}: create it, or name another directory"
         if not self._index.pages:
@@ -359,26 +332,15 @@ class Context:
         is_empty = not any(page.documents for page in self._index.pages.values())
         return "nothing is searchable: every file is pinned, empty or unreadable" if is_empty else None
 
-    def _why_no_match(self, query: str, sections: int) -> str:
-        if not self._index.index.store.has_words(query):
-            return "the query has no words to look for"
-        return f"none of {sections} sections has a word of the query: try other words for the same thing"
-
 
 def _unique_roots(*roots: str) -> tuple[str, ...]:
     """Return each root once; all of them are checked before every answer."""
     once: dict[str, str] = {}
     for root in roots:
-        once.setdefault(_root_prefix(root), root)
+        once.setdefault(files.root_prefix(root), root)
     if len(once) > MAX_ROOTS:
         raise InputError(f"there are {len(once)} roots: name at most {MAX_ROOTS}, or a directory above them")
     return tuple(once.values())
-
-
-def _root_prefix(root: str) -> str:
-    """Return the prefix of displayed paths for a root."""
-    plain = os.path.normpath(root).replace(os.sep, "/")
-    return "" if plain == "." else plain + "/"
 
 
 def _paths_with_room(paths: Sequence[str]) -> dict[str, None]:
@@ -504,12 +466,12 @@ def _shorten(introduction: str, lines: list[str], max_tokens: int) -> str:
     from onhand.text import quantity
     from onhand.tools.loading import estimated_tokens
 
-    def text(kept: int) -> str:
-        return _join(introduction, [*lines[:kept], f"- and {quantity(len(lines) - kept, 'more directory')}"])
+    def text(count: int) -> str:
+        return _join(introduction, [*lines[:count], f"- and {quantity(len(lines) - count, 'more directory')}"])
 
     # Binary search, because a tree can have thousands of directories; a longer list is never a shorter text.
-    kept = bisect_right(range(len(lines)), max_tokens, key=lambda kept: estimated_tokens(text(kept))) - 1
-    return text(kept) if kept > 0 else ""  # not even one line fits: the budget asks for no manifest
+    count = bisect_right(range(len(lines)), max_tokens, key=lambda count: estimated_tokens(text(count))) - 1
+    return text(count) if count > 0 else ""  # if not even one line fits, there is no manifest
 
 
 def _join(introduction: str, lines: Sequence[str]) -> str:

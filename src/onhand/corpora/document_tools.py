@@ -1,4 +1,4 @@
-"""The five tools over documents, and the JSON of their answers.
+"""The tools over documents, and the JSON of their answers.
 
 Text from documents appears only inside JSON strings, so that no document can forge a hit or a note; invisible
 characters are escaped there. An answer fits into a number of bytes, and a hit is whole or absent.
@@ -6,21 +6,21 @@ characters are escaped there. An answer fits into a number of bytes, and a hit i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
-from onhand.corpora.documents import shorten_part
-from onhand.document import Filter, from_microseconds
-from onhand.errors import EmbedderError, InputError, ToolError
-from onhand.search.index import DEFAULT_LIMIT, MAX_LIMIT
+from onhand.corpora.blocks import corpus_tool, safe_error
+from onhand.corpora.documents import DEFAULT_ORDER, shorten_part
+from onhand.document import Document, Filter, from_microseconds
+from onhand.errors import EmbedderError, InputError, OnhandError, ToolError
+from onhand.search.index import AS_DECLARED, DEFAULT_LIMIT, MAX_LIMIT
+from onhand.search.validation import parse_time
 from onhand.text import make_visible, quantity
 from onhand.tools import Output, Tool
-from onhand.tools.tool import LOCAL, closed_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from onhand.corpora.documents import DocumentReading, Documents, DocumentsPage
     from onhand.search.result import Hit, Layer
     from onhand.store.store import Summary, Tally
@@ -93,8 +93,6 @@ DIGITS = 6  # of a score: more digits would only cost tokens
 
 def to_safe_json(value: Any) -> str:
     """Return a value as compact JSON on one line, with invisible characters escaped."""
-    import json
-
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     # Only JSON strings can contain these, and \uXXXX is how JSON escapes them.
     return make_visible(text)
@@ -109,11 +107,11 @@ def answer_within(answer: DocumentsPage, max_bytes: int) -> dict[str, Any]:
         room -= _size(hits[-1])
         if room < 0:
             break
-    for kept in range(len(hits), -1, -1):
-        value = _page_json(answer.shortened(kept), hits[:kept], max_bytes)
+    for count in range(len(hits), -1, -1):
+        value = _page_json(answer.limit_to(count), hits[:count], max_bytes)
         if _size(value) <= max_bytes:
             return value
-    raise InputError(f"not even an empty answer fits in {max_bytes:,} bytes: raise documents.max_output_bytes")
+    raise InputError(f"even an empty answer needs more than {max_bytes:,} bytes: raise documents.max_output_bytes")
 
 
 def answer_as_json(answer: DocumentsPage, explain: bool = False) -> dict[str, Any]:
@@ -137,36 +135,24 @@ def hit_as_json(hit: Hit, explain: bool = False) -> dict[str, Any]:
 def reading_within(reading: DocumentReading, max_bytes: int) -> dict[str, Any]:
     """Return the document with as much of its text as fits, and how to continue."""
     head, notes = _bounded_head(reading, max_bytes)
-    frame = _reading(reading, head, notes)
+    frame = _reading_json(reading, head, notes)
     # Positions can only get shorter, but `next` may have to be added.
     room = max_bytes - _size({**frame, "text": "", "next": {"first_line": 10**9, "last_line": 10**9}})
     part = shorten_part(reading.part, room, lambda text: _size(text) - 2)
     if reading.part.text and not part.text:
         raise InputError(f"nothing of the document fits in {max_bytes:,} bytes: raise documents.max_output_bytes")
-    return _reading(reading._replace(part=part), head, notes)
+    return _reading_json(reading._replace(part=part), head, notes)
 
 
 def reading_as_json(reading: DocumentReading) -> dict[str, Any]:
     """Return the whole document, or the whole requested part."""
-    document = reading.document
-    head = {
-        "document_id": document.id,
-        "title": document.title,
-        "author": document.author,
-        "tags": list(document.tags),
-        "scope": document.scope,
-        "created_time": time_text(document.created_time),
-        "metadata": dict(document.metadata),
-    }
-    return _reading(reading, head, [])
+    return _reading_json(reading, _head_json(reading.document), [])
 
 
 def time_text(time: datetime | None) -> str | None:
     """Return a time in UTC as RFC 3339 text."""
     if time is None:
         return None
-    from datetime import UTC
-
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -178,7 +164,7 @@ def shorten(text: str, max_chars: int) -> str:
 def _page_json(answer: DocumentsPage, hits: list[dict[str, Any]], max_bytes: int = 0) -> dict[str, Any]:
     notes = list(answer.notes)
     if answer.left_out:
-        where = "the next page has them" if hits else "the next page begins after the first of them"
+        where = "they are on the next page" if hits else "the next page begins after the first of them"
         notes.append(f"left out {answer.left_out} more hits that do not fit in {max_bytes:,} bytes: {where}")
     value: dict[str, Any] = {"hits": hits}
     if answer.total is not None:
@@ -219,36 +205,42 @@ def _terms(layer: Layer) -> list[str]:
 def _bounded_head(reading: DocumentReading, max_bytes: int) -> tuple[dict[str, Any], list[str]]:
     """Return the fields before the text in at most about half of the room, and notes on what was left out."""
     document, notes = reading.document, []
+    head = _head_json(document)
     tags = _as_many_as_fit(document.tags, max_bytes // 8)
     if len(tags) < len(document.tags):
         notes.append(f"left out {len(document.tags) - len(tags):,} more tags")
-    metadata = dict(document.metadata)
+    metadata = head["metadata"]
     if _size(metadata) > max_bytes // 4:
         notes.append(f"left out the metadata, {_size(metadata):,} bytes, with {len(metadata):,} entries")
         metadata = {}
-    head = {
+    names = {name: shorten(head[name], MAX_NAME_CHARS) for name in ("author", "scope")}
+    title = shorten(document.title, MAX_TITLE_CHARS)
+    return {**head, **names, "title": title, "tags": tags, "metadata": metadata}, notes
+
+
+def _head_json(document: Document) -> dict[str, Any]:
+    return {
         "document_id": document.id,
-        "title": shorten(document.title, MAX_TITLE_CHARS),
-        "author": shorten(document.author, MAX_NAME_CHARS),
-        "tags": tags,
-        "scope": shorten(document.scope, MAX_NAME_CHARS),
+        "title": document.title,
+        "author": document.author,
+        "tags": list(document.tags),
+        "scope": document.scope,
         "created_time": time_text(document.created_time),
-        "metadata": metadata,
+        "metadata": dict(document.metadata),
     }
-    return head, notes
 
 
 def _as_many_as_fit(texts: Iterable[str], room: int) -> list[str]:
-    kept = []
+    fitting = []
     for text in texts:
         room -= _size(text) + 2
         if room < 0:
             break
-        kept.append(text)
-    return kept
+        fitting.append(text)
+    return fitting
 
 
-def _reading(reading: DocumentReading, head: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def _reading_json(reading: DocumentReading, head: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     part = reading.part
     place = {
         "lines": [part.first_line, part.last_line],
@@ -266,12 +258,8 @@ def _reading(reading: DocumentReading, head: dict[str, Any], notes: list[str]) -
 
 def _size(value: Any) -> int:
     """Return the bytes of a value as text for a model or as JSON for a program, whichever is more."""
-    import json
-
     return max(len(to_safe_json(value).encode()), len(json.dumps(value, ensure_ascii=False).encode()))
 
-
-Schema = dict[str, Any]
 
 MAX_NAMED = 5  # authors, tags or scopes that a description names
 MAX_LISTED_NAME_CHARS = 60
@@ -309,61 +297,110 @@ GET = (
     'get_document(document_id="…", first_line=1, last_line=80).'
 )
 
-_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
-_QUERY: Schema = {"type": "string", "description": "Plain words; there are no operators."}
-_FILTER: Schema = {
-    "type": "object",
-    "description": "Which documents to consider; omitted fields do not constrain.",
-    "properties": {
-        "author": {**_TEXTS, "description": "By any of these: a name, an address, or the part before its @."},
-        "tags": {**_TEXTS, "description": "With all of these."},
-        "created_after": {"type": "string", "description": "From this date or time on, such as 2026-07-01; UTC."},
-        "created_before": {"type": "string", "description": "Before this date or time."},
-        "scope": {**_TEXTS, "description": "In any of these channels, projects or folders."},
-    },
-    "additionalProperties": False,
-}
-_LIMIT: Schema = {
-    "type": "integer",
-    "description": f"At most this many hits: {DEFAULT_LIMIT} by default, {MAX_LIMIT} at most.",
-}
-_PAGE_TOKEN: Schema = {
-    "type": "string",
-    "description": "next_page_token of the previous page, with all other arguments unchanged.",
-}
-_MIN_SCORE: Schema = {
-    "type": ["number", "null"],
-    "minimum": 0,
-    "maximum": 1,
-    "description": "The least cosine similarity of a hit; by default what suits the model. null: any.",
-}
-_ORDER_BY: Schema = {
-    "type": "string",
-    "description": '"created_time desc" by default; also title, author, scope, document_id, joined by commas.',
-}
-_RANGE: Schema = {
-    "first_line": {"type": "integer", "description": "From this line on, counted from 1."},
-    "last_line": {"type": "integer", "description": "Up to and including this line."},
-    "first_byte": {"type": "integer", "description": "Instead of lines: from this byte on, counted from 0."},
-    "max_bytes": {"type": "integer", "description": "At most this many bytes."},
-}
+Query = Annotated[str, "Plain words; there are no operators."]
+Limit = Annotated[int, f"At most this many hits: {DEFAULT_LIMIT} by default, {MAX_LIMIT} at most."]
+PageToken = Annotated[str, "next_page_token of the previous page, with all other arguments unchanged."]
+MinScore = Annotated[
+    float | None,
+    {"minimum": 0, "maximum": 1},
+    "The least cosine similarity of a hit; by default what suits the model. null: any.",
+]
+OrderBy = Annotated[str, '"created_time desc" by default; also title, author, scope, document_id, joined by commas.']
+_OMITTED: Any = object()  # as min_score, since None means any score
+
+
+class DocumentFilter(TypedDict, total=False):
+    """Which documents to consider; omitted fields do not constrain."""
+
+    author: Annotated[list[str], "By any of these: a name, an address, or the part before its @."]
+    tags: Annotated[list[str], "With all of these."]
+    created_after: Annotated[str, "From this date or time on, such as 2026-07-01; UTC."]
+    created_before: Annotated[str, "Before this date or time."]
+    scope: Annotated[list[str], "In any of these channels, projects or folders."]
 
 
 def tools_over(documents: Documents) -> list[Tool]:
-    """Return the five tools over one corpus."""
+    """Return the five tools over one corpus. Their descriptions state what is in the corpus now."""
+    max_bytes = documents.max_output_bytes
     summary = documents.summary()
     corpus = corpus_sentence(summary)
     meaning = _meaning_sentence(documents, summary)
-    query = {"query": _QUERY, "filter": _FILTER, "limit": _LIMIT}
-    by_meaning = {**query, "min_score": _MIN_SCORE}
-    listing = {"filter": _FILTER, "limit": _LIMIT, "order_by": _ORDER_BY}
-    return [
-        _search_tool(documents, "keyword_search", f"{KEYWORD} {corpus}", query, documents.keyword),
-        _search_tool(documents, "semantic_search", f"{SEMANTIC}{meaning} {corpus}", by_meaning, documents.semantic),
-        _search_tool(documents, "filter_documents", f"{FILTER} {corpus}", listing, documents.filter),
-        _search_tool(documents, "fused_search", f"{FUSED}{meaning} {corpus}", query, documents.fused),
-        _get_tool(documents, f"{GET.format(max_bytes=documents.max_output_bytes)} {_count_documents(summary)}"),
-    ]
+
+    def document_tool(description: str) -> Callable[[Callable[..., Any]], Tool]:
+        return corpus_tool(description=description, max_output_bytes=max_bytes, on_error=_explain_error)
+
+    def page_output(page: DocumentsPage) -> Output[Any]:
+        return _output(answer_within(page, max_bytes))
+
+    @document_tool(f"{KEYWORD} {corpus}")
+    def keyword_search(
+        query: Query,
+        filter: DocumentFilter | None = None,
+        limit: Limit | None = None,
+        page_token: PageToken | None = None,
+    ) -> Output[DocumentsPageJson]:
+        return page_output(documents.keyword(query, filter_of(filter), limit, page_token))
+
+    @document_tool(f"{SEMANTIC}{meaning} {corpus}")
+    def semantic_search(
+        query: Query,
+        filter: DocumentFilter | None = None,
+        limit: Limit | None = None,
+        min_score: MinScore = _OMITTED,
+        page_token: PageToken | None = None,
+    ) -> Output[DocumentsPageJson]:
+        least = AS_DECLARED if min_score is _OMITTED else min_score
+        return page_output(documents.semantic(query, filter_of(filter), limit, least, page_token))
+
+    @document_tool(f"{FILTER} {corpus}")
+    def filter_documents(
+        filter: DocumentFilter | None = None,
+        limit: Limit | None = None,
+        order_by: OrderBy | None = None,
+        page_token: PageToken | None = None,
+    ) -> Output[DocumentsPageJson]:
+        return page_output(documents.filter(filter_of(filter), limit, order_by or DEFAULT_ORDER, page_token))
+
+    @document_tool(f"{FUSED}{meaning} {corpus}")
+    def fused_search(
+        query: Query,
+        filter: DocumentFilter | None = None,
+        limit: Limit | None = None,
+        page_token: PageToken | None = None,
+    ) -> Output[DocumentsPageJson]:
+        return page_output(documents.fused(query, filter_of(filter), limit, page_token))
+
+    @document_tool(f"{GET.format(max_bytes=max_bytes)} {_count_documents(summary)}")
+    def get_document(
+        document_id: Annotated[str, "As returned by a search."],
+        first_line: Annotated[int | None, "From this line on, counted from 1."] = None,
+        last_line: Annotated[int | None, "Up to and including this line."] = None,
+        first_byte: Annotated[int | None, "Instead of lines: from this byte on, counted from 0."] = None,
+        max_bytes: Annotated[int | None, "At most this many bytes."] = None,
+    ) -> Output[DocumentReadingJson]:
+        reading = documents.get(document_id, first_line, last_line, first_byte, max_bytes)
+        return _output(reading_within(reading, documents.max_output_bytes))
+
+    return [keyword_search, semantic_search, filter_documents, fused_search, get_document]
+
+
+def filter_of(filter: DocumentFilter | None) -> Filter:
+    """Return the Filter that a JSON object describes."""
+    values: dict[str, Any] = {
+        name: parse_time(value) if isinstance(value, str) else tuple(dict.fromkeys(cast(list[str], value)))
+        for name, value in (filter or {}).items()
+    }
+    return Filter(**values)
+
+
+def _output(value: dict[str, Any]) -> Output[Any]:
+    return Output(to_safe_json(value), value)
+
+
+def _explain_error(error: OnhandError, arguments: dict[str, Any]) -> ToolError:
+    if isinstance(error, EmbedderError):
+        return ToolError(f"{error}. keyword_search and filter_documents still work")
+    return safe_error(error, arguments)
 
 
 def corpus_sentence(summary: Summary) -> str:
@@ -386,10 +423,10 @@ def _count_documents(summary: Summary) -> str:
 
 
 def _list_most_common(preposition: str, noun: str, tally: Tally) -> str:
-    """`by 3 authors: "ann" (7), "bob" (2), …`"""
+    """Return such text as `by 3 authors: "ann" (7), "bob" (2), …`."""
     if not tally.distinct:
         return ""
-    # The author of a document chose these words: quoted, short and on one line they cannot pass for anything else.
+    # Authors of documents choose these values: quoted, short and on one line they cannot pass for anything else.
     named = [
         f"{to_safe_json(shorten(' '.join(value.split()), MAX_LISTED_NAME_CHARS))} ({count:,})"
         for value, count in tally.most
@@ -399,86 +436,5 @@ def _list_most_common(preposition: str, noun: str, tally: Tally) -> str:
 
 
 def _meaning_sentence(documents: Documents, summary: Summary) -> str:
-    why = documents.why_no_meaning() if summary.documents else None
-    return f" Meaning cannot be compared at present: {why}." if why else ""
-
-
-def _search_tool(
-    documents: Documents, name: str, description: str, properties: Schema, search: Callable[..., DocumentsPage]
-) -> Tool:
-    def handler(arguments: dict[str, Any]) -> Any:
-        return answer_within(search(**_convert_arguments(arguments)), documents.max_output_bytes)
-
-    return _tool(documents, name, description, {**properties, "page_token": _PAGE_TOKEN}, handler, DocumentsPageJson)
-
-
-def _get_tool(documents: Documents, description: str) -> Tool:
-    def handler(arguments: dict[str, Any]) -> Any:
-        ranges = {name: whole_number(value, name) for name, value in arguments.items() if name in _RANGE}
-        return reading_within(documents.get(arguments["document_id"], **ranges), documents.max_output_bytes)
-
-    properties = {"document_id": {"type": "string", "description": "As returned by a search."}, **_RANGE}
-    return _tool(documents, "get_document", description, properties, handler, DocumentReadingJson)
-
-
-def _tool(
-    documents: Documents,
-    name: str,
-    description: str,
-    properties: Schema,
-    handler: Callable[[dict[str, Any]], Any],
-    shape: type,
-) -> Tool:
-    from onhand.tools.schema import answer_schema
-
-    schema = closed_schema(properties, [name for name in ("query", "document_id") if name in properties])
-
-    def run(arguments: dict[str, Any]) -> Output:
-        try:
-            value = handler(arguments)
-        except EmbedderError as error:
-            raise ToolError(f"{error}. keyword_search and filter_documents still work") from None
-        return Output(to_safe_json(value), value)
-
-    return Tool(
-        name,
-        description,
-        schema,
-        run,
-        read_only=True,
-        max_output_bytes=documents.max_output_bytes,
-        output_schema=answer_schema(shape),
-        hints=LOCAL,
-    )
-
-
-def _convert_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Convert the filter and the limit of JSON arguments."""
-    converted = dict(arguments)
-    if "filter" in converted:
-        converted["filter"] = filter_of(converted["filter"])
-    if "limit" in converted:
-        converted["limit"] = whole_number(converted["limit"], "limit")
-    return converted
-
-
-def filter_of(given: Mapping[str, Any]) -> Filter:
-    """Return the Filter that a JSON object describes."""
-    from onhand.search.validation import parse_time
-    from onhand.tools.arguments import unknown_name
-
-    for name in given:
-        if name not in Filter._fields:
-            raise InputError(unknown_name(name, Filter._fields, "filter"))
-    values: dict[str, Any] = {
-        name: parse_time(value) if name.startswith("created") else tuple(dict.fromkeys(value))
-        for name, value in given.items()
-    }
-    return Filter(**values)
-
-
-def whole_number(value: int | float, name: str) -> int:
-    """Return a JSON number as an int, since JSON may write 5 as 5.0."""
-    if abs(value) > 2**53:
-        raise InputError(f"{name} is too large: send a smaller number")
-    return int(value)
+    reason = documents.why_no_meaning() if summary.documents else None
+    return f" Meaning cannot be compared at present: {reason}." if reason else ""

@@ -1,9 +1,8 @@
 """Search documents by words, by meaning, by filter or fused, page by page, and read them in full or in part.
 
-It knows the Index and how an answer is divided into pages. It does not know the caller and reads no configuration. A
-page token holds an offset, not a snapshot: while nothing changes, pages follow each other without gaps or repetitions;
-what is added or deleted before the offset shifts the rest. In the default order of a listing new documents come first,
-so a reader may see one twice but misses none. A token is not a secret and grants nothing.
+A page token holds an offset, not a snapshot: while nothing changes, pages follow each other without gaps or
+repetitions; documents that are added or deleted before the offset shift the rest. In the default order of a listing
+new documents come first, so a reader may see one twice but misses none. A token is not a secret and grants nothing.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ if TYPE_CHECKING:
     from onhand.store.store import Summary
     from onhand.tools import Tool
 
-MAX_OFFSET = 10_000  # every page costs as much as all pages before it; whoever reads on so far needs a filter
+MAX_OFFSET = 10_000  # a page costs as much as all pages before it, so paging deeper is slower than using a filter
 _OFFSET_BYTES, _DIGEST_BYTES, _CHECK_BYTES = 2, 8, 4
 _TOKEN_CHARS = 19  # 14 bytes as base64 without padding
 
 
 class PagePlace(Record):
-    """A place in the list of all hits of one search."""
+    """The position of a page in the list of all hits of one search."""
 
     offset: int
-    arguments: bytes  # a digest of what was asked for
+    arguments: bytes  # a digest of the search's arguments
 
-    def token_after(self, shown: int) -> str:
-        """What asks for the page behind the hits that were shown; empty where that is too far."""
-        offset = self.offset + shown
+    def token_after(self, count: int) -> str:
+        """Return the token for the page that begins `count` hits later; empty if that is beyond MAX_OFFSET."""
+        offset = self.offset + count
         if offset > MAX_OFFSET:
             return ""
         from base64 import urlsafe_b64encode
@@ -53,30 +52,33 @@ class PagePlace(Record):
 
 
 def page_of(token: str | None, *arguments: Any) -> PagePlace:
-    """The page that a token asks for, the first without one; InputError if it belongs to other arguments or to none."""
+    """Return the page that a token asks for, or the first page without one.
+
+    InputError if the token was not made here, or belongs to a search with other arguments.
+    """
     import json
 
-    asked = _digest(json.dumps(arguments).encode(), _DIGEST_BYTES)
+    expected = _digest(json.dumps(arguments).encode(), _DIGEST_BYTES)
     if not token:
-        return PagePlace(0, asked)
-    body = _body(token)
+        return PagePlace(0, expected)
+    body = _decode_token(token)
     if body is None:
         raise InputError(
-            f"page_token {str(token)[:40]!r} is none that a search gave: copy next_page_token whole, or leave it out",
+            f"Unknown page_token {str(token)[:40]!r}. Copy next_page_token completely, or leave page_token out.",
             "page_token",
         )
     offset = int.from_bytes(body[:_OFFSET_BYTES], "big")
-    if body[_OFFSET_BYTES:] != asked:
+    if body[_OFFSET_BYTES:] != expected:
         raise InputError(
-            "page_token belongs to a search with other arguments: repeat those of the page before (only limit may "
-            "change), or leave page_token out to begin anew",
+            "page_token belongs to a search with other arguments. Repeat the arguments of the previous page (only "
+            "limit may change), or leave page_token out to start again.",
             "page_token",
         )
-    return PagePlace(offset, asked)
+    return PagePlace(offset, expected)
 
 
-def _body(token: object) -> bytes | None:
-    """What a token holds; None when it was not made here."""
+def _decode_token(token: object) -> bytes | None:
+    """Return the content of a token, or None if it was not made here."""
     from base64 import urlsafe_b64decode
 
     if not isinstance(token, str) or len(token) != _TOKEN_CHARS or not token.isascii():
@@ -86,8 +88,8 @@ def _body(token: object) -> bytes | None:
     except ValueError:
         return None
     body, check = raw[:-_CHECK_BYTES], raw[-_CHECK_BYTES:]
-    is_ours = len(body) == _OFFSET_BYTES + _DIGEST_BYTES and check == _digest(body, _CHECK_BYTES)
-    return body if is_ours and int.from_bytes(body[:_OFFSET_BYTES], "big") <= MAX_OFFSET else None
+    is_valid = len(body) == _OFFSET_BYTES + _DIGEST_BYTES and check == _digest(body, _CHECK_BYTES)
+    return body if is_valid and int.from_bytes(body[:_OFFSET_BYTES], "big") <= MAX_OFFSET else None
 
 
 def _digest(data: bytes, size: int) -> bytes:
@@ -97,22 +99,22 @@ def _digest(data: bytes, size: int) -> bytes:
 
 
 class TextPart(Record):
-    """A stretch of a text, and where it lies. A line ends with a newline; an empty text has none."""
+    """A part of a text and its position. A line ends with a newline; an empty text has no lines."""
 
     text: str
-    first_line: int  # from 1
+    first_line: int  # counted from 1
     last_line: int  # inclusive
     lines: int  # of the whole text
-    first_byte: int  # from 0
+    first_byte: int  # counted from 0
     end_byte: int  # exclusive
     bytes: int  # of the whole text
-    wanted_line: int  # the last line and the end of what was asked for, also where there is no room for all of it
-    wanted_end: int
-    by_lines: bool  # whether it was asked for by lines
+    wanted_line: int  # the requested last line, even if the part had to be cut before it
+    wanted_end: int  # the requested end, likewise
+    by_lines: bool  # whether lines were requested
 
     @property
     def next(self) -> dict[str, int] | None:
-        """The arguments that ask for what follows; None at the end of the text."""
+        """Return the arguments that request what follows, or None at the end of the text."""
         if self.end_byte >= self.bytes:
             return None
         is_short = self.end_byte < self.wanted_end < self.bytes
@@ -130,10 +132,10 @@ def part_of(
     first_byte: int | None = None,
     max_bytes: int | None = None,
 ) -> TextPart:
-    """The asked-for lines or bytes of a text, which is all of it when nothing is asked for."""
+    """Return the requested lines or bytes of a text, or all of it if no range is given."""
     by_bytes = first_byte is not None or max_bytes is not None
     if by_bytes and (first_line is not None or last_line is not None):
-        raise InputError("ask for lines (first_line, last_line) or for bytes (first_byte, max_bytes), not for both")
+        raise InputError("ask for lines (first_line, last_line) or for bytes (first_byte, max_bytes), not both")
     raw = text.encode()
     if by_bytes:
         start, end = _byte_range(raw, first_byte or 0, max_bytes)
@@ -143,19 +145,19 @@ def part_of(
 
 
 def shorten_part(part: TextPart, room: int, size: Callable[[str], int]) -> TextPart:
-    """The longest beginning of a part with a size of at most `room`: whole lines, unless the first is too long itself.
+    """Return the longest start of a part whose size is at most `room`: whole lines, unless the first is too long.
 
-    The size of a text is at least its number of characters, and grows with it.
+    `size` must be at least the number of characters, and grow with the text.
     """
     text = part.text
     if len(text) <= room and size(text) <= room:
         return part
-    kept = bisect_right(range(min(len(text), max(room, 0)) + 1), room, key=lambda length: size(text[:length])) - 1
-    kept = max(kept, 0)
-    whole_lines = text.rfind("\n", 0, kept) + 1
+    length = bisect_right(range(min(len(text), max(room, 0)) + 1), room, key=lambda chars: size(text[:chars])) - 1
+    length = max(length, 0)
+    whole_lines = text.rfind("\n", 0, length) + 1
     if part.by_lines and whole_lines:
-        kept = whole_lines
-    return _cut_part(part, text[:kept])
+        length = whole_lines
+    return _cut_part(part, text[:length])
 
 
 def _cut_part(part: TextPart, text: str) -> TextPart:
@@ -179,9 +181,7 @@ def _lines(text: str | bytes) -> int:
 def _line_range(raw: bytes, first: int, last: int | None) -> tuple[int, int]:
     lines = _lines(raw)
     if first < 1 or first > max(lines, 1):
-        raise InputError(
-            f"first_line is {first}, and the document has {lines:,} lines: they count from 1", "first_line"
-        )
+        raise InputError(f"first_line is {first}, but the document has {lines:,} lines, counted from 1", "first_line")
     if last is not None and last < first:
         raise InputError(f"last_line is {last}, before first_line, which is {first}", "last_line")
     start = _line_start(raw, 0, first - 1)
@@ -189,17 +189,17 @@ def _line_range(raw: bytes, first: int, last: int | None) -> tuple[int, int]:
 
 
 def _line_start(raw: bytes, start: int, lines: int) -> int:
-    """Where the line begins that is so many lines behind the one at `start`."""
+    """Return where the line begins that is this many lines after the one at `start`."""
     for _ in range(lines):
         start = raw.index(b"\n", start) + 1
     return start
 
 
 def _byte_range(raw: bytes, first: int, most: int | None) -> tuple[int, int]:
-    """The range, moved to the borders of characters: it begins no later than asked, and has at least one character."""
+    """Return the range aligned to whole characters: it begins no later than requested and is never empty."""
     if first < 0 or first >= max(len(raw), 1):
         raise InputError(
-            f"first_byte is {first}, and the document has {len(raw):,} bytes: they count from 0", "first_byte"
+            f"first_byte is {first}, but the document has {len(raw):,} bytes, counted from 0", "first_byte"
         )
     if most is not None and most < 1:
         raise InputError(f"max_bytes is {most}: ask for at least one", "max_bytes")
@@ -222,22 +222,23 @@ def _is_inside(raw: bytes, at: int) -> bool:
     return at < len(raw) and raw[at] & 0xC0 == 0x80
 
 
+DEFAULT_ORDER = "created_time desc"
 MAX_OUTPUT_BYTES = 15 * 1024  # of an answer to a model: about 4,000 tokens
-MAX_COMPARED_IDS = 2_000  # ids that an unknown one is compared with: 70 ms at most
+MAX_COMPARED_IDS = 2_000  # comparing an unknown id with more of them would take over 70 ms
 
 
 class DocumentsPage(Record):
-    """One page of hits; `reason` says why there are none, `notes` what the asker should know."""
+    """One page of hits; `reason` says why there are none, `notes` what the caller should know."""
 
     hits: tuple[Hit, ...]
     page: PagePlace
-    more: bool  # whether there are hits behind these
-    by_meaning: bool = False  # whether min_score, which may be None, was asked of the hits
+    more: bool  # whether there are hits after these
+    by_meaning: bool = False  # whether min_score applied; it may be None
     min_score: float | None = None
-    total: int | None = None  # how many there are in all, where that is known
+    total: int | None = None  # the number of all hits, if it is known
     notes: tuple[str, ...] = ()
     reason: str | None = None
-    left_out: int = 0  # hits of this page that had no room
+    left_out: int = 0  # hits of this page that did not fit
 
     def __iter__(self) -> Iterator[Hit]:  # type: ignore[override]
         return iter(self.hits)
@@ -247,29 +248,29 @@ class DocumentsPage(Record):
 
     @property
     def next_page_token(self) -> str:
-        """What asks for the next page; empty when this is the last."""
+        """Return the token for the next page; empty if this is the last."""
         return self.page.token_after(max(len(self.hits), 1)) if self.more else ""
 
-    def shortened(self, kept: int) -> DocumentsPage:
-        """The first hits alone; the next page begins behind them, or behind the first if not even that is kept."""
-        left_out = len(self.hits) - kept
-        return self._replace(hits=self.hits[:kept], more=True, left_out=left_out) if left_out else self
+    def limit_to(self, count: int) -> DocumentsPage:
+        """Return only the first hits; the next page begins after them, and after the first hit if `count` is 0."""
+        left_out = len(self.hits) - count
+        return self._replace(hits=self.hits[:count], more=True, left_out=left_out) if left_out else self
 
 
 class DocumentReading(Record):
-    """A document, or the part of it that was asked for."""
+    """A document and the requested part of its text."""
 
     document: Document
     part: TextPart
 
 
 class Documents:
-    """An index as a corpus to ask: limits are kept, pages follow each other. Threads may share it."""
+    """The documents of an Index: validated searches, page by page. Threads may share it."""
 
     def __init__(self, index: Index, max_output_bytes: int = MAX_OUTPUT_BYTES) -> None:
         self.index = index
         self.max_output_bytes = max_output_bytes
-        self._lock = allocate_lock()  # a store is used by one thread at a time
+        self._lock = allocate_lock()  # because only one thread at a time may use a store
 
     def keyword(
         self,
@@ -280,8 +281,8 @@ class Documents:
         *,
         explain: bool = True,
     ) -> DocumentsPage:
-        """The documents that share the most telling words with the query; which ones, `explain` has its price for."""
-        query, filter = _query(query), validate_filter(filter)
+        """Return the documents that share the rarest words with the query; `explain` says which, at a cost."""
+        query, filter = _accept_query(query), validate_filter(filter)
         page = page_of(page_token, "keyword", query, _canonical_filter(filter))
         return self._page(
             lambda size: self.index.keyword(query, filter, size, page.offset, explain=explain), limit, page
@@ -295,9 +296,9 @@ class Documents:
         min_score: float | str | None = AS_DECLARED,
         page_token: str | None = None,
     ) -> DocumentsPage:
-        """The documents that mean most nearly what the query does; None as `min_score` takes any."""
-        query, filter = _query(query), validate_filter(filter)
-        page = page_of(page_token, "semantic", query, _canonical_filter(filter), _number(min_score))
+        """Return the documents nearest to the query in meaning; with `min_score=None`, however far they are."""
+        query, filter = _accept_query(query), validate_filter(filter)
+        page = page_of(page_token, "semantic", query, _canonical_filter(filter), _canonical_score(min_score))
         answer = self._page(lambda size: self.index.semantic(query, filter, size, min_score, page.offset), limit, page)
         return answer._replace(by_meaning=True)
 
@@ -305,10 +306,10 @@ class Documents:
         self,
         filter: Filter = EVERYTHING,
         limit: int | None = None,
-        order_by: str = "created_time desc",
+        order_by: str = DEFAULT_ORDER,
         page_token: str | None = None,
     ) -> DocumentsPage:
-        """The documents that the filter lets through, in order, and how many there are."""
+        """Return the documents that pass the filter, in order, and how many there are."""
         from onhand.store.store import parse_order
 
         filter = validate_filter(filter)
@@ -324,8 +325,8 @@ class Documents:
         *,
         explain: bool = True,
     ) -> DocumentsPage:
-        """Words and meaning together; words alone, and a note that says so, where meaning cannot be compared."""
-        query, filter = _query(query), validate_filter(filter)
+        """Return documents ranked by words and meaning; by words alone, with a note, if meaning cannot be compared."""
+        query, filter = _accept_query(query), validate_filter(filter)
         page = page_of(page_token, "fused", query, _canonical_filter(filter))
         return self._page(lambda size: self.index.fused(query, filter, size, page.offset, explain=explain), limit, page)
 
@@ -337,7 +338,7 @@ class Documents:
         first_byte: int | None = None,
         max_bytes: int | None = None,
     ) -> DocumentReading:
-        """A document with its text, or with the asked-for lines or bytes of it."""
+        """Return a document with its text, or with the requested lines or bytes of it."""
         with self._lock:
             cancellation.check()
             try:
@@ -347,23 +348,23 @@ class Documents:
         return DocumentReading(document, part_of(document.text, first_line, last_line, first_byte, max_bytes))
 
     def ids(self, limit: int) -> list[str]:
-        """The first ids, in their order."""
+        """Return the first ids in their order."""
         with self._lock:
             return self.index.store.scan(order_by="document_id", limit=limit)
 
     def summary(self) -> Summary:
-        """What is in the corpus as a whole."""
+        """Return counts and the most common values of the whole corpus."""
         with self._lock:
             return self.index.store.summary()
 
     def why_no_meaning(self) -> str | None:
-        """Why nothing can be found by meaning; None if it can."""
+        """Return why documents cannot be found by meaning, or None if they can."""
         with self._lock:
             semantic = self.index.stats().semantic
         return None if semantic == "ready" else semantic
 
     def find(self, query: str, limit: int) -> Findings:
-        """What one search across everything asks."""
+        """Return the documents for a search across all corpora."""
         from onhand.corpora.federated import Finding, Findings
 
         answer = self.fused(query, limit=limit)
@@ -371,7 +372,7 @@ class Documents:
         return Findings(found, answer.reason, answer.notes)
 
     def tools(self) -> list[Tool]:
-        """The tools over these documents. What they say of the corpus is true now: ask again when it has changed."""
+        """Return the tools over these documents. They describe the corpus as it is now; call again after a change."""
         from onhand.corpora.document_tools import tools_over
 
         return tools_over(self)
@@ -379,10 +380,10 @@ class Documents:
     def _page(self, search: Callable[[int], Result], limit: int | None, page: PagePlace) -> DocumentsPage:
         size, notes = _page_size(limit)
         with self._lock:
-            cancellation.check()  # it may have waited long for its turn
+            cancellation.check()  # the wait for the lock may have been long
             result = search(size)
         if result.more and page.offset + len(result.hits) > MAX_OFFSET:
-            notes += (f"there are more, but no more than {MAX_OFFSET:,} can be paged through: narrow the filter",)
+            notes += (f"there are more hits, but pages end after {MAX_OFFSET:,}: narrow the filter",)
         return DocumentsPage(
             result.hits,
             page,
@@ -394,36 +395,35 @@ class Documents:
         )
 
     def _nearest_ids(self, document_id: str) -> str:
-        """A hint, where there are few enough ids to look at all of them."""
+        """Return a hint with similar ids, if there are few enough ids to compare all of them."""
         store = self.index.store
         if not 0 < store.count() <= MAX_COMPARED_IDS:
             return ""
-        from onhand.tools.arguments import close_names
+        from onhand.corpora.blocks import suggest_names
 
-        nearest = close_names(document_id, store.scan(order_by="document_id", limit=MAX_COMPARED_IDS))
-        return f"; did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+        return suggest_names(document_id, store.scan(order_by="document_id", limit=MAX_COMPARED_IDS))
 
 
 def _page_size(limit: int | None) -> tuple[int, tuple[str, ...]]:
-    """How many hits a page has, as AIP-158 says: 0 is the default, and too many are as many as there may be."""
+    """Return the number of hits per page, and a note if it is not `limit`; 0 means the default, as in AIP-158."""
     if limit is None:
         return DEFAULT_LIMIT, ()
     if limit < 0:
-        raise InputError(f"limit is {limit}: it is from 1 to {MAX_LIMIT}; 0 or none means {DEFAULT_LIMIT}", "limit")
+        raise InputError(f"limit is {limit}: use 1 to {MAX_LIMIT}; 0 or none means {DEFAULT_LIMIT}", "limit")
     if limit == 0:
         return DEFAULT_LIMIT, (f"limit 0 means the default, {DEFAULT_LIMIT}; from 1 to {MAX_LIMIT} are allowed",)
     if limit > MAX_LIMIT:
-        return MAX_LIMIT, (f"limit was taken as {MAX_LIMIT}, the most that a page has",)
+        return MAX_LIMIT, (f"limit was lowered to {MAX_LIMIT}, the maximum of a page",)
     return limit, ()
 
 
-def _number(min_score: float | str | None) -> float | str | None:
-    """0 and 0.0 are the same argument."""
+def _canonical_score(min_score: float | str | None) -> float | str | None:
+    """Return the score as a float, because 0 and 0.0 are the same argument."""
     return min_score if min_score is None or isinstance(min_score, str) else float(min_score)
 
 
-def _query(query: str) -> str:
-    """The query, or an error when nothing in it can be seen."""
+def _accept_query(query: str) -> str:
+    """Return the query; InputError if it has nothing visible in it."""
     query = validate_query(query)
     if not any(map(str.isalnum, query)):
         from unicodedata import category
@@ -434,7 +434,7 @@ def _query(query: str) -> str:
 
 
 def _canonical_filter(filter: Filter) -> list[object]:
-    """The filter in the one spelling that equal filters share."""
+    """Return the filter in a form that is the same for equal filters."""
     after, before = filter.created_after, filter.created_before
     return [
         sorted(filter_author_keys(filter)),

@@ -1,8 +1,8 @@
 """Search all corpora at once, in one ranking.
 
-Each corpus ranks its own findings, and no two score alike, so ranks are fused: the rank that a finding has in its
-corpus, and its rank when the words of all findings are compared in one temporary Index. Quality is measured in
-docs/adr/0019-one-search-across-everything.md. A corpus that fails does not affect the others.
+Scores of different corpora cannot be compared, so ranks are fused: the rank that a finding has in its corpus, and its
+rank when the words of all findings are compared in one temporary Index. docs/adr/0019-one-search-across-everything.md
+measures the quality. A corpus that fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class Finding(Record):
-    """Something that a corpus found, whatever it is made of."""
+    """A result of one corpus in the form that all corpora share."""
 
-    place: str  # where to read it, as its corpus spells it: a path with lines, a name, an id
+    place: str  # where to read it, as its corpus writes it: a path with lines, a name, an id
     title: str
     text: str
-    score: float  # as its corpus counts it; not to be compared with another's
-    mark: str = ""  # what a reader must know of all that comes from there
+    score: float  # of its corpus; not comparable with scores of another
+    mark: str = ""  # what a reader must know about everything from this corpus
 
 
 class Findings(Record):
-    """What one corpus found, best first; `reason` says why nothing, `notes` what the asker should know."""
+    """The results of one corpus, best first; `reason` says why there are none, `notes` what the caller should know."""
 
     found: tuple[Finding, ...]
     reason: str | None = None
@@ -41,25 +41,14 @@ class Findings(Record):
 
 
 class Corpus(Protocol):
-    """Something that can be looked up. What it finds is there at that moment, in an order that is always the same."""
+    """Something that can be searched. Findings are current, and their order is deterministic."""
 
     def find(self, query: str, limit: int) -> Findings:
-        """At most `limit` findings; a miss is an empty answer with a reason."""
-
-
-class UnavailableCorpus:
-    """A corpus that is not there."""
-
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-
-    def find(self, query: str, limit: int) -> Findings:
-        """Nothing, and why."""
-        return Findings((), self._reason)
+        """Return at most `limit` findings; a miss is empty and has a reason."""
 
 
 def section_finding(path: str, section: Section, score: float) -> Finding:
-    """A section that was found, for one search across everything."""
+    """Return the finding for a section of a file."""
     place = f"{path}:{section.first_line}-{section.last_line}"
     return Finding(place, " › ".join(section.heading_path), section.text, score)
 
@@ -67,22 +56,22 @@ def section_finding(path: str, section: Section, score: float) -> Finding:
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 50
 WORDS = "words"  # the layer in which the findings of all corpora are compared
-MIN_DEPTH = 10  # findings of each corpus that are compared, however few are asked for
+MIN_DEPTH = 10  # findings of each corpus that are compared, however small the limit is
 
 
 class FederatedHit(Record):
-    """A finding, the corpus that it is from, and why it is at its place."""
+    """A finding, the corpus that it is from, and why it is ranked where it is."""
 
     kind: str
     finding: Finding
-    score: float  # from 0 to 1: what was fused
-    rank: int  # in its own corpus, from 1
-    words_rank: int | None  # among the findings of all, by words; None when it shares none with the query
+    score: float  # from 0 to 1, fused from the ranks
+    rank: int  # in its own corpus, counted from 1
+    words_rank: int | None  # by words among the findings of all corpora; None if it has no word of the query
     query: str
 
     @property
     def snippet(self) -> str:
-        """The stretch of the text that shows best why it was found: plain text, never markup."""
+        """Return the part of the text that best shows why it was found, as plain text."""
         from onhand.lexical.scoring import get_ranking
         from onhand.lexical.snippet import best_window
 
@@ -90,17 +79,17 @@ class FederatedHit(Record):
 
 
 class SearchedCorpus(Record):
-    """How a corpus took part."""
+    """How a search went in one corpus."""
 
     kind: str
     found: int
     reason: str | None  # why nothing was found
-    failure: str | None  # why it could not be asked
+    failure: str | None  # why it could not be searched
     notes: tuple[str, ...]
 
 
 class FederatedResult(Record):
-    """What was found, and what was asked; `reason` says why there is nothing."""
+    """The hits of a search across corpora; `reason` says why there are none."""
 
     query: str
     hits: tuple[FederatedHit, ...]
@@ -115,36 +104,36 @@ class FederatedResult(Record):
 
 
 class FederatedSearch:
-    """Corpora by kind, those that have more authority first. Each is opened when it is first asked."""
+    """Search over several corpora by kind, the most authoritative first. Each is opened when it is first searched."""
 
     def __init__(self, corpora: Mapping[str, Callable[[], Corpus]]) -> None:
         self._openers = dict(corpora)
         self._opened: dict[str, Corpus] = {}
 
     def search(self, query: str, kinds: Sequence[str] = (), limit: int = DEFAULT_LIMIT) -> FederatedResult:
-        """What all corpora, or those of these kinds, have about a query, in one ranking."""
+        """Search all corpora, or those of these kinds, and return one ranking."""
         query = validate_query(query)
         if not query.strip():
             raise InputError("the query is empty: say what to look for")
         if not 1 <= limit <= MAX_LIMIT:
-            raise InputError(f"the limit is {limit}: it is from 1 to {MAX_LIMIT}")
+            raise InputError(f"limit is {limit}: ask for 1 to {MAX_LIMIT}")
         findings: dict[str, Findings] = {}
         searched: list[SearchedCorpus] = []
-        for kind in self._wanted(kinds):
-            answer, failure = self._asked(kind, query, max(limit, MIN_DEPTH))
-            findings[kind] = answer
-            searched.append(SearchedCorpus(kind, len(answer.found), answer.reason, failure, answer.notes))
+        for kind in self._select_kinds(kinds):
+            result, failure = self._search_corpus(kind, query, max(limit, MIN_DEPTH))
+            findings[kind] = result
+            searched.append(SearchedCorpus(kind, len(result.found), result.reason, failure, result.notes))
         hits = _merge(query, findings)[:limit]
         reason = None if hits else f"nothing matches in {', '.join(one.kind for one in searched if not one.failure)}"
         return FederatedResult(query, hits, tuple(searched), reason)
 
-    def _wanted(self, kinds: Sequence[str]) -> list[str]:
+    def _select_kinds(self, kinds: Sequence[str]) -> list[str]:
         unknown = [kind for kind in kinds if kind not in self._openers]
         if unknown:
             raise InputError(f"there is no kind {unknown[0][:100]!r}: choose from {', '.join(self._openers)}")
         return [kind for kind in self._openers if not kinds or kind in kinds]
 
-    def _asked(self, kind: str, query: str, limit: int) -> tuple[Findings, str | None]:
+    def _search_corpus(self, kind: str, query: str, limit: int) -> tuple[Findings, str | None]:
         try:
             if kind not in self._opened:
                 self._opened[kind] = self._openers[kind]()
@@ -157,27 +146,27 @@ def _merge(query: str, findings: Mapping[str, Findings]) -> tuple[FederatedHit, 
     from onhand.search.fusion import reciprocal_rank
 
     once = _unique_findings(query, findings)
-    words = _by_words(query, once)
+    words = _rank_by_words(query, once)
     own = {kind: [Match(key, 0.0) for key, hit in once.items() if hit.kind == kind] for kind in findings}
     words_rank = {match.id: rank for rank, match in enumerate(words, 1)}
     layers = {WORDS: words, **own}
-    most = 2 / len(layers)  # of all layers, a finding is in its own corpus's and in that of words
+    best_score = 2 / len(layers)  # a finding is in two layers: that of its corpus and that of words
     return tuple(
-        once[one.id]._replace(score=min(1.0, one.score / most), words_rank=words_rank.get(one.id))
-        for one in reciprocal_rank(layers)
+        once[fused.id]._replace(score=min(1.0, fused.score / best_score), words_rank=words_rank.get(fused.id))
+        for fused in reciprocal_rank(layers)
     )
 
 
 def _unique_findings(query: str, findings: Mapping[str, Findings]) -> dict[str, FederatedHit]:
-    """Every finding by a key that orders equals by kind and rank; what two corpora found is the first one's.
+    """Return every finding by a key that orders equal scores by kind and rank; duplicates belong to the first corpus.
 
-    One corpus may find several things in one place, such as two parts of a long line. Two may spell one place in two
-    ways: the paths of rules begin at the repository, those of context at the project.
+    One corpus may find several things in one place, such as two parts of a long line. Two corpora may write the same
+    place in two ways, because paths of rules start at the repository and paths of context at the project.
     """
     hits = [
         FederatedHit(kind, finding, 0.0, rank, None, query)
-        for kind, answer in findings.items()
-        for rank, finding in enumerate(answer.found, 1)
+        for kind, result in findings.items()
+        for rank, finding in enumerate(result.found, 1)
     ]
     first: dict[object, str] = {}  # place, or title and text → the kind that found it
     once = [
@@ -189,8 +178,8 @@ def _unique_findings(query: str, findings: Mapping[str, Findings]) -> dict[str, 
     return {f"{number:06d}": hit for number, hit in enumerate(once)}
 
 
-def _by_words(query: str, once: Mapping[str, FederatedHit]) -> list[Match]:
-    """All findings by their words, compared with each other alone."""
+def _rank_by_words(query: str, once: Mapping[str, FederatedHit]) -> list[Match]:
+    """Rank all findings by their words, with term weights from these findings alone."""
     from onhand.search.index import Index
     from onhand.store.memory import MemoryStore
 

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 
-from onhand.fsio import read_stable
+from onhand import fsio
 from onhand.record import Record
 from onhand.text import byte_order_mark
 
@@ -23,15 +23,12 @@ SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})  # and 
 MAX_DEPTH = 20  # directories below the root; a tree deeper than this was not written by hand
 LINKED_DIRECTORY = "a link to a directory: add its target as an extra root"
 MAX_FILES = 20_000  # a root with more of them is not a directory of notes
-MAX_ENTRIES = 1_000_000  # that are looked at: some seconds
+MAX_ENTRIES = 1_000_000  # of all directories below a root: listing them takes some seconds
 MAX_TOTAL_BYTES = 128 * 1024 * 1024  # of all files; once it is indexed, text takes ten times as much memory
-
-# A file changed this shortly before it was read may change again within the same tick of the file system's clock.
-SETTLING_NS = 2_000_000_000
 
 
 class Stamp(Record):
-    """What differs when a file has changed."""
+    """The change stamp of a file: two that are equal mean that it has not changed, if `is_settled`."""
 
     device: int
     inode: int
@@ -52,12 +49,12 @@ class FoundFile(Record):
 class Problem(Record):
     """A file or directory that was left out, and why."""
 
-    path: str  # relative to the root; in the answers of a Context, to the project, as that of a hit is
+    path: str  # relative to the root; in the results of a corpus, written as in its hits
     reason: str
 
 
-class Unreadable(Exception):  # it is a state of a file, and never leaves this room
-    """A file cannot be used; the text says why and what to do."""
+class Unreadable(Exception):  # not an OnhandError, because callers report it as a Problem
+    """A file cannot be used; the message says why and what to do."""
 
 
 def sweep(
@@ -67,10 +64,11 @@ def sweep(
     names: Collection[str] = (),
     skips: Callable[[str], bool] | None = None,
 ) -> tuple[list[FoundFile], list[Problem]]:
-    """Every file below a root that ends so, by name, and what was left out; a missing root has none.
+    """Return the files below a root with one of these suffixes, by name, and what was left out.
 
-    With `names`, only those that are called so; a link of that name may lead to what ends so too. `skips` says which
-    directories, relative to the root, are not looked into: by default hidden and vendored ones.
+    With `names`, only files with one of these names are returned; a link with such a name may lead to a file with one
+    of the suffixes. `skips` decides by its path relative to the root whether a directory is passed over; by default,
+    hidden and vendored ones are. A missing root is an empty one.
     """
     found: list[FoundFile] = []
     problems: list[Problem] = []
@@ -90,37 +88,43 @@ def sweep(
     return sorted(found), sorted(problems)
 
 
+def root_prefix(root: str) -> str:
+    """Return the prefix of displayed paths for a root: "" for the current directory, else ending with a slash."""
+    plain = os.path.normpath(root).replace(os.sep, "/")
+    return "" if plain == "." else plain.rstrip("/") + "/"
+
+
 def within_limits(found: Mapping[str, FoundFile], max_bytes: int) -> tuple[dict[str, FoundFile], list[Problem]]:
-    """As many files as may be read together, first come first served, and what was left out."""
-    kept: dict[str, FoundFile] = {}
+    """Return as many of the files as may be read together, in their order, and what was left out."""
+    accepted: dict[str, FoundFile] = {}
     left_out: list[str] = []
     room = MAX_TOTAL_BYTES
     for path, file in found.items():
         size = file.stamp.size if file.stamp.size <= max_bytes else 0  # what is too large is not read
-        if len(kept) >= MAX_FILES or size > room:
+        if len(accepted) >= MAX_FILES or size > room:
             left_out.append(path)
         else:
-            kept[path] = file
+            accepted[path] = file
             room -= size
     if not left_out:
-        return kept, []
-    most = f"{MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes"
+        return accepted, []
+    limits = f"{MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes"
     others = f", with {len(left_out) - 1:,} others" if len(left_out) > 1 else ""
-    return kept, [Problem(left_out[0], f"left out{others}: more than {most} together; choose smaller roots")]
+    return accepted, [Problem(left_out[0], f"left out{others}: more than {limits} together; choose smaller roots")]
 
 
 def read(file: FoundFile, max_bytes: int) -> tuple[str, str | None]:
-    """The text of a file, without a byte order mark, and what is wrong with it although it can be used."""
+    """Return the text of a file without its byte order mark, and a warning if parts could not be decoded."""
     if file.stamp.size > max_bytes:
         raise Unreadable(f"{file.stamp.size:,} bytes, more than {max_bytes:,}: split it or raise max_file_bytes")
     return _decode(read_bytes(file, min(max_bytes, MAX_TOTAL_BYTES)))
 
 
 def read_bytes(file: FoundFile, max_bytes: int) -> bytes:
-    """What is in a file at one moment, if that is not more than `max_bytes`."""
+    """Return the content of a file as it was at one moment; Unreadable if it has more than `max_bytes`."""
     descriptor = open_regular(file)
     try:
-        return read_stable(descriptor, max_bytes)
+        return fsio.read_stable(descriptor, max_bytes)
     except OSError as error:
         raise Unreadable(_error_text(error)) from error
     finally:
@@ -128,7 +132,7 @@ def read_bytes(file: FoundFile, max_bytes: int) -> bytes:
 
 
 def open_regular(file: FoundFile) -> int:
-    """A descriptor to read a file with, if it is still a regular file inside its root."""
+    """Return a descriptor for reading a file; Unreadable if it is no longer a regular file inside its root."""
     # O_NONBLOCK, so that a pipe put in the file's place cannot hang us; O_NOFOLLOW, so that a link cannot lead out.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -137,12 +141,12 @@ def open_regular(file: FoundFile) -> int:
         raise Unreadable(_error_text(error)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Unreadable("not a regular file any more")
+        raise Unreadable("no longer a regular file")
     return descriptor
 
 
 def _open_below(root: str, inner: str, flags: int) -> int:
-    """Open a file step by step: any directory on the way may have become a link out of the root since the sweep."""
+    """Open a file directory by directory, because any of them may have become a link out of the root since."""
     *above, name = inner.split("/")
     if not above or os.open not in os.supports_dir_fd:
         return os.open(os.path.join(root, inner), flags)
@@ -159,14 +163,14 @@ def _open_below(root: str, inner: str, flags: int) -> int:
 
 
 def is_settled(stamp: Stamp) -> bool:
-    """Whether a file last changed long enough ago that its stamp would show the next change."""
-    return time.time_ns() - max(stamp.modified_ns, stamp.changed_ns) > SETTLING_NS
+    """Return whether the last change was long enough ago that the next one is certain to change the stamp."""
+    return fsio.is_unchanged_since(max(stamp.modified_ns, stamp.changed_ns), time.time_ns())
 
 
 def _walk(
     root: str, problems: list[Problem], is_wanted: Callable[[str], bool], skips: Callable[[str], bool]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """The entries below a root that are wanted, with names relative to it; links to directories are not followed."""
+    """Yield the wanted entries below a root, with names relative to it; links to directories are not followed."""
     waiting = [("", 0)]
     room = MAX_ENTRIES
     while waiting:
@@ -189,7 +193,7 @@ def _walk(
                         else:
                             waiting.append((name + "/", depth + 1))
         except FileNotFoundError:
-            continue  # a missing root is an empty one; a directory deleted while we look is gone
+            continue  # a missing root is an empty one, and a directory may have been deleted during the walk
         except OSError as error:
             problems.append(Problem(prefix.rstrip("/"), _error_text(error)))
 
@@ -207,85 +211,78 @@ def _is_skipped(directory: str) -> bool:
 
 
 def _resolve_entry(root: str, name: str, entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> FoundFile:
-    inner = name
     try:
-        if entry.is_symlink():
-            root, inner = _target(root, os.path.join(root, name), suffixes)
-        status = os.stat(os.path.join(root, inner), follow_symlinks=False)
+        is_link = entry.is_symlink()
     except OSError as error:
         raise Unreadable(_error_text(error)) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise Unreadable("not a regular file")
-    return FoundFile(name, root, inner, _stamp(status))
+    if not is_link:
+        return find_unlinked(root, name)
+    root, inner = _resolve_link(root, os.path.join(root, name), suffixes)
+    return find_unlinked(root, inner, name)
 
 
 def find_named(path: str) -> FoundFile:
-    """A file that somebody asked for by its path: a link may lead to it from anywhere."""
-    try:
-        target = os.path.realpath(path, strict=True)
-        status = os.stat(target, follow_symlinks=False)
-    except OSError as error:
-        raise Unreadable(_error_text(error)) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise Unreadable("not a regular file")
-    return FoundFile(os.path.basename(path), os.path.dirname(target), os.path.basename(target), _stamp(status))
+    """Return the file that a user named by its path, which may be a link to anywhere."""
+    target = _resolve_path(path)
+    return find_unlinked(os.path.dirname(target), os.path.basename(target), os.path.basename(path))
 
 
 def find_inside(directory: str, path: str, suffixes: tuple[str, ...] = ("",)) -> FoundFile:
-    """A file of a directory that somebody asked for by its path in there: no link may lead out, nor may the path.
+    """Return the file at a path inside a directory.
 
-    Nor may a link lead to what does not end so.
+    Neither the path nor a link may lead out of the directory, nor to a file without one of the suffixes.
     """
     plain = os.path.normpath(path).replace(os.sep, "/")
-    if os.path.isabs(plain) or plain.split("/")[0] == "..":  # before a look: what is outside is nobody's business
+    if os.path.isabs(plain) or plain.split("/")[0] == "..":  # before a look, so that nothing outside is revealed
         raise Unreadable("it leads out of there")
-    try:
-        target = os.path.realpath(os.path.join(directory, path), strict=True)
-    except ValueError:  # of a path that no file can have
-        raise Unreadable("no file has such a path") from None
-    except OSError as error:
-        raise Unreadable(_error_text(error)) from error
+    target = _resolve_path(os.path.join(directory, path))
     directory = os.path.realpath(directory)
     if not is_inside(target, directory):
         raise Unreadable("it leads out of there")
-    _check_form(target, suffixes)
-    return find_unlinked(directory, os.path.relpath(target, directory).replace(os.sep, "/"))._replace(name=path)
+    _check_suffix(target, suffixes)
+    return find_unlinked(directory, os.path.relpath(target, directory).replace(os.sep, "/"), path)
 
 
-def find_unlinked(root: str, inner: str) -> FoundFile:
-    """A file of a root that is no link, by its path below the root."""
+def find_unlinked(root: str, inner: str, name: str | None = None) -> FoundFile:
+    """Return the file at a path below a root, if it is a regular file and not a link; by default, the path names it."""
     try:
         status = os.stat(os.path.join(root, inner), follow_symlinks=False)
     except OSError as error:
         raise Unreadable(_error_text(error)) from error
     if not stat.S_ISREG(status.st_mode):
         raise Unreadable("not a regular file")
-    return FoundFile(inner, root, inner, _stamp(status))
+    stamp = Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return FoundFile(inner if name is None else name, root, inner, stamp)
 
 
-def _stamp(status: os.stat_result) -> Stamp:
-    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+def _resolve_path(path: str) -> str:
+    try:
+        return os.path.realpath(path, strict=True)
+    except ValueError:  # such as a path with a null byte
+        raise Unreadable("no file has such a path") from None
+    except OSError as error:
+        raise Unreadable(_error_text(error)) from error
 
 
-def _target(root: str, link: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
-    """Where a link leads, if that is such a file inside the root: the root's own place, and the path below it."""
-    target = os.path.realpath(link, strict=True)
+def _resolve_link(root: str, link: str, suffixes: tuple[str, ...]) -> tuple[str, str]:
+    """Return the resolved root and, relative to it, the target of a link, which must be inside the root."""
+    target = _resolve_path(link)
     if not is_inside(target, root):
         raise Unreadable("a link out of the root: put the file itself here, or add its directory as an extra root")
-    _check_form(target, suffixes)
+    _check_suffix(target, suffixes)
     root = os.path.realpath(root)
     return root, os.path.relpath(target, root).replace(os.sep, "/")
 
 
-def _check_form(target: str, suffixes: tuple[str, ...]) -> None:
-    """A link called AGENTS.md would else show whatever it leads to, such as a file of passwords."""
+def _check_suffix(target: str, suffixes: tuple[str, ...]) -> None:
+    """Refuse the target of a link called AGENTS.md that is not such a file, for example a file of passwords."""
     if not target.lower().endswith(suffixes):
         form = "Markdown" if MARKDOWN[0] in suffixes else "of these forms"
         raise Unreadable(f"a link to something that is not {form}")
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Whether a path is in a directory, or is it, once all links are followed."""
+    """Return whether a path is a directory or inside it, once all links are resolved."""
     directory = os.path.realpath(directory)
     try:
         return os.path.commonpath([directory, os.path.realpath(path)]) == directory

@@ -1,9 +1,8 @@
 """Notes that an agent wrote for its own future: one Markdown file each, found in the same session.
 
-A note is what an agent believed, not what the project says: it is marked as such wherever it is shown, and where the
-two differ the project prevails. New notes are checked once, so that no name, description or body can say more in a file
-than a note's own words; a file that is read back may have been written by anyone. The directory is checked before every
-answer. Safe to share between threads, and several processes may write at once.
+A note is what an agent believed, not what the project says: it is marked as such wherever it appears, and where the
+two differ the project prevails. New notes are validated, so that no name, description or body can break out of its
+place in the file; a file that is read back may have been written by anyone. Several processes may write at once.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from _thread import RLock  # without the cost of importing threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -19,9 +17,16 @@ from typing import Annotated, Literal, get_args
 from unicodedata import category, combining, normalize
 
 from onhand.corpora import files
-from onhand.corpora.blocks import line_without_tags, render_block, required_query, safe_error
+from onhand.corpora.blocks import (
+    corpus_tool,
+    line_without_tags,
+    render_block,
+    render_hits,
+    required_query,
+    suggest_names,
+)
 from onhand.corpora.federated import Finding, Findings
-from onhand.corpora.file_index import FileContent, FileIndex, document_id
+from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, document_id
 from onhand.corpora.files import Problem
 from onhand.document import Contribution, Document
 from onhand.embed.embedder import Embedder
@@ -96,16 +101,16 @@ def file_name(name: str) -> str:
 
 def render_note(note: Note) -> str:
     """Return the content of a note's file."""
-    said = note._asdict()
-    lines = [f"{key}: {_quote(said[key])}" for key in ("name", "description", "type", "created", "updated", "source")]
+    fields = note._asdict()
+    lines = [f"{key}: {_quote(fields[key])}" for key in ("name", "description", "type", "created", "updated", "source")]
     return "\n".join(["---", *lines, "---", "", note.body, ""])
 
 
 def parse_note(path: str, text: str) -> tuple[Note | None, str | None]:
     """Return the note of a file, or None if it is not a note, and what is wrong with it."""
     page = read_front_matter(text)
-    said = {key: " ".join(value.split()) for key, value in page.data.items() if isinstance(value, str)}
-    if page.problem or not said.get("name") or not said.get("description"):
+    fields = {key: " ".join(value.split()) for key, value in page.data.items() if isinstance(value, str)}
+    if page.problem or not fields.get("name") or not fields.get("description"):
         return (
             None,
             page.problem or "its front matter has no name or no description: write it with `onhand notes write`",
@@ -113,15 +118,15 @@ def parse_note(path: str, text: str) -> tuple[Note | None, str | None]:
     body = page.body.strip("\n").rstrip()
     note = Note(
         path,
-        said["name"][:MAX_NAME_CHARS],
-        said["description"][:MAX_DESCRIPTION_CHARS],
-        said["type"] if said.get("type") in TYPES else TYPES[0],
-        said.get("created", "")[:MAX_NAME_CHARS],
-        said.get("updated", "")[:MAX_NAME_CHARS],
-        said.get("source", "unknown")[:MAX_NAME_CHARS],
+        fields["name"][:MAX_NAME_CHARS],
+        fields["description"][:MAX_DESCRIPTION_CHARS],
+        fields["type"] if fields.get("type") in TYPES else TYPES[0],
+        fields.get("created", "")[:MAX_NAME_CHARS],
+        fields.get("updated", "")[:MAX_NAME_CHARS],
+        fields.get("source", "unknown")[:MAX_NAME_CHARS],
         body,
     )
-    return note, _problem(note, said)
+    return note, _problem(note, fields)
 
 
 def note_line(note: Note) -> str:
@@ -135,9 +140,9 @@ def index_page(notes: tuple[Note, ...]) -> str:
     return "\n".join([first, *([f"{note_line(note)} [{note.path}]" for note in notes] or ["(none)"]), ""])
 
 
-def _problem(note: Note, said: dict[str, str]) -> str | None:
+def _problem(note: Note, fields: dict[str, str]) -> str | None:
     """Return what is wrong with a note that someone edited."""
-    if said.get("type", TYPES[0]) not in TYPES:
+    if fields.get("type", TYPES[0]) not in TYPES:
         return f"its type is not one of {', '.join(TYPES)}: it counts as a {TYPES[0]}"
     size = len(note.body.encode("utf-8", "replace"))
     if size > MAX_BODY_BYTES:
@@ -171,7 +176,7 @@ def _body(text: str) -> str:
 
 
 def _refuse_invisible(what: str, text: str) -> None:
-    """Refuse characters that no reviewer sees: controls, direction marks and tags.
+    """Refuse characters that a reviewer cannot see: controls, direction marks and tags.
 
     U+FFFE and U+FFFF are refused too, because YAML cannot read them back.
     """
@@ -261,13 +266,11 @@ class NotesResult(Record):
 
     def to_text(self) -> str:
         """Return the notes as blocks for a model."""
-        blocks = [_render_hit(hit) for hit in self.hits]
-        if self.left_out:
-            blocks.append(f"[{self.left_out} more notes left out: ask for fewer, or use a narrower query]")
-        return "\n\n".join(blocks) or f"no matching notes for: {self.query} ({self.reason})"
+        miss = f"no matching notes for: {self.query} ({self.reason})"
+        return render_hits([_render_hit(hit) for hit in self.hits], self.left_out, "notes", miss)
 
 
-class Notes:
+class Notes(FileCorpus):
     """The notes in a directory, which is created with the first note.
 
     `cache_file` stores the index for the next process that opens the same directory. With an embedder, notes are also
@@ -284,25 +287,14 @@ class Notes:
         unavailable: str | None = None,
     ) -> None:
         self.directory = os.path.abspath(directory)
-        self._limit = limit
-        self._index = FileIndex(
+        index = FileIndex(
             _read_content,
             max_file_bytes=MAX_FILE_BYTES,
             path=cache_file,
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._problems: tuple[Problem, ...] = ()
-        self._lock = RLock()
-
-    def refresh(self) -> bool:
-        """Read what changed on disk since the last call; return whether anything did. Every answer does this first."""
-        with self._lock:
-            swept, problems = files.sweep(self.directory, skips=lambda directory: True)
-            found = {file.name: file for file in swept if file.name != INDEX}
-            changed = self._index.refresh(found)
-            self._problems = tuple(sorted(problems + self._index.problems()))
-            return changed
+        super().__init__(index, limit)
 
     def all(self) -> tuple[Note, ...]:
         """Return every note, by file name."""
@@ -316,7 +308,8 @@ class Notes:
         for note in self.all():
             if note.path == path:
                 return note
-        raise NotFound(f"there is no note {name[:100]!r}: list all, or search for words in it{self._nearest(path)}")
+        similar = suggest_names(path.removesuffix(".md"), [note.path.removesuffix(".md") for note in self._all()])
+        raise NotFound(f"there is no note {name[:100]!r}: list all notes, or search for words in it{similar}")
 
     def write(
         self, name: str, description: str, body: str, type: str | None = None, source: str = "agent"
@@ -352,21 +345,13 @@ class Notes:
 
     def search(self, query: str, limit: int | None = None) -> NotesResult:
         """Return the notes that match a query best or, if there are none, the reason."""
-        limit = self._limit if limit is None else limit
-        if limit < 1:
-            raise InputError(f"limit is {limit}: ask for at least one note")
+        limit = self._accept_limit(limit, "note")
         with self._lock:
             self.refresh()
             count = sum(1 for page in self._index.pages.values() if page.documents)
             hits, notes = self._hits(query, min(limit, count or 1))
             reason = None if hits else self._why_nothing(query, count)
             return NotesResult(query, hits, count, reason, notes, self._problems)
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Return what was left out or is invalid, and why."""
-        with self._lock:
-            self.refresh()
-            return self._problems
 
     def prompt(self, max_bytes: int = PROMPT_MAX_BYTES) -> str:
         """Return the part of a system prompt about notes: what they are about, newest first; empty without any."""
@@ -393,18 +378,12 @@ class Notes:
 
     def tools(self) -> list[Tool]:
         """Return `search_notes`, `write_note` and `delete_note` for a registry."""
-        from onhand.tools import tool  # on the way to `onhand search`, only the corpora are needed
-        from onhand.tools.tool import LOCAL, REPLACING
+        from onhand.tools.tool import REPLACING  # on the way to `onhand search`, only the corpora are needed
 
-        default = self._limit
+        about_limit = {"description": f"At most this many notes; {self._limit} by default.", "minimum": 1}
+        changes = {"read_only": False, "hints": REPLACING, "max_output_bytes": MAX_OUTPUT_BYTES}
 
-        @tool(
-            read_only=True,
-            hints=LOCAL,
-            max_output_bytes=MAX_OUTPUT_BYTES,
-            on_error=safe_error,
-            parameters={"limit": {"description": f"At most this many notes; {default} by default.", "minimum": 1}},
-        )
+        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, parameters={"limit": about_limit})
         def search_notes(
             query: Annotated[str, "What you want to remember, in a few words."], limit: int | None = None
         ) -> NotesResult:
@@ -416,7 +395,7 @@ class Notes:
             """
             return self.search(required_query(query), limit)
 
-        @tool(hints=REPLACING, max_output_bytes=MAX_OUTPUT_BYTES, on_error=safe_error, description=WRITE)
+        @corpus_tool(description=WRITE, **changes)
         def write_note(
             name: Annotated[str, NAME_HELP],
             description: Annotated[str, DESCRIPTION_HELP],
@@ -425,7 +404,7 @@ class Notes:
         ) -> WrittenNote:
             return self.write(name, description, body, type)
 
-        @tool(hints=REPLACING, max_output_bytes=MAX_OUTPUT_BYTES, on_error=safe_error)
+        @corpus_tool(**changes)
         def delete_note(name: Annotated[str, NAME_HELP]) -> DeletedNote:
             """Delete a note that is wrong or no longer true. Good for notes that mislead. Poor for notes that only need
             a correction; call write_note with the same name for that. It cannot be undone. Example:
@@ -434,6 +413,11 @@ class Notes:
             return self.delete(name)
 
         return [search_notes, write_note, delete_note]
+
+    def _update(self) -> tuple[bool, list[Problem]]:
+        swept, problems = files.sweep(self.directory, skips=lambda directory: True)
+        changed = self._index.refresh({file.name: file for file in swept if file.name != INDEX})
+        return changed, problems + self._index.problems()
 
     def _all(self) -> tuple[Note, ...]:
         ids = [document_id(path, 0) for path, page in sorted(self._index.pages.items()) if page.documents]
@@ -449,15 +433,7 @@ class Notes:
         if not count:
             unusable = f"; {len(self._problems)} files cannot be used" if self._problems else ""
             return f"there are no notes in {self.directory}{unusable}"
-        if not self._index.index.store.has_words(query):
-            return "the query has no words to look for"
-        return f"none of {count} notes has a word of the query: try other words for the same thing"
-
-    def _nearest(self, path: str) -> str:
-        from onhand.tools.arguments import close_names
-
-        nearest = close_names(path.removesuffix(".md"), [note.path.removesuffix(".md") for note in self._all()])
-        return f"; did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
+        return self._why_no_match(query, count, "notes")
 
     def _refuse_to_overwrite(self, path: str) -> None:
         """Refuse to overwrite a file that someone wrote by hand, or a damaged note."""
@@ -477,7 +453,7 @@ class Notes:
 
 @contextmanager
 def _writing(directory: str) -> Iterator[None]:
-    """Let one writer in at a time, in this process or another; errors of the disk become a StoreError."""
+    """Hold the lock for writing, which threads and processes share; a disk error becomes a StoreError."""
     try:
         with FileLock(os.path.join(directory, "lock")):
             yield

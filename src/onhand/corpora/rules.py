@@ -9,14 +9,27 @@ from __future__ import annotations
 
 import os
 import stat
-from _thread import RLock  # without the cost of importing threading
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Annotated
 
 from onhand.corpora import files
-from onhand.corpora.blocks import line_without_tags, neutralise_tags, render_block, required_query, safe_error
+from onhand.corpora.blocks import (
+    corpus_tool,
+    line_without_tags,
+    neutralise_tags,
+    render_block,
+    render_hits,
+    required_query,
+)
 from onhand.corpora.federated import Findings, section_finding
-from onhand.corpora.file_index import FileContent, FileIndex, document_id, section_at, section_document, section_place
+from onhand.corpora.file_index import (
+    FileContent,
+    FileCorpus,
+    FileIndex,
+    document_id,
+    section_documents,
+    section_places,
+)
 from onhand.corpora.files import FoundFile, Problem, Stamp
 from onhand.document import Contribution, Document, Section
 from onhand.embed.embedder import Embedder
@@ -86,13 +99,13 @@ class IgnoreFiles:
         self._tree.forget()
 
     def ignores(self, path: str, is_directory: bool = False) -> bool:
-        """Whether git ignores a path, relative to the root, or a directory above it."""
+        """Return whether git ignores a path, relative to the root, or a directory above it."""
         parts = path.split("/")
         above = ("/".join(parts[:end]) for end in range(1, len(parts)))
         return any(self.ignores_entry(parent, True) for parent in above) or self.ignores_entry(path, is_directory)
 
     def ignores_entry(self, path: str, is_directory: bool) -> bool:
-        """The same, for a path whose parent directories are known not to be ignored."""
+        """Return whether git ignores a path whose parent directories are known not to be ignored."""
         return self._tree.ignores(path, is_directory)
 
     def problems(self) -> list[Problem]:
@@ -111,26 +124,19 @@ class IgnoreFiles:
         return blocks
 
     def _read_directory(self, directory: str) -> tuple[PatternBlock, ...]:
-        found = _find(self._root, f"{directory}/{GITIGNORE}" if directory else GITIGNORE)
-        if found is None:
+        try:  # as in git, a link is not followed
+            found = files.find_unlinked(self._root, f"{directory}/{GITIGNORE}" if directory else GITIGNORE)
+        except files.Unreadable:
             self._read.pop(directory, None)
             return ()
         stamp, blocks, _ = self._read.get(directory, (None, (), None))
         if stamp != found.stamp or not files.is_settled(found.stamp):
-            blocks, problem = _read(found)
+            blocks, problem = _read_patterns(found)
             self._read[directory] = found.stamp, blocks, problem
         return blocks
 
 
-def _find(root: str, inner: str) -> FoundFile | None:
-    """Return the file if there is one; as in git, a link is not followed."""
-    try:
-        return files.find_unlinked(root, inner)
-    except files.Unreadable:
-        return None
-
-
-def _read(found: FoundFile) -> tuple[tuple[PatternBlock, ...], str | None]:
+def _read_patterns(found: FoundFile) -> tuple[tuple[PatternBlock, ...], str | None]:
     try:
         content = files.read_bytes(found, MAX_GITIGNORE_BYTES)
     except files.Unreadable as reason:
@@ -182,15 +188,15 @@ class RuleFiles:
 
         A relative path starts at the project. Links and `..` are resolved first; a path outside is an InputError.
         """
-        given = os.fspath(path)
-        if not given.strip() or "\0" in given or len(given) > MAX_PATH_CHARS or not _is_encodable(given):
+        text = os.fspath(path)
+        if not text.strip() or "\0" in text or len(text) > MAX_PATH_CHARS or not _is_encodable(text):
             raise InputError("the path is empty, too long or not a valid path: name a file or directory of the project")
         root = os.path.realpath(self.project)
-        real = os.path.realpath(os.path.join(root, given))
+        real = os.path.realpath(os.path.join(root, text))
         if not files.is_inside(real, root):
-            raise InputError(f"{given[:200]} is outside {self.project}: name a path inside the project")
+            raise InputError(f"{text[:200]} is outside {self.project}: name a path inside the project")
         inner = "" if real == root else os.path.relpath(real, root).replace(os.sep, "/")
-        return inner, os.path.isdir(real) or given.endswith(("/", os.sep))
+        return inner, os.path.isdir(real) or text.endswith(("/", os.sep))
 
     def on_the_way(self, directory: str) -> tuple[list[str], str | None]:
         """Return the directories whose rules apply in a directory, outermost first, and why some on the way do not.
@@ -232,16 +238,16 @@ class RuleFiles:
         if file.stamp.size > MAX_POINTER_BYTES:
             return file
         try:
-            said = files.read_bytes(file, MAX_POINTER_BYTES).decode("utf-8", "replace").strip()
-            inner = resolve_link(file.name, said.removeprefix("@"))
-            if inner is None or not inner.lower().endswith(files.MARKDOWN) or "\n" in said or "\0" in said:
+            content = files.read_bytes(file, MAX_POINTER_BYTES).decode("utf-8", "replace").strip()
+            inner = resolve_link(file.name, content.removeprefix("@"))
+            if inner is None or not inner.lower().endswith(files.MARKDOWN) or "\n" in content or "\0" in content:
                 return file
             return files.find_inside(self.project, inner, files.MARKDOWN)._replace(name=file.name)
         except files.Unreadable:
             return file
 
     def _is_stand_in(self, path: str) -> bool:
-        """Whether it is a socket, which is the placeholder of a missing file while a command is confined."""
+        """Return whether this is a socket, which stands in for a missing file while a command is confined."""
         try:
             return stat.S_ISSOCK(os.lstat(os.path.join(self.project, path)).st_mode)
         except OSError:
@@ -253,7 +259,7 @@ class RuleFiles:
 
 
 def _is_encodable(path: str) -> bool:
-    """Whether a path can be encoded: text from a model may contain a lone surrogate."""
+    """Return whether a path can be encoded, since text from a model may contain a lone surrogate."""
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
@@ -294,15 +300,14 @@ class RuleFile(Record):
     digest: str  # of the whole text
 
 
-class PathRules(Record):
-    """The rules that apply in one place, the root's first, so that the nearest have the last word."""
+class RulesForPath(Record):
+    """The rules that apply to one path, the root's first, so that the nearest have the last word."""
 
     path: str  # relative to the project, with links resolved; "." is the project itself
     files: tuple[RuleFile, ...]
     max_bytes: int
     notes: tuple[str, ...]  # such as what did not fit
     problems: tuple[Problem, ...]
-
     left_out: int = 0  # files that did not fit into the answer
 
     @property
@@ -347,13 +352,11 @@ class RulesResult(Record):
 
     def to_text(self) -> str:
         """Return the sections as blocks for a model."""
-        blocks = [_render_hit(hit) for hit in self.hits]
-        if self.left_out:
-            blocks.append(f"[{self.left_out} more sections left out: ask for fewer, or use a narrower query]")
-        return "\n\n".join(blocks) or f"no matching rules for: {self.query} ({self.reason})"
+        miss = f"no matching rules for: {self.query} ({self.reason})"
+        return render_hits([_render_hit(hit) for hit in self.hits], self.left_out, "sections", miss)
 
 
-class Rules:
+class Rules(FileCorpus):
     """A project's rules.
 
     In each directory the first of `names` that exists and is not empty counts. Directories named in `skipped` or
@@ -379,34 +382,15 @@ class Rules:
         self._files = RuleFiles(self.project, names, skipped)
         self._max_bytes = max_bytes
         self._max_file_bytes = max_file_bytes
-        self._limit = limit
-        self._index = FileIndex(
+        self._references: tuple[RuleReference, ...] = ()
+        index = FileIndex(
             _read_content,
             max_file_bytes=max_file_bytes,
             path=cache_file,
             embedder=embedder,
             unavailable=unavailable,
         )
-        self._references: tuple[RuleReference, ...] = ()
-        self._problems: tuple[Problem, ...] = ()
-        self._lock = RLock()
-
-    def refresh(self) -> bool:
-        """Read what changed on disk since the last call; return whether anything did. Every search does this first."""
-        with self._lock:
-            found, problems = self._files.all()
-            found, left_out = files.within_limits(found, self._max_file_bytes)
-
-            def linked_pages() -> Mapping[str, FoundFile]:
-                self._references, pages, unfollowed = self._resolve_links(found)
-                pages, over = files.within_limits(pages, self._max_file_bytes)
-                left_out.extend(unfollowed + over)
-                return {_key(REFERENCE, path): file for path, file in pages.items()}
-
-            changed = self._index.refresh({_key(RULE, path): file for path, file in found.items()}, linked_pages)
-            unusable = [Problem(_path(key), reason) for key, reason in self._index.problems()]
-            self._problems = tuple(sorted(problems + left_out + unusable))
-            return changed
+        super().__init__(index, limit)
 
     def paths(self) -> tuple[str, ...]:
         """Return the rule files that count, the root's first, then by path."""
@@ -421,12 +405,6 @@ class Rules:
             self.refresh()
             return self._references
 
-    def problems(self) -> tuple[Problem, ...]:
-        """Return what was left out, and why."""
-        with self._lock:
-            self.refresh()
-            return self._problems
-
     def check(self) -> tuple[Problem, ...]:
         """Return everything that needs repair: files that cannot be used, links that lead nowhere or outside."""
         with self._lock:
@@ -434,7 +412,7 @@ class Rules:
             broken = [Problem(f"{one.source}:{one.line}", one.problem) for one in self._references if one.problem]
         return (*problems, *broken)
 
-    def for_path(self, path: str | os.PathLike[str] = ".") -> PathRules:
+    def for_path(self, path: str | os.PathLike[str] = ".") -> RulesForPath:
         """Return the rules for a file or directory, which need not exist yet, from the root's to its directory's.
 
         A relative path starts at the project. Links and `..` are resolved first; a path outside is an InputError.
@@ -443,10 +421,10 @@ class Rules:
         with self._lock:
             directories, note = self._files.on_the_way(inner if is_directory else inner.rpartition("/")[0])
             texts, problems = self._texts(directories)
-        shown, notes = _fit(texts, self._max_bytes)
-        return PathRules(inner or ".", shown, self._max_bytes, (*([note] if note else ()), *notes), tuple(problems))
+        fitted, notes = _fit(texts, self._max_bytes)
+        return RulesForPath(inner or ".", fitted, self._max_bytes, (*([note] if note else ()), *notes), tuple(problems))
 
-    def root(self) -> PathRules:
+    def root(self) -> RulesForPath:
         """Return the rules that apply everywhere."""
         return self.for_path(".")
 
@@ -458,9 +436,7 @@ class Rules:
 
     def search(self, query: str, limit: int | None = None) -> RulesResult:
         """Return the sections of rules and linked pages that match best or, if there are none, the reason."""
-        limit = self._limit if limit is None else limit
-        if limit < 1:
-            raise InputError(f"limit is {limit}: ask for at least one section")
+        limit = self._accept_limit(limit, "section")
         with self._lock:
             self.refresh()
             counts = [len(page.summary["sections"]) for page in self._index.pages.values() if page.documents]
@@ -476,18 +452,10 @@ class Rules:
 
     def tools(self) -> list[Tool]:
         """Return `search_rules` and `rules_for_path` for a registry."""
-        from onhand.tools import tool  # on the way to `onhand search`, only the corpora are needed
-        from onhand.tools.tool import LOCAL
+        max_bytes = self._max_bytes
+        about_limit = {"description": f"At most this many sections; {self._limit} by default.", "minimum": 1}
 
-        default, max_bytes = self._limit, self._max_bytes
-
-        @tool(
-            read_only=True,
-            hints=LOCAL,
-            max_output_bytes=MAX_OUTPUT_BYTES,
-            on_error=safe_error,
-            parameters={"limit": {"description": f"At most this many sections; {default} by default.", "minimum": 1}},
-        )
+        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, parameters={"limit": about_limit})
         def search_rules(
             query: Annotated[str, "What you need to know, in a few words."], limit: int | None = None
         ) -> RulesResult:
@@ -499,19 +467,27 @@ class Rules:
             """
             return self.search(required_query(query), limit)
 
-        @tool(
-            read_only=True,
-            hints=LOCAL,
-            max_output_bytes=max_bytes + MAX_NOTES_BYTES,
-            on_error=safe_error,
-            description=FOR_PATH.format(max_bytes=max_bytes),
-        )
+        @corpus_tool(max_output_bytes=max_bytes + MAX_NOTES_BYTES, description=FOR_PATH.format(max_bytes=max_bytes))
         def rules_for_path(
             path: Annotated[str, "A file or directory, relative to the project or absolute."],
-        ) -> PathRules:
+        ) -> RulesForPath:
             return self.for_path(path)
 
         return [search_rules, rules_for_path]
+
+    def _update(self) -> tuple[bool, list[Problem]]:
+        found, problems = self._files.all()
+        found, left_out = files.within_limits(found, self._max_file_bytes)
+
+        def linked_pages() -> Mapping[str, FoundFile]:
+            self._references, pages, unfollowed = self._resolve_links(found)
+            pages, over = files.within_limits(pages, self._max_file_bytes)
+            left_out.extend(unfollowed + over)
+            return {_key(REFERENCE, path): file for path, file in pages.items()}
+
+        changed = self._index.refresh({_key(RULE, path): file for path, file in found.items()}, linked_pages)
+        unusable = [Problem(_path(key), reason) for key, reason in self._index.problems()]
+        return changed, problems + left_out + unusable
 
     def _texts(self, directories: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
         """Return the text of the rule file of each directory, by path."""
@@ -530,7 +506,7 @@ class Rules:
                 if problem:
                     problems.append(Problem(file.name, problem))
                 seen.add((file.root, file.inner))
-                texts[file.name] = _without_front_matter(text)
+                texts[file.name] = read_front_matter(text).body.strip("\n").rstrip()
                 break
         return texts, problems
 
@@ -580,17 +556,14 @@ class Rules:
 
     def _hit(self, key: str, number: int, hit: Hit) -> RuleHit:
         path, kind = _path(key), _kind(key)
-        text = self._index.index.get(document_id(key, number)).text
-        section = section_at(self._index.pages[key].summary["sections"][number], text)
+        section = self._index.section_at(key, number)
         links = tuple(f"{one.source}:{one.line}" for one in self._references if one.path == path and not one.problem)
         return RuleHit(kind, path, section, hit.score, hit.terms, links if kind == REFERENCE else ())
 
     def _why_nothing(self, query: str, sections: int) -> str:
         if not any(_kind(key) == RULE for key in self._index.pages):
             return f"there are no rules in {self.project}: write an AGENTS.md, or name another directory"
-        if not self._index.index.store.has_words(query):
-            return "the query has no words to look for"
-        return f"none of {sections} sections has a word of the query: try other words for the same thing"
+        return self._why_no_match(query, sections, "sections")
 
 
 def rules_on_touch(rules: Rules, path: str | os.PathLike[str], seen: MutableMapping[str, str]) -> str:
@@ -627,8 +600,8 @@ def _path(key: str) -> str:
 def _read_content(key: str, text: str) -> FileContent:
     path, kind = _path(key), _kind(key)
     sections = split_sections(text) or [Section(path, (path,), "", 1, 1)]
-    documents = [section_document(key, number, section, kind, path) for number, section in enumerate(sections)]
-    summary: dict[str, object] = {"sections": [section_place(section) for section in sections]}
+    documents = section_documents(key, sections, kind, path)
+    summary: dict[str, object] = {"sections": section_places(sections)}
     if kind == REFERENCE:
         return FileContent(documents, summary)
     links, problem = first_links(text)
@@ -648,17 +621,10 @@ def _link_document(key: str, number: int, link: Link) -> Document:
     )
 
 
-def _without_front_matter(text: str) -> str:
-    """Return the text of a page without its front matter."""
-    if not text.startswith("---"):
-        return text.strip("\n").rstrip()
-    return read_front_matter(text).body.strip("\n").rstrip()
-
-
 def _fit(texts: dict[str, str], max_bytes: int) -> tuple[tuple[RuleFile, ...], tuple[str, ...]]:
     """Return the files within a budget that the nearest use first, root first, and notes about what did not fit."""
     room = max_bytes
-    shown: list[RuleFile] = []
+    fitted: list[RuleFile] = []
     for path in reversed(texts):
         escaped = neutralise_tags(texts[path])
         whole = escaped.encode("utf-8", "replace")
@@ -666,13 +632,13 @@ def _fit(texts: dict[str, str], max_bytes: int) -> tuple[tuple[RuleFile, ...], t
         frame = len(render_block("rules", {"path": path}, "").encode()) + MAX_MARKER_BYTES
         share = min(size, room - frame)
         if share < min(size, MIN_HEAD_BYTES):
-            shown.append(RuleFile(path, size, 0, "", digest(whole)))
+            fitted.append(RuleFile(path, size, 0, "", digest(whole)))
             continue
-        kept, cut = cap_text(escaped, share)
-        shown.append(RuleFile(path, size, size - cut, kept, digest(whole)))
+        text, cut = cap_text(escaped, share)
+        fitted.append(RuleFile(path, size, size - cut, text, digest(whole)))
         room -= frame + share
-    notes = [_cut_note(file, max_bytes) for file in reversed(shown) if file.shown_bytes < file.bytes]
-    return tuple(reversed(shown)), tuple(notes[:MAX_LISTED])
+    notes = [_cut_note(file, max_bytes) for file in reversed(fitted) if file.shown_bytes < file.bytes]
+    return tuple(reversed(fitted)), tuple(notes[:MAX_LISTED])
 
 
 def _cut_note(file: RuleFile, max_bytes: int) -> str:

@@ -75,16 +75,16 @@ def render_catalog(skills: Sequence[Skill], max_chars: int, order: Mapping[str, 
 
 def _shorten(entries: Sequence[_CatalogEntry], length: int, count: int | None = None) -> SkillCatalog:
     """Return the first skills in the short form, with descriptions of at most `length` characters."""
-    shown = sorted(entries[:count])
-    if not shown:
+    listed = sorted(entries[:count])
+    if not listed:
         return SkillCatalog("", 0, 0, len(entries), 0)
-    shortened = sum(1 for entry in shown if len(entry.description) > length)
-    left_out = len(entries) - len(shown)
+    shortened = sum(1 for entry in listed if len(entry.description) > length)
+    left_out = len(entries) - len(listed)
     notes = [f"{shortened} descriptions are shortened"] if shortened else []
     notes += [f"{left_out} more skills are not listed"] if left_out else []
     note = f"[{' and '.join(notes)} to save space: search_skills finds skills by their purpose.]"
-    text = _join((_short(entry, length) for entry in shown), *([note] if notes else []))
-    return SkillCatalog(text, len(shown), shortened, left_out, 0)
+    text = _join((_short(entry, length) for entry in listed), *([note] if notes else []))
+    return SkillCatalog(text, len(listed), shortened, left_out, 0)
 
 
 def _most(numbers: range, size: Callable[[int], int], room: int) -> int | None:
@@ -107,8 +107,10 @@ def _whole(entry: _CatalogEntry) -> str:
 
 
 def _short(entry: _CatalogEntry, length: int) -> str:
-    said = _cut(entry.description, length)
-    return f'<skill name="{entry.name}">{escape(said)}</skill>' if said else f'<skill name="{entry.name}"/>'
+    description = _cut(entry.description, length)
+    return (
+        f'<skill name="{entry.name}">{escape(description)}</skill>' if description else f'<skill name="{entry.name}"/>'
+    )
 
 
 def _cut(text: str, length: int) -> str:

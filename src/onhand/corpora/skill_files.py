@@ -163,8 +163,8 @@ def _why_not_text(value: object) -> str:
 
 def _loaded_name(data: Mapping[str, Any], directory: str) -> tuple[str, list[str]]:
     """Return the name to load a skill by, and what is wrong with its own name."""
-    given = data.get("name")
-    name = _TAGS.sub("", given).strip() if isinstance(given, str) else ""
+    value = data.get("name")
+    name = _TAGS.sub("", value).strip() if isinstance(value, str) else ""
     if not name or len(name) > MAX_LOADED_NAME_CHARS or _UNPRINTABLE.search(name):
         return directory, [f"no usable name in the front matter: loaded as {directory!r}, the name of its directory"]
     return name, list(_name_errors(data, directory))
@@ -173,8 +173,8 @@ def _loaded_name(data: Mapping[str, Any], directory: str) -> tuple[str, list[str
 def _field_errors(data: Mapping[str, Any]) -> Iterator[str]:
     unknown = sorted(set(data) - set(FIELDS))
     if unknown:
-        known = ", ".join(FIELDS)
-        yield f"there is no field {', '.join(map(_short, unknown))}: use {known}, or put it under metadata"
+        allowed = ", ".join(FIELDS)
+        yield f"there is no field {', '.join(map(_short, unknown))}: use {allowed}, or put it under metadata"
     for field in ("name", "description"):
         if field not in data:
             yield f"{field} is missing: add it to the front matter"
@@ -183,24 +183,24 @@ def _field_errors(data: Mapping[str, Any]) -> Iterator[str]:
 def _name_errors(data: Mapping[str, Any], directory: str) -> Iterator[str]:
     if "name" not in data:
         return
-    given = data["name"]
-    if not isinstance(given, str) or not given.strip():
+    value = data["name"]
+    if not isinstance(value, str) or not value.strip():
         yield "the name is empty or not text: use the name of the directory"
         return
-    name = normalize("NFKC", given.strip())
-    shown = _short(name)
+    name = normalize("NFKC", value.strip())
+    quoted = _short(name)
     if len(name) > MAX_NAME_CHARS:
-        yield f"the name {shown} has {len(name):,} characters: at most {MAX_NAME_CHARS} are allowed"
+        yield f"the name {quoted} has {len(name):,} characters: at most {MAX_NAME_CHARS} are allowed"
     if name != name.lower():
-        yield f"the name {shown} has capital letters: use lower case"
+        yield f"the name {quoted} has capital letters: use lower case"
     if name.startswith("-") or name.endswith("-"):
-        yield f"the name {shown} begins or ends with a hyphen: remove it"
+        yield f"the name {quoted} begins or ends with a hyphen: remove it"
     if "--" in name:
-        yield f"the name {shown} has two hyphens in a row: keep one"
+        yield f"the name {quoted} has two hyphens in a row: keep one"
     if not all(letter.isalnum() or letter == "-" for letter in name):
-        yield f"the name {shown} has characters other than letters, digits and hyphens: replace them"
+        yield f"the name {quoted} has characters other than letters, digits and hyphens: replace them"
     if name != normalize("NFKC", directory):
-        yield f"the name {shown} differs from the directory {_short(directory)}: make them the same"
+        yield f"the name {quoted} differs from the directory {_short(directory)}: make them the same"
 
 
 def _text_errors(data: Mapping[str, Any]) -> Iterator[str]:
@@ -256,8 +256,8 @@ def _texts_of(metadata: object) -> dict[str, str]:
 
 def _tools(value: object) -> tuple[str, ...]:
     """Return the tools named in a text or a list, separated by spaces or commas; `Bash(git add *)` is one."""
-    spoken = " ".join(part for part in value if isinstance(part, str)) if isinstance(value, list) else _text(value)
-    return tuple(re.findall(r"[^\s,()]++(?:\([^()]*+\))?+", spoken))
+    names = " ".join(part for part in value if isinstance(part, str)) if isinstance(value, list) else _text(value)
+    return tuple(re.findall(r"[^\s,()]++(?:\([^()]*+\))?+", names))
 
 
 def _short(value: str) -> str:
@@ -267,14 +267,14 @@ def _short(value: str) -> str:
 FIRST = (".agents", ".claude")  # the shared place, then the one that most clients also read
 NEVER = frozenset({".git", ".cache", ".Trash"})  # hidden directories that do not belong to a client
 MAX_ROOTS = 100
-# These hold files of the skill above them: a SKILL.md in there is a template or an example.
+# Directories for files of the skill above them, so a SKILL.md in one is a template or an example.
 CONTENT = frozenset({"assets", "references", "scripts"})
 
 
 class SkillRoot(Record):
     """A directory of skills."""
 
-    shown: str  # prefix of its displayed paths: "" or ending with a slash
+    prefix: str  # prefix of its displayed paths: "" or ending with a slash
     directory: str  # absolute
 
 
@@ -310,25 +310,25 @@ def roots_of(
     own = [root for root in named if not os.path.isabs(root)]
     if usual:
         own += [f"{client}/skills" for client in _clients(project)]
-    elsewhere = [SkillRoot(_root_prefix(root), root) for root in named if os.path.isabs(root)]
+    elsewhere = [SkillRoot(files.root_prefix(root), root) for root in named if os.path.isabs(root)]
     if usual and home is not None and os.path.realpath(home) != os.path.realpath(project):
         elsewhere += [SkillRoot(f"~/{name}/skills/", os.path.join(home, name, "skills")) for name in _clients(home)]
     roots: dict[str, SkillRoot] = {}
     problems = []
-    for root in [*(SkillRoot(_root_prefix(root), os.path.join(project, root)) for root in own), *elsewhere]:
+    for root in [*(SkillRoot(files.root_prefix(root), os.path.join(project, root)) for root in own), *elsewhere]:
         if not os.path.isdir(root.directory):
             continue
         if root not in elsewhere and not files.is_inside(root.directory, project):
-            problems.append(Problem(root.shown, "a link out of the project: name its target in skills.roots"))
+            problems.append(Problem(root.prefix, "a link out of the project: name its target in skills.roots"))
         elif len(roots) >= MAX_ROOTS:
-            problems.append(Problem(root.shown, f"left out: there are more than {MAX_ROOTS} roots"))
+            problems.append(Problem(root.prefix, f"left out: there are more than {MAX_ROOTS} roots"))
         else:
             roots.setdefault(os.path.realpath(root.directory), root)
     return list(roots.values()), problems
 
 
 def has_usual(directory: str) -> bool:
-    """Whether a directory has any of the usual places for skills."""
+    """Return whether a directory has any of the usual places for skills."""
     return any(os.path.isdir(os.path.join(directory, client, "skills")) for client in _clients(directory))
 
 
@@ -346,8 +346,8 @@ def sweep_roots(roots: Sequence[SkillRoot], max_file_bytes: int) -> SkillSweep:
         for file in swept:
             home = _home_of(file.name, homes)
             if home is None:
-                continue  # such as a README of the root, which belongs to no skill
-            directory = (root.shown + home).rstrip("/") or "."
+                continue  # a file that belongs to no skill, such as a README of the root
+            directory = (root.prefix + home).rstrip("/") or "."
             places.setdefault(directory, root)
             inner = file.name[len(home) :].lstrip("/")
             (skills if inner == SKILL_FILE else others)[f"{directory}/./{inner}"] = file
@@ -364,11 +364,6 @@ def _clients(directory: str) -> list[str]:
         return []
     there = [name for name in hidden if name not in FIRST and os.path.isdir(os.path.join(directory, name, "skills"))]
     return [*FIRST, *sorted(there)]
-
-
-def _root_prefix(root: str) -> str:
-    plain = os.path.normpath(root).replace(os.sep, "/")
-    return "" if plain == "." else plain.rstrip("/") + "/"
 
 
 def _homes(names: Iterator[str]) -> set[str]:
@@ -396,7 +391,7 @@ def _find_misspelt(root: SkillRoot, names: Iterator[str], homes: Collection[str]
     for name in names:
         home, _, last = name.rpartition("/")
         if last != SKILL_FILE and last.upper() == SKILL_FILE.upper() and home not in homes:
-            yield Problem(root.shown + name, f"ignored: the file of a skill must be named exactly {SKILL_FILE}")
+            yield Problem(root.prefix + name, f"ignored: the file of a skill must be named exactly {SKILL_FILE}")
 
 
 def _report_problems(root: SkillRoot, problems: Sequence[Problem], roots: Sequence[SkillRoot]) -> Iterator[Problem]:
@@ -406,7 +401,7 @@ def _report_problems(root: SkillRoot, problems: Sequence[Problem], roots: Sequen
         place = os.path.join(root.directory, path)
         is_link = os.path.islink(place) and os.path.isdir(place)
         if not is_link or swept.isdisjoint(_upwards(os.path.realpath(place))):
-            yield Problem(root.shown + path or ".", reason)
+            yield Problem(root.prefix + path or ".", reason)
 
 
 def _upwards(path: str) -> Iterator[str]:

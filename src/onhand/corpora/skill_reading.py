@@ -1,7 +1,7 @@
 """Read a skill step by step: its instructions, the list of its files, and one of these files, whole or in part.
 
-Files are read when they are asked for, and never from outside the skill's directory. Scripts are read as text; nothing
-is ever run.
+Files are read only when a caller requests them, and never from outside the skill's directory. Scripts are read as text;
+nothing is ever run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IS_TEST = re.compile(r"^test_|_test\.|\.(?:spec|test)\.")
 _IS_LEGAL = re.compile(r"(?i)copyright|licen[sc]e|spdx-|all rights reserved|-\*-|^\s*(?:eslint|pylint|type:|noqa)")
 _OPENING = re.compile(
     r"""(?s)\A\ufeff?(?:\#!/?[^\n]*\n)?\s*+(?:
-      (?P<docstring>(?:\#[^\n]*\n\s*+)*+[rRuU]?(?P<quotes>\"\"\"|''')(?P<said>.*?)(?P=quotes))
+      (?P<docstring>(?:\#[^\n]*\n\s*+)*+[rRuU]?(?P<quotes>\"\"\"|''')(?P<quoted>.*?)(?P=quotes))
     | /\*+(?P<starred>.*?)\*/
     | (?P<slashes>(?://[^\n]*(?:\n[ \t]*+|\Z))+)
     | (?P<hashes>(?:\#[^\n]*(?:\n[ \t]*+|\Z))+)
@@ -58,8 +58,8 @@ def scripts_of(skill: str, listed: Sequence[FoundFile]) -> tuple[Script, ...]:
         if f"{directory}/" != DIRECTORY or not name.lower().endswith(EXTENSIONS) or _IS_TEST.search(name):
             continue
         stem = os.path.splitext(name)[0]
-        called = name if stem in scripts else stem  # `run.py` beside `run.sh`
-        scripts[called] = Script(called, f"{skill}:{called}", _read_description(file), file.name)
+        script_name = name if stem in scripts else stem  # `run.py` beside `run.sh`
+        scripts[script_name] = Script(script_name, f"{skill}:{script_name}", _read_description(file), file.name)
     return tuple(scripts.values())
 
 
@@ -82,8 +82,8 @@ def describe_script(source: str) -> str:
     found = _OPENING.match(source.replace("\r\n", "\n"))
     if found is None:
         return ""
-    said = found.group("said", "starred", "slashes", "hashes", "powershell")
-    plain = _MARKS.sub("", next(text for text in said if text is not None))
+    comments = found.group("quoted", "starred", "slashes", "hashes", "powershell")
+    plain = _MARKS.sub("", next(text for text in comments if text is not None))
     for paragraph in re.split(r"\n\s*\n", plain):
         before_tags = re.split(r"(?m)^\s*@\w", paragraph)[0]  # of JSDoc
         line = " ".join(before_tags.split())
@@ -185,7 +185,7 @@ def read_reference(
     `path` may end with an anchor, as in a link to a section.
     """
     anchor = ""
-    if section is None and "#" in path and _why_unreadable(place.directory, path):  # a file may be called c#.md
+    if section is None and "#" in path and _why_unreadable(place.directory, path):  # a file may be script_name c#.md
         path, _, anchor = path.partition("#")
     text = _text(skill, place, path, max_file_bytes)
     sections = split_sections(text)
@@ -194,8 +194,8 @@ def read_reference(
         return SkillFileReading(skill.name, _normal(path), text, _utf8_bytes(text), (1, _lines(text)), headings)
     below = _under(sections, wanted)
     if not below:
-        known = f"there are {', '.join(map(repr, headings[:MAX_NAMED]))}" if headings else "it has no headings"
-        raise NotFound(f"{path[:200]} has no section {wanted[:200]!r}: {known}; leave it out to read the whole file")
+        advice = f"there are {', '.join(map(repr, headings[:MAX_NAMED]))}" if headings else "it has no headings"
+        raise NotFound(f"{path[:200]} has no section {wanted[:200]!r}: {advice}; leave it out to read the whole file")
     part = "\n\n".join(one.text for one in below)
     lines = (below[0].first_line, below[-1].last_line)
     return SkillFileReading(skill.name, _normal(path), part, _utf8_bytes(part), lines, headings)
@@ -320,15 +320,15 @@ def _render_resources(reading: SkillReading) -> str:
         *(f"[{note}]" for note in reading.notes),  # before the files, which may not all fit
         *(f"<file>{escape(path)}</file>" for path in reading.files),
     ]
-    kept: list[str] = []
+    fitting: list[str] = []
     room = MAX_RESOURCES_BYTES
     for line in lines:
         room -= len(line.encode()) + 1
         if room < 0:
-            kept.append(f"[{len(lines) - len(kept)} more files]")
+            fitting.append(f"[{len(lines) - len(fitting)} more files]")
             break
-        kept.append(line)
-    return "\n".join(["<skill_resources>", *kept, "</skill_resources>", ""]) if kept else ""
+        fitting.append(line)
+    return "\n".join(["<skill_resources>", *fitting, "</skill_resources>", ""]) if fitting else ""
 
 
 def _render_reference(reference: SkillReference) -> str:

@@ -7,14 +7,13 @@ outside its directory is read for it. Safe to share between threads.
 from __future__ import annotations
 
 import os
-from _thread import RLock  # without the cost of importing threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 from onhand.corpora import files, skill_catalog, skill_files, skill_reading
-from onhand.corpora.blocks import escape, required_query, safe_error
+from onhand.corpora.blocks import corpus_tool, escape, required_query, suggest_names
 from onhand.corpora.federated import Finding, Findings
-from onhand.corpora.file_index import FileContent, FileIndex, document_id
+from onhand.corpora.file_index import FileContent, FileCorpus, FileIndex, document_id, section_documents, section_places
 from onhand.corpora.files import Problem
 from onhand.corpora.skill_catalog import SkillCatalog
 from onhand.corpora.skill_files import (
@@ -28,7 +27,7 @@ from onhand.corpora.skill_files import (
     split_path,
 )
 from onhand.corpora.skill_reading import Script, SkillFileReading, SkillPlace, SkillReading, SkillReference
-from onhand.document import EVERYTHING, Document, Filter, Section
+from onhand.document import EVERYTHING, Document, Filter
 from onhand.embed.embedder import Embedder
 from onhand.errors import InputError, NotFound
 from onhand.markdown.page import split_sections
@@ -37,8 +36,8 @@ from onhand.search.index import FUSED_DEPTH, MAX_LIMIT
 from onhand.search.result import Hit, Layer, Result
 from onhand.text import repair_surrogates
 
-# Tags that narrow a search: the head of a skill (its name, description and metadata), a section of its text or of one
-# of its files, and the latter alone.
+# Tags of documents, to narrow a search: the head of a skill (its name, description and metadata), a section of its
+# SKILL.md or of another of its files, and only the latter.
 HEAD, PART, REFERENCE = "skill", "part", "reference"
 # Hits of each kind that a search looks at: a skill whose best section ranks lower is not an answer. One search explains
 # every hit, which is its main cost.
@@ -146,7 +145,7 @@ class SkillCheck(Record):
     verdict: SkillVerdict
 
 
-class Skills:
+class Skills(FileCorpus):
     """Agent Skills of a project and its user.
 
     The usual places are `.agents/skills`, `.claude/skills` and every other `.<client>/skills`, in the project and then
@@ -173,10 +172,13 @@ class Skills:
         self._named = tuple(roots)
         self._usual = usual
         self._home = home
-        self._limit = limit
         self._catalog_max_chars = catalog_max_chars
         self._max_file_bytes = max_file_bytes
-        self._index = FileIndex(
+        self._swept = SkillSweep({}, {}, ())
+        self._skills: dict[str, Skill] = {}  # by name
+        self._names: dict[str, str] = {}  # directory → name
+        self._collisions: list[Problem] = []
+        index = FileIndex(
             self._read_content,
             max_file_bytes=max_file_bytes,
             path=cache_file,
@@ -184,25 +186,7 @@ class Skills:
             unavailable=unavailable,
             embeds=Filter(tags=(HEAD,)),  # embedding a section takes about 20 ms, and there may be thousands
         )
-        self._swept = SkillSweep({}, {}, ())
-        self._skills: dict[str, Skill] = {}  # by name
-        self._names: dict[str, str] = {}  # directory → name
-        self._collisions: list[Problem] = []
-        self._problems: tuple[Problem, ...] = ()
-        self._lock = RLock()
-
-    def refresh(self) -> bool:
-        """Read what changed on disk since the last call; return whether anything did. Every answer does this first."""
-        with self._lock:
-            roots, problems = skill_files.roots_of(self.project, self._home, self._named, self._usual)
-            before = list(self._swept.places)
-            self._swept = skill_files.sweep_roots(roots, self._max_file_bytes)
-            changed = self._index.refresh(self._swept.found)
-            if changed or before != list(self._swept.places):
-                self._index_names()
-            unusable = [Problem(display_path(path), reason) for path, reason in self._index.problems()]
-            self._problems = tuple(sorted([*problems, *self._swept.problems, *self._collisions, *unusable]))
-            return changed
+        super().__init__(index, limit)
 
     def all(self) -> tuple[Skill, ...]:
         """Return every skill, by name."""
@@ -216,12 +200,6 @@ class Skills:
             self.refresh()
             return self._require(name)
 
-    def problems(self) -> tuple[Problem, ...]:
-        """Return what was left out or is invalid, and why."""
-        with self._lock:
-            self.refresh()
-            return self._problems
-
     def why_empty(self) -> str | None:
         """Return why there are no skills, or None if there are some."""
         with self._lock:
@@ -230,17 +208,17 @@ class Skills:
 
     def search(self, query: str, limit: int | None = None) -> SkillResult:
         """Return the skills that fit a task best, by name, description, metadata, text and other files."""
-        limit = _check_limit(self._limit if limit is None else limit)
+        limit = self._accept_limit(limit, "skill")
         with self._lock:
             self.refresh()
             hits, notes = self._hits(query, limit)
-            reason = None if hits else self._why_empty() or self._why_no_match(query)
+            reason = None if hits else self._why_empty() or self._why_no_match(query, len(self._skills), "skills")
             notes = notes if self._skills else ()  # an empty index needs no further notes
             return SkillResult(query, hits, len(self._skills), reason, notes, self._problems)
 
     def search_references(self, query: str, skill: str | None = None, limit: int | None = None) -> ReferenceResult:
         """Return the sections of the files of all skills, or of one, that match a query best."""
-        limit = _check_limit(self._limit if limit is None else limit)
+        limit = self._accept_limit(limit, "section")
         with self._lock:
             self.refresh()
             scope = () if skill is None else (self._require(skill).directory,)
@@ -326,18 +304,9 @@ class Skills:
 
     def tools(self) -> list[Tool]:
         """Return `search_skills`, `read_skill` and `read_skill_reference` for a registry."""
-        from onhand.tools import tool  # on the way to `onhand search`, only the corpora are needed
-        from onhand.tools.tool import LOCAL
+        about_limit = {"description": f"At most this many skills: {self._limit} by default, {MAX_LIMIT} at most."}
 
-        about_limit = f"At most this many skills: {self._limit} by default, {MAX_LIMIT} at most."
-
-        @tool(
-            read_only=True,
-            hints=LOCAL,
-            max_output_bytes=MAX_OUTPUT_BYTES,
-            on_error=safe_error,
-            parameters={"limit": {"description": about_limit}},
-        )
+        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, parameters={"limit": about_limit})
         def search_skills(
             query: Annotated[str, "What you want to do, in a few words."], limit: int | None = None
         ) -> SkillResult:
@@ -349,17 +318,11 @@ class Skills:
             """
             return self.search(required_query(query), None if limit is None else max(1, min(limit, MAX_LIMIT)))
 
-        @tool(read_only=True, hints=LOCAL, max_output_bytes=MAX_OUTPUT_BYTES, on_error=safe_error, description=READ)
+        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, description=READ)
         def read_skill(name: Annotated[str, NAME_HELP]) -> SkillReading:
             return self.read(name)
 
-        @tool(
-            read_only=True,
-            hints=LOCAL,
-            max_output_bytes=MAX_OUTPUT_BYTES,
-            on_error=safe_error,
-            description=READ_REFERENCE,
-        )
+        @corpus_tool(max_output_bytes=MAX_OUTPUT_BYTES, description=READ_REFERENCE)
         def read_skill_reference(
             skill: Annotated[str, NAME_HELP],
             path: Annotated[str, "The file inside the skill, as read_skill lists it."],
@@ -369,25 +332,34 @@ class Skills:
 
         return [search_skills, read_skill, read_skill_reference]
 
+    def _update(self) -> tuple[bool, list[Problem]]:
+        roots, problems = skill_files.roots_of(self.project, self._home, self._named, self._usual)
+        before = list(self._swept.places)
+        self._swept = skill_files.sweep_roots(roots, self._max_file_bytes)
+        changed = self._index.refresh(self._swept.found)
+        if changed or before != list(self._swept.places):
+            self._index_names()
+        unusable = [Problem(display_path(path), reason) for path, reason in self._index.problems()]
+        return changed, [*problems, *self._swept.problems, *self._collisions, *unusable]
+
     def _read_content(self, path: str, text: str) -> FileContent:
         directory, inner = split_path(path)
         sections = split_sections(text)
-        places = [(section.heading_path, section.first_line, section.last_line) for section in sections]
+        places = section_places(sections)
         if inner != SKILL_FILE:
-            pages = [_part(path, number, directory, one, REFERENCE) for number, one in enumerate(sections)]
-            return FileContent(pages, {"places": places})
+            pages = section_documents(path, sections, "reference", path, (PART, REFERENCE), directory)
+            return FileContent(pages, {"sections": places})
         loaded = skill_files.parse_skill(text, self._name_of(directory))
         if loaded.refused:
             return FileContent((), {}, f"not loaded: {loaded.refused}")
-        parts = [_part(path, number, directory, one) for number, one in enumerate(sections, 1)]
-        summary = {"skill": _skill_summary(loaded), "places": [((), 1, 1), *places]}
+        parts = section_documents(path, sections, "section", path, (PART,), directory, first_number=1)
+        summary = {"skill": _skill_summary(loaded), "sections": [((), 1, 1), *places]}
         return FileContent([_head(path, directory, loaded), *parts], summary, "; ".join(loaded.warnings) or None)
 
     def _name_of(self, directory: str) -> str:
         """Return the last part of a skill's directory, which should be its name."""
-        return repair_surrogates(
-            os.path.basename(self.project if directory == "." else directory)
-        )  # so that a model can name it
+        # Repaired, so that a model can write it.
+        return repair_surrogates(os.path.basename(self.project if directory == "." else directory))
 
     def _index_names(self) -> None:
         """Index the skills by name, and record those whose name is taken."""
@@ -407,11 +379,8 @@ class Skills:
     def _require(self, name: str) -> Skill:
         skill = self._skills.get(name)
         if skill is None:
-            from difflib import get_close_matches
-
-            near = get_close_matches(str(name)[:100], self._skills, 3)
-            advice = f"did you mean {' or '.join(map(repr, near))}?" if near else "use a name from a search"
-            raise NotFound(f"there is no skill {str(name)[:100]!r}: {advice}")
+            similar = suggest_names(str(name), self._skills)
+            raise NotFound(f"there is no skill {str(name)[:100]!r}: use a name from a search{similar}")
         return skill
 
     def _locate(self, name: str) -> tuple[Skill, SkillPlace]:
@@ -420,11 +389,11 @@ class Skills:
             self.refresh()
             skill = self._require(name)
             root = self._swept.places[skill.directory]
-            directory = os.path.join(root.directory, f"{skill.directory}/".removeprefix(root.shown).rstrip("/"))
+            directory = os.path.join(root.directory, f"{skill.directory}/".removeprefix(root.prefix).rstrip("/"))
             if not files.is_inside(directory, root.directory):  # a link may have been put there since the sweep
                 raise InputError(f"the directory of the skill {name!r} is a link out of its root: put the skill there")
-            mine, below = f"{skill.directory}/./", "" if skill.directory == "." else f"{skill.directory}/"
-            pages = {path.removeprefix(mine) for path in self._swept.found if path.startswith(mine)}
+            own, below = f"{skill.directory}/./", "" if skill.directory == "." else f"{skill.directory}/"
+            pages = {path.removeprefix(own) for path in self._swept.found if path.startswith(own)}
             others = (
                 f"{one.removeprefix(below)}/"
                 for one in self._swept.places
@@ -504,7 +473,7 @@ class Skills:
 
     def _match(self, hit: Hit) -> SkillMatch:
         path, number = self._index.place_of(hit.document_id)
-        heading_path, first, last = self._index.pages[path].summary["places"][number]
+        heading_path, first, last = self._index.pages[path].summary["sections"][number]
         inner = split_path(path)[1]
         return SkillMatch(hit.kind, inner, heading_path, (first, last), hit.score, hit.layers, hit.snippet)
 
@@ -514,29 +483,12 @@ class Skills:
         unusable = f"; {len(self._problems)} entries cannot be used" if self._problems else ""
         return f"there are no skills here{unusable}: put one in .agents/skills, or name their directory"
 
-    def _why_no_match(self, query: str) -> str:
-        if not self._index.index.store.has_words(query):
-            return "the query has no words to look for"
-        return f"none of {len(self._skills):,} skills has a word of the query: try other words for the same task"
-
 
 def _head(path: str, directory: str, loaded: SkillText) -> Document:
     parts = [loaded.description, loaded.compatibility, *(f"{key} {value}" for key, value in loaded.metadata.items())]
     text = "\n".join(part for part in parts if part)
     return Document(
         document_id(path, 0), loaded.name, text, tags=(HEAD,), scope=directory, kind="skill", source_path=path
-    )
-
-
-def _part(path: str, number: int, directory: str, section: Section, *tags: str) -> Document:
-    return Document(
-        document_id(path, number),
-        " ".join(section.heading_path),
-        section.text,
-        tags=(PART, *tags),
-        scope=directory,
-        kind="reference" if tags else "section",
-        source_path=path,
     )
 
 
@@ -558,12 +510,6 @@ def _skill_from(directory: str, summary: Sequence[Any]) -> Skill:
     name, description, license_, compatibility, metadata, allowed_tools, links = summary
     linked = tuple(LinkedFile(*link) for link in links)
     return Skill(name, description, directory, license_, compatibility, metadata, allowed_tools, linked)
-
-
-def _check_limit(limit: int) -> int:
-    if limit < 1:
-        raise InputError(f"limit is {limit}: ask for at least one")
-    return limit
 
 
 def _render_hit(hit: SkillHit) -> str:

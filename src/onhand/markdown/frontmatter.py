@@ -199,7 +199,7 @@ def _unquote(text: str) -> str:
 
 
 def _is_plain_text(text: str) -> bool:
-    """Whether a text needs no quotes."""
+    """Return whether a text needs no quotes."""
     begins_plainly = text[:1].isalnum() or text.startswith(tuple("_(<$/.~"))
     return begins_plainly and text[-1] != ":" and ": " not in text and " #" not in text and "\t" not in text
 

@@ -71,7 +71,7 @@ _EXTERNAL = r"\s*+(?:[A-Za-z][A-Za-z0-9+.\-]++:|[/\\]{2})"
 
 
 def is_external(target: str) -> bool:
-    """Whether a target is not a path: it has a scheme (`https:`, `mailto:`, `file:`), `//host` or `\\\\host`."""
+    """Return whether a target is not a path: it has a scheme (`https:`, `mailto:`, `file:`), `//host` or `\\\\host`."""
     return re.match(_EXTERNAL, target) is not None
 
 
@@ -83,8 +83,8 @@ def extension(path: str) -> str:
 
 
 def _normalise_extensions(extensions: Collection[str]) -> set[str]:
-    given = [extensions] if isinstance(extensions, str) else extensions
-    return {"." + name.removeprefix(".").lower() if name else "" for name in given}
+    names = [extensions] if isinstance(extensions, str) else extensions
+    return {"." + name.removeprefix(".").lower() if name else "" for name in names}
 
 
 def _compile(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
@@ -106,8 +106,8 @@ def _read_links(page: Outline) -> Iterator[Link]:
         for span in _followable_links(read_spans(page.text, start, end, definitions)):
             line += page.text.count("\n", counted, span.start)
             counted = span.start
-            shown = re.sub(_QUOTE_MARKS, "\n", page.text[span.shown_start : span.shown_end])
-            yield _make_link(shown if span.kind == "autolink" else plain(shown, definitions), span, line)
+            text = re.sub(_QUOTE_MARKS, "\n", page.text[span.shown_start : span.shown_end])
+            yield _make_link(text if span.kind == "autolink" else plain(text, definitions), span, line)
 
 
 # The lines that begin a new paragraph, list item, table row or heading, also in quotes.
@@ -296,8 +296,8 @@ class _SpanReader:
         self._end = end
         self._definitions = definitions
         self._spans: list[Span] = []
-        self._brackets: list[tuple[int, bool]] = []  # where each open one stands, and whether it is an image's
-        self._links_allowed_from = 0  # a bracket around a link opens no other link
+        self._brackets: list[tuple[int, bool]] = []  # the position of each open one, and whether it is an image's
+        self._links_allowed_from = 0  # the depth from which brackets may be links, since links do not nest
         self._fences: dict[int, list[int]] | None = None  # length of a run of backticks → where such runs are
         self._comments_may_close = True
 
@@ -360,18 +360,18 @@ class _SpanReader:
         depth = len(self._brackets)
         allowed = is_image or depth >= self._links_allowed_from
         self._links_allowed_from = min(self._links_allowed_from, depth)
-        shown = start + (2 if is_image else 1)
-        tail = self._tail(shown, bracket) if allowed else None
+        text_start = start + (2 if is_image else 1)
+        tail = self._tail(text_start, bracket) if allowed else None
         if tail is None:
             return after
         definition, end = tail
         if not is_image:
             self._links_allowed_from = depth
         kind = "image" if is_image else "link"
-        self._spans.append(Span(kind, start, end, shown, bracket, *definition))
+        self._spans.append(Span(kind, start, end, text_start, bracket, *definition))
         return end
 
-    def _tail(self, shown: int, bracket: int) -> tuple[LinkDefinition, int] | None:
+    def _tail(self, text_start: int, bracket: int) -> tuple[LinkDefinition, int] | None:
         """Read what follows the text of a link: `(target "title")`, `[label]`, `[]` or nothing."""
         after = bracket + 1
         if self._text.startswith("(", after, self._end) and (tail := self._parenthesis(after + 1)):
@@ -382,12 +382,12 @@ class _SpanReader:
         label = re.compile(_LABEL).match(self._text, after, self._end)
         if label:
             end = label.end()
-        name = label[1] if label and label[1].strip() else self._own_label(shown, bracket)
+        name = label[1] if label and label[1].strip() else self._own_label(text_start, bracket)
         found = self._definitions.get(label_key(name))
         return (found, end) if found else None
 
-    def _own_label(self, shown: int, bracket: int) -> str:
-        label = re.compile(_LABEL).fullmatch(self._text, shown - 1, bracket + 1)
+    def _own_label(self, text_start: int, bracket: int) -> str:
+        label = re.compile(_LABEL).fullmatch(self._text, text_start - 1, bracket + 1)
         return label[1] if label else ""
 
     def _parenthesis(self, position: int) -> tuple[LinkDefinition, int] | None:

@@ -66,7 +66,7 @@ _BLANK_THEN_PROSE = r"\n[ \t]*+\n\s*+(?!---[ \t]*+(?:\n|\Z)|[\w\"'][^\n:]*+:(?:[
 
 
 def opens_front_matter(text: str) -> bool:
-    """Whether a page (with its newline in front) begins as front matter does.
+    """Return whether a page (with its newline in front) begins as front matter does.
 
     A horizontal rule at the top of a page looks the same. As in Pandoc, a blank line after it makes it a rule, unless
     a `key:` follows.
@@ -106,7 +106,7 @@ def _find_line(text: str, mark: str, start: int) -> int:
 
 
 def _is_line_of(text: str, mark: str, place: int) -> bool:
-    """Whether the line at this newline has only this mark and optional space after it."""
+    """Return whether the line at this newline has only this mark and optional space after it."""
     end = place + len(mark)
     return text.startswith(mark, place) and not text[end : _line_end(text, end)].strip(" \t")
 
@@ -119,7 +119,7 @@ _TAG_CLOSES = r"(?i:</(?:pre|script|style|textarea)>)"
 _RULE = r" {0,3}+(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)\Z"
 # Not part of a paragraph unless one has begun: indented code, definitions of links.
 _BEFORE_PARAGRAPH = r" {4}| {0,3}+\t| {0,3}+\[[^\]]++\]:"
-# A line under one of these cannot be an underline: it would have to stand inside. A table is one too.
+# A line under one of these is not an underline unless it is inside the same container. A table is one too.
 _CONTAINER = r"[ \t]*+(?:[>|]|[-+*](?:[ \t]|\Z)|[0-9]{1,9}+[.)](?:[ \t]|\Z))"
 _DEEP_LINE = r"\n((?: {4}| {0,3}+\t)[ \t]*+)(?=[^ \t\n])"
 
@@ -133,8 +133,8 @@ class _Scan:
         self.headings: list[Heading] = []
         self.verbatim: list[tuple[int, int]] = []
         self._floor = body  # the end of the last mark: a paragraph begins below it
-        self._contained = -1  # the end of the last line known to stand in a list, a quote or a table
-        self._lists = _Lists(text, body)
+        self._contained = -1  # the end of the last line that is known to be in a list, a quote or a table
+        self._lists = _ListItems(text, body)
 
     def run(self) -> None:
         text = self.text
@@ -213,7 +213,7 @@ class _Scan:
         return start if start is None or self._same_list(start, line) else None
 
     def _same_list(self, start: int, underline: str) -> bool:
-        """Whether paragraph and underline are in the same list item, or both in none."""
+        """Return whether paragraph and underline are in the same list item, or both in none."""
         return self.text[start] != " " or _width(underline) >= self._lists.indent_around(start)
 
     def _read_fence(self, line: str, at: int) -> int:
@@ -279,13 +279,13 @@ class _Scan:
         return end
 
 
-class _Lists:
-    """The list item that an indented line belongs to. Lines must be asked for from top to bottom."""
+class _ListItems:
+    """The list item that an indented line belongs to. Lines must be passed from top to bottom."""
 
     def __init__(self, text: str, body: int) -> None:
         self._text = text
-        # The last line asked for, and its answer. Lines above it are never looked at again, so that all calls
-        # together read the page once.
+        # The last line passed, and its result. Lines above it are not read again, so that all calls together read
+        # the page once.
         self._last = (body, 0)
 
     def indent_around(self, start: int) -> int:
@@ -316,7 +316,7 @@ def indented_code(page: Outline) -> list[tuple[int, int]]:
     """Return the lines that are code because they are indented by four, or by four more than their list item."""
     import re
 
-    lists = _Lists(page.text, page.body)
+    lists = _ListItems(page.text, page.body)
     ends = {page.body, *(heading.end for heading in page.headings), *(end for _, end in page.verbatim)}
     code: list[tuple[int, int]] = []
     upcoming = iter(page.verbatim)
@@ -418,13 +418,13 @@ def plain(text: str, definitions: Mapping[str, LinkDefinition] = _NO_DEFINITIONS
 
 
 def _remove(text: str, ranges: list[Range]) -> str:
-    kept, position = [], 0
+    pieces, position = [], 0
     for start, end in ranges:
         if start > position:
-            kept.append(text[position:start])
+            pieces.append(text[position:start])
         position = max(position, end)
-    kept.append(text[position:])
-    return "".join(kept)
+    pieces.append(text[position:])
+    return "".join(pieces)
 
 
 def _find_markup(text: str, definitions: Mapping[str, LinkDefinition]) -> list[Range]:
@@ -464,7 +464,7 @@ def _find_spans(text: str, definitions: Mapping[str, LinkDefinition]) -> tuple[l
 
 
 def _may_be_more_than_code(around: str, has_code: bool, definitions: Mapping[str, LinkDefinition]) -> bool:
-    """Whether there may be a link, a tag or an escaped backtick around the code of a text."""
+    """Return whether there may be a link, a tag or an escaped backtick around the code of a text."""
     return "<" in around or "](" in around or ("[" in around and bool(definitions)) or ("\\" in around and has_code)
 
 

@@ -288,14 +288,14 @@ def test_an_interrupted_import_keeps_what_is_done_and_goes_on_from_there(
         (["keyword", "x", "--limit=-1"], "from 1 to 50"),
         (["keyword", "x", "--limit=many"], "'many' is not a whole number"),
         (["keyword", "x", "--limit=" + "9" * 5000], "is not a whole number"),
-        (["keyword", "x", "--page-token=AAAA"], "none that a search gave"),
+        (["keyword", "x", "--page-token=AAAA"], "Unknown page_token"),
         (["keyword", "  "], "query needs at least one letter or number"),
         (["keyword", "x" * 50_001], "at most 50,000"),
         (["keyword", "x", "--after", "yesterday"], "2026-06-28"),
         (["semantic", "x", "--min-score", "2"], "or 'none'"),
         (["filter", "--order-by", "colour"], "cannot order by 'colour'"),
         (["keyword", "x", "--order-by", "title"], "--order-by"),
-        (["get", "mail-000", "--first-line", "1", "--max-bytes", "1"], "not for both"),
+        (["get", "mail-000", "--first-line", "1", "--max-bytes", "1"], "not both"),
     ],
 )
 @pytest.mark.usefixtures("corpus")

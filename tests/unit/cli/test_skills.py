@@ -68,7 +68,7 @@ def test_a_search_without_a_match_is_a_success(run: Run) -> None:
     done = run("skills", "search", "xyzzy")
     assert (done.code, done.out) == (
         0,
-        "none of 2 skills has a word of the query: try other words for the same task\n",
+        "none of 2 skills has a word of the query: try other words for the same thing\n",
     )
 
 

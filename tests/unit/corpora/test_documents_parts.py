@@ -55,13 +55,13 @@ def test_a_range_of_bytes_never_cuts_a_character() -> None:
 @pytest.mark.parametrize(
     ("asked", "advice"),
     [
-        ({"first_line": 0}, "count from 1"),
+        ({"first_line": 0}, "counted from 1"),
         ({"first_line": 5}, "the document has 4 lines"),
         ({"first_line": 3, "last_line": 2}, "before first_line"),
-        ({"first_byte": -1}, "count from 0"),
+        ({"first_byte": -1}, "counted from 0"),
         ({"first_byte": 19}, "the document has 19 bytes"),
         ({"max_bytes": 0}, "at least one"),
-        ({"first_line": 1, "max_bytes": 5}, "not for both"),
+        ({"first_line": 1, "max_bytes": 5}, "not both"),
     ],
 )
 def test_a_range_that_is_not_there_is_refused_with_what_is(asked: dict[str, int], advice: str) -> None:

@@ -23,7 +23,7 @@ pytestmark = [requirement("context.warm-start"), pytest.mark.usefixtures("later"
 
 @pytest.fixture(autouse=True)
 def everything_is_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_index, "WORTH_KEEPING_BYTES", 0)
+    monkeypatch.setattr(file_index, "MIN_CACHED_BYTES", 0)
 
 
 class Lines:
@@ -62,7 +62,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "cache" / "lines.kept"
+    return tmp_path / "cache" / "lines.cache"
 
 
 def test_the_next_process_reads_only_what_changed(root: Path, path: Path) -> None:
@@ -205,7 +205,7 @@ def test_what_is_not_as_it_was_written_counts_for_nothing(root: Path, path: Path
 
 def test_where_nothing_can_be_kept_answers_are_the_same(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    nowhere = Lines(root, tmp_path / "file" / "lines.kept")
+    nowhere = Lines(root, tmp_path / "file" / "lines.cache")
     assert nowhere.find("zebra") == [("a.md", 0), ("b.md", 0)]
     assert nowhere.find("zebra") == [("a.md", 0), ("b.md", 0)]
 
@@ -218,12 +218,12 @@ def test_what_is_kept_is_the_users_alone(root: Path, path: Path) -> None:
     shared = path.parent.parent / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    Lines(root, shared / "lines.kept").look()
+    Lines(root, shared / "lines.cache").look()
     assert list(shared.iterdir()) == []  # somebody else could put something in its place
 
 
 def test_what_nobody_used_for_long_is_deleted_and_what_is_used_is_not(root: Path, path: Path) -> None:
-    old, used = path.with_name("old.kept"), path.with_name("used.kept")
+    old, used = path.with_name("old.cache"), path.with_name("used.cache")
     for one in (old, used):
         Lines(root, one).look()
         os.utime(one, (1, 1))
@@ -235,7 +235,7 @@ def test_what_nobody_used_for_long_is_deleted_and_what_is_used_is_not(root: Path
 
 
 def test_little_is_not_worth_keeping(root: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_index, "WORTH_KEEPING_BYTES", 1000)
+    monkeypatch.setattr(file_index, "MIN_CACHED_BYTES", 1000)
     Lines(root, path).look()
     assert not path.exists()
 
@@ -255,7 +255,7 @@ def test_two_processes_may_keep_at_once(root: Path, path: Path) -> None:
     (root / "many.md").write_text("".join(f"word{number} zebra\n" for number in range(500)))
     code = (
         "import sys; sys.path[:0] = sys.argv[3:]; from pathlib import Path; from onhand.corpora import file_index;"
-        "file_index.WORTH_KEEPING_BYTES = 0; from unit.corpora.test_file_index import Lines;"
+        "file_index.MIN_CACHED_BYTES = 0; from unit.corpora.test_file_index import Lines;"
         "[Lines(Path(sys.argv[1]), Path(sys.argv[2])).look() for _ in range(10)]"
     )
     command = [sys.executable, "-c", code, str(root), str(path), *sys.path]

@@ -159,7 +159,7 @@ def test_what_is_put_in_the_place_of_a_page_does_not_block(project: Project, mak
     with on_open(swap):
         result = project.context().search("zebra")
     assert result.hits == ()
-    assert result.problems == ((".AGENTS/page.md", "not a regular file any more"),)
+    assert result.problems == ((".AGENTS/page.md", "no longer a regular file"),)
 
 
 @posix

@@ -13,7 +13,7 @@ import pytest
 from onhand import InputError, Registry, Rules, rules_on_touch
 from onhand.corpora import files
 from onhand.corpora import rules as rules_module
-from onhand.corpora.rules import MAX_LISTED, PathRules
+from onhand.corpora.rules import MAX_LISTED, RulesForPath
 from onhand.embed.embedder import HashingEmbedder
 from onhand.markdown.links import MAX_LINKS
 from requirements import requirement
@@ -50,7 +50,7 @@ def nested(write: Write) -> None:
     write("docs/testing.md", "# Tests\n\nName a test like a sentence.\n\n## Speed\n\nNo quokka sleeps.\n")
 
 
-def shown(found: PathRules) -> list[str]:
+def shown(found: RulesForPath) -> list[str]:
     return [file.path for file in found.files if file.shown_bytes]
 
 

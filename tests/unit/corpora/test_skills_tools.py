@@ -42,7 +42,7 @@ def test_a_search_without_a_match_says_why_and_an_empty_one_is_refused(registry:
     miss = registry.call("search_skills", {"query": "xyzzy"})
     assert (miss.ok, miss.text) == (
         True,
-        "no matching skill: none of 1 skills has a word of the query: try other words for the same task",
+        "no matching skill: none of 1 skills has a word of the query: try other words for the same thing",
     )
     assert not registry.call("search_skills", {"query": "  "}).ok
 

@@ -1,4 +1,4 @@
-"""Read documents from files and directories, one after the other, as soon as each is read.
+"""Read documents from files and directories, one at a time.
 
 A file that cannot be used becomes an ImportProblem among the documents and stops nothing. The same files give the same
 documents, so an interrupted import can start again and skip what is already stored.
@@ -12,14 +12,14 @@ from onhand.corpora.files import MARKDOWN, FoundFile, Unreadable
 from onhand.corpora.sources.json_records import read_json, read_json_lines
 from onhand.corpora.sources.mail import read_mail, read_mbox
 from onhand.corpora.sources.page import read_page
-from onhand.corpora.sources.source import LOOKED_AT_BYTES, MAX_RECORD_BYTES, ImportProblem, Item, Source, SourceReader
+from onhand.corpora.sources.source import HEAD_BYTES, MAX_RECORD_BYTES, ImportProblem, Item, Source, SourceReader
 from onhand.corpora.sources.table import read_table
 from onhand.document import Document
 from onhand.errors import InputError
 from onhand.search.validation import validate_document
 
 MAX_FILES = 1_000_000  # of one directory
-MAX_PROBLEMS = 100  # of one file that are told one by one: a million bad lines are one piece of news
+MAX_PROBLEMS = 100  # of one file that are reported one by one; the others are counted
 
 SUFFIXES = {
     "jsonl": (".jsonl", ".ndjson"),
@@ -33,7 +33,7 @@ SUFFIXES = {
     "eml": (".eml",),
 }
 FORMS = ("auto", *SUFFIXES, "maildir")
-OF_A_DIRECTORY = ("markdown", "text", "html", "mbox", "eml")  # without being asked for by name
+DIRECTORY_FORMS = ("markdown", "text", "html", "mbox", "eml")  # what "auto" takes from a directory
 _RECORDS = (*SUFFIXES["jsonl"], *SUFFIXES["csv"], *SUFFIXES["tsv"])
 READERS: Mapping[str, Callable[[SourceReader], Iterator[Item]]] = {
     "jsonl": read_json_lines,
@@ -51,70 +51,71 @@ _ARCHIVES = (".zip", ".gz", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz", ".rar"
 
 
 class Sources:
-    """The documents and problems of files, in order. `done_bytes` of `total_bytes` have been read."""
+    """The documents and problems of files in order, read while iterating. `done_bytes` of `total_bytes` are done."""
 
     def __init__(
         self,
         sources: Sequence[Source],
         problems: Sequence[ImportProblem],
-        given: Document,
+        overrides: Document,
         max_bytes: int = MAX_RECORD_BYTES,
     ) -> None:
         self.total_bytes = sum(source.file.stamp.size for source in sources)
         self.files = len(sources)
         self._sources = sources
         self._problems = problems
-        self._given = given
+        self._overrides = overrides
         self._max_bytes = max_bytes
-        self._before = 0  # bytes of the files that are done
+        self._finished_bytes = 0  # of the files that have been read completely
         self._current: SourceReader | None = None
 
     @property
     def done_bytes(self) -> int:
-        """How far reading is."""
-        return min(self.total_bytes, self._before + (self._current.done_bytes if self._current else 0))
+        """Return how many bytes have been read so far."""
+        return min(self.total_bytes, self._finished_bytes + (self._current.done_bytes if self._current else 0))
 
     def __iter__(self) -> Iterator[Document | ImportProblem]:
-        self._before = 0
+        self._finished_bytes = 0
         yield from self._problems
         seen: set[int] = set()
         for source in self._sources:
             yield from _cap_problems(source, self._items(source, seen))
             self._current = None
-            self._before += source.file.stamp.size
+            self._finished_bytes += source.file.stamp.size
 
     def _items(self, source: Source, seen: set[int]) -> Iterator[Document | ImportProblem]:
         try:
-            with SourceReader(source, self._max_bytes) as opened:
-                self._current = opened
-                for where, item in READERS[source.form](opened):
+            with SourceReader(source, self._max_bytes) as reader:
+                self._current = reader
+                for where, item in READERS[source.form](reader):
                     if isinstance(item, str):
                         yield ImportProblem(source.path, where, item)
                     else:
-                        yield self._kept(source, where, item, seen)
+                        yield self._accept(source, where, item, seen)
         except Unreadable as reason:
             yield ImportProblem(source.path, "", str(reason))
         except OSError as error:
             yield ImportProblem(source.path, "", (error.strerror or str(error)).lower())
 
-    def _kept(self, source: Source, where: str, document: Document, seen: set[int]) -> Document | ImportProblem:
+    def _accept(self, source: Source, where: str, document: Document, seen: set[int]) -> Document | ImportProblem:
+        """Return the document completed and validated, or what is wrong with it."""
         try:
-            whole = validate_document(self._with_given(document))
+            document = validate_document(self._override_fields(document))
         except InputError as error:
             return ImportProblem(source.path, where, f"{error}; left out")
-        # The first of an id stays: if the later won, each import would write both again. The hash, because ids of a
-        # million mails take a hundred megabytes.
-        if hash(whole.id) in seen:
-            return ImportProblem(source.path, where, f"the id {whole.id[:200]!r} was already read: left out")
-        seen.add(hash(whole.id))
-        return whole
+        # The first document with an id counts: if the last did, every import would write both again. Only hashes are
+        # remembered, because the ids of a million mails take a hundred megabytes.
+        if hash(document.id) in seen:
+            return ImportProblem(source.path, where, f"the id {document.id[:200]!r} was already read: left out")
+        seen.add(hash(document.id))
+        return document
 
-    def _with_given(self, document: Document) -> Document:
-        given = self._given
-        if not (given.author or given.scope or given.tags):
+    def _override_fields(self, document: Document) -> Document:
+        new = self._overrides
+        if not (new.author or new.scope or new.tags):
             return document
-        tags = (*document.tags, *given.tags)
-        return document._replace(author=given.author or document.author, scope=given.scope or document.scope, tags=tags)
+        tags = (*document.tags, *new.tags)
+        return document._replace(author=new.author or document.author, scope=new.scope or document.scope, tags=tags)
 
 
 def read_sources(
@@ -126,24 +127,24 @@ def read_sources(
     tags: Sequence[str] = (),
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Sources:
-    """What is in files and directories, as documents; author and scope hold for all of them, tags are added.
+    """Return the documents in files and directories; `author` and `scope` override theirs, `tags` are added.
 
-    `form` is one of FORMS; "auto" goes by the ends of names, and of a directory takes pages and mail.
+    `form` is one of FORMS; "auto" decides by the suffix, and from a directory takes pages and mail.
     """
     if form not in FORMS:
-        raise InputError(f"the form is one of {', '.join(FORMS)}, not {form!r}")
+        raise InputError(f"unknown form {form!r}: use one of {', '.join(FORMS)}")
     if isinstance(tags, str):
-        raise InputError("tags are a list of texts: put the one tag into a list")
+        raise InputError("tags is a text: pass a list of tags")
     sources: list[Source] = []
     problems: list[ImportProblem] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         _plan(os.path.abspath(os.fspath(path)), form, sources, problems)
-    given = Document("", author=author, scope=scope, tags=tuple(tags))
-    return Sources(sources, problems, given, max_record_bytes)
+    overrides = Document("", author=author, scope=scope, tags=tuple(tags))
+    return Sources(sources, problems, overrides, max_record_bytes)
 
 
 def _plan(path: str, form: str, sources: list[Source], problems: list[ImportProblem]) -> None:
-    """Find the files that a path stands for."""
+    """Add the files that a path stands for to the sources, and what cannot be read to the problems."""
     try:
         if not os.path.isdir(path):
             file = files.find_named(path)
@@ -159,8 +160,8 @@ def _plan(path: str, form: str, sources: list[Source], problems: list[ImportProb
 
 def _plan_directory(root: str, form: str, sources: list[Source], problems: list[ImportProblem]) -> None:
     if form == "maildir":
-        raise Unreadable("no Maildir: there are no directories cur and new in it")
-    taken = tuple(end for name in (OF_A_DIRECTORY if form == "auto" else (form,)) for end in SUFFIXES.get(name, ()))
+        raise Unreadable("not a Maildir: it has no directories cur and new")
+    taken = tuple(end for name in (DIRECTORY_FORMS if form == "auto" else (form,)) for end in SUFFIXES.get(name, ()))
     found, left_out = files.sweep(root, (*taken, *_RECORDS) if form == "auto" else taken, MAX_FILES)
     problems += [
         ImportProblem(_with_slashes(os.path.join(root, problem.path)), "", problem.reason) for problem in left_out
@@ -168,7 +169,7 @@ def _plan_directory(root: str, form: str, sources: list[Source], problems: list[
     records = [file.name for file in found if not file.name.lower().endswith(taken)]
     if records:
         others = f" and {len(records) - 1:,} others" if len(records) > 1 else ""
-        reason = f"{records[0]}{others} left out: of a directory, pages and mail are taken; name tables themselves"
+        reason = f"{records[0]}{others} left out: only pages and mail are read from a directory; name tables directly"
         problems.append(ImportProblem(_with_slashes(root), "", reason))
     pages = [file for file in found if file.name.lower().endswith(taken)]
     for file in pages:
@@ -176,12 +177,12 @@ def _plan_directory(root: str, form: str, sources: list[Source], problems: list[
         sources.append(_source(os.path.join(root, file.name), file, _form_by_name(file.name), folder))
     if not pages and not records and not left_out:
         problems.append(
-            ImportProblem(_with_slashes(root), "", f"nothing to import: no file ends with {' '.join(taken)}")
+            ImportProblem(_with_slashes(root), "", f"nothing to import: no file name ends with {' '.join(taken)}")
         )
 
 
 def _plan_maildir(root: str, sources: list[Source], problems: list[ImportProblem]) -> None:
-    """Mails of a Maildir and of its folders, which are hidden directories in it."""
+    """Add the mails of a Maildir and of its folders, which are hidden directories in it."""
     with os.scandir(root) as entries:
         folders = sorted(entry.name for entry in entries if entry.name.startswith(".") and _is_maildir(entry.path))
     for folder in ("", *folders):
@@ -207,7 +208,7 @@ def _source(path: str, file: FoundFile, form: str, folder: str) -> Source:
 
 
 def _form_of(path: str, file: FoundFile) -> str:
-    """The form of a file by its name, or by how it begins."""
+    """Return the form of a file by its name or, if that says nothing, by its first bytes."""
     if path.lower().endswith(_ARCHIVES):
         raise Unreadable("an archive: unpack it first")
     return _form_by_name(path) or _form_by_content(file)
@@ -220,18 +221,18 @@ def _form_by_name(name: str) -> str:
 def _form_by_content(file: FoundFile) -> str:
     descriptor = files.open_regular(file)
     try:
-        head = os.read(descriptor, LOOKED_AT_BYTES)
+        head = os.read(descriptor, HEAD_BYTES)
     finally:
         os.close(descriptor)
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     for form, signs in (("mbox", b"From "), ("jsonl", b"{"), ("json", b"["), ("html", (b"<!doctype", b"<html"))):
         if begin.lower().startswith(signs) if form == "html" else begin.startswith(signs):
             return form
-    raise Unreadable(f"nobody knows its form: give it as one of {', '.join(FORMS[1:])}")
+    raise Unreadable(f"unknown form: name one of {', '.join(FORMS[1:])}")
 
 
 def _cap_problems(source: Source, items: Iterable[Document | ImportProblem]) -> Iterator[Document | ImportProblem]:
-    """The items of one file; of many problems the first ones and how many more there are."""
+    """Yield the items of one file, but only the first problems and then the number of the others."""
     problems = 0
     for item in items:
         problems += isinstance(item, ImportProblem)

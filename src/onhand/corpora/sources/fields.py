@@ -11,7 +11,7 @@ from onhand.document import Document
 from onhand.errors import InputError
 from onhand.search.validation import parse_time, time_of_epoch
 
-# The first that is there and not empty counts; others of the same line are metadata.
+# Of the names for one field, the first that has a value counts; the others become metadata.
 NAMES = {
     "id": ("id", "_id", "document_id", "doc_id"),
     "title": ("title", "subject", "name"),
@@ -22,14 +22,17 @@ NAMES = {
     "created_time": ("created_time", "created_at", "created", "date", "timestamp"),
     "kind": ("kind",),
 }
-ABOUT = ("title", "author", "tags", "scope", "created_time")  # what a page says of itself
-MAX_SHOWN = 60
+ABOUT = ("title", "author", "tags", "scope", "created_time")  # what a page may state about itself
+MAX_QUOTED_CHARS = 60
 
 
 def document_of(
-    record: Mapping[str, Any], given: Document, fields: tuple[str, ...] = tuple(NAMES)
+    record: Mapping[str, Any], defaults: Document, fields: tuple[str, ...] = tuple(NAMES)
 ) -> tuple[Document, list[str]]:
-    """The document of a record, and what in it cannot be used; `given` is what holds where the record says nothing."""
+    """Return the document that a record describes, and notes on values that cannot be used.
+
+    `defaults` supplies the fields that the record does not have.
+    """
     keys = {_plain(key): key for key in reversed(list(record)) if not _is_empty(record[key])}
     values: dict[str, Any] = {}
     used: set[str] = set()
@@ -43,23 +46,23 @@ def document_of(
             values[field] = _READERS[name if name == "html" else field](record[key])
             used.add(key)
         except (InputError, TypeError) as error:
-            notes.append(f"{key[:MAX_SHOWN]}: {error}; kept in the metadata")
-    return given._replace(**values, metadata=_metadata(record, used, given.metadata)), notes
+            notes.append(f"{key[:MAX_QUOTED_CHARS]}: {error}; kept in the metadata")
+    return defaults._replace(**values, metadata=_metadata(record, used, defaults.metadata)), notes
 
 
 def names_content(keys: list[str]) -> bool:
-    """Whether one of these names stands for something that can be found."""
+    """Return whether one of these names stands for a title or a text."""
     return any(_plain(key) in (*NAMES["title"], *NAMES["text"]) for key in keys)
 
 
-def _metadata(record: Mapping[str, Any], used: set[str], given: Mapping[str, Any]) -> dict[str, Any]:
+def _metadata(record: Mapping[str, Any], used: set[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
     rest = {key: value for key, value in record.items() if key not in used and not _is_empty(value)}
     inner = rest.pop("metadata") if isinstance(rest.get("metadata"), dict) else {}
-    return {**given, **inner, **rest}
+    return {**defaults, **inner, **rest}
 
 
 def _plain(key: str) -> str:
-    """`Created At` and `created-at` mean created_at."""
+    """Return the normal form of a name: `Created At` and `created-at` mean created_at."""
     return key.strip().lower().replace(" ", "_").replace("-", "_")
 
 
@@ -83,7 +86,7 @@ def _html(value: Any) -> str:
 
 def _line(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise TypeError(f"a text was expected, not {_shorten(value)}")
+        raise TypeError(f"expected a text, not {_shorten(value)}")
     return str(value).strip()
 
 
@@ -96,7 +99,7 @@ def _person(value: Any) -> str:
         return _line(value)
     name, address = value.get("name") or "", value.get("email") or value.get("address") or ""
     if not name and not address:
-        raise TypeError("an author has a name or an email")
+        raise TypeError("an author needs a name or an email")
     return f"{_line(name)} <{_line(address)}>" if name and address else _line(name or address)
 
 
@@ -111,7 +114,7 @@ def _scope(value: Any) -> str:
 
 def _time(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # 2026 and 20260628 are what a front matter makes of a year and of a date without dashes.
+        # In front matter, a year and a date without dashes are the numbers 2026 and 20260628.
         return parse_time(str(value)) if value in range(1000, 10_000) or _is_date(value) else time_of_epoch(value)
     return parse_time(_line(value))
 
@@ -121,8 +124,8 @@ def _is_date(number: float) -> bool:
 
 
 def _shorten(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= MAX_SHOWN else shown[: MAX_SHOWN - 1] + "…"
+    text = repr(value)
+    return text if len(text) <= MAX_QUOTED_CHARS else text[: MAX_QUOTED_CHARS - 1] + "…"
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {

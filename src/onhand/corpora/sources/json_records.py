@@ -1,6 +1,6 @@
 """Read documents from JSON: one object per line, an array of objects, or objects one after the other.
 
-A bad line costs only that line. In an array, only as much is in memory as one object needs; what follows a mistake
+A bad line affects only that line. Of an array, only one object at a time is in memory; what follows a syntax error
 cannot be delimited, so it is not read.
 """
 
@@ -11,23 +11,23 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from onhand.corpora.files import Unreadable
-from onhand.corpora.sources.encoding import text_of_line
 from onhand.corpora.sources.fields import document_of
 from onhand.corpora.sources.source import Item, Source, SourceReader, stable_id, too_long
 from onhand.document import Document
+from onhand.text import decode_leniently
 
 
-def read_json_lines(opened: SourceReader) -> Iterator[Item]:
-    """The documents of the lines."""
-    for number, line in opened.lines():
+def read_json_lines(reader: SourceReader) -> Iterator[Item]:
+    """Yield the document of each line."""
+    for number, line in reader.lines():
         where = f"line {number}"
         if line is None:
-            yield where, too_long(opened.max_bytes)
+            yield where, too_long(reader.max_bytes)
         elif line.strip():
-            text, problem = text_of_line(line)
+            text, problem = decode_leniently(line, "utf-8")
             if problem:
                 yield where, problem
-            yield from _of_line(opened.source, where, text)
+            yield from _of_line(reader.source, where, text)
 
 
 def _of_line(source: Source, where: str, text: str) -> Iterator[Item]:
@@ -36,13 +36,13 @@ def _of_line(source: Source, where: str, text: str) -> Iterator[Item]:
     except RecursionError:
         yield where, "nested too deep: left out"
     except ValueError as error:
-        yield where, f"no JSON ({str(error)[:100]}): left out"
+        yield where, f"not JSON ({str(error)[:100]}): left out"
     else:
         yield from of_value(source, where, value, text.strip())
 
 
 def of_value(source: Source, where: str, value: Any, text: str) -> Iterator[Item]:
-    """The document that a JSON value describes; `text` is how it is written."""
+    """Yield the document that a JSON value describes; `text` is its JSON text."""
     if not isinstance(value, dict):
         yield where, f"a JSON {_KINDS.get(type(value), 'number')}, not an object with a text: left out"
         return
@@ -58,7 +58,7 @@ def of_value(source: Source, where: str, value: Any, text: str) -> Iterator[Item
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse)
@@ -68,9 +68,9 @@ _SPACE = re.compile(r"[ \t\r\n]*+")
 _UNREADABLE_REST = "the rest of the file is left out; with one object per line (.jsonl) only that line would be"
 
 
-def read_json(opened: SourceReader) -> Iterator[Item]:
-    """The documents of the objects."""
-    text = _Text(opened)
+def read_json(reader: SourceReader) -> Iterator[Item]:
+    """Yield the documents of a JSON array, or of objects one after the other."""
+    text = _Text(reader)
     is_array = text.next_character() == "["
     text.at += is_array
     number = 0
@@ -81,40 +81,40 @@ def read_json(opened: SourceReader) -> Iterator[Item]:
             value, written = text.value(DECODER)
         except (ValueError, RecursionError) as error:
             reason = "nested too deep" if isinstance(error, RecursionError) else str(error)[:100]
-            yield where, f"no JSON ({reason}): {_UNREADABLE_REST}"
+            yield where, f"not JSON ({reason}): {_UNREADABLE_REST}"
             return
-        if len(written) > opened.max_bytes:
-            yield where, too_long(opened.max_bytes)
+        if len(written) > reader.max_bytes:
+            yield where, too_long(reader.max_bytes)
         else:
-            yield from of_value(opened.source, where, value, written)
+            yield from of_value(reader.source, where, value, written)
         if is_array and text.next_character() == ",":
             text.at += 1
         elif is_array and text.next_character() != "]":
             yield where, f"no comma or ] after it: {_UNREADABLE_REST}"
             return
     if is_array and not character:
-        yield "", "cut off: there is no ] at its end"
+        yield "", "incomplete: there is no ] at its end"
     text.at += is_array
     if text.next_character():
-        yield "", f"something stands behind the last record: {_UNREADABLE_REST}"
+        yield "", f"there is something after the last record: {_UNREADABLE_REST}"
     if text.is_damaged:
         yield "", "not UTF-8: some letters are lost; save it as UTF-8"
 
 
 class _Text:
-    """A window on a long text; `at` is where reading goes on."""
+    """A window into a long text; `at` is where reading continues."""
 
-    def __init__(self, opened: SourceReader) -> None:
+    def __init__(self, reader: SourceReader) -> None:
         self.at = 0
         self.is_damaged = False
         self._window = ""
-        self._pieces = opened.pieces()
-        self._max_chars = opened.max_bytes
+        self._pieces = reader.pieces()
+        self._max_chars = reader.max_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._is_first = True
 
     def next_character(self) -> str:
-        """The next one that is not space; "" at the end."""
+        """Return the next character that is not white space, without consuming it; "" at the end."""
         while True:
             space = _SPACE.match(self._window, self.at)
             self.at = space.end() if space else self.at
@@ -124,12 +124,12 @@ class _Text:
                 return ""
 
     def value(self, decoder: Any) -> tuple[Any, str]:
-        """The value that begins here, and how it is written."""
+        """Return the value that begins here, and its JSON text."""
         whole = False
         while True:
             try:
                 value, end = decoder.raw_decode(self._window, self.at)
-                if end < len(self._window) or whole:  # 12 may be the beginning of 123
+                if end < len(self._window) or whole:  # 12 may be the start of 123
                     written, self.at = self._window[self.at : end], end
                     return value, written
             except ValueError as error:
@@ -137,20 +137,20 @@ class _Text:
                     raise
                 if len(self._window) - self.at > self._max_chars:
                     raise ValueError(f"{error}, or longer than {self._max_chars:,} bytes") from error
-            # Twice as much each time: what is read again and again would take quadratic time.
+            # Double the window each time, because parsing the same text for every piece would take quadratic time.
             whole = not self._grow(len(self._window) - self.at)
 
     def _grow(self, chars: int) -> bool:
-        """Let go of what was read and add at least so much; whether there was anything to add."""
+        """Drop what was consumed, read at least this much more, and return whether there was any."""
         added = [self._window[self.at :]]
         self.at = 0
         while chars > 0 and (piece := next(self._pieces, None)) is not None:
-            added.append(self._decoded(piece))
+            added.append(self._decode(piece))
             chars -= len(added[-1])
         self._window = "".join(added)
         return len(added) > 1
 
-    def _decoded(self, piece: bytes) -> str:
+    def _decode(self, piece: bytes) -> str:
         if self._is_first:
             self._is_first = False
             if b"\0" in piece[:4]:

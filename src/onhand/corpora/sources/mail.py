@@ -1,8 +1,8 @@
-"""Read documents from mails and mailboxes: headers and the readable text; attachments by name only.
+"""Read documents from mails and mailboxes: headers and readable text, and the names of attachments.
 
-A mail is outside data: parts, depth and headers are bounded, and no header can raise. The standard library's parser
-recurses once for each level of parts and bounds nothing, so it only reads single headers. A mailbox is split at its
-`From ` lines while it is read, with one mail in memory at a time.
+A mail is untrusted: the number of parts and headers and the depth are bounded, and no header can raise. The standard
+library's parser recurses for each level of parts without a limit, so it is used for single headers only. A mailbox is
+split at its `From ` lines while it is read, with one mail in memory at a time.
 """
 
 import re
@@ -12,18 +12,17 @@ from itertools import chain
 from typing import Any
 
 from onhand.corpora.files import Unreadable
-from onhand.corpora.sources.encoding import text_of_part
-from onhand.corpora.sources.source import Item, Source, SourceReader, stable_id
+from onhand.corpora.sources.source import Item, Source, SourceReader, stable_id, text_of_part
 from onhand.document import Document
 from onhand.errors import InputError
 from onhand.record import Record
 from onhand.search.validation import parse_time
 
-MAX_DEPTH = 20  # of parts in parts; a mail forwarded ten times has as many
+MAX_DEPTH = 20  # of parts in parts; a mail that was forwarded ten times has as many
 MAX_PARTS = 1000
-MAX_COPIES = 6  # of the whole: what is nested deeper than three or four levels is small
+MAX_COPIES = 6  # every level copies its parts, but those nested deeper than three or four levels are small
 MAX_HEADERS = 1000
-MAX_HEADER_CHARS = 16 * 1024  # of one; the list of people that a mail went to may be long
+MAX_HEADER_CHARS = 16 * 1024  # of one header; the list of recipients may be long
 MAX_HEADERS_BYTES = 1024 * 1024
 MAX_TAGS = 100
 MAX_TITLE_CHARS = 1000
@@ -33,19 +32,19 @@ _HEADERS_END = re.compile(rb"\r?\n\r?\n|\A\r?\n")
 _FOLDED = re.compile(rb"\r?\n(?=[ \t])")
 
 
-# A text without any of these is no mail, though a line of it may look like a header.
-_OF_MAIL = ("From", "Date", "Subject", "To", "Message-ID", "Received", "Content-Type", "MIME-Version")
+# A text without any of these is not a mail, even if one of its lines looks like a header.
+_MAIL_HEADERS = ("From", "Date", "Subject", "To", "Message-ID", "Received", "Content-Type", "MIME-Version")
 
 
 class MailPart(Record):
-    """Headers and what stands below them, still encoded."""
+    """The headers of a mail or part, and its body, still encoded."""
 
     headers: Message
     body: bytes
 
 
 class _Limits:
-    """How much of a mail may still be read, and what was left out."""
+    """How much more of a mail may be read, and what was left out."""
 
     def __init__(self, size: int) -> None:
         self.parts = MAX_PARTS
@@ -54,18 +53,18 @@ class _Limits:
         self.attachments: list[str] = []
 
 
-def read_mail(opened: SourceReader) -> Iterator[Item]:
-    """The mail of a file."""
+def read_mail(reader: SourceReader) -> Iterator[Item]:
+    """Yield the document of a file with one mail."""
     content = b""
-    for piece in opened.pieces():
+    for piece in reader.pieces():
         content += piece
-        if len(content) > opened.max_bytes:
+        if len(content) > reader.max_bytes:
             break
-    yield from of_message(opened.source, "", content[: opened.max_bytes], len(content) > opened.max_bytes)
+    yield from of_message(reader.source, "", content[: reader.max_bytes], len(content) > reader.max_bytes)
 
 
 def of_message(source: Source, where: str, content: bytes, is_cut: bool = False) -> Iterator[Item]:
-    """The document of a mail, and what could not be read of it."""
+    """Yield the problems of a mail and its document."""
     if not content.strip():
         yield where, "empty"
         return
@@ -74,11 +73,11 @@ def of_message(source: Source, where: str, content: bytes, is_cut: bool = False)
     limits = _Limits(len(content))
     if is_cut:
         limits.notes["too long: only its beginning was read"] = None
-    if not any(name in part.headers for name in _OF_MAIL):
+    if not any(name in part.headers for name in _MAIL_HEADERS):
         if b"\0" in content:
-            yield where, "no mail: it has no headers"
+            yield where, "not a mail: it has no headers"
             return
-        limits.notes["no mail headers: taken as text"] = None
+        limits.notes["no mail headers: read as text"] = None
         part = MailPart(Message(), content)
     text = _text(part, limits, 0).strip()
     document = _document(source, part.headers, text, content, limits)
@@ -88,7 +87,7 @@ def of_message(source: Source, where: str, content: bytes, is_cut: bool = False)
 
 
 def split(content: bytes) -> MailPart:
-    """The headers of a mail or of a part of one, and its body."""
+    """Split a mail, or a part of one, into headers and body."""
     end = _HEADERS_END.search(content)
     head, body = (content[: end.start()], content[end.end() :]) if end else (content, b"")
     headers = Message()
@@ -133,12 +132,12 @@ def _document(source: Source, headers: Message, text: str, content: bytes, limit
 
 
 def _text(part: MailPart, limits: _Limits, depth: int) -> str:
-    """What a person would read of a part."""
+    """Return the text of a part that a person would read."""
     limits.parts -= 1
     headers = part.headers
     kind = _ask_library(headers.get_content_type, "text/plain")
     if _is_attachment(headers, kind, depth):
-        name = decoded_words(str(_ask_library(headers.get_filename, "") or kind))
+        name = decode_words(str(_ask_library(headers.get_filename, "") or kind))
         limits.attachments.append(name[:MAX_TITLE_CHARS])
         return ""
     if kind.startswith("multipart/"):
@@ -146,7 +145,7 @@ def _text(part: MailPart, limits: _Limits, depth: int) -> str:
     if kind == "message/rfc822":
         return _forwarded_text(part, limits, depth)
     charset = _ask_library(headers.get_content_charset, None)
-    text = text_of_part(_transfer_decoded(part), charset).replace("\r\n", "\n")
+    text = text_of_part(_decode_transfer(part), charset).replace("\r\n", "\n")
     if kind != "text/html":
         return text
     from onhand.html_text import extract_text
@@ -185,15 +184,15 @@ def _text_of_parts(part: MailPart, kind: str, limits: _Limits, depth: int) -> st
         below = split(content)
         is_plain = _ask_library(below.headers.get_content_type, "text/plain") == "text/plain"
         found.append((is_plain, _text(below, limits, depth + 1).strip()))
-    spoken = [(is_plain, text) for is_plain, text in found if text]
+    texts = [(is_plain, text) for is_plain, text in found if text]
     if kind != "multipart/alternative":
-        return "\n\n".join(text for _, text in spoken)
-    # The last is the richest by the standard; here the plainest is best, and of the others the richest.
-    return next((text for is_plain, text in spoken if is_plain), spoken[-1][1] if spoken else "")
+        return "\n\n".join(text for _, text in texts)
+    # Prefer plain text. Otherwise take the last alternative, which is the richest according to the standard.
+    return next((text for is_plain, text in texts if is_plain), texts[-1][1] if texts else "")
 
 
 def _parts(body: bytes, boundary: str) -> Iterator[bytes]:
-    """What stands between the lines that part it; the last also when it is cut off."""
+    """Yield what is between the boundary lines, including a last part that is not closed."""
     mark = re.escape(boundary.encode("utf-8", "surrogateescape"))
     start = None
     for line in re.compile(rb"^--%b(--)?[ \t]*+\r?$\n?" % mark, re.MULTILINE).finditer(body):
@@ -210,12 +209,12 @@ def _forwarded_text(part: MailPart, limits: _Limits, depth: int) -> str:
     if depth >= MAX_DEPTH:
         limits.notes[f"parts nested deeper than {MAX_DEPTH} are left out"] = None
         return ""
-    inner = split(_transfer_decoded(part))
-    said = [f"{name}: {value}" for name in ("From", "Date", "Subject") if (value := _line(inner.headers, name))]
-    return "\n".join(said) + "\n\n" + _text(inner, limits, depth + 1)
+    inner = split(_decode_transfer(part))
+    lines = [f"{name}: {value}" for name in ("From", "Date", "Subject") if (value := _line(inner.headers, name))]
+    return "\n".join(lines) + "\n\n" + _text(inner, limits, depth + 1)
 
 
-def _transfer_decoded(part: MailPart) -> bytes:
+def _decode_transfer(part: MailPart) -> bytes:
     import binascii
 
     encoding = _line(part.headers, "Content-Transfer-Encoding").lower()
@@ -228,37 +227,39 @@ def _transfer_decoded(part: MailPart) -> bytes:
 
 
 def _last_group(letters: bytes) -> bytes:
-    """The letters of base64 that are no full group, filled up; one alone stands for nothing."""
+    """Return the incomplete last group of base64 letters, padded; a single letter encodes nothing."""
     rest = letters[len(letters) // 4 * 4 :]
     return rest.ljust(4, b"=") if len(rest) > 1 else b""
 
 
 def _people(headers: Message, name: str) -> list[str]:
-    """Each as `Name <address>`."""
+    """Return the people in a header, each as `Name <address>`."""
     from email.utils import getaddresses
 
     raw = [str(value) for value in headers.get_all(name, [])]
     people = _ask_library(lambda: getaddresses(raw), [])
-    spelled = [(" ".join(decoded_words(who).split()), address) for who, address in people]
-    return [f"{who} <{address}>" if who and address else who or address for who, address in spelled if who or address]
+    named = [(" ".join(decode_words(name).split()), address) for name, address in people]
+    return [
+        f"{name} <{address}>" if name and address else name or address for name, address in named if name or address
+    ]
 
 
 def _line(headers: Message, name: str) -> str:
-    """A header on one line, decoded; "" when it is not there."""
-    return " ".join(decoded_words(str(headers.get(name, ""))).split())
+    """Return a header decoded on one line, or "" if it is missing."""
+    return " ".join(decode_words(str(headers.get(name, ""))).split())
 
 
-def decoded_words(text: str) -> str:
-    """The text with its encoded words (=?utf-8?q?…?=) decoded, as far as they can be."""
+def decode_words(text: str) -> str:
+    """Decode the encoded words (=?utf-8?q?…?=) in a text, as far as possible."""
     if "=?" not in text:
         return text
     from email.header import decode_header
 
     pieces = _ask_library(lambda: decode_header(text), [(text, None)])
-    return "".join(map(_decoded_word, pieces))
+    return "".join(map(_decode_word, pieces))
 
 
-def _decoded_word(word: tuple[bytes | str, str | None]) -> str:
+def _decode_word(word: tuple[bytes | str, str | None]) -> str:
     piece, charset = word
     if isinstance(piece, str):
         return piece
@@ -266,7 +267,7 @@ def _decoded_word(word: tuple[bytes | str, str | None]) -> str:
 
 
 def _ask_library(ask: Callable[[], Any], otherwise: Any) -> Any:
-    """What the standard library makes of a header; it raises nearly anything on what it did not expect."""
+    """Return what the standard library reads from a header, which may raise almost any error on bad input."""
     try:
         return ask()
     except Exception:
@@ -279,33 +280,33 @@ _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _BLANK = (b"\n", b"\r\n")
 
 
-def read_mbox(opened: SourceReader) -> Iterator[Item]:
-    """The mails, in the order of the file."""
-    for number, (content, is_cut) in enumerate(_messages(opened), 1):
+def read_mbox(reader: SourceReader) -> Iterator[Item]:
+    """Yield the documents of the mails in a mailbox, in the order of the file."""
+    for number, (content, is_cut) in enumerate(_messages(reader), 1):
         plain = _ESCAPED.sub(rb"\1", content)
-        yield from of_message(opened.source, f"message {number}", plain, is_cut)
+        yield from of_message(reader.source, f"message {number}", plain, is_cut)
 
 
-def _messages(opened: SourceReader) -> Iterator[tuple[bytes, bool]]:
-    """Each mail without its `From ` line, and whether it was too long to be kept whole."""
-    parts = opened.parts_of_lines()
+def _messages(reader: SourceReader) -> Iterator[tuple[bytes, bool]]:
+    """Yield each mail without its `From ` line, and whether it was too long and had to be cut."""
+    parts = reader.parts_of_lines()
     first = next((part for part in parts if part not in _BLANK), b"").removeprefix(b"\xef\xbb\xbf")
     if not first.startswith(_FROM):
-        raise Unreadable("no mailbox: its first line does not begin with 'From '")
-    # Some programs write no date; where they do, a sentence that begins with From is none of their lines.
+        raise Unreadable("not a mailbox: its first line does not begin with 'From '")
+    # Some programs write no date. If the first line has one, a line without one is just a sentence with From.
     is_dated = _DATED.match(first) is not None
-    kept: list[bytes] = []
+    message: list[bytes] = []
     size = 0
     is_after_blank = False
     is_line_start = first.endswith(b"\n")
     for part in parts:
         starts = is_line_start and is_after_blank and part.startswith(_FROM)
         if starts and (not is_dated or _DATED.match(part)):
-            yield b"".join(kept), size > opened.max_bytes
-            kept, size = [], 0
-        elif size <= opened.max_bytes:
+            yield b"".join(message), size > reader.max_bytes
+            message, size = [], 0
+        elif size <= reader.max_bytes:
             size += len(part)
-            kept.append(part if size <= opened.max_bytes else part[: opened.max_bytes - size])
+            message.append(part if size <= reader.max_bytes else part[: reader.max_bytes - size])
         is_after_blank = is_line_start and part in _BLANK
         is_line_start = part.endswith(b"\n")
-    yield b"".join(kept), size > opened.max_bytes
+    yield b"".join(message), size > reader.max_bytes

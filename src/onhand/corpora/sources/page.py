@@ -5,18 +5,17 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from onhand.corpora.sources.encoding import text_of, text_of_html
 from onhand.corpora.sources.fields import ABOUT, document_of
-from onhand.corpora.sources.source import Item, Source, SourceReader
+from onhand.corpora.sources.source import Item, Source, SourceReader, text_of, text_of_html
 from onhand.document import Document, from_microseconds
 
 _MAX_HEADING_SEARCH_CHARS = 64 * 1024  # the first heading of a page is not further down
 
 
-def read_page(opened: SourceReader) -> Iterator[Item]:
-    """The page as a document; none when it is blank."""
-    source = opened.source
-    text, problem = text_of_html(opened.whole()) if source.form == "html" else text_of(opened.whole())
+def read_page(reader: SourceReader) -> Iterator[Item]:
+    """Yield the page as a document, unless it is blank."""
+    source = reader.source
+    text, problem = text_of_html(reader.whole()) if source.form == "html" else text_of(reader.whole())
     if problem:
         yield "", problem
     document, notes = _READERS[source.form](source, text)
@@ -25,7 +24,7 @@ def read_page(opened: SourceReader) -> Iterator[Item]:
     if document.text.strip():
         yield "", document
     else:
-        yield "", "there is no text in it"
+        yield "", "it has no text"
 
 
 def _markdown(source: Source, text: str) -> tuple[Document, list[str]]:
@@ -69,7 +68,7 @@ def _page(source: Source, text: str, title: str) -> Document:
 def _modified_time(source: Source) -> datetime | None:
     try:
         return from_microseconds(source.file.stamp.modified_ns // 1000)
-    except OverflowError:  # some file systems keep times that no calendar has
+    except OverflowError:  # some file systems have times that no calendar has
         return None
 
 

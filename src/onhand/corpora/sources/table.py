@@ -4,24 +4,24 @@ import csv
 from collections.abc import Iterator
 
 from onhand.corpora.files import Unreadable
-from onhand.corpora.sources.encoding import text_of_line
 from onhand.corpora.sources.fields import document_of, names_content
 from onhand.corpora.sources.source import MAX_RECORD_BYTES, Item, Source, SourceReader, stable_id, too_long
 from onhand.document import Document
+from onhand.text import decode_leniently
 
 _DELIMITERS = ",;\t|"
 MAX_COLUMNS = 10_000
-MAX_SHOWN_COLUMNS = 8
+MAX_LISTED_COLUMNS = 8  # in an error
 
 
-def read_table(opened: SourceReader) -> Iterator[Item]:
-    """The documents of the rows."""
+def read_table(reader: SourceReader) -> Iterator[Item]:
+    """Yield the document of each row."""
     if csv.field_size_limit() < MAX_RECORD_BYTES:
-        csv.field_size_limit(MAX_RECORD_BYTES)  # of the whole process; Python's own limit is that of a short article
-    rows = _Rows(opened)
+        csv.field_size_limit(MAX_RECORD_BYTES)  # for the whole process; Python's default fits only a short article
+    rows = _Rows(reader)
     header = rows.header()
     for where, row in rows:
-        yield from _of_row(opened.source, where, header, row) if isinstance(row, list) else ((where, row),)
+        yield from _of_row(reader.source, where, header, row) if isinstance(row, list) else ((where, row),)
 
 
 def _of_row(source: Source, where: str, header: list[str], row: list[str]) -> Iterator[Item]:
@@ -38,31 +38,31 @@ def _of_row(source: Source, where: str, header: list[str], row: list[str]) -> It
     if not document.text.strip() and not document.title:
         yield where, "no text and no title: left out"
         return
-    written = "\x1f".join(row).encode("utf-8", "surrogatepass")
-    yield where, document if document.id else document._replace(id=stable_id(source.name, written))
+    content = "\x1f".join(row).encode("utf-8", "surrogatepass")
+    yield where, document if document.id else document._replace(id=stable_id(source.name, content))
 
 
 class _Rows:
-    """The rows, each with its place, or what is wrong there."""
+    """Iterates over the rows, each with its place, or a problem instead of a row."""
 
-    def __init__(self, opened: SourceReader) -> None:
-        self._lines = _TextLines(opened)
-        self._is_tabbed = opened.source.form == "tsv"
+    def __init__(self, reader: SourceReader) -> None:
+        self._lines = _TextLines(reader)
+        self._is_tabbed = reader.source.form == "tsv"
         self._reader = csv.reader([])
 
     def header(self) -> list[str]:
-        """The names of the columns, each once."""
+        """Return the names of the columns, made unique."""
         first = next((line for line in self._lines if line.strip()), "")
         delimiter = "\t" if self._is_tabbed else max(_DELIMITERS, key=first.count)
-        self._lines.again = first
+        self._lines.pushed_back = first
         self._reader = csv.reader(self._lines, delimiter=delimiter)
         try:
             row = next(self._reader, [])
         except csv.Error as error:
             raise Unreadable(f"its first row cannot be read: {error}") from error
         if not names_content(row):
-            shown = ", ".join(name.strip()[:40] for name in row[:MAX_SHOWN_COLUMNS])
-            raise Unreadable(f"the first row must name a column text, body, content or title; it says: {shown}")
+            columns = ", ".join(name.strip()[:40] for name in row[:MAX_LISTED_COLUMNS])
+            raise Unreadable(f"the first row must name a column text, body, content or title; it has: {columns}")
         if len(row) > MAX_COLUMNS:
             raise Unreadable(f"{len(row):,} columns: at most {MAX_COLUMNS:,} are read")
         names: dict[str, None] = {}
@@ -79,8 +79,8 @@ class _Rows:
             except StopIteration:
                 return
             except csv.Error as error:
-                if "field limit" in str(error):  # nobody can tell where the next row begins
-                    yield where, f"a quote that is not closed for {MAX_RECORD_BYTES:,} bytes: the rest is left out"
+                if "field limit" in str(error):  # where the next row begins is unknown
+                    yield where, f"a quote is not closed within {MAX_RECORD_BYTES:,} bytes: the rest is left out"
                     return
                 yield where, f"{error}: left out"
             except Unreadable as error:
@@ -93,25 +93,25 @@ class _Rows:
 
 
 class _TextLines:
-    """The lines as text. Not a generator: those end when they raise, and one bad line must not hide the others."""
+    """Iterates over the lines as text. Not a generator, which would end with the first line that cannot be read."""
 
-    def __init__(self, opened: SourceReader) -> None:
+    def __init__(self, reader: SourceReader) -> None:
         self.number = 0
-        self.problem: str | None = None  # with what was read since somebody asked
-        self.again: str | None = None  # give this line once more
-        self._max_bytes = opened.max_bytes
-        self._lines = opened.lines()
+        self.problem: str | None = None  # the first with the lines read since the caller reset it
+        self.pushed_back: str | None = None  # the line to return next
+        self._max_bytes = reader.max_bytes
+        self._lines = reader.lines()
 
     def __iter__(self) -> "_TextLines":
         return self
 
     def __next__(self) -> str:
-        if self.again is not None:
-            line, self.again = self.again, None
+        if self.pushed_back is not None:
+            line, self.pushed_back = self.pushed_back, None
             return line
         self.number, content = next(self._lines)
         if content is None:
             raise Unreadable(too_long(self._max_bytes))
-        text, problem = text_of_line(content)
+        text, problem = decode_leniently(content, "utf-8")
         self.problem = self.problem or problem
         return text

@@ -104,7 +104,7 @@ def test_a_bad_line_is_told_by_its_number_and_the_others_are_read(files: Files) 
     read = files.of("a.jsonl", "\r\n".join(lines))
     assert [document.text for document in read.documents] == ["a", "c"]
     assert [where for where, _ in read.reasons] == ["line 2", "line 4", "line 5", "line 6", "line 7"]
-    assert "no JSON" in read.reasons[0][1]
+    assert "not JSON" in read.reasons[0][1]
     assert "a JSON array" in read.reasons[1][1]
     assert "no text, body, content or title" in read.reasons[3][1]
 

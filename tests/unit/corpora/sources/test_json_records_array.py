@@ -30,13 +30,13 @@ def test_one_object_or_several_in_a_row_are_read_like_an_array(files: Files, con
 @pytest.mark.parametrize(
     ("content", "where", "reason"),
     [
-        ('[{"text": "a"}, {oops}, {"text": "b"}]', "record 2", "no JSON"),
+        ('[{"text": "a"}, {oops}, {"text": "b"}]', "record 2", "not JSON"),
         ('[{"text": "a"} {"text": "b"}]', "record 1", "no comma"),
         ('[{"text": "a"}, 7]', "record 2", "a JSON number"),
         ('[{"text": "a"}', "record 1", "no comma or ]"),
-        ('[{"text": "a"},', "", "cut off"),
-        ('[{"text": "a"}] x', "", "something stands behind"),
-        ('{"text": "a"} ]', "", "something stands behind"),
+        ('[{"text": "a"},', "", "incomplete"),
+        ('[{"text": "a"}] x', "", "something after the last record"),
+        ('{"text": "a"} ]', "", "something after the last record"),
     ],
 )
 def test_a_mistake_is_told_with_its_place_and_what_was_before_it_is_kept(

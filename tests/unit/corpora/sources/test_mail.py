@@ -127,8 +127,8 @@ def test_a_mail_without_an_id_has_a_stable_one_and_without_a_date_no_time(files:
 def test_a_text_without_headers_is_kept_and_told_and_bytes_are_not(files: Files) -> None:
     read = files.of("a.eml", "just words\nand more: of them\n")
     assert read.only.text == "just words\nand more: of them"
-    assert read.reasons == [("", "no mail headers: taken as text")]
-    assert files.of("b.eml", bytes(range(256)) * 20).reasons == [("", "no mail: it has no headers")]
+    assert read.reasons == [("", "no mail headers: read as text")]
+    assert files.of("b.eml", bytes(range(256)) * 20).reasons == [("", "not a mail: it has no headers")]
     assert files.of("c.eml", b" \n").reasons == [("", "empty")]
 
 

@@ -52,7 +52,7 @@ def test_a_bad_mail_is_told_by_its_number_and_the_others_are_read(files: Files) 
 def test_what_is_no_mailbox_is_one_problem(files: Files) -> None:
     for content in ("", "Hello\n", "\0" * 100):
         assert files.of("a.mbox", content).reasons == [
-            ("", "no mailbox: its first line does not begin with 'From '"),
+            ("", "not a mailbox: its first line does not begin with 'From '"),
         ]
 
 

@@ -103,7 +103,7 @@ def test_a_binary_file_with_the_name_of_a_page_is_left_out(files: Files, content
 def test_a_page_without_text_is_told(files: Files, content: str) -> None:
     read = files.of("a.html", content)
     assert read.documents == []
-    assert read.reasons == [("", "there is no text in it")]
+    assert read.reasons == [("", "it has no text")]
 
 
 def test_a_page_that_is_too_large_is_left_out(files: Files) -> None:

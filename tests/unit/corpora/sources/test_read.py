@@ -56,7 +56,7 @@ def test_a_file_of_another_name_is_known_by_how_it_begins_or_by_the_form_that_is
     assert files.of("export2", '[{"text": "b"}]').only.text == "b"
     assert files.of("page", "<!DOCTYPE html><p>c").only.text == "c"
     assert files.of("README", "d", form="text").only.text == "d"
-    assert "nobody knows its form" in files.of("README", "d").reasons[0][1]
+    assert "unknown form" in files.of("README", "d").reasons[0][1]
 
 
 def test_an_archive_is_not_opened(files: Files) -> None:
@@ -77,7 +77,7 @@ def test_a_form_that_is_given_chooses_the_files_of_a_directory(files: Files) -> 
     assert imported(files.directory, form="csv").only.text == "c"
 
 
-@pytest.mark.parametrize(("form", "reason"), [("auto", "nothing to import"), ("maildir", "no Maildir")])
+@pytest.mark.parametrize(("form", "reason"), [("auto", "nothing to import"), ("maildir", "not a Maildir")])
 def test_a_directory_without_anything_to_import_says_so(files: Files, form: str, reason: str) -> None:
     files.write("x.png", b"x")
     read = imported(files.directory, form=form)
@@ -85,9 +85,9 @@ def test_a_directory_without_anything_to_import_says_so(files: Files, form: str,
 
 
 def test_an_unknown_form_and_tags_that_are_no_list_are_refused_at_once() -> None:
-    with pytest.raises(InputError, match="the form is one of auto, jsonl"):
+    with pytest.raises(InputError, match="use one of auto, jsonl"):
         read_sources("x", form="pdf")
-    with pytest.raises(InputError, match="tags are a list"):
+    with pytest.raises(InputError, match="pass a list of tags"):
         read_sources("x", tags="one")
     assert {"jsonl", "csv", "markdown", "html", "mbox", "eml"} <= set(FORMS)
 
