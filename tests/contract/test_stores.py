@@ -334,7 +334,7 @@ FIELDS: dict[str, Callable[[Document], Any]] = {
 def test_documents_are_listed_by_any_field_and_then_by_id(
     store: Store, field: str, descending: bool, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "FEW_ALLOWED", few)
+    monkeypatch.setattr(sqlite, "MAX_SORTED_DOCUMENTS", few)
     documents = [*numbered(25), *MAIL, Document("Ä", "ä"), Document("𝄞", "𝄞", author="zed"), Document("￿", "￿")]
     store.upsert(entries(documents))
     by_id = sorted(documents, key=lambda document: document.id)
