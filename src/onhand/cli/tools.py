@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from onhand.tools.catalog import Catalog, ToolHit, ToolSearchResult
     from onhand.tools.catalog_tool import CatalogTool
-    from onhand.tools.forecast import Forecast
+    from onhand.tools.session import Forecast
 
 TOKENS_HELP = "show what they cost in a prompt, all loaded or found on demand"
 FALLBACK = "Tool discovery completed"
@@ -272,8 +272,8 @@ def _add_tokens_arguments(parser: ArgumentParser) -> None:
 
 def _print_forecast(catalog: Catalog, arguments: Namespace) -> int:
     """Print the forecast."""
-    from onhand.tools.forecast import forecast
     from onhand.tools.loading import open_token_counter, parse_policy
+    from onhand.tools.session import forecast
 
     if arguments.window < 1:
         raise InputError(f"--window must be a number of tokens from 1, not {arguments.window}")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from onhand.tools.tool import Output, Tool
 
 if TYPE_CHECKING:
-    from onhand.tools.decorate import tool
     from onhand.tools.registry import Call, Registry, Result
-    from onhand.tools.schema import schema_of
+    from onhand.tools.schema import schema_of, tool
     from onhand.tools.session import Session
 else:
     # Importing the module tool.py bound its name here. The name is the decorator's, and with the module
@@ -24,7 +23,7 @@ _HOMES = {
     "Result": "registry",
     "Session": "session",
     "schema_of": "schema",
-    "tool": "decorate",
+    "tool": "schema",
 }
 
 __all__ = ["Call", "Output", "Registry", "Result", "Session", "Tool", "schema_of", "tool"]

@@ -36,7 +36,6 @@ from onhand.tools.catalog_tool import (
     split_id,
     validate_tool,
 )
-from onhand.tools.decorate import as_tool
 from onhand.tools.ranking import (
     KIND,
     PROFILES,
@@ -48,13 +47,12 @@ from onhand.tools.ranking import (
     tool_document,
     tool_ranking,
 )
+from onhand.tools.schema import as_tool
 from onhand.tools.tool import Tool
 
 Addable = CatalogTool | Tool | Callable[..., Any]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from onhand.embed.embedder import Embedder
     from onhand.store.store import Store
 

@@ -10,12 +10,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from stat import S_ISREG
 from typing import Any
 
 from onhand.embed.choose import choose_embedder
 from onhand.embed.embedder import Embedder
 from onhand.errors import EmbedderError, InputError
+from onhand.fsio import open_regular
 from onhand.record import Record
 from onhand.tools.catalog import Catalog
 from onhand.tools.catalog_tool import CatalogTool
@@ -40,7 +40,7 @@ class CatalogFile(Record):
 def read_catalog(path: str | os.PathLike[str]) -> CatalogFile:
     """Read a file; InputError says why if nothing in it can be read."""
     name = os.fspath(path)
-    return tools_in(_parse(_content(name), name), name)
+    return tools_in(_parse(_read_content(name), name), name)
 
 
 def tools_in(value: Any, where: str = "the value") -> CatalogFile:
@@ -69,15 +69,13 @@ def _goes_on(value: Any) -> bool:
     return isinstance(page, Mapping) and bool(page.get("nextCursor"))
 
 
-def _content(name: str) -> bytes:
+def _read_content(name: str) -> bytes:
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make us wait
-        with open(descriptor, "rb") as file:
-            if not S_ISREG(os.fstat(descriptor).st_mode):
-                raise InputError(f"{name} is not a regular file: name a JSON file")
+        with open_regular(name) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
-        raise InputError(f"{name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{name!r} cannot be read: {why}") from None
     if len(content) > MAX_FILE_BYTES:
         raise InputError(f"{name} has more than {MAX_FILE_BYTES:,} bytes: split it")
     return content

@@ -9,7 +9,7 @@ What does the model get to read? A value as text, safe to encode and capped betw
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from onhand.errors import ToolError
 from onhand.record import to_json
@@ -22,8 +22,6 @@ MIN_ITEM_BYTES = 256  # less of an item than this is not worth its place in a li
 MARKER_BYTES = 64  # for saying how much of a text was cut
 NOTE_BYTES = 160  # for a note that says what there was no room for
 MAX_ATTEMPTS = 4  # at a text that is longer than the JSON of the same record
-
-R = TypeVar("R")
 
 
 class FittedRecord(NamedTuple):
@@ -48,18 +46,6 @@ def fit_record(record: Any, max_bytes: int) -> FittedRecord:
             break
         budget = min(budget * max_bytes // size, json_bytes(cut)) - 1
     return FittedRecord(cut, text, tuple(notes) if {"notes", "left_out"}.isdisjoint(record._fields) else ())
-
-
-def fit(record: R, max_bytes: int) -> R:
-    """Return the record with as much in it as max_bytes of JSON and of text can hold."""
-    return fit_record(record, max_bytes).record  # type: ignore[no-any-return]
-
-
-def fit_json(record: R, max_bytes: int) -> R:
-    """Return the record with as much in it as max_bytes of JSON can hold; its text is not considered."""
-    if json_bytes(record) <= max_bytes:
-        return record
-    return _cut_fields(record, max_bytes, max_bytes)[0]  # type: ignore[no-any-return]
 
 
 def fits(record: Any, max_bytes: int) -> bool:
@@ -95,27 +81,6 @@ def _cut_fields(record: Any, budget: int, max_bytes: int) -> tuple[Any, list[str
     if has_notes:
         cut["notes"] = type(fields["notes"])([*cut["notes"], *notes])
     return record._replace(**cut), notes
-
-
-def fitted(answer: Mapping[str, Any], max_bytes: int, main: str, *others: str) -> dict[str, Any]:
-    """Cut a JSON object to max_bytes: first the `others`, then `main`, with notes about what is missing.
-
-    `left_out` counts the items that the main list lost.
-    """
-    value = dict(answer)
-    if json_bytes(value) <= max_bytes:
-        return value
-    notes: list[str] = []
-    for name in filter(value.__contains__, others):
-        value[name] = within(value[name], max_bytes // SHARE)
-        notes += _describe_cut(name, answer[name], value[name], max_bytes)
-    if json_bytes(value) + len(notes) * NOTE_BYTES > max_bytes:
-        frame = json_bytes({**value, main: ""}) + (len(notes) + 2) * NOTE_BYTES
-        value[main] = within(value[main], max_bytes - frame)
-        notes += _describe_cut(main, answer[main], value[main], max_bytes)
-        if isinstance(value[main], list):
-            value["left_out"] = len(answer[main]) - len(value[main])
-    return {**value, "notes": [*value.get("notes", ()), *notes]}
 
 
 def within(value: Any, max_bytes: int) -> Any:
@@ -237,8 +202,8 @@ def present(tool: Tool, value: object) -> tuple[CappedText, Any]:
     limit = tool.max_output_bytes
     if isinstance(value, Output):
         output = _check_output(tool, value)
-        if hasattr(output.structured, "_fields"):
-            output = Output(output.text, fit_json(output.structured, limit))
+        if hasattr(output.structured, "_fields") and json_bytes(output.structured) > limit:
+            output = Output(output.text, _cut_fields(output.structured, limit, limit)[0])
     elif isinstance(value, str):
         output = Output(value)
     elif value is None:

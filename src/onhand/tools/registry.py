@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Protocol, Self
 from onhand import cancellation
 from onhand.errors import InputError, OnhandError, ToolError
 from onhand.tools.arguments import ToolArguments, close_names, shorten
-from onhand.tools.decorate import as_tool
 from onhand.tools.fitting import MAX_ERROR_BYTES, cap_text, present
+from onhand.tools.schema import as_tool
 from onhand.tools.tool import Output, Tool
 
 

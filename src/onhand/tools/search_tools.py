@@ -1,22 +1,25 @@
-"""The tools `search_tools` and `describe_tool`, with which a model finds tools that are not in its prompt.
+"""The tools with which a model finds tools that are not in its prompt: `search_tools`, `describe_tool` and
+`search_tool_bm25`.
 
-A session and an MCP gateway both offer them. Each brings a function that searches and one that describes; names,
-descriptions, schemas, answers and the wording of results are the same and come from here. Everything that a stranger's
-server wrote stands on one line of an answer, or inside JSON.
+Sessions and the MCP gateway both offer the first two. Each brings a function that searches and one that describes;
+names, descriptions, schemas, answers and wording come from here. `search_tool_bm25` is kept word for word for sessions
+that were saved with it. Everything that a stranger's server wrote stands on one line of an answer, or inside JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from onhand.errors import OnhandError, ToolError
 from onhand.record import Record
-from onhand.tools.activation import count_by_server
+from onhand.tools.activation import count_by_server, is_mcp
 from onhand.tools.catalog import ToolHit, ToolSearchResult, UnknownName, parse_query
 from onhand.tools.catalog_tool import CatalogTool
-from onhand.tools.decorate import tool
 from onhand.tools.fitting import json_bytes
-from onhand.tools.prompt import count_servers, plain_line, render_definition, render_signature, signature
+from onhand.tools.prompt import compact_json, count_servers, plain_line, render_definition, render_signature, signature
+from onhand.tools.schema import tool
 from onhand.tools.tool import LOCAL, Output, Tool
 
 if TYPE_CHECKING:
@@ -295,5 +298,153 @@ def _there_are(number: int) -> str:
 
 
 def _of_servers(tools: tuple[CatalogTool, ...]) -> str:
-    servers = count_by_server([{tool.id: tool for tool in tools}])
+    servers = count_by_server(tools)
     return f", from {count_servers(servers)}" if servers else ""
+
+
+# search_tool_bm25: its content, details, defaults and error texts are those of the original, and its ranking is the
+# catalog's `seed` profile.
+BM25_DEFAULT_LIMIT = 8
+BM25_MAX_LIMIT = 2**31 - 1  # more than any catalog has tools
+BM25_MAX_OUTPUT_BYTES = 4 * 1024 * 1024  # only the size of the catalog bounds the limit
+UNAVAILABLE = "Tool discovery is unavailable in this session."
+DISABLED = "Tool discovery is disabled. Enable tools.discoveryMode or mcp.discoveryMode to use search_tool_bm25."
+NO_QUERY = "Query is required and must not be empty."
+NO_WORDS = "Query must contain at least one letter or number."
+BAD_LIMIT = "Limit must be a positive integer."
+
+BM25_DESCRIPTION = (
+    "Search the tools that are not loaded, by words of their names, labels, servers, summaries and arguments, and "
+    "activate the best matches for this session. Activated tools can be called before the next model call of the same "
+    "turn, and add up; searching again skips them. Bad at paraphrase: use words that a tool's name may have."
+)
+
+
+class MatchOrigin(TypedDict, total=False):
+    """The server of a tool and its name there."""
+
+    server_name: str
+    mcp_tool_name: str
+
+
+class BM25Match(MatchOrigin):
+    """A ranked match."""
+
+    name: str
+    label: str
+    description: str
+    schema_keys: list[str]
+    score: float
+
+
+class BM25Details(TypedDict):
+    """The part of an answer that is for programs."""
+
+    query: str
+    limit: int
+    total_tools: int
+    activated_tools: list[str]
+    active_selected_tools: list[str]
+    tools: list[BM25Match]
+
+
+def search_tool_bm25(session: Session | None) -> Tool:
+    """Return the tool as the original has it. Without a session it refuses, as the original does without its hooks."""
+
+    def search(query: str, limit: float = BM25_DEFAULT_LIMIT) -> Output[BM25Details]:
+        if session is None:
+            raise ToolError(UNAVAILABLE)
+        if session.mode == "off":
+            raise ToolError(DISABLED)
+        words = query.strip()
+        if not words:
+            raise ToolError(NO_QUERY)
+        max_matches = _read_limit(limit)
+        if not any(map(str.isalnum, words)):
+            raise ToolError(NO_WORDS)
+        result = session.search(words, max_matches, profile="seed")
+        text = _bm25_content(words, result)
+        session.note("search", words, text)
+        return Output(text, _bm25_details(words, max_matches, result, session))
+
+    return tool(
+        search,
+        name="search_tool_bm25",
+        description=bm25_description(session),
+        parameters={
+            "query": {"description": "Words or a sentence about what the tool should do."},
+            # A number: the function refuses what is not a positive integer, in the original's words.
+            "limit": {"description": "How many matches to activate at most, from 1 on."},
+        },
+        read_only=True,
+        max_output_bytes=BM25_MAX_OUTPUT_BYTES,
+        hints=LOCAL,
+    )
+
+
+def bm25_description(session: Session | None) -> str:
+    """Return the description of the tool with what can be discovered; a line is left out if it would be empty."""
+    tools = _discoverable(session)
+    servers = count_by_server(tools)
+    builtin = sorted({plain_line(tool.name, 128) for tool in tools if not is_mcp(tool)})
+    lines = [BM25_DESCRIPTION]
+    if servers:
+        lines.append(f"Discoverable MCP servers: {count_servers(servers, most=len(servers))}")
+    if builtin:
+        lines.append(f"Discoverable built-in tools: {', '.join(builtin)}")
+    if tools:
+        lines.append(f"Total discoverable tools: {len(tools)}")
+    return "\n".join(lines)
+
+
+def _bm25_content(query: str, result: SessionSearch) -> str:
+    """Return the text for the model: JSON without spaces."""
+    activated = _activated_names(result)
+    parts = {"query": query, "activated_tools": activated, "match_count": len(result.found.hits)}
+    return compact_json({**parts, "total_tools": result.total_tools})
+
+
+def _bm25_details(query: str, limit: int, result: SessionSearch, session: Session) -> BM25Details:
+    """Return the part for programs: the ranked matches."""
+    return {
+        "query": query,
+        "limit": limit,
+        "total_tools": result.total_tools,
+        "activated_tools": _activated_names(result),
+        "active_selected_tools": [tool.name for tool in session.active()],
+        "tools": [_bm25_match(hit) for hit in result.found.hits],
+    }
+
+
+def _bm25_match(hit: ToolHit) -> BM25Match:
+    tool = hit.tool
+    properties = tool.input_schema.get("properties")
+    keys = sorted(map(str, properties)) if isinstance(properties, dict) else []
+    origin: MatchOrigin = {"server_name": tool.server, "mcp_tool_name": tool.leaf} if tool.server else {}
+    return {
+        "name": tool.name,
+        "label": tool.label,
+        "description": tool.summary,
+        **origin,
+        "schema_keys": keys,
+        "score": round(hit.score, 6),
+    }
+
+
+def _activated_names(result: SessionSearch) -> list[str]:
+    activated = set(result.change.activated)
+    return [hit.name for hit in result.found.hits if hit.id in activated]
+
+
+def _read_limit(limit: float) -> int:
+    if not -inf < limit < inf or limit != int(limit) or limit < 1:
+        raise ToolError(BAD_LIMIT)
+    return min(int(limit), BM25_MAX_LIMIT)
+
+
+def _discoverable(session: Session | None) -> tuple[CatalogTool, ...]:
+    """Return the deferred tools; none if the catalog cannot be read, since the prompt must not fail for that."""
+    try:
+        return session.deferred() if session else ()
+    except OnhandError:
+        return ()

@@ -13,8 +13,8 @@ from onhand.search.index import Index
 from onhand.store.sqlite import SqliteStore
 from onhand.tools.catalog import Catalog, CatalogChange, ToolSearchResult
 from onhand.tools.catalog_tool import CatalogTool, catalog_tool, validate_tool
-from onhand.tools.decorate import tool as make_tool
 from onhand.tools.ranking import tool_document, tool_ranking
+from onhand.tools.schema import tool as make_tool
 from onhand.tools.tool import Tool
 from requirements import requirement
 from toolset import calls_of

@@ -119,8 +119,8 @@ def test_importing_the_room_loads_nothing_heavy() -> None:
 def test_the_room_gives_its_names_on_first_use_whatever_was_imported_before() -> None:
     names = "tool, Tool, Registry, Call, Result, schema_of, Output"
     code = f"import onhand.tools.tool; from onhand.tools import {names}"
-    check = "assert callable(tool) and tool.__module__ == 'onhand.tools.decorate'"
-    for program in (f"{code}; {check}", f"import onhand.tools.decorate; {code}; {check}"):
+    check = "assert callable(tool) and tool.__module__ == 'onhand.tools.schema'"
+    for program in (f"{code}; {check}", f"import onhand.tools.schema; {code}; {check}"):
         subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}"], check=True)
     import onhand.tools
 
