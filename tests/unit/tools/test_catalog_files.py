@@ -69,8 +69,8 @@ def test_what_is_no_tool_is_told_with_its_place_and_the_others_are_read() -> Non
     [
         (b"", "is not JSON"),
         (b"{", "tools.json:1:2 is not JSON"),
-        (b'{"no": "tools"}', "lists no tools: give an MCP tools/list result"),
-        (b'"text"', "lists no tools"),
+        (b'{"no": "tools"}', "has no list of tools: use an MCP tools/list result"),
+        (b'"text"', "has no list of tools"),
         (b"\xff\xfe{", "is not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
     ],

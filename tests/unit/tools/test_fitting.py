@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from onhand.tools.fitting import fit_record, fits, json_bytes, within
+from onhand.tools.fitting import cut_value, fit_record, fits, json_bytes
 from requirements import requirement
 
 pytestmark = requirement("tools.structured-answers-fit")
@@ -12,12 +12,12 @@ pytestmark = requirement("tools.structured-answers-fit")
 
 def test_a_name_in_a_list_is_whole_or_absent() -> None:
     names = ["a" * 300, "b" * 300]
-    assert within(names, 500) == names[:1]
+    assert cut_value(names, 500) == names[:1]
 
 
 def test_of_a_map_of_numbers_the_first_entries_stay() -> None:
     scores = {f"word{number}": number / 7 for number in range(1000)}
-    cut = within({"path": "p", "terms": scores}, 1000)
+    cut = cut_value({"path": "p", "terms": scores}, 1000)
     assert json_bytes(cut) <= 1000
     assert list(cut["terms"].items()) == list(scores.items())[: len(cut["terms"])]
     assert len(cut["terms"]) > 20
@@ -25,7 +25,7 @@ def test_of_a_map_of_numbers_the_first_entries_stay() -> None:
 
 @pytest.mark.parametrize("text", ["\x00" * 9000, '"' * 9000, "𝕏" * 9000, "\ud800" * 9000])
 def test_a_text_is_measured_as_json_spells_it(text: str) -> None:
-    assert 700 < json_bytes(within(text, 800)) <= 800
+    assert 700 < json_bytes(cut_value(text, 800)) <= 800
 
 
 class Page(NamedTuple):

@@ -79,7 +79,7 @@ def test_a_schema_that_json_cannot_hold_is_refused_with_its_place() -> None:
         ({"x": float("nan")}, "input_schema.x: nan is not a JSON number"),
         ({"x": b"raw"}, "input_schema.x: a bytes is not a JSON value"),
         ({"x": {"title": "\ud800"}}, "input_schema.x.title: contains a lone surrogate"),
-        ({"x": {1: 2}}, "input_schema.x: the keys of a JSON object are text, not int"),
+        ({"x": {1: 2}}, "input_schema.x: keys of JSON objects must be strings, not int"),
     ]
     for bad, text in cases:
         with pytest.raises(InputError) as caught:
